@@ -40,7 +40,7 @@ func listOperations(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Blocks = append(p.Blocks, block{ID: "outbox", Title: "Emitted and not admitted yet", Table: tableOf(r, unpaged(outbox), "Nothing waits in the outbox.", []string{"Row", "Event", "Type", "Refused because"}, outboxCells)})
+	p.Blocks = append(p.Blocks, outboxBlock(r, outbox))
 	return p, nil
 }
 
@@ -85,9 +85,4 @@ func revokeSessions(r *request) (*page, error) {
 // sessionCells are the cells of an agent session.
 func sessionCells(s inbox.AgentSessionRow) []cell {
 	return []cell{instant(s.CreatedAt), {Text: s.Run, Detail: s.ID.String()}, text(s.Source), text(s.Credential), instant(s.ExpiresAt)}
-}
-
-// outboxCells are the cells of an emitted event.
-func outboxCells(o inbox.OutboxRow) []cell {
-	return []cell{number(o.ID), {Text: o.EventID, Detail: o.Source + " · " + byteSize(int64(o.Bytes))}, text(o.Type), text(words(o.Refusal))}
 }

@@ -25,7 +25,7 @@ var permitted = []string{
 func TestPagesShowAttacksAsText(t *testing.T) {
 	t.Parallel()
 	for _, scopes := range [][]control.Scope{{control.Admin}, {control.ReadMetadata}} {
-		c := newConsole(t, &filler{text: attack, asked: map[string]int{}}, scopes...)
+		c := newConsole(t, filler(attack), scopes...)
 		for _, path := range pagePaths() {
 			query := "?q=" + strings.Repeat("%22%3E%3Cscript%3E", 2) + "&source=%22%3E%3Cscript%3E&state=%3Cb%3E&done=%3Cb%3E"
 			if path == "/find" {
@@ -90,7 +90,7 @@ func checkVisible(t *testing.T, path, text string) {
 // The pages with attacks in every field are kept, so that a change of what they show is seen.
 func TestHostilePagesAreTheGoldenOnes(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t, &filler{text: attack, asked: map[string]int{}}, control.Admin)
+	c := newConsole(t, filler(attack), control.Admin)
 	for _, path := range pagePaths() {
 		name := strings.Trim(strings.NewReplacer("/", "-", someID, "id").Replace(path), "-")
 		if name == "" {
@@ -117,7 +117,7 @@ func TestHostilePagesAreTheGoldenOnes(t *testing.T) {
 // Every answer says what a browser may do with it.
 func TestHeadersOfEveryPage(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t, &filler{text: attack, asked: map[string]int{}}, control.Admin)
+	c := newConsole(t, filler(attack), control.Admin)
 	for _, path := range append(pagePaths(), "/assets/none.css") {
 		h := get(t, c, path).Header()
 		policy := h.Get("Content-Security-Policy")

@@ -10,73 +10,91 @@ import (
 
 	"github.com/oncegate/oncegate/internal/console"
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/control/controltest"
 )
 
-// elsewhere are the operations that no page asks, each with the reason.
-var elsewhere = map[string]string{
-	"show_dead_letter":    "a dead letter is an effect or an event, and is shown as that",
-	"list_attempts":       "an effect is shown with its attempts",
-	"list_indeterminates": "they are listed as the effects in that state",
-	"read_event_body":     "a page reveals the payload with its headers, by reveal_payload",
-	"read_conflict_body":  "likewise",
-	"read_refusal_body":   "likewise",
-	"read_outbox_payload": "what is emitted waits for milliseconds, and is an event then",
-	"find_reference":      "pages link to what they name, and the search of events takes references",
-	"discard_outbox":      "who clears the outbox reads the log of the relay first, at the command line",
-	"discard_route":       "a route that is gone is cleared with the configuration at hand, at the command line",
-	"move_route":          "likewise",
-	"run_prune":           "prune runs by itself; the page of retention gives the command",
-	"test_source":         "the page of a source gives the command, which also says what was answered",
-	"replay_dead_letters": "a page plans and runs in two steps, so that somebody sees the plan",
-}
+// typed are the words that a form may ask for.
+var typed = []string{"discard", "done", "resend", "apply", "skip", "unblock", "admit", "erase", "reverify", "12345678", "end", "revoke", "7", "test", "prune"}
 
-// words are those that a form may ask to be typed.
-var typed = []string{"discard", "done", "resend", "apply", "skip", "unblock", "admit", "erase", "reverify", "12345678", "end", "revoke", "7"}
-
-// Whatever the API can do can be done on a page, or there is a reason why not.
-func TestEveryOperationHasItsPlace(t *testing.T) {
-	t.Parallel()
-	caller := &filler{text: "x", asked: map[string]int{}}
-	c := newConsole(t, caller, control.Admin)
-	for _, path := range pagePaths() {
-		get(t, c, path+"?source=s&credential=c&key=k&q="+someID)
-		get(t, c, path)
-	}
-	for _, pattern := range console.Patterns() {
-		path, ok := strings.CutPrefix(pattern, "POST ")
-		if !ok {
-			continue
+// askedBy are the patterns of the pages and forms that ask each operation.
+func askedBy(t *testing.T) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	note := func(caller *controltest.Filler, pattern string) {
+		for id := range caller.Asked() {
+			_, path, _ := strings.Cut(pattern, " ")
+			out[id] = append(out[id], path)
 		}
-		path = strings.NewReplacer("{id}", someID, "{ref}", "7").Replace(path)
-		for _, word := range typed {
-			for _, extra := range []url.Values{{"addresses": {"a@example.com b@example.com"}, "id": {someID}}, {"addresses": {"a@example.com"}, "source": {"s"}, "all": {"true"}}} {
-				form := url.Values{
-					"confirm": {word}, "count": {"7"}, "digest": {"1234567890"}, "reason": {"a test"}, "as": {word}, "seen": {"x"}, "address": {"a@example.com"}, "days": {"9"},
-					"first": {someID}, "second": {someID}, "read-metadata": {"true"}, "name": {"n"}, "ref": {"r"},
-				}
-				maps.Copy(form, extra)
-				if answer := send(t, c, http.MethodPost, path, form.Encode()); answer.Code >= 500 {
-					t.Errorf("POST %s: %d", path, answer.Code)
+	}
+	for _, state := range []string{"x", "dead"} { // a page offers what fits the state
+		caller := filler(state)
+		c := newConsole(t, caller, control.Admin)
+		for _, pattern := range console.Patterns() {
+			method, path, _ := strings.Cut(pattern, " ")
+			path = strings.NewReplacer("{$}", "", "{id}", someID, "{name}", "stripe", "{ref}", "7").Replace(path)
+			if method == http.MethodGet {
+				get(t, c, path+"?source=s&credential=c&key=k&route=r&q="+someID)
+				get(t, c, path)
+				note(caller, pattern)
+				continue
+			}
+			for _, word := range typed {
+				for _, extra := range []url.Values{{"addresses": {"a@example.com b@example.com"}, "id": {someID}}, {"addresses": {"a@example.com"}, "source": {"s"}, "all": {"true"}}} {
+					form := url.Values{
+						"confirm": {word}, "count": {"7"}, "digest": {"1234567890"}, "reason": {"a test"}, "as": {word}, "seen": {"x"}, "address": {"a@example.com"}, "days": {"9"},
+						"first": {someID}, "second": {someID}, "read-metadata": {"true"}, "name": {"n"}, "ref": {"r"},
+					}
+					maps.Copy(form, extra)
+					if answer := send(t, c, http.MethodPost, path, form.Encode()); answer.Code >= 500 {
+						t.Errorf("POST %s: %d", path, answer.Code)
+					}
 				}
 			}
+			note(caller, pattern)
 		}
 	}
-	held := &filler{text: "dead", asked: caller.asked} // a page offers what fits the state
-	get(t, newConsole(t, held, control.Admin), "/effects/"+someID)
-	var known []string
+	return out
+}
+
+// Whatever the API can do can be done on the page that the table of places names, or the table gives a reason why not.
+func TestEveryOperationHasItsPlace(t *testing.T) {
+	t.Parallel()
+	asked := askedBy(t)
+	var known, placed []string
 	for _, operation := range control.Operations() {
-		id := operation.Describe().ID
-		known = append(known, id)
-		switch reason := elsewhere[id]; {
-		case caller.asked[id] == 0 && reason == "":
-			t.Errorf("no page asks %s, and no reason is given", id)
-		case caller.asked[id] > 0 && reason != "":
-			t.Errorf("a page asks %s, and a reason is given why none does", id)
+		known = append(known, operation.Describe().ID)
+	}
+	patterns := console.Patterns()
+	for _, place := range console.Places() {
+		if whole := place.Operation != "" && len(place.Commands) > 0 && place.Page != ""; whole == (place.Reason != "") {
+			t.Errorf("%+v: a place that lacks an operation, a command or a page needs a reason, and no other has one", place)
+		}
+		if place.Operation == "" {
+			continue
+		}
+		if placed = append(placed, place.Operation); !slices.Contains(known, place.Operation) {
+			t.Errorf("there is no operation %s", place.Operation)
+		}
+		if place.Page == "" {
+			if by := asked[place.Operation]; len(by) > 0 {
+				t.Errorf("%v ask %s, and a reason is given why no page does", by, place.Operation)
+			}
+			continue
+		}
+		if !slices.ContainsFunc(patterns, func(p string) bool {
+			return strings.HasSuffix(p, " "+place.Page) || p == "GET "+place.Page+"{$}" || strings.Contains(p, " "+place.Page+"/")
+		}) {
+			t.Errorf("%s: there is no page %s", place.Operation, place.Page)
+		}
+		if !slices.ContainsFunc(asked[place.Operation], func(by string) bool {
+			return by == place.Page || by == place.Page+"{$}" || strings.HasPrefix(by, place.Page+"/")
+		}) {
+			t.Errorf("%s is not asked by %s, but by %v", place.Operation, place.Page, asked[place.Operation])
 		}
 	}
-	for id := range elsewhere {
-		if !slices.Contains(known, id) {
-			t.Errorf("there is no operation %s", id)
+	for _, id := range known {
+		if !slices.Contains(placed, id) {
+			t.Errorf("the table of places does not have %s", id)
 		}
 	}
 }

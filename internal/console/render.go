@@ -79,7 +79,7 @@ var doneTexts = map[string]string{
 	"suppressed": "The address is suppressed: no message is sent to it.",
 	"removed":    "The address may be written to again.",
 	"revoked":    "It is revoked, from now on.",
-	"pruned":     "Prune has run.",
+	"outbox":     "The emitted event is discarded.",
 	"saved":      "It is saved.",
 }
 

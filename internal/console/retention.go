@@ -30,8 +30,12 @@ func showRetention(r *request) (*page, error) {
 			return []cell{text(w.Name), instant(w.BeganAt), instantOf(w.CompletedAt)}
 		})})
 	}
+	now := block{ID: "now", Title: "Prune now", Text: "Prune runs by itself. By hand, from a machine with the database's address, without the bound of a request:", Code: "oncegate prune --dry-run"}
+	if r.access.Tenant == "" && r.may(control.Admin) {
+		now.Links = []link{{Text: "Count what would go", Href: "/retention/prune"}}
+	}
 	p.Blocks = append(p.Blocks, block{ID: "classes", Title: "By source", Table: tableOf(r, kept, "No server was started with a source yet.", []string{"Source", "Class", "Bodies", "Effects", "Refusals", "Keys"}, func(k control.Retention) []cell {
 		return []cell{text(k.Source), text(k.Class), text(k.Body), text(k.Effects), text(k.Refusals), text(k.Tombstone)}
-	})}, block{ID: "copy", Title: "Prune now", Text: "Prune runs by itself. By hand, from a machine with the database's address, with its bounds and dry run:", Code: "oncegate prune --dry-run"})
+	})}, now)
 	return p, nil
 }

@@ -94,10 +94,7 @@ func sourcePage(r *request, v *sourceView) *page {
 			return []cell{code(slot.From), text(slot.Credential), until}
 		})})
 	}
-	p.Blocks = append(p.Blocks, block{
-		ID: "test", Title: "Send a test", Text: "It signs a delivery with the source's own secret, as the provider would.",
-		Code: "oncegate send " + shellWord(s.Provider) + " --source " + shellWord(s.Name) + " --url http://127.0.0.1:8080/in/" + shellWord(s.Name),
-	})
+	p.Blocks = append(p.Blocks, testBlock(r, s))
 	p.Blocks = append(p.Blocks, block{ID: "events", Title: "Last events", Table: eventTable(r, unpaged(v.events), "None yet."), Links: []link{{Text: "All events of this source", Href: to("/events", "source", s.Name)}}})
 	p.Blocks = append(p.Blocks, block{ID: "refusals", Title: "Last refusals", Table: refusalTable(r, unpaged(v.refusals), "None."), Links: []link{{Text: "All refusals of this source", Href: to("/refusals", "source", s.Name)}}})
 	p.Blocks = append(p.Blocks, block{ID: "routes", Title: "Routes", Table: tableOf(r, inbox.Page[control.SourceRoute]{Data: s.Routes}, "No route takes its events: they are recorded and nothing is done.", []string{"Route", "Types", "Target", "Order"}, func(route control.SourceRoute) []cell {
@@ -148,12 +145,6 @@ func shellWord(name string) string {
 		return "<source>"
 	}
 	return name
-}
-
-func routeTable(r *request, found inbox.Page[inbox.RouteBacklog]) *table {
-	return tableOf(r, found, "No server was started with a route yet.", []string{"Route", "Target", "Not settled"}, func(b inbox.RouteBacklog) []cell {
-		return []cell{{Text: b.Route, Href: to("/effects", "source", b.Source, "route", b.Route), Detail: b.Source}, text(b.Target), text(backlogText(b))}
-	})
 }
 
 // listProviders shows the catalogue.

@@ -1,114 +1,33 @@
 package console_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/console"
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/control/controltest"
 )
 
 // now is the time of the pages.
 var now = time.Date(2026, 11, 23, 14, 2, 7, 0, time.UTC)
 
 const (
-	someID = "0199aaaa-0000-7000-8000-0000000000a1"
+	someID = controltest.SomeID
 
 	// attack is in every text that a page shows. A page on which any part of it is more than text is broken.
 	attack = "\"><script>window.attacked=1</script><img src=x onerror=window.attacked=1>'javascript:window.attacked=1\u202egnp.exe\u2066\x00\x1b[31m\u0085 {{.}} \xff"
 )
 
-// filler is a caller that answers every operation with a response in which every text is text, every list has two rows,
-// and every number is 7.
-type filler struct {
-	text string
-
-	mu    sync.Mutex
-	asked map[string]int
-}
-
-func (f *filler) Call(_ context.Context, operation control.Definition, _, response any) error {
-	f.mu.Lock()
-	f.asked[operation.Describe().ID]++
-	f.mu.Unlock()
-	f.fill(reflect.ValueOf(response).Elem(), 0)
-	return nil
-}
-
-var (
-	idType   = reflect.TypeFor[inbox.ID]()
-	timeType = reflect.TypeFor[time.Time]()
-	rawType  = reflect.TypeFor[json.RawMessage]()
-)
-
-func (f *filler) fill(v reflect.Value, depth int) {
-	switch v.Type() {
-	case idType:
-		id, _ := inbox.ParseID(someID)
-		v.Set(reflect.ValueOf(id))
-		return
-	case timeType:
-		v.Set(reflect.ValueOf(now.Add(-90 * time.Minute)))
-		return
-	case rawType:
-		text, _ := json.Marshal(map[string]string{f.text: f.text})
-		v.SetBytes(text)
-		return
-	}
-	switch v.Kind() { //nolint:exhaustive // answers are made of these
-	case reflect.String:
-		v.SetString(f.text)
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		v.SetInt(7)
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		v.SetUint(7)
-	case reflect.Float32, reflect.Float64:
-		v.SetFloat(7)
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		f.fill(v.Elem(), depth)
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				f.fill(v.Field(i), depth)
-			}
-		}
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			v.SetBytes([]byte(f.text))
-			return
-		}
-		if depth > 6 {
-			return
-		}
-		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
-		for i := range 2 {
-			f.fill(v.Index(i), depth+1)
-		}
-	case reflect.Map:
-		v.Set(reflect.MakeMap(v.Type()))
-		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		f.fill(key, depth+1)
-		f.fill(value, depth+1)
-		v.SetMapIndex(key, value)
-	case reflect.Interface:
-		if v.NumMethod() == 0 {
-			v.Set(reflect.ValueOf(f.text))
-		}
-	}
+// filler is a caller that answers every operation with that text.
+func filler(text string) *controltest.Filler {
+	return &controltest.Filler{Text: text, At: now.Add(-90 * time.Minute)}
 }
 
 // newConsole makes a console for somebody with the scopes, whose operations are carried out by caller.

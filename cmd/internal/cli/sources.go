@@ -10,7 +10,7 @@ import (
 )
 
 func (s *shell) sourcesCommand() *cobra.Command {
-	return group("sources", "List or show the sources", s.sourcesListCommand(), s.sourcesShowCommand())
+	return group("sources", "List, show or test the sources", s.sourcesListCommand(), s.sourcesShowCommand(), s.sourcesTestCommand())
 }
 
 func (s *shell) sourcesListCommand() *cobra.Command {

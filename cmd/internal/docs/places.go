@@ -1,0 +1,31 @@
+package docs
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/oncegate/oncegate/internal/console"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// places says where each thing can be done: by a command, by the API, on a page.
+func places() string {
+	described := map[string]control.Description{}
+	for _, operation := range control.Operations() {
+		d := operation.Describe()
+		described[d.ID] = d
+	}
+	var rows [][]string
+	for _, place := range console.Places() {
+		operation := ""
+		if d, ok := described[place.Operation]; ok {
+			operation = code(d.ID) + " `" + strings.TrimPrefix(d.Method+" ", http.MethodGet+" ") + d.Path + "`"
+		}
+		var commands []string
+		for _, command := range place.Commands {
+			commands = append(commands, "[`"+command+"`](commands.md#"+anchor("oncegate "+command)+")")
+		}
+		rows = append(rows, []string{strings.Join(commands, ", "), operation, code(place.Page), place.Reason})
+	}
+	return table([]string{"command", "operation of the API", "page", "what is missing, and why"}, rows)
+}

@@ -1,0 +1,134 @@
+package console
+
+// Place says where one thing can be done: by an operation of the API, by commands, and on a page.
+type Place struct {
+	// Operation is the operation's id, such as list_events; empty for a command that asks none.
+	Operation string
+
+	// Commands are those that ask the operation, without the name of the program.
+	Commands []string
+
+	// Page is the path of the page that asks the operation, or on which its forms are, as it is routed; empty has none.
+	Page string
+
+	// Reason says why there is no operation, no command or no page. It is empty where there are all three.
+	Reason string
+}
+
+// Places are all of them: every operation and every command is in one or more. Tests compare them with what pages and
+// commands ask.
+func Places() []Place {
+	var out []Place
+	for _, part := range [][]Place{eventPlaces, decisionPlaces, setupPlaces, accessPlaces, machinePlaces} {
+		out = append(out, part...)
+	}
+	return out
+}
+
+// only is a place for a command that asks no operation.
+func only(reason string, commands ...string) Place { return Place{Commands: commands, Reason: reason} }
+
+var eventPlaces = []Place{
+	{"show_attention", nil, "/", "`oncegate status` says how many wait; the page leads to each of them"},
+	{"show_figures", nil, "/overview", "figures are drawn; a script reads `/metrics` or the API"},
+	{"show_status", []string{"status"}, "/nodes", ""},
+	{"list_events", []string{"events list", "events tail"}, "/events", ""},
+	{"show_event", []string{"events show"}, "/events/{id}", ""},
+	{"read_event_body", []string{"events show"}, "", "a page reveals the payload with its headers, by `reveal_payload`"},
+	{"show_payload", nil, "/events/{id}", "`oncegate events show --body` writes all of it"},
+	{"reveal_payload", nil, "/events/{id}/payload", "`oncegate events show --body` writes all of it"},
+	{"compare_payloads", nil, "/compare", "`diff` compares what two `oncegate events show --body` write"},
+	{"erase_event", []string{"erase"}, "/events/{id}", ""},
+	{"find_reference", []string{"dead show"}, "", "pages link to what they name, and the search of the console takes the same references"},
+	{"list_effects", []string{"effects list"}, "/effects", ""},
+	{"show_effect", []string{"effects show"}, "/effects/{id}", ""},
+	{"list_effect_items", []string{"effects list"}, "/effects/{id}", ""},
+	{"list_attempts", nil, "", "an effect is shown with its attempts"},
+}
+
+var decisionPlaces = []Place{
+	{"list_dead_letters", []string{"dead list"}, "/dead", ""},
+	{"group_dead_letters", []string{"dead list"}, "/dead", ""},
+	{"show_dead_letter", []string{"dead show"}, "", "a dead letter is an effect or an event, and is shown as that"},
+	{"discard_dead_letters", []string{"dead discard"}, "/dead/discard", ""},
+	{"replay_dead_letters", nil, "", "a page and `oncegate dead replay` plan and run in two steps, so that somebody sees the plan"},
+	{"list_indeterminates", nil, "", "they are listed as the effects in that state"},
+	{"group_indeterminates", []string{"effects resolve"}, "/unknown", ""},
+	{"resolve_effect", []string{"effects resolve"}, "/effects/{id}", ""},
+	{"resolve_effects", []string{"effects resolve"}, "/unknown/resolve", ""},
+	{"list_conflicts", []string{"conflicts list"}, "/conflicts", ""},
+	{"show_conflict", []string{"conflicts show"}, "/conflicts/{id}", ""},
+	{"list_conflict_changes", []string{"conflicts show"}, "/conflicts/{id}", ""},
+	{"read_conflict_body", []string{"conflicts show"}, "", "a page reveals the payload with its headers, by `reveal_payload`"},
+	{"admit_conflict", []string{"conflicts admit"}, "/conflicts/{id}", ""},
+	{"list_refusals", []string{"refusals list"}, "/refusals", ""},
+	{"show_refusal", []string{"refusals show"}, "/refusals/{id}", ""},
+	{"read_refusal_body", []string{"refusals show"}, "", "a page reveals the payload with its headers, by `reveal_payload`"},
+	{"reverify_refusals", []string{"refusals reverify"}, "/refusals/reverify", ""},
+	{"list_streams", []string{"streams list"}, "/streams", ""},
+	{"show_stream", []string{"streams show"}, "/streams/{ref}", ""},
+	{"list_undecided_effects", []string{"streams list"}, "/streams", ""},
+	{"skip_stream", []string{"streams skip"}, "/streams/{ref}", ""},
+	{"skip_effect", []string{"streams skip"}, "/effects/{id}", ""},
+	{"unblock_stream", []string{"streams unblock"}, "/streams/{ref}", ""},
+	{"apply_stream", []string{"streams apply"}, "/streams/{ref}", ""},
+	{"apply_effect", []string{"streams apply"}, "/effects/{id}", ""},
+	{"list_replays", []string{"replay list"}, "/replays", ""},
+	{"plan_replay", []string{"replay plan", "dead replay"}, "/replays", ""},
+	{"show_replay", []string{"replay status"}, "/replays/{id}", ""},
+	{"list_replay_items", []string{"replay items"}, "/replays/{id}", ""},
+	{"run_replay", []string{"replay run"}, "/replays/{id}", ""},
+	{"cancel_replay", []string{"replay cancel"}, "/replays/{id}", ""},
+}
+
+var setupPlaces = []Place{
+	{"list_sources", []string{"sources list"}, "/sources", ""},
+	{"show_source", []string{"sources show"}, "/sources/{name}", ""},
+	{"test_source", []string{"sources test"}, "/sources/{name}", ""},
+	only("it signs on this machine and sends over the network, as the sender would; `oncegate sources test` has a server do it", "send"),
+	{"list_routes", []string{"routes list", "targets list"}, "/sources", ""},
+	{"discard_route", []string{"routes discard"}, "/routes", ""},
+	{"move_route", []string{"routes move"}, "/routes", ""},
+	{"list_providers", []string{"providers list"}, "/providers", ""},
+	{"show_provider", []string{"providers show"}, "/providers/{name}", ""},
+	only("it reads a captured request from a file of this machine; what a server refused is diagnosed on the page of its refusal", "providers inspect", "providers verify"),
+	only("it writes a file on this machine", "providers draft", "providers sign"),
+	{"show_operation", nil, "/operations", "`oncegate call` with the same key gives what became of the call"},
+	only("it calls an operation at the public listener with the secret of its caller, which no token of the API is", "call"),
+	{"list_sessions", []string{"sessions list"}, "/operations", ""},
+	{"revoke_session", []string{"sessions revoke"}, "/operations", ""},
+	{"revoke_sessions", []string{"sessions revoke"}, "/operations", ""},
+	{"list_outbox", []string{"outbox list"}, "/operations", ""},
+	{"read_outbox_payload", []string{"outbox show"}, "/outbox/{ref}", ""},
+	{"discard_outbox", []string{"outbox discard"}, "/outbox/{ref}", ""},
+	{"list_suppressions", []string{"suppressions list"}, "/suppressions", ""},
+	{"check_suppression", []string{"suppressions check"}, "/suppressions", ""},
+	{"add_suppression", []string{"suppressions add"}, "/suppressions", ""},
+	{"import_suppressions", []string{"suppressions import"}, "/suppressions", ""},
+	{"remove_suppression", []string{"suppressions remove"}, "/suppressions", ""},
+}
+
+var accessPlaces = []Place{
+	{"list_retention", []string{"prune"}, "/retention", ""},
+	{"show_pruning", nil, "/retention", "`/metrics` has the same figures, and over time"},
+	{"run_prune", []string{"prune"}, "/retention/prune", ""},
+	{"list_nodes", []string{"nodes list"}, "/nodes", ""},
+	{"list_keys", []string{"keys list"}, "/nodes", ""},
+	{"list_audit", []string{"audit list"}, "/audit", ""},
+	{"list_tokens", []string{"tokens list"}, "/access", ""},
+	{"create_token", []string{"tokens create"}, "/access", ""},
+	{"revoke_token", []string{"tokens revoke"}, "/access", ""},
+	{"list_logins", []string{"logins list"}, "/access", ""},
+	{"create_login_link", []string{"logins link"}, "/access", ""},
+	{"revoke_login", []string{"logins revoke"}, "/access", ""},
+}
+
+var machinePlaces = []Place{
+	only("it is the process that answers the others", "serve", "dev"),
+	only("health checks ask `/readyz`; the page of the nodes shows the same", "ready"),
+	only("it says what this program is; the page of the nodes shows that of each process", "version"),
+	only("it reads the configuration file of this machine; the page of a source shows what the server has of it", "config check", "config print"),
+	only("the schema is changed before the servers that need it start, by whoever owns the tables", "migrate up", "migrate down", "migrate repair", "migrate status"),
+	only("the keyring is a file of this machine, and its keys never pass a network", "keys rotate", "keys activate", "keys remove", "keys reseal"),
+	only("it compares a run with the configuration file of this machine", "replay plan"),
+}

@@ -1,0 +1,112 @@
+package console
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// includes are what prune takes beside what nobody needs any more, as the boxes of a form say.
+func (r *request) includes(value func(string) string) (out []prune.Prunable) {
+	for _, one := range prune.Prunables() {
+		if value("include_"+string(one)) == "true" {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// includeFields are those boxes.
+func includeFields(ticked []prune.Prunable, kind string) (out []field) {
+	for _, one := range []struct {
+		name        prune.Prunable
+		label, hint string
+	}{
+		{prune.Dead, "Also dead letters", "what is past its horizon and nobody has settled"},
+		{prune.Indeterminate, "Also unknown outcomes", "nobody can find out any more whether they happened"},
+		{prune.Held, "Also what is held", "it never happens"},
+		{prune.Replay, "Also what an open replay lists", "the replay leaves it out"},
+	} {
+		chosen := slices.Contains(ticked, one.name)
+		if kind == "hidden" {
+			if chosen {
+				out = append(out, hidden("include_"+string(one.name), "true"))
+			}
+			continue
+		}
+		out = append(out, field{Name: "include_" + string(one.name), Label: one.label, Kind: "checkbox", Hint: one.hint, Checked: chosen})
+	}
+	return out
+}
+
+// previewPrune counts what prune would remove now.
+func previewPrune(r *request) (*page, error) {
+	include := r.includes(r.query)
+	found, err := call(r, &control.RunPrune, control.RunPruneRequest{DryRun: true, Include: include})
+	if err != nil {
+		return nil, err
+	}
+	p := &page{
+		Title: "Prune now", Back: &link{Text: "Retention", Href: "/retention"},
+		Lead: "What is past its horizon and would go. Prune does this by itself once a minute; here it does it now, and may take more.",
+	}
+	p.Blocks = append(p.Blocks,
+		block{ID: "include", Filter: &filter{Action: "/retention/prune", Button: "Count again", Fields: includeFields(include, "checkbox"), Set: len(include) > 0}},
+		block{ID: "counts", Title: "What would go", Table: tableOf(r, inbox.Page[prune.Count]{Data: found.Counts}, "Nothing is past its horizon.", []string{"Table", "Class", "Go", "Stay", "On disk"}, func(c prune.Count) []cell {
+			size := cell{}
+			if c.Bytes > 0 {
+				size = text(byteSize(c.Bytes))
+			}
+			return []cell{code(c.Table), text(c.Class), number(c.Rows), {Text: groupDigits(c.Stays), Number: true, Detail: "still needed"}, size}
+		})},
+		block{ID: "run", Title: "Run it", Forms: []form{{
+			Action: "/retention/prune", Button: "Prune", Danger: true, Text: "What goes is gone for good. Keys of events stay until their tombstone's horizon.",
+			Fields: append(includeFields(include, "hidden"), reasonField(), typedField("prune")),
+		}}},
+	)
+	return p, nil
+}
+
+// runPrune prunes for some seconds, and offers to go on.
+func runPrune(r *request) (*page, error) {
+	why, err := r.why("prune")
+	if err != nil {
+		return nil, err
+	}
+	ask := control.RunPruneRequest{Explained: why, Include: r.includes(r.PostFormValue), Resume: r.ticked("resume")}
+	found, err := call(r, &control.RunPrune, ask)
+	if err != nil {
+		return nil, err
+	}
+	p := &page{Title: "Pruned", Back: &link{Text: "Retention", Href: "/retention"}}
+	report := found.Report
+	if report == nil || !report.Obtained {
+		p.Blocks = []block{{Notice: &notice{Kind: "info", Text: "Another pass is under way: nothing was done here."}}}
+		return p, nil
+	}
+	removed := count(int(report.Removed()), "row", "rows") + " and " + count(len(report.Partitions), "day of bodies", "days of bodies")
+	b := block{Notice: &notice{Kind: "good", Text: removed + " are gone."}, Table: &table{Heads: []string{"Table", "Rows"}}}
+	for _, name := range slices.Sorted(maps.Keys(report.Rows)) {
+		if report.Rows[name] > 0 {
+			b.Table.Rows = append(b.Table.Rows, []cell{code(name), number(report.Rows[name])})
+		}
+	}
+	if len(b.Table.Rows) == 0 {
+		b.Table = nil
+	}
+	switch {
+	case len(report.Contended) > 0:
+		b.Notice.Kind, b.Notice.Detail = "warn", strings.Join(report.Contended, ", ")+" could not be done, because others hold locks. The next pass tries again."
+	case !report.Complete:
+		b.Notice.Kind, b.Notice.Detail = "warn", "The time of one request is over before everything is done."
+		b.Forms = []form{{
+			Action: "/retention/prune", Button: "Go on", Fields: append(includeFields(ask.Include, "hidden"), hidden("resume", "true"), hidden("reason", why.Reason), hidden("confirm", "prune")),
+		}}
+	}
+	p.Blocks = []block{b}
+	return p, nil
+}
