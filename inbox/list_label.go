@@ -7,24 +7,40 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// The events with a label, from the newest on: one range of an index for each way in which its value may be stored.
+// The events with a label, from the newest on: one range of an index for each way in which its value may be stored, and
+// what waits for that index, all of which is looked through. It is one statement, so that a label that is moved meanwhile is seen
+// in one place or the other. A condition on the id of each batch gives the planner an index for them: this session has no other way to
+// read them, and whatever has no way makes all plans of its statement cost the same.
 const (
-	edgeOfLabelled = `
-SELECT v.id
-FROM unnest(?::bytea[]) AS k (value)
-CROSS JOIN LATERAL (
-    SELECT v.id FROM (SELECT x.event_id AS id FROM event_label x WHERE x.name = ? AND x.value = k.value) v`
+	indexedEvents = `
+    SELECT v.id
+    FROM unnest(?::bytea[]) AS k (value)
+    CROSS JOIN LATERAL (
+        SELECT x.event_id AS id FROM event_label x WHERE x.name = ? AND x.value = k.value`
 
-	edgeOfEachLabel = ` ORDER BY v.id DESC LIMIT ?) v ORDER BY v.id DESC OFFSET ? - 1 LIMIT 1`
+	waitingEvents = `
+    UNION ALL
+    SELECT v.id
+    FROM (
+        SELECT k.id
+        FROM event_label_batch b
+        CROSS JOIN LATERAL unnest(b.event_id, b.name, b.value) AS k (id, name, value)
+        WHERE b.id > '00000000-0000-0000-0000-000000000000' AND b.value && ?::bytea[] AND k.name = ? AND k.value = ANY (?::bytea[])) v`
 
-	eventsByLabel = `(SELECT v.* FROM (
-        SELECT v.id
-        FROM unnest(?::bytea[]) AS k (value)
-        CROSS JOIN LATERAL (
-            SELECT v.id FROM (SELECT x.event_id AS id FROM event_label x WHERE x.name = ? AND x.value = k.value) v`
+	edgeOfIndexed = ` ORDER BY x.event_id DESC LIMIT ?) v`
+	edgeOfLabel   = `) v ORDER BY v.id DESC OFFSET ? - 1 LIMIT 1`
 
-	eachByLabel = ` ORDER BY v.id DESC OFFSET 0) v) x JOIN inbox_event v ON v.id = x.id) v`
+	eachIndexed = ` ORDER BY x.event_id DESC OFFSET 0) v`
+	eachOfLabel = `) x JOIN inbox_event v ON v.id = x.id) v`
 )
+
+// labelsBetween narrows labels x to those of events from an id on and before another one; a zero id does not. It compares whole keys of the index
+// of values. From ids alone, the planner takes a range of newer events than it has counted for empty, and reads the labels of them all.
+func labelsBetween(name string, first, before ID) (p row.Predicates) {
+	p.AddIf(!first.IsZero(), `(x.name, x.value, x.event_id) >= (?, k.value, ?)`, name, first)
+	p.AddIf(!before.IsZero(), `(x.name, x.value, x.event_id) < (?, k.value, ?)`, name, before)
+	return p
+}
 
 // eventReader gives the events among those that from puts into a statement.
 type eventReader func(ctx context.Context, from func(*row.Statement), p row.Predicates, limit int) ([]EventRow, error)
@@ -37,12 +53,15 @@ func (l *Lister) walkLabel(ctx context.Context, w *listWalk[EventRow, ID], label
 	}
 	w.edge = func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
 		var s row.Statement
-		s.Add(edgeOfLabelled, stored, label.Name).Where(eventsBetween(since, from)).Add(edgeOfEachLabel, rows, rows)
+		s.Add(`SELECT v.id FROM (`).Add(indexedEvents, stored, label.Name).And(labelsBetween(label.Name, since, from)).Add(edgeOfIndexed, rows)
+		s.Add(waitingEvents, stored, label.Name, stored).Where(eventsBetween(since, from)).Add(edgeOfLabel, rows)
 		return l.edge(ctx, &s)
 	}
 	w.read = func(ctx context.Context, from, to ID, limit int) ([]EventRow, error) {
 		return read(ctx, func(s *row.Statement) {
-			s.Add(eventsByLabel, stored, label.Name).Where(eventsBetween(later(since, to), from)).Add(eachByLabel)
+			first := later(since, to)
+			s.Add(`(SELECT v.* FROM (`).Add(indexedEvents, stored, label.Name).And(labelsBetween(label.Name, first, from)).Add(eachIndexed)
+			s.Add(waitingEvents, stored, label.Name, stored).Where(eventsBetween(first, from)).Add(eachOfLabel)
 		}, narrow, limit)
 	}
 	return nil

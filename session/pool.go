@@ -187,8 +187,8 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 		// under a secret; see migration 28.
 		"oncegate.sequence_secrets": "known",
 		// Whoever does not say so removes no labels with an event, which a trigger then does;
-		// see migration 34.
-		"oncegate.labels": "known",
+		// see migrations 34 and 36.
+		"oncegate.labels": "batched",
 		// The server notices as well that this machine has vanished, and lets go of what it
 		// has locked.
 		"client_connection_check_interval": milliseconds(checkInterval),

@@ -247,7 +247,8 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 	}
 	queueOrdered(b, ordered)
 	if len(labels) > 0 {
-		b.Queue(insertLabels, labelColumns.Append([]any{g.cfg.LabelSecret.ID}, labels)...)
+		b.Queue(insertLabels, labelColumns.Append([]any{g.cfg.LabelSecret.ID, labels[0].event}, labels)...)
+		group.labelled = true
 	}
 	if len(again.ids) > 0 {
 		b.Queue(countDeliveries, again.ids, again.counts)

@@ -127,6 +127,9 @@ func (g *Gate) commitGroup(group *group, lock time.Duration) error {
 	}
 	group.resolve()
 	g.stats.groups.Add(1)
+	if group.labelled && g.cfg.Labelled != nil {
+		g.cfg.Labelled()
+	}
 	g.health.succeeded()
 	for _, d := range group.deliveries {
 		d.answer(nil)

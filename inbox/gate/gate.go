@@ -62,6 +62,9 @@ type Config struct {
 	// LabelSecret is under which labels are hashed; its zero value stores them in plain. Where there is a keyring, give it one.
 	LabelSecret inbox.InstallationSecret
 
+	// Labelled, if set, is told of each commit that wrote labels: [labels.Indexer.Wake]. It must not wait.
+	Labelled func()
+
 	// Counted, if set, is told of each delivery what became of its events, also of one that failed in part: those that
 	// are recorded have an outcome. at is the time in the ids of the events. It must not wait.
 	Counted func(a *inbox.Admission, r *inbox.Receipt, at time.Time)

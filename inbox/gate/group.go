@@ -15,6 +15,9 @@ type group struct {
 	keyEntries []*keyEntry
 	effects    int // that need a job
 
+	// labelled: a run wrote labels.
+	labelled bool
+
 	// lock bounds each wait for a lock.
 	lock time.Duration
 }

@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"slices"
+
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
@@ -23,7 +25,8 @@ func (d *delivery) label(secret []byte) {
 			continue
 		}
 		for _, l := range labels(d.admission, e.item) {
-			if len(e.labels) < inbox.MaxLabels && l.Storable() { // one that cannot be stored would fail its whole group
+			// One that cannot be stored would fail its whole group.
+			if len(e.labels) < inbox.MaxLabels && l.Storable() && !slices.ContainsFunc(e.labels, func(s storedLabel) bool { return s.name == l.Name }) {
 				e.labels = append(e.labels, storedLabel{l.Name, l.Stored(secret)})
 			}
 		}
@@ -36,13 +39,13 @@ type newLabel struct {
 	event inbox.ID
 }
 
-var labelColumns = row.ColumnsFrom(2,
+var labelColumns = row.ColumnsFrom(3,
 	row.UUID("event_id", func(l *newLabel) inbox.ID { return l.event }),
 	row.Text("name", func(l *newLabel) string { return l.name }),
 	row.Bytes("value", func(l *newLabel) []byte { return l.value }),
 )
 
-// In the transaction of the event, so that an event is found by its labels from its first moment on.
+// All labels of a group are one row, in the transaction of the events, so that an event is found by its labels from its first
+// moment on. Package labels moves them into their index later.
 var insertLabels = `
-INSERT INTO event_label (` + labelColumns.Names() + `, secret_id)
-SELECT k.*, $1::uuid FROM unnest(` + labelColumns.Arrays() + `) AS k (` + labelColumns.Names() + `)`
+INSERT INTO event_label_batch (secret_id, id, ` + labelColumns.Names() + `) VALUES ($1::uuid, $2::uuid, ` + labelColumns.Arrays() + `)`

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/labels"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -247,6 +248,9 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	if err := tx.QueryRow(ctx, eraseConflicts, ids).Scan(&out.Conflicts, &out.Admitted); err != nil {
 		return 0, err
 	}
+	if err := labels.MoveEvents(ctx, tx, ids); err != nil {
+		return 0, err
+	}
 	tag, err := tx.Exec(ctx, eraseStreams, streams)
 	if err != nil {
 		return 0, err
@@ -260,7 +264,7 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 		{eraseEffects, effects, &out.Effects},
 		{eraseAttempts, effects, &out.Attempts},
 		{eraseResults, append(events, ids...), &out.Results},
-		{eraseLabels, ids, &out.Labels},
+		{eraseLabels, ids, &out.Labels}, // none waits for the index any more
 		{eraseDiffs, ids, &out.Diffs},
 		{eraseEvents, ids, new(int)},
 	} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/labels"
 )
 
 // An event's row is its tombstone. It goes when it is past its horizon, counted
@@ -53,11 +54,18 @@ labels AS (
     DELETE FROM event_label l USING gone WHERE l.event_id = gone.id RETURNING 1)
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM results), (SELECT count(*) FROM labels)`
 
+// groupSpan is more than lies between the ids of any two events of one commit, of which one is that of their labels while they
+// wait for their index. Where no process receives any more, they still wait when the events go.
+const groupSpan = time.Minute
+
 // events removes tombstones: one walk for each horizon, since a source with a
 // long one must not be looked at again and again by the walk of a short one.
 func (s *pass) events(ctx context.Context) error {
 	for _, g := range s.bySource(tombstones) {
 		cutoff := s.behindEffects(s.retention.cutoff(g.horizon))
+		if err := labels.MoveBefore(ctx, s.conn, inbox.FirstID(cutoff.Time().Add(groupSpan))); err != nil {
+			return err
+		}
 		w := &walk{
 			name: eventWalk(g.horizon), table: "inbox_event", first: inbox.ID{}.String(), restartAfter: restartEvery, partial: cutoff != s.retention.cutoff(g.horizon),
 			fractionDone: fractionBetween(s.retention.cutoff(2*g.horizon), cutoff),

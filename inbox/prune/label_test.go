@@ -15,6 +15,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/labels"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
@@ -24,7 +25,14 @@ type labelled struct {
 	*storetest.Past
 	keys   *seal.Keyring
 	secret inbox.InstallationSecret
+
+	// indexed: labels are moved into their index after each delivery. Else they wait all the time.
+	indexed bool
 }
+
+// storedLabels are all labels, those that wait among them.
+const storedLabels = `(SELECT event_id, name, value, secret_id FROM event_label
+    UNION ALL SELECT k.*, b.secret_id FROM event_label_batch b CROSS JOIN LATERAL unnest(b.event_id, b.name, b.value) AS k (event_id, name, value))`
 
 func newLabelled(t *testing.T, keys *seal.Keyring) *labelled {
 	t.Helper()
@@ -64,13 +72,18 @@ func (l *labelled) deliver(t *testing.T, id, order string, ago time.Duration) in
 	t.Helper()
 	item := l.Accept(t, inboxtest.AdmissionOf(l.Source, id, fmt.Sprintf(`{"id":%q,"order":%q}`, id, order)), ago).Items[0]
 	l.Settle(t, item.ID, inbox.EffectDone, ago)
+	if l.indexed {
+		if err := labels.MoveAll(t.Context(), l.Pool); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return item
 }
 
 // orders are the values by which an event is found.
 func (l *labelled) orders(t *testing.T, event inbox.ID) [][]byte {
 	t.Helper()
-	rows, err := l.Pool.Query(t.Context(), `SELECT value FROM event_label WHERE event_id = $1 AND name = 'order'`, event)
+	rows, err := l.Pool.Query(t.Context(), `SELECT value FROM `+storedLabels+` l WHERE event_id = $1 AND name = 'order'`, event)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +102,15 @@ func (l *labelled) stored(order string) []byte {
 // An event has the labels of the payload that was recorded, whatever else is delivered under its id, and they go with it.
 func TestLabelsGoWithTheirEvent(t *testing.T) {
 	t.Parallel()
-	for name, keys := range map[string]*seal.Keyring{"plain": nil, "sealed": storetest.RingOf(t, storetest.FirstKey+" active")} {
+	ring := storetest.RingOf(t, storetest.FirstKey+" active")
+	for name, c := range map[string]struct {
+		keys    *seal.Keyring
+		indexed bool
+	}{"plain, indexed": {indexed: true}, "plain, waiting": {}, "sealed, indexed": {ring, true}, "sealed, waiting": {keys: ring}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLabelled(t, keys)
+			keys, l := c.keys, newLabelled(t, c.keys)
+			l.indexed = c.indexed
 			first := l.deliver(t, "evt_1", "order-of-ann", time.Minute)
 			old := l.deliver(t, "evt_old", "order-of-bob", 40*storetest.Day)
 			l.deliver(t, "evt_1", "order-of-ann", time.Minute)
@@ -102,10 +120,10 @@ func TestLabelsGoWithTheirEvent(t *testing.T) {
 			if got := l.orders(t, first.ID); len(got) != 1 || !bytes.Equal(got[0], l.stored("order-of-ann")) {
 				t.Errorf("the event is found by %q", got)
 			}
-			if n := l.Count(t, `SELECT count(*) FROM event_label WHERE event_id = $1`, first.ID); n != inbox.MaxLabels {
+			if n := l.Count(t, `SELECT count(*) FROM `+storedLabels+` l WHERE event_id = $1`, first.ID); n != inbox.MaxLabels {
 				t.Errorf("the event has %d labels, want the most, which is %d", n, inbox.MaxLabels)
 			}
-			readable := l.Count(t, `SELECT count(*) FROM event_label WHERE position('order-of'::bytea IN value) > 0`)
+			readable := l.Count(t, `SELECT count(*) FROM `+storedLabels+` l WHERE position('order-of'::bytea IN value) > 0`)
 			if hashed := keys != nil; hashed != (readable == 0) {
 				t.Errorf("%d labels can be read", readable)
 			}
@@ -181,7 +199,7 @@ func TestLabelsGoWithTheirEvent(t *testing.T) {
 			if got := l.orders(t, old.ID); len(got) != 0 || report.Rows["event_label"] != inbox.MaxLabels {
 				t.Errorf("the pruned event is found by %q, and %d labels were pruned", got, report.Rows["event_label"])
 			}
-			if n := l.Count(t, `SELECT count(*) FROM event_label l WHERE NOT EXISTS (SELECT FROM inbox_event e WHERE e.id = l.event_id)`); n != 0 {
+			if n := l.Count(t, `SELECT count(*) FROM `+storedLabels+` l WHERE NOT EXISTS (SELECT FROM inbox_event e WHERE e.id = l.event_id)`); n != 0 {
 				t.Errorf("%d labels have no event", n)
 			}
 			if got := l.orders(t, admitted.Event); len(got) != 1 {
@@ -200,7 +218,7 @@ func TestResealHashesLabels(t *testing.T) {
 		l.Exec(t, `INSERT INTO event_label (event_id, name, value) VALUES ($1, 'order', $2)`, inbox.NewID(time.Now()), fmt.Appendf(nil, "order-of-%d", n))
 	}
 	keys := storetest.RingOf(t, storetest.FirstKey+" active")
-	plain := func() int { return l.Count(t, `SELECT count(*) FROM event_label WHERE secret_id IS NULL`) }
+	plain := func() int { return l.Count(t, `SELECT count(*) FROM `+storedLabels+` l WHERE secret_id IS NULL`) }
 	usage := func() int64 {
 		all, err := prune.KeyUsages(t.Context(), l.Pool)
 		if err != nil {
@@ -234,18 +252,29 @@ func TestResealHashesLabels(t *testing.T) {
 // A program of before knows no labels, and leaves none behind all the same.
 func TestOlderProgramRemovesLabels(t *testing.T) {
 	t.Parallel()
-	for name, sql := range map[string]string{
-		"erase": `UPDATE inbox_event SET class = 'erased' WHERE event_id = 'evt_1'`, "prune": `DELETE FROM inbox_event WHERE event_id = 'evt_1'`,
+	erased, pruned := `UPDATE inbox_event SET class = 'erased' WHERE event_id = 'evt_1'`, `DELETE FROM inbox_event WHERE event_id = 'evt_1'`
+	for name, c := range map[string]struct {
+		sql, program string // what a program of the time says of itself
+		indexed      bool
+	}{
+		"erase": {sql: erased, indexed: true}, "prune": {sql: pruned, indexed: true},
+		"erase what waits": {sql: erased, program: "known"}, "prune what waits": {sql: pruned, program: "known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLabelled(t, nil)
+			l.indexed = c.indexed
 			event, other := l.deliver(t, "evt_1", "a", time.Minute), l.deliver(t, "evt_2", "b", time.Minute)
+			// Both in one batch, as if they had been committed together.
+			l.Exec(t, `WITH gone AS (DELETE FROM event_label_batch RETURNING event_id, name, value)
+INSERT INTO event_label_batch (id, event_id, name, value)
+SELECT $1, array_agg(k.event_id), array_agg(k.name), array_agg(k.value)
+FROM gone g CROSS JOIN LATERAL unnest(g.event_id, g.name, g.value) AS k (event_id, name, value) HAVING count(*) > 0`, event.ID)
 			err := pgx.BeginFunc(t.Context(), l.Pool, func(tx pgx.Tx) error {
-				if _, err := tx.Exec(t.Context(), `SELECT set_config('oncegate.labels', '', true)`); err != nil {
+				if _, err := tx.Exec(t.Context(), `SELECT set_config('oncegate.labels', $1, true)`, c.program); err != nil {
 					return err
 				}
-				_, err := tx.Exec(t.Context(), sql)
+				_, err := tx.Exec(t.Context(), c.sql)
 				return err
 			})
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/labels"
 )
 
 // Labels that were stored before there was a keyring. They are not sealed but hashed, as new ones are, since they are looked for.
@@ -39,6 +40,9 @@ WHERE l.event_id = k.event_id AND l.name = k.name AND l.value = k.plain AND l.se
 // hashLabels hashes all labels that are plain under the secret of the installation, page by page.
 func (cfg *ResealConfig) hashLabels(ctx context.Context, p *ResealProgress) error {
 	p.Table, p.Looked = "event_label", 0
+	if err := labels.MoveAll(ctx, cfg.Pool); err != nil {
+		return err
+	}
 	// The zero ID is stored as NULL, so the walk begins behind the smallest other one.
 	after := plainLabel{event: inbox.ID{15: 1}}
 	for {

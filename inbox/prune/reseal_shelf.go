@@ -205,6 +205,8 @@ UNION ALL SELECT 'stream', 'key_label', coalesce(key_label_key_id, 0), count(*) 
     WHERE key_label IS NOT NULL OR key_label_sealed IS NOT NULL GROUP BY 3
 UNION ALL SELECT 'order_secret', 'secret', key_id, count(*) FROM order_secret GROUP BY 3
 UNION ALL SELECT 'suppression', 'address', coalesce(key_id, 0), count(*) FROM suppression WHERE address IS NOT NULL GROUP BY 3
-UNION ALL SELECT 'event_label', 'value', 0, count(*) FROM event_label WHERE secret_id IS NULL HAVING count(*) > 0
+UNION ALL SELECT 'event_label', 'value', 0, sum(l.n)::bigint FROM (
+    SELECT count(*) AS n FROM event_label WHERE secret_id IS NULL
+    UNION ALL SELECT coalesce(sum(cardinality(event_id)), 0) FROM event_label_batch WHERE secret_id IS NULL) l HAVING sum(l.n) > 0
 UNION ALL SELECT 'replay_item', 'diff', coalesce(diff_key_id, 0), count(*) FROM replay_item WHERE diff IS NOT NULL GROUP BY 3
 ORDER BY 1, 2, 3`

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/labels"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/rollup"
 	"github.com/oncegate/oncegate/internal/config"
@@ -68,4 +69,18 @@ func (a *App) labelSecret() (secret inbox.InstallationSecret, err error) {
 		return secret, fmt.Errorf("reading the secret of labels: %w", err)
 	}
 	return secret, nil
+}
+
+// makeLabelIndexer makes what moves labels into their index: in each process that has a gate, also if no source of it has labels,
+// since another process may have left some.
+func (a *App) makeLabelIndexer() (*labels.Indexer, error) {
+	indexer, err := labels.New(labels.Config{DB: a.adminPool, Now: a.clock.Now, Logger: a.log})
+	if err != nil {
+		return nil, err
+	}
+	a.starts = append(a.starts, step{name: "labels", run: func(ctx context.Context) error {
+		a.cleanups.add("labels", indexer.Stop)
+		return indexer.Start(ctx)
+	}})
+	return indexer, nil
 }

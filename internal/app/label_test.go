@@ -41,7 +41,8 @@ func TestLabelThatFailsRefusesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got string
-	if err := pool.QueryRow(t.Context(), `SELECT string_agg(name || '=' || convert_from(value, 'UTF8'), ' ' ORDER BY name) FROM event_label`).Scan(&got); err != nil {
+	if err := pool.QueryRow(t.Context(), `SELECT string_agg(name || '=' || convert_from(value, 'UTF8'), ' ' ORDER BY name)
+		FROM (SELECT name, value FROM event_label UNION ALL SELECT k.* FROM event_label_batch b CROSS JOIN LATERAL unnest(b.name, b.value) k (name, value)) l`).Scan(&got); err != nil {
 		t.Fatal(err)
 	}
 	if want := "kind=invoice.paid object=event"; got != want {

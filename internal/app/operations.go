@@ -100,9 +100,14 @@ func (a *App) makeGate() error {
 	if err != nil {
 		return err
 	}
+	indexer, err := a.makeLabelIndexer()
+	if err != nil {
+		return err
+	}
 	limits := a.settings.Gate
 	a.gate, err = gate.New(gate.Config{
 		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys, LabelSecret: secret, Counted: a.countEvents,
+		Labelled: indexer.Wake,
 		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
 	})
 	if err != nil {

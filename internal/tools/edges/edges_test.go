@@ -58,6 +58,7 @@ var rules = []struct {
 	{"inbox/suppression/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/node")},
 	{"inbox/node/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry")},
 	{"inbox/rollup/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/node", "inbox/suppression")},
+	{"inbox/labels/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/node", "inbox/suppression", "inbox/rollup")},
 	{"inbox/attention/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/node", "inbox/suppression")},
 	{"inbox/internal/row", ours("inbox", "providers", "jobs", "migrations", "cmd")},
 	{"inbox/receiver/...", append(ours("jobs", "migrations", "cmd", "providers/catalog"), river, cobra)},

@@ -1,0 +1,174 @@
+package labels
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+const (
+	// idlePoll is how often an indexer that nobody wakes looks for what another process has left.
+	idlePoll = time.Minute
+
+	// statementTimeout bounds one statement of an indexer.
+	statementTimeout = 10 * time.Second
+
+	// restRatio is how many times as long as a statement took the indexer rests after it, so that a busy gate has the
+	// database almost to itself.
+	restRatio = 19
+
+	// patience is how long labels may wait while the indexer rests. Older ones are moved without a rest: a search looks through
+	// all that wait.
+	patience = time.Minute
+)
+
+// Config configures an [Indexer]. DB is required.
+type Config struct {
+	// DB carries out each statement in a transaction of its own. A *pgxpool.Pool is one.
+	DB Querier
+
+	// Now is the clock of the gate. It defaults to time.Now.
+	Now func() time.Time
+
+	// Every is how long labels wait at least, so that many are moved by one statement. It defaults to 250 ms.
+	Every time.Duration
+
+	// Logger defaults to discarding.
+	Logger *slog.Logger
+}
+
+// Indexer moves labels into their index soon after they were committed. Make one with [New].
+type Indexer struct {
+	cfg     Config
+	woken   chan struct{}
+	failing bool
+	stop    func(ctx context.Context) error // nil until it is started
+}
+
+// New makes an indexer; [Indexer.Start] sets it going.
+func New(cfg Config) (*Indexer, error) {
+	if cfg.DB == nil {
+		return nil, errors.New("labels: DB is required")
+	}
+	if cfg.Every < 0 {
+		return nil, errors.New("labels: Every must not be negative")
+	}
+	cfg.Every = cmp.Or(cfg.Every, 250*time.Millisecond)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Indexer{cfg: cfg, woken: make(chan struct{}, 1)}, nil
+}
+
+// Wake tells the indexer that labels were committed. It never waits, and a nil indexer ignores it.
+func (x *Indexer) Wake() {
+	if x == nil {
+		return
+	}
+	select {
+	case x.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Start begins with what an earlier process has left.
+func (x *Indexer) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	x.Wake()
+	go func() {
+		defer close(done)
+		x.run(ctx)
+	}()
+	x.stop = func(stop context.Context) error {
+		cancel()
+		select {
+		case <-done:
+			return nil
+		case <-stop.Done():
+			return context.Cause(stop)
+		}
+	}
+	return nil
+}
+
+// Stop ends the indexer. What it has not moved is found where it is, and moved by the next one.
+func (x *Indexer) Stop(ctx context.Context) error {
+	if x.stop == nil {
+		return nil
+	}
+	return x.stop(ctx)
+}
+
+func (x *Indexer) run(ctx context.Context) {
+	poll := time.NewTicker(idlePoll)
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.woken:
+		case <-poll.C:
+		}
+		if !sleep(ctx, x.cfg.Every) {
+			return
+		}
+		x.logged(ctx, x.moveWaiting(ctx))
+	}
+}
+
+// moveWaiting moves what waits, until hardly anything is left.
+func (x *Indexer) moveWaiting(ctx context.Context) error {
+	for {
+		began := x.cfg.Now()
+		moved, oldest, err := x.move(ctx)
+		if err != nil || moved < moveBatches {
+			return err
+		}
+		if now := x.cfg.Now(); now.Sub(oldest.Time()) < patience && !sleep(ctx, restRatio*now.Sub(began)) {
+			return nil
+		}
+	}
+}
+
+// move moves one page. oldest is the first of its batches.
+func (x *Indexer) move(ctx context.Context) (moved int, oldest inbox.ID, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	if err := x.cfg.DB.QueryRow(ctx, moveNext, moveBatches).Scan(&moved, &oldest); err != nil {
+		return 0, oldest, fmt.Errorf("moving labels into their index: %w", err)
+	}
+	return moved, oldest, nil
+}
+
+// logged reports the first failure after a success, and the first success after a failure.
+func (x *Indexer) logged(ctx context.Context, err error) {
+	switch {
+	case err != nil && ctx.Err() == nil && !x.failing:
+		x.failing = true
+		x.cfg.Logger.WarnContext(ctx, "labels could not be moved into their index; events are found by them all the same, but more slowly", slog.Any("error", err))
+	case err == nil && x.failing:
+		x.failing = false
+		x.cfg.Logger.InfoContext(ctx, "labels are moved into their index again")
+	}
+}
+
+// sleep reports whether it slept to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
