@@ -3,9 +3,7 @@ package providers
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
@@ -27,15 +25,12 @@ func (p *Provider) Comparison(byMeaning bool, volatile []string) (*Comparison, e
 	c := &Comparison{volatile: slices.Clone(p.volatile), byMeaning: byMeaning}
 	var errs []error
 	for _, path := range volatile {
-		parts := strings.Split(path, ".")
-		switch {
-		case slices.Contains(parts, "") || strings.ContainsAny(path, "[]\"$"):
-			errs = append(errs, fmt.Errorf("path %q is not names joined by dots, such as note or items.*.at", path))
-		case len(parts) > jsonspan.MaxDepth/2:
-			errs = append(errs, fmt.Errorf("path %q is too deep", path))
-		default:
-			c.volatile = append(c.volatile, parts)
+		parts, err := jsonspan.ParsePath(path)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
+		c.volatile = append(c.volatile, parts)
 	}
 	return c, errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
@@ -70,7 +71,7 @@ const (
 	StepGone StepVerdict = "gone"
 )
 
-// StepResult is a stored result beside what the target's probe says.
+// StepResult is a stored result beside what the target says: its probe, its dry run, or both.
 type StepResult struct {
 	// Stored is the state that Oncegate has, with the target's code.
 	Stored string `json:"stored"`
@@ -78,6 +79,27 @@ type StepResult struct {
 	Target string `json:"target"`
 	// Match is absent where the two cannot be compared.
 	Match *bool `json:"match,omitempty"`
+	// DryRun is nil for a step whose target has none.
+	DryRun *StepDryRun `json:"dry_run,omitempty"`
+}
+
+// StepDryRun is what a target says that it would do today.
+type StepDryRun struct {
+	// Outcome is accepted, refused or unknown; or "not asked", for Why.
+	Outcome string `json:"outcome"`
+	// Code is the target's status, if it answered.
+	Code string `json:"code,omitempty"`
+	// Why says why nothing is known.
+	Why string `json:"why,omitempty"`
+	// Match is absent where the stored result and the answer cannot be compared.
+	Match *bool `json:"match,omitempty"`
+	// Changes are those from the stored reply to the answer, at most [MaxChanges].
+	Changes []Change `json:"changes,omitempty"`
+}
+
+func (r *StepResult) differs() bool {
+	differs := func(match *bool) bool { return match != nil && !*match }
+	return r != nil && (differs(r.Match) || r.DryRun != nil && differs(r.DryRun.Match))
 }
 
 // Comparer says what today's configuration would send for each effect of an event. It has no
@@ -129,6 +151,9 @@ type AuditRequest struct {
 
 	// Limit is how many events are compared; 0 is [MaxAudit], which is the most.
 	Limit int
+
+	// Results gives the comparer what was kept of the targets' replies.
+	Results bool
 }
 
 // Audit is one page of an audit: the steps of its events, in the order in which these were received.
@@ -148,7 +173,7 @@ type Audit struct {
 // are more pages, and for a run of which nothing is known.
 func (a *Audit) AllMatch() bool {
 	return a.Next == nil && len(a.Steps) > 0 && !slices.ContainsFunc(a.Steps, func(s RunStep) bool {
-		return !s.Match || s.Result != nil && s.Result.Match != nil && !*s.Result.Match
+		return !s.Match || s.Result.differs()
 	})
 }
 
@@ -168,6 +193,12 @@ LIMIT $5`
 const readRunEffects = recordedEffectColumns + `
 WHERE e.event_id = ANY ($1::uuid[]) AND e.item = 0
 ORDER BY e.event_id, e.route_id`
+
+// What was kept of the replies to the effects that are done. A duplicate has its owner's, and was not sent.
+const readRunResults = `
+SELECT e.id, e.result, e.result_key_id
+FROM effect e
+WHERE e.event_id = ANY ($1::uuid[]) AND e.item = 0 AND e.state = 'done' AND e.result IS NOT NULL`
 
 // Audit compares one page of a run. It changes nothing: all that it reads, it reads in a transaction in which
 // PostgreSQL refuses to write.
@@ -198,7 +229,7 @@ func (a *Auditor) Audit(ctx context.Context, ask AuditRequest) (*Audit, error) {
 			out.Next = &events[limit-1]
 		}
 		for chunk := range slices.Chunk(events, judgeChunk) {
-			if err := a.compare(ctx, tx, chunk, out); err != nil {
+			if err := a.compare(ctx, tx, chunk, ask.Results, out); err != nil {
 				return err
 			}
 		}
@@ -210,7 +241,7 @@ func (a *Auditor) Audit(ctx context.Context, ask AuditRequest) (*Audit, error) {
 	return out, nil
 }
 
-func (a *Auditor) compare(ctx context.Context, tx row.Querier, events []inbox.ID, out *Audit) error {
+func (a *Auditor) compare(ctx context.Context, tx row.Querier, events []inbox.ID, results bool, out *Audit) error {
 	rows, err := tx.Query(ctx, readRunEffects, events)
 	if err != nil {
 		return err
@@ -218,6 +249,11 @@ func (a *Auditor) compare(ctx context.Context, tx row.Querier, events []inbox.ID
 	recorded, err := collectRecordedEffects(rows, a.cfg.Keyring, len(events))
 	if err != nil {
 		return err
+	}
+	if results {
+		if err := a.readResults(ctx, tx, events, recorded); err != nil {
+			return err
+		}
 	}
 	if rows, err = tx.Query(ctx, readRecordedEvents, events); err != nil {
 		return err
@@ -241,4 +277,28 @@ func (a *Auditor) compare(ctx context.Context, tx row.Querier, events []inbox.ID
 		}
 	}
 	return rows.Err()
+}
+
+// readResults adds what was kept of the replies. What cannot be opened stays away: then there is nothing to compare with.
+func (a *Auditor) readResults(ctx context.Context, tx row.Querier, events []inbox.ID, recorded map[inbox.ID][]RecordedEffect) error {
+	rows, err := tx.Query(ctx, readRunResults, events)
+	if err != nil {
+		return err
+	}
+	var id inbox.ID
+	var stored []byte
+	var keyID *int32
+	results := map[inbox.ID][]byte{}
+	_, err = pgx.ForEachRow(rows, []any{&id, &stored, &keyID}, func() error {
+		if opened, err := a.cfg.Keyring.Open(place.Result(id), keyID, stored); err == nil {
+			results[id] = opened
+		}
+		return nil
+	})
+	for _, effects := range recorded {
+		for i := range effects {
+			effects[i].Result = results[effects[i].Effect]
+		}
+	}
+	return err
 }

@@ -114,6 +114,10 @@ type RecordedEffect struct {
 
 	LastCode   string
 	FinishedAt time.Time
+
+	// Result is what was kept of the target's reply, where an audit asks for results; nil if nothing was, or if it
+	// cannot be opened here.
+	Result []byte
 }
 
 // Judgement is what would become of one effect today. Effect is zero for a route

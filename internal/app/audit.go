@@ -10,65 +10,96 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
-// Results asks the probes of today's targets what has become of the steps of an audit. A probe is a question that
-// the configuration declares, and changes nothing; a target without one is not asked.
-type Results struct{ probes map[string]effect.Prober }
+// Results asks today's targets about the steps of an audit: their probes what has become of a step, and their dry runs
+// what they would do with it. Both are questions that the configuration declares; a target without them is not asked.
+// Close it when it is no longer needed.
+type Results struct {
+	judge   *Judge
+	probes  map[string]*forward.Prober
+	dryRuns map[string]*dryRun
+	kept    *keptQuestions
+}
 
-// Results makes the probes of the configuration's targets.
+// Results makes the probes and the dry runs of the configuration's targets.
 func (j *Judge) Results() (*Results, error) {
-	out := &Results{probes: map[string]effect.Prober{}}
+	out := &Results{judge: j, probes: map[string]*forward.Prober{}, dryRuns: map[string]*dryRun{}}
 	for _, t := range j.cfg.Settings.Targets {
-		if t.Probe == nil {
-			continue
+		if t.Probe != nil {
+			probe, err := forward.NewProber(probeConfig(t))
+			if err != nil {
+				return nil, fmt.Errorf("target %s: %w", t.Name, err)
+			}
+			out.probes[t.Name] = probe
 		}
-		probe, err := forward.NewProber(probeConfig(t))
-		if err != nil {
-			return nil, fmt.Errorf("target %s: %w", t.Name, err)
+		if t.DryRun != nil {
+			run, err := newDryRun(t, j.limits[t.Name], j.cfg.Now)
+			if err != nil {
+				return nil, fmt.Errorf("target %s: dry_run: %w", t.Name, err)
+			}
+			out.dryRuns[t.Name] = run
 		}
-		out.probes[t.Name] = probe
 	}
+	out.kept = newKeptQuestions(out.dryRuns)
 	return out, nil
 }
 
-// Compare asks about each step, one after the other, and writes what the targets say beside what is stored.
-func (r *Results) Compare(ctx context.Context, audit *replay.Audit) error {
+// Comparison is that of the judge. It also keeps what the dry runs are to be asked about.
+func (r *Results) Comparison() *Comparison { return &Comparison{judge: r.judge, kept: r.kept} }
+
+// Close closes the connections to the targets.
+func (r *Results) Close() {
+	for _, probe := range r.probes {
+		probe.Close()
+	}
+	for _, run := range r.dryRuns {
+		run.runner.Close()
+	}
+}
+
+// Compare asks about each step, one after the other, and writes what the targets say beside what is stored. progress
+// is told how many steps it is through.
+func (r *Results) Compare(ctx context.Context, audit *replay.Audit, progress func(steps int)) error {
 	for i := range audit.Steps {
 		s := &audit.Steps[i]
-		if s.Original == nil {
-			continue
+		if s.Original != nil {
+			s.Result = &replay.StepResult{Stored: string(s.State), Target: "no probe"}
+			if s.Original.LastCode != "" {
+				s.Result.Stored += " " + s.Original.LastCode
+			}
+			r.probe(ctx, audit, s)
+			s.Result.DryRun = r.kept.ask(ctx, s)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 		}
-		s.Result = &replay.StepResult{Stored: string(s.State), Target: "no probe"}
-		if s.Original.LastCode != "" {
-			s.Result.Stored += " " + s.Original.LastCode
-		}
-		probe := r.probes[s.Original.Target]
-		if probe == nil {
-			continue
-		}
-		found := probe.Probe(ctx, &effect.Call{
-			Event: effect.Event{ID: s.Event.String(), Source: audit.Source, EventID: s.EventID, Type: s.Operation}, Route: s.Route, Key: s.Original.Key,
-		})
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		s.Result.Target = string(found.Outcome)
-		if found.Code != "" {
-			s.Result.Target += " " + found.Code
-		}
-		s.Result.Match = agree(s.State, found.Outcome)
+		progress(i + 1)
 	}
 	return nil
+}
+
+func (r *Results) probe(ctx context.Context, audit *replay.Audit, s *replay.RunStep) {
+	probe := r.probes[s.Original.Target]
+	if probe == nil {
+		return
+	}
+	found := probe.Probe(ctx, &effect.Call{
+		Event: effect.Event{ID: s.Event.String(), Source: audit.Source, EventID: s.EventID, Type: s.Operation}, Route: s.Route, Key: s.Original.Key,
+	})
+	s.Result.Target = string(found.Outcome)
+	if found.Code != "" {
+		s.Result.Target += " " + found.Code
+	}
+	s.Result.Match = agree(s.State, found.Outcome)
 }
 
 // agree reports whether a state and the target's word fit; nil where either says nothing. That a target does not
 // know of an effect which is still to be sent is no difference.
 func agree(state inbox.EffectState, found effect.ProbeOutcome) *bool {
-	said := func(yes bool) *bool { return &yes }
 	switch {
 	case found == effect.ProbeUnknown, state == inbox.EffectIndeterminate, state == inbox.EffectDuplicate:
 		return nil
 	case state == inbox.EffectDone:
-		return said(found == effect.ProbeDone)
+		return new(found == effect.ProbeDone)
 	}
-	return said(found == effect.ProbeAbsent)
+	return new(found == effect.ProbeAbsent)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,14 +31,16 @@ import (
 
 // auditing is a source of operations with the steps of some runs, as a database has them.
 type auditing struct {
-	tb     testing.TB
-	pool   *pgxpool.Pool
-	url    string
-	schema string
-	target *httptest.Server
-	asked  atomic.Int64 // requests to the target but for those of probes
-	routes map[string]int32
-	source int32
+	tb        testing.TB
+	pool      *pgxpool.Pool
+	url       string
+	schema    string
+	target    *httptest.Server
+	asked     atomic.Int64 // requests to the target but for questions
+	questions atomic.Int64 // dry runs
+	bodies    sync.Map     // of dry runs, by order
+	routes    map[string]int32
+	source    int32
 }
 
 const auditedFile = `
@@ -45,6 +48,7 @@ targets:
   bank: { kind: forward, url: "%[1]s/orders/{body.order}", method: PUT, idempotent: true, probe: { url: "%[1]s/probe/{key}" } }
   moved: { kind: forward, url: "%[1]s/v2/{body.order}", method: PUT, idempotent: true }
   plain: { kind: forward, url: "%[1]s/plain", idempotent: true }
+  asked: { kind: forward, url: "%[1]s/orders/{body.order}", idempotent: true, keep_reply: true, dry_run: { url: "%[1]s/dry/{body.order}", method: PUT, volatile: [at] } }
 sources:
   agents:
     provider: operation
@@ -54,6 +58,7 @@ sources:
 
 const auditedRoutes = `      - { name: pay, types: [charge], target: bank, map: { sum: body.sum, key: key } }
       - { name: log, types: [note], target: plain }
+      - { name: ask, types: [order], target: asked, map: { sum: body.sum, key: key } }
 `
 
 func (a *auditing) config(routes string) *config.Config {
@@ -69,6 +74,10 @@ func newAuditing(tb testing.TB) *auditing {
 			if strings.Contains(r.URL.Path, "lost") {
 				w.WriteHeader(http.StatusNotFound)
 			}
+			return
+		}
+		if order, ok := strings.CutPrefix(r.URL.Path, "/dry/"); ok {
+			a.dry(w, r, order)
 			return
 		}
 		a.asked.Add(1)
@@ -257,7 +266,7 @@ func TestAuditOfResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := results.Compare(t.Context(), got); err != nil {
+	if err := results.Compare(t.Context(), got, func(int) {}); err != nil {
 		t.Fatal(err)
 	}
 	first, lost, unasked := got.Steps[0].Result, got.Steps[1].Result, got.Steps[2].Result
@@ -285,7 +294,7 @@ func TestAnAuditOnlyReads(t *testing.T) {
 		got := a.audit(auditedRoutes, replay.AuditRequest{Run: "42"})
 		results, err := a.judge(auditedRoutes).Results()
 		if err == nil {
-			err = results.Compare(t.Context(), got)
+			err = results.Compare(t.Context(), got, func(int) {})
 		}
 		if err != nil || len(got.Steps) != 2 {
 			t.Errorf("%v, %s", err, verdicts(got))

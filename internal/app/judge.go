@@ -47,7 +47,8 @@ type Judge struct {
 	sources   map[int32]*judgedSource
 	routes    map[int32]*judgedRoute
 	previewer jobs.Previewer
-	versions  sync.Map // of routeVersion to routeDescription, as they are met
+	limits    map[string]jobs.Target // by the names of targets
+	versions  sync.Map               // of routeVersion to routeDescription, as they are met
 
 	// Unregistered are the routes of the configuration that no server has been
 	// started with, as source/route; nothing can be replayed to them yet. Stale are
@@ -119,6 +120,7 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.limits = targets.limits
 	j.previewer = jobs.Previewer{Routes: worked, Stored: stored, Senders: targets.senders, Transactionals: targets.transactionals}
 	for _, s := range cfg.Settings.Sources {
 		registered, known := a.sources[s.Name]

@@ -20,7 +20,10 @@ import (
 
 // Comparison says what today's configuration would send for each effect of an event, whatever became of it. It
 // holds no more of a [Judge] than that, and so cannot send.
-type Comparison struct{ judge *Judge }
+type Comparison struct {
+	judge *Judge
+	kept  *keptQuestions // what dry runs are to be asked about; nil if none is
+}
 
 var _ replay.Comparer = (*Comparison)(nil)
 
@@ -57,6 +60,7 @@ func (c *Comparison) Compare(_ context.Context, r *replay.RecordedEvent) ([]repl
 		one := comparing{event: &event, effect: e, was: was, route: c.judge.routes[e.RouteID], step: &step}
 		step.Verdict = c.verdict(&one)
 		step.Match = step.Verdict == replay.StepSame
+		c.kept.keep(c.judge, &one)
 		out = append(out, step)
 	}
 	if event.source != nil {

@@ -206,6 +206,8 @@ type Target struct {
 	KeepReply bool
 	// Probe is how the target is asked about an unknown outcome; nil if it cannot be.
 	Probe *Probe
+	// DryRun is how the target is asked what it would do; nil if it cannot be.
+	DryRun *DryRun
 	// KeyWindow is how long the target remembers a key. Later than this after an
 	// attempt whose outcome is not known, none is made. Zero is for ever.
 	KeyWindow time.Duration

@@ -94,14 +94,19 @@ func (r *reader) keyField(recipe *expression.Recipe, n *yamltree.Node) {
 
 // mapping reads an expression, or a mapping whose members are mappings or expressions.
 func (r *reader) mapping(n *yamltree.Node) *expression.Mapping {
+	return readMapping(n, r.requestExpression)
+}
+
+// readMapping reads a mapping of expressions that see what read lets them see.
+func readMapping(n *yamltree.Node, read func(*yamltree.Node, func(*expression.Program))) *expression.Mapping {
 	if !n.IsMapping() {
 		var m *expression.Mapping
-		r.requestExpression(n, func(p *expression.Program) { m = expression.NewMapping(p) })
+		read(n, func(p *expression.Program) { m = expression.NewMapping(p) })
 		return m
 	}
 	members := map[string]*expression.Mapping{}
 	for _, member := range n.Members() {
-		if m := r.mapping(member); m != nil {
+		if m := readMapping(member, read); m != nil {
 			members[member.Name()] = m
 		}
 	}

@@ -136,6 +136,7 @@ func (t *Target) effective() yaml.MapSlice {
 		}
 		out = duration(out, "key_window", t.KeyWindow)
 		out = t.Probe.append(out)
+		out = t.DryRun.append(out)
 		if t.Method != "" {
 			out = append(out, item("method", t.Method))
 		}

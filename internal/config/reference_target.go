@@ -36,6 +36,7 @@ func targetReference() []Section {
 			Key{"keep_reply", "`false`", "Keep the body of a successful reply as the result of the effect."},
 			Key{"replayed_header", "`Idempotent-Replayed`", "The header by which a reply says that the target knew the key."},
 			Key{"probe", "none", "How the target is asked about an unknown outcome."},
+			Key{"dry_run", "none", "How the target is asked what it would do. See [Dry run](#dry-run)."},
 		)},
 		{Name: "probe", Title: "Probe", Prefix: "probe.", Text: "A probe asks a target over HTTP whether an effect happened. See [Unknown outcomes](../guides/unknown-outcomes.md).", Keys: []Key{
 			{"url", "required", "The address to ask, with `{key}`, `{event}` or `{event_id}` in it."},
@@ -45,6 +46,13 @@ func targetReference() []Section {
 			{"every", "`30s`", "The pause between two questions about one effect."},
 			{"absent_after", "`10m`", "How old the last attempt must be before `absent` is believed, since the request may still be on its way."},
 			{"timeout", "`10s`", "The longest question."},
+		}},
+		{Name: "dry_run", Title: "Dry run", Prefix: "dry_run.", Text: "A dry run asks a target over HTTP what it would do, in the way that the target offers for that: a parameter, a header or an endpoint of its own. Only `oncegate replay plan --compare --results` asks. The request is made of these keys and of nothing else of the target but its `sign`, `allow`, `timeout`, `concurrency`, `rate` and `breaker`. It carries `Oncegate-Dry-Run` and no idempotency key. See [Audit a run](../guides/audit-a-run.md#ask-the-target-what-it-would-do).", Keys: []Key{
+			{"url", "required", "The address to ask. Expressions in braces may stand in it as in the `url` of the target, but for `key_uuid`."},
+			{"method", "`POST`", "`GET`, `POST`, `PUT` or `PATCH`. A `GET` has no body."},
+			{"headers", "none", "Headers of the question. The headers of the target are not sent along. Their values are never printed."},
+			{"body", "what would be sent today", "An expression, or an object of expressions, that makes a JSON body, as in `map` of a route. They see no `key`."},
+			{"volatile", "none", "Members in which the answer may differ from the stored result: paths such as `id` or `items.*.at`, in which `*` is any member or element."},
 		}},
 		{Name: "target sql", Title: "Targets in SQL (`sql`)", Prefix: "targets.<name>.", Text: "Either `call` or `statement` is required. Both run in the transaction that records the outcome. See [A target in SQL](../guides/sql-target.md).", Keys: with(
 			Key{"call", "none", "A function of one `jsonb` argument, such as `ledger.apply_event`."},

@@ -21,6 +21,7 @@ func (r *reader) targets(cfg *Config, n *yamltree.Node, dev bool) {
 			cfg.Targets = append(cfg.Targets, r.target(member, dev))
 		}
 	}
+	r.checkDryRunsApart(cfg.Targets)
 }
 
 // target reads one target. A key that its kind does not have is a problem.
@@ -77,6 +78,7 @@ func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
 		keys["replayed_header"] = yamltree.Value(&t.ReplayedHeader, headerName)
 		keys["keep_reply"] = yamltree.Bool(&t.KeepReply)
 		keys["probe"] = func(n *yamltree.Node) { t.Probe = r.probe(n) }
+		keys["dry_run"] = func(n *yamltree.Node) { t.DryRun = r.dryRun(n) }
 		keys["key_window"] = yamltree.Duration(&t.KeyWindow)
 		keys["method"] = yamltree.Word(&t.Method, "POST", "PUT", "PATCH")
 		keys["allow"] = yamltree.List(&t.Allow, prefix)
@@ -121,6 +123,9 @@ func (r *reader) checkTarget(t *Target) {
 		}
 		_, err := forward.New(t.ForwardConfig())
 		failLines(t.node.Below(""), err)
+		if err == nil {
+			r.checkDryRun(t)
+		}
 	case t.Kind == KindMail:
 		r.mail(t)
 	case t.Kind == KindSuppress:

@@ -19,6 +19,9 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 		if t.Probe != nil {
 			addresses = append(addresses, struct{ key, url string }{"probe.url", t.Probe.URL})
 		}
+		if t.DryRun != nil {
+			addresses = append(addresses, struct{ key, url string }{"dry_run.url", t.DryRun.URL})
+		}
 		for _, a := range addresses {
 			if host, why := unreachable(a.url); why != "" {
 				r.warnings = append(r.warnings, fmt.Sprintf("targets.%s.%s: %s is %s, which no target may be: "+

@@ -17,8 +17,13 @@ const masked = `"<redacted>"`
 // for which hidden is true is masked. ok is false unless both are JSON without a
 // key twice.
 func Changes(before, after []byte, limit int, hidden func(path string) bool) (changes []Change, ok bool) {
-	b, okB := ParseTree(before, nil)
-	a, okA := ParseTree(after, nil)
+	return ChangesWithout(nil, before, after, limit, hidden)
+}
+
+// ChangesWithout is [Changes] of two documents without what is at the volatile paths.
+func ChangesWithout(volatile [][]string, before, after []byte, limit int, hidden func(path string) bool) (changes []Change, ok bool) {
+	b, okB := ParseTree(before, volatile)
+	a, okA := ParseTree(after, volatile)
 	if !okA || !okB {
 		return nil, false
 	}

@@ -234,11 +234,3 @@ func below[T string | []byte](paths [][]string, name T) (inner [][]string, whole
 	}
 	return inner, false
 }
-
-// JoinPath puts a name at the end of a path of names joined by dots.
-func JoinPath(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}

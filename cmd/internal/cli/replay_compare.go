@@ -29,7 +29,7 @@ func (f *compareFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.run, "run", "", "with --compare: the run, which is the first part of its keys")
 	flags.BoolVar(&f.compare, "compare", false, "compare the steps of --run with what would be sent today; nothing is planned, sent or stored")
-	flags.BoolVar(&f.results, "results", false, "with --compare: also ask the probes of the targets what has become of each step")
+	flags.BoolVar(&f.results, "results", false, "with --compare: also ask the targets, by their probe and their dry_run, what has become of each step and what they would do")
 	flags.IntVar(&f.limit, "limit", replay.MaxAudit, fmt.Sprintf("with --compare: how many events, up to %d", replay.MaxAudit))
 	flags.StringVar(&f.after, "after", "", "with --compare: the page after this event")
 }
@@ -109,7 +109,16 @@ func (s *shell) audit(ctx context.Context, cfg *config.Config, pool *pgxpool.Poo
 	if err != nil {
 		return nil, err
 	}
-	auditor, err := replay.NewAuditor(replay.AuditConfig{Pool: pool, Keyring: keys, Comparer: judge.Comparison()})
+	comparison := judge.Comparison()
+	var asked *app.Results
+	if results {
+		if asked, err = judge.Results(); err != nil {
+			return nil, err
+		}
+		defer asked.Close()
+		comparison, ask.Results = asked.Comparison(), true
+	}
+	auditor, err := replay.NewAuditor(replay.AuditConfig{Pool: pool, Keyring: keys, Comparer: comparison})
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +126,9 @@ func (s *shell) audit(ctx context.Context, cfg *config.Config, pool *pgxpool.Poo
 	if err != nil || !results {
 		return out, err
 	}
-	asked, err := judge.Results()
-	if err != nil {
-		return nil, err
-	}
-	return out, asked.Compare(ctx, out)
+	bar := s.progress(int64(len(out.Steps)), "asking the targets")
+	defer bar.done()
+	return out, asked.Compare(ctx, out, func(steps int) { bar.at(int64(steps)) })
 }
 
 var errRunDiffers = errors.New("not every step matches")
@@ -143,10 +150,8 @@ func (s *shell) showAudit(audit *replay.Audit, results bool) error {
 		cells := []string{
 			step.Operation, step.Key, step.Route, string(step.State), requestText(step.Original), requestText(step.Today), match, strings.Join(step.Why, "; "),
 		}
-		if results && step.Result != nil {
-			cells = append(cells, step.Result.Stored, step.Result.Target)
-		} else if results {
-			cells = append(cells, "", "")
+		if results {
+			cells = append(cells, resultCells(step.Result)...)
 		}
 		t.add(cells...)
 	}
@@ -167,6 +172,37 @@ func (s *shell) showAudit(audit *replay.Audit, results bool) error {
 		return errRunDiffers
 	}
 	return nil
+}
+
+// resultCells are what is stored of a step, and what its target says.
+func resultCells(r *replay.StepResult) []string {
+	if r == nil {
+		return []string{"", ""}
+	}
+	says := r.Target
+	if d := r.DryRun; d != nil {
+		dry := strings.Join(strings.Fields("dry run: "+d.Outcome+" "+d.Code), " ")
+		switch {
+		case d.Why != "":
+			dry += " (" + d.Why + ")"
+		case len(d.Changes) > 0:
+			dry += ", another answer in " + changedPaths(d.Changes)
+		}
+		if says == "no probe" {
+			return []string{r.Stored, dry}
+		}
+		says += "; " + dry
+	}
+	return []string{r.Stored, says}
+}
+
+// changedPaths names what differs in a line, without the values.
+func changedPaths(changes []replay.Change) string {
+	paths := make([]string, len(changes))
+	for i, c := range changes {
+		paths[i] = c.Path
+	}
+	return strings.Join(paths, ", ")
 }
 
 // requestText is one side of a step: where it goes and the beginning of its body's digest.

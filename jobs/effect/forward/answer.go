@@ -113,11 +113,15 @@ func retryAfter(s string, now time.Time) time.Duration {
 
 // withoutSecrets takes our own secrets out of a reply that echoes them.
 func (f *Sender) withoutSecrets(body []byte) []byte {
-	for i, secret := range f.cfg.Sign {
+	return withoutSecrets(body, f.cfg.Sign, f.keys, f.cfg.Headers)
+}
+
+func withoutSecrets(body []byte, signing []string, keys [][]byte, headers map[string]string) []byte {
+	for i, secret := range signing {
 		body = bytes.ReplaceAll(body, []byte(secret), []byte("<secret>"))
-		body = bytes.ReplaceAll(body, f.keys[i], []byte("<secret>"))
+		body = bytes.ReplaceAll(body, keys[i], []byte("<secret>"))
 	}
-	for _, value := range f.cfg.Headers {
+	for _, value := range headers {
 		if value != "" {
 			body = bytes.ReplaceAll(body, []byte(value), []byte("<header>"))
 		}

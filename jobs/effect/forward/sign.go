@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // signingKey reads a secret: what follows "whsec_" is base64, anything else is
@@ -35,13 +36,15 @@ func signingKey(secret string) ([]byte, error) {
 // sent again under a new key. The event's own id would not do: a consumer that
 // deduplicates would ignore the second of two routes, and what was sent again on
 // purpose. The timestamp is the attempt's.
-func (f *Sender) sign(h http.Header, id string, body []byte) {
-	if len(f.keys) == 0 {
+func (f *Sender) sign(h http.Header, id string, body []byte) { sign(h, f.keys, f.cfg.Now, id, body) }
+
+func sign(h http.Header, keys [][]byte, now func() time.Time, id string, body []byte) {
+	if len(keys) == 0 {
 		return
 	}
-	timestamp := strconv.FormatInt(f.cfg.Now().Unix(), 10)
-	signatures := make([]string, len(f.keys))
-	for i, key := range f.keys {
+	timestamp := strconv.FormatInt(now().Unix(), 10)
+	signatures := make([]string, len(keys))
+	for i, key := range keys {
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(id + "." + timestamp + "."))
 		mac.Write(body)

@@ -1,0 +1,155 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/jsonspan"
+	"github.com/oncegate/oncegate/internal/yamltree"
+	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
+)
+
+// DryRun is how a target is asked what it would do.
+type DryRun struct {
+	// URL is asked. Expressions may stand in its path and its query in braces; they see no idempotency key.
+	URL string
+	// Values are the expressions of URL, by their texts.
+	Values map[string]*expression.Program
+	// Method is GET, POST, PUT or PATCH; POST by default.
+	Method string
+	// Headers are sent along. Their values are not printed.
+	Headers map[string]string
+	// Body makes the body; nil sends what an attempt would send.
+	Body *expression.Mapping
+	// Volatile are the members in which an answer may differ from the stored result and yet say the same.
+	Volatile []string
+
+	node *yamltree.Node
+}
+
+// VolatilePaths are Volatile, each as its names.
+func (d *DryRun) VolatilePaths() [][]string {
+	out := make([][]string, 0, len(d.Volatile))
+	for _, path := range d.Volatile {
+		if names, err := jsonspan.ParsePath(path); err == nil { // read when it was loaded
+			out = append(out, names)
+		}
+	}
+	return out
+}
+
+// DryRunConfig is the target's dry run as its kind takes it, with what the target itself is, which it must not be. The
+// values and the body are those of whoever asks.
+func (t *Target) DryRunConfig() forward.DryRunnerConfig {
+	sender := t.ForwardConfig()
+	cfg := forward.DryRunnerConfig{
+		URL: t.DryRun.URL, Values: addressValues(t.DryRun.Values), Method: t.DryRun.Method, Headers: t.DryRun.Headers,
+		Sign: sender.Sign, Real: &sender, Allow: t.Allow, Timeout: t.Timeout,
+	}
+	if t.DryRun.Body != nil {
+		cfg.Body = func(*effect.Call) ([]byte, error) { return nil, errUnbound }
+	}
+	return cfg
+}
+
+func (r *reader) dryRun(n *yamltree.Node) *DryRun {
+	d := &DryRun{node: n}
+	n.Fields(map[string]func(*yamltree.Node){
+		"url":      r.reference(&d.URL, forwardURL),
+		"method":   yamltree.Word(&d.Method, "GET", "POST", "PUT", "PATCH"),
+		"headers":  func(n *yamltree.Node) { d.Headers = r.headers(n) },
+		"body":     func(n *yamltree.Node) { d.Body = readMapping(n, r.dryRunExpression) },
+		"volatile": yamltree.List(&d.Volatile, volatilePath),
+	})
+	if n.Sound() && d.URL == "" {
+		n.Fail("url is missing: where the target is asked what it would do")
+	}
+	return d
+}
+
+// dryRunExpression reads an expression that sees no idempotency key.
+func (r *reader) dryRunExpression(n *yamltree.Node, use func(*expression.Program)) {
+	r.expression(n, expression.Value, use)
+}
+
+func volatilePath(s string) (string, error) {
+	_, err := jsonspan.ParsePath(s)
+	return s, err
+}
+
+// checkDryRun looks at a dry run beside its target: it must not be the request that does the work.
+func (r *reader) checkDryRun(t *Target) {
+	d := t.DryRun
+	if d == nil || !d.node.Sound() {
+		return
+	}
+	at := d.node.Member("url")
+	text, _ := at.Text()
+	for _, value := range valueTexts(d.URL) {
+		program, err := expression.Compile(value, expression.Value)
+		switch {
+		case err == nil:
+			if d.Values == nil {
+				d.Values = map[string]*expression.Program{}
+			}
+			d.Values[value] = program
+		case isReference(text):
+			at.Fail("an expression in braces is not valid; a dry run carries no key, so key and key_uuid cannot stand there")
+		default:
+			at.Fail("{%s} is no expression of a dry run, which carries no key: %v", value, err)
+		}
+	}
+	if !at.Sound() {
+		return
+	}
+	_, err := forward.NewDryRunner(t.DryRunConfig())
+	failLines(d.node, err)
+}
+
+// checkDryRunsApart looks at each dry run beside the other targets, since an address may be a copy of theirs.
+func (r *reader) checkDryRunsApart(targets []*Target) {
+	for _, t := range targets {
+		if t.DryRun == nil || !t.DryRun.node.Sound() || !t.node.Sound() {
+			continue
+		}
+		for _, other := range targets {
+			if other == t || other.Kind != KindForward || !other.node.Sound() {
+				continue
+			}
+			cfg, work := t.DryRunConfig(), other.ForwardConfig()
+			cfg.Real = &work
+			if _, err := forward.NewDryRunner(cfg); errors.Is(err, forward.ErrSameRequest) {
+				t.DryRun.node.Fail("it is the request that does the work of target %s: give it a url, a method, a header or a body of its own", other.Name)
+			}
+		}
+	}
+}
+
+func (d *DryRun) append(to yaml.MapSlice) yaml.MapSlice {
+	if d == nil {
+		return to
+	}
+	out := yaml.MapSlice{item("url", d.URL)}
+	if d.Method != "" {
+		out = append(out, item("method", d.Method))
+	}
+	if len(d.Headers) > 0 {
+		headers := yaml.MapSlice{}
+		for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+			headers = append(headers, item(name, "<secret>"))
+		}
+		out = append(out, item("headers", headers))
+	}
+	if d.Body != nil {
+		out = append(out, item("body", d.Body.Source()))
+	}
+	if len(d.Volatile) > 0 {
+		out = append(out, item("volatile", d.Volatile))
+	}
+	return append(to, item("dry_run", out))
+}
