@@ -29,6 +29,7 @@ func sections() map[string]string {
 		"retry":         `targets: { t: { kind: noop, retry: { nonsense: 1 } } }`,
 		"breaker":       `targets: { t: { kind: noop, breaker: { nonsense: 1 } } }`,
 		"dkim":          `targets: { t: { kind: mail, smtp: "smtp://a.example", from: a@b.example, dkim: { nonsense: 1 } } }`,
+		"dry_run":       `targets: { t: { kind: forward, idempotent: false, url: "https://a.example", dry_run: { nonsense: 1 } } }`,
 		"probe":         `targets: { t: { kind: forward, idempotent: false, url: "https://a.example", probe: { nonsense: 1 } } }`,
 		"source":        source + `nonsense: 1 } }`,
 		"credential":    `sources: { s: { provider: operation, credentials: { c: { nonsense: 1 } } } }`,
@@ -145,7 +146,7 @@ func TestDocumentedDefaultsAreThoseThatHold(t *testing.T) {
 					given++
 				}
 			}
-			if body != "" && !slices.Contains([]string{"retry", "breaker", "probe", "dkim", "order", "key", "mail"}, section.Name) {
+			if body != "" && !slices.Contains([]string{"retry", "breaker", "probe", "dry_run", "dkim", "order", "key", "mail"}, section.Name) {
 				file += section.Name + ":\n" + body
 			}
 		}
