@@ -31,7 +31,8 @@ const (
 	edgeOfLabel   = `) v ORDER BY v.id DESC OFFSET ? - 1 LIMIT 1`
 
 	eachIndexed = ` ORDER BY x.event_id DESC OFFSET 0) v`
-	eachOfLabel = `) x JOIN inbox_event v ON v.id = x.id) v`
+	// OFFSET 0 keeps the planner from walking all events for those of the label, which would be in the right order.
+	eachOfLabel = `) x CROSS JOIN LATERAL (SELECT e.* FROM inbox_event e WHERE e.id = x.id OFFSET 0) v) v`
 )
 
 // labelsBetween narrows labels x to those of events from an id on and before another one; a zero id does not. It compares whole keys of the index

@@ -107,7 +107,7 @@ func (a *App) makeGate() error {
 	limits := a.settings.Gate
 	a.gate, err = gate.New(gate.Config{
 		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys, LabelSecret: secret, Counted: a.countEvents,
-		Labelled: indexer.Wake,
+		Labelled:    indexer.Wake,
 		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
 	})
 	if err != nil {
