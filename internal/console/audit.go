@@ -1,6 +1,11 @@
 package console
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -22,7 +27,7 @@ func listAudit(r *request) (*page, error) {
 	return &page{Title: "Audit", Lead: "Who did what, and why.", Blocks: []block{
 		{Filter: r.filterOf(r.textField("actor", "Actor"), r.textField("action", "Action"), r.textField("object", "Object"), r.sinceField("since", "Since"))},
 		{Table: tableOf(r, found, "Nobody has done anything that matches.", []string{"When", "Who", "What", "To what", "Why"}, func(a inbox.AuditRow) []cell {
-			return []cell{instant(a.At), text(a.Actor), {Text: actionText(a.Action), Detail: cut(changeText(a))}, {Text: a.Object, Href: objectLink(a.Object), Code: true}, text(a.Reason)}
+			return []cell{instant(a.At), text(a.Actor), {Text: actionText(a.Action), Detail: changeText(a)}, {Text: a.Object, Href: objectLink(a.Object), Code: true}, text(a.Reason)}
 		})},
 	}}, nil
 }
@@ -30,16 +35,46 @@ func listAudit(r *request) (*page, error) {
 // actionText says an action in words.
 func actionText(action string) string { return strings.ReplaceAll(action, ".", " ") }
 
-// changeText is what an entry changed, as it is stored.
+// changeText is what an entry changed.
 func changeText(a inbox.AuditRow) string {
-	after := string(a.After)
-	if after == "null" || after == "" {
+	before, after := membersText(a.Before), membersText(a.After)
+	if before == "" || after == "" {
+		return cut(before + after)
+	}
+	return cut(before + " → " + after)
+}
+
+// membersText writes stored JSON for a person: its members by name, without those that say nothing.
+func membersText(stored []byte) string {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(stored))
+	decoder.UseNumber()
+	if len(stored) == 0 || decoder.Decode(&value) != nil {
+		return string(stored)
+	}
+	return valueText(value)
+}
+
+func valueText(value any) string {
+	switch value := value.(type) {
+	case nil:
 		return ""
+	case map[string]any:
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if text := valueText(value[name]); text != "" {
+				parts = append(parts, valueText(words(name))+" "+text)
+			}
+		}
+		return strings.Join(parts, " · ")
+	case []any:
+		var parts []string
+		for _, one := range value {
+			parts = append(parts, valueText(one))
+		}
+		return strings.Join(parts, ", ")
 	}
-	if before := string(a.Before); before != "null" && before != "" {
-		return before + " → " + after
-	}
-	return after
+	return strings.ReplaceAll(fmt.Sprint(value), "\uFFFD", `\ufffd`) // it stands for what was no text, as it is stored
 }
 
 // objectLink leads to the page of what an entry of the audit names; empty if it has none.
@@ -56,7 +91,7 @@ func objectLink(object string) string {
 }
 
 func auditMoment(a inbox.AuditRow) moment {
-	m := moment{At: a.At, Title: a.Actor + ": " + actionText(a.Action)}
+	m := moment{At: a.At, Title: capital(actionText(a.Action)) + ", by " + a.Actor}
 	if a.Reason != "" {
 		m.Detail = "Reason: " + a.Reason
 	}

@@ -217,6 +217,28 @@ func TestScreenshots(t *testing.T) { //nolint:paralleltest // it sets an environ
 	r.do("drawing the page for logging in", chromedp.EmulateViewport(1280, 900), chromedp.Navigate(r.at+"/login"))
 	shoot(r, filepath.Join(folder, "login.png"))
 	r.login(w.token)
+	paths := r.pages()
+	for _, theme := range []string{"light", "dark"} {
+		r.open("/nodes")
+		r.do("choosing "+theme, chromedp.EmulateViewport(1280, 900), chromedp.Click(`button[name="theme"][value="`+theme+`"]`, chromedp.ByQuery), chromedp.WaitReady("html[data-theme="+theme+"]", chromedp.ByQuery))
+		for _, width := range []int64{360, 1280} {
+			r.do("sizing", chromedp.EmulateViewport(width, 900))
+			for name, path := range paths {
+				r.open(path)
+				var overflow bool
+				r.do("measuring", chromedp.Evaluate(`document.documentElement.scrollWidth > innerWidth + 1`, &overflow))
+				if overflow {
+					t.Errorf("%s is wider than %d pixels", name, width)
+				}
+				shoot(r, filepath.Join(folder, name+"-"+map[int64]string{360: "360", 1280: "1280"}[width]+"-"+theme+".png"))
+			}
+		}
+	}
+}
+
+// pages are the addresses of all pages by a name, of a console that is filled. It plans a replay, to have one.
+func (r *reader) pages() map[string]string {
+	r.t.Helper()
 	paths := map[string]string{
 		"start": "/", "overview": "/overview", "events": "/events", "event": "/find?q=stripe/evt_paid", "effects": "/effects", "dead": "/dead", "discard": "/dead/discard", "unknown": "/unknown",
 		"conflicts": "/conflicts", "refusals": "/refusals", "streams": "/streams", "replays": "/replays", "replay-new": "/replays/new?source=stripe", "sources": "/sources",
@@ -236,22 +258,7 @@ func TestScreenshots(t *testing.T) { //nolint:paralleltest // it sets an environ
 	r.open("/replays/new?all=true")
 	r.do("planning", chromedp.Click(`form[action="/replays"] button`, chromedp.ByQuery), chromedp.WaitVisible("#plan", chromedp.ByQuery), chromedp.Location(&one))
 	paths["replay"] = strings.TrimPrefix(one, r.at)
-	for _, theme := range []string{"light", "dark"} {
-		r.open("/nodes")
-		r.do("choosing "+theme, chromedp.EmulateViewport(1280, 900), chromedp.Click(`button[name="theme"][value="`+theme+`"]`, chromedp.ByQuery), chromedp.WaitReady("html[data-theme="+theme+"]", chromedp.ByQuery))
-		for _, width := range []int64{360, 1280} {
-			r.do("sizing", chromedp.EmulateViewport(width, 900))
-			for name, path := range paths {
-				r.open(path)
-				var overflow bool
-				r.do("measuring", chromedp.Evaluate(`document.documentElement.scrollWidth > innerWidth + 1`, &overflow))
-				if overflow {
-					t.Errorf("%s is wider than %d pixels", name, width)
-				}
-				shoot(r, filepath.Join(folder, name+"-"+map[int64]string{360: "360", 1280: "1280"}[width]+"-"+theme+".png"))
-			}
-		}
-	}
+	return paths
 }
 
 func shoot(r *reader, file string) {

@@ -10,9 +10,11 @@ import (
 // listOperations finds a call of an operation, and shows the sessions of agents and what waits in the outbox.
 func listOperations(r *request) (*page, error) {
 	p := &page{Title: "Operations", Lead: "Events that your own services call and wait for, under a key of their own."}
-	p.Blocks = append(p.Blocks, block{ID: "find", Title: "Find a call", Filter: r.filterOf(
+	find := r.filterOf(
 		field{Name: "source", Label: "Source", Value: r.query("source"), Required: true}, field{Name: "credential", Label: "Credential", Value: r.query("credential"), Required: true},
-		field{Name: "key", Label: "Key", Value: r.query("key"), Required: true})})
+		field{Name: "key", Label: "Key", Value: r.query("key"), Required: true})
+	find.Button = "Find"
+	p.Blocks = append(p.Blocks, block{ID: "find", Title: "Find a call", Filter: find})
 	if r.query("key") != "" {
 		found, err := call(r, &control.ShowOperation, control.OperationReference{Source: r.query("source"), Credential: r.query("credential"), Key: r.query("key")})
 		switch {

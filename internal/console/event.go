@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/control"
@@ -148,7 +149,17 @@ func eventStory(v *eventView) []moment {
 
 // effectStory is an effect with its attempts.
 func effectStory(e *control.Effect) []moment {
-	m := moment{Title: e.Route + " → " + e.Target, Href: effectLink(e.ID), State: e.State, Level: 1, Detail: join(reasonText(e.Reason), e.Code)}
+	reason, code := e.Reason, e.Code
+	if n := len(e.AttemptRows); n > 0 { // the last attempt says the same
+		last := e.AttemptRows[n-1]
+		if reason == last.Reason {
+			reason = ""
+		}
+		if code == last.Code {
+			code = ""
+		}
+	}
+	m := moment{Title: e.Route + " → " + e.Target, Href: effectLink(e.ID), State: e.State, Level: 1, Detail: join(reasonText(reason), code)}
 	if e.Item > 0 {
 		m.Title += fmt.Sprintf(", item %d", e.Item)
 	}
@@ -166,10 +177,13 @@ func effectStory(e *control.Effect) []moment {
 func attemptStory(e *control.Effect) []moment {
 	var story []moment
 	for _, a := range e.AttemptRows {
-		took := a.FinishedAt.Sub(a.StartedAt).Round(1_000_000).String()
+		trigger := a.Trigger
+		if a.Attempt == 1 && trigger == "initial" {
+			trigger = ""
+		}
 		m := moment{
 			At: a.StartedAt, Title: fmt.Sprintf("Attempt %d", a.Attempt), State: a.Outcome, Level: 2,
-			Detail: join(a.Code, reasonText(a.Reason), "took "+took, "on "+a.Node, a.Trigger), Said: a.Excerpt,
+			Detail: join(a.Code, reasonText(a.Reason), "took "+milliseconds(a.FinishedAt.Sub(a.StartedAt)), "on "+a.Node, trigger), Said: strings.TrimSpace(a.Excerpt),
 		}
 		if a.Recognised {
 			m.Detail = join(m.Detail, "the target knew the key")
@@ -180,6 +194,14 @@ func attemptStory(e *control.Effect) []moment {
 		story = append(story, m)
 	}
 	return story
+}
+
+// milliseconds writes how long a request took.
+func milliseconds(d time.Duration) string {
+	if d < 10*time.Second {
+		return groupDigits(d.Milliseconds()) + " ms"
+	}
+	return roughly(d)
 }
 
 // reasonText says what a stored reason means.

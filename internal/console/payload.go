@@ -213,6 +213,7 @@ func changeBlock(changes []replay.Change) block {
 // cut shortens a value for a table.
 func cut(s string) string {
 	const most = 2000
+	s = strings.TrimSpace(s)
 	if len(s) <= most {
 		return s
 	}

@@ -18,18 +18,19 @@ var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	// v makes what a sender or a target chose safe to look at. Every text of a page passes through it.
-	"v":        visible.Text,
-	"lines":    lines,
-	"asset":    func(name string) *asset { return assets[name] },
-	"utc":      func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05.000 UTC") },
-	"when":     func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
-	"machine":  func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) },
-	"ago":      ago,
-	"tone":     tone,
-	"words":    func(s string) string { return strings.ReplaceAll(s, "_", " ") },
-	"label":    func(heads []string, i int) string { return heads[i] },
-	"with_now": func(b block, now time.Time) timedBlock { return timedBlock{b, now} },
-	"cell_at":  func(c cell, now time.Time) timedCell { return timedCell{c, now} },
+	"v":          visible.Text,
+	"lines":      lines,
+	"asset":      func(name string) *asset { return assets[name] },
+	"utc":        func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05.000 UTC") },
+	"when":       func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"machine":    func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) },
+	"ago":        ago,
+	"tone":       tone,
+	"words":      func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+	"label":      func(heads []string, i int) string { return heads[i] },
+	"with_now":   func(b block, now time.Time) timedBlock { return timedBlock{b, now} },
+	"form_below": func(f form, below bool) placedForm { return placedForm{f, below} },
+	"cell_at":    func(c cell, now time.Time) timedCell { return timedCell{c, now} },
 }).ParseFS(templateFiles, "templates/*.gohtml"))
 
 // frame is what the layout shows around a page.
@@ -204,6 +205,12 @@ func count(n int, one, several string) string {
 type timedBlock struct {
 	block
 	Now time.Time
+}
+
+// placedForm is a form, and whether it is below the heading of its block.
+type placedForm struct {
+	form
+	Below bool
 }
 
 type timedCell struct {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"strings"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -27,7 +28,7 @@ func showRetention(r *request) (*page, error) {
 		p.Blocks = append(p.Blocks, block{ID: "pruning", Title: "Pruning", Facts: []fact{
 			is("Backlog", backlog), is("Recorded ever", number(pruning.Incoming)), is("Removed ever", number(pruning.Drained)),
 		}, Table: tableOf(r, inbox.Page[prune.Walk]{Data: pruning.Walks}, "Prune has not run yet.", []string{"Walk", "Began", "Completed"}, func(w prune.Walk) []cell {
-			return []cell{text(w.Name), instant(w.BeganAt), instantOf(w.CompletedAt)}
+			return []cell{text(walkText(w.Name)), instant(w.BeganAt), instantOf(w.CompletedAt)}
 		})})
 	}
 	now := block{ID: "now", Title: "Prune now", Text: "Prune runs by itself. By hand, from a machine with the database's address, without the bound of a request:", Code: "oncegate prune --dry-run"}
@@ -38,4 +39,16 @@ func showRetention(r *request) (*page, error) {
 		return []cell{text(k.Source), text(k.Class), text(k.Body), text(k.Effects), text(k.Refusals), text(k.Tombstone)}
 	})}, now)
 	return p, nil
+}
+
+// walkText says what a walk of prune looks at: a table, and how long its rows are kept.
+func walkText(name string) string {
+	what, kept, _ := strings.Cut(name, "/")
+	if d, err := time.ParseDuration(kept); err == nil {
+		kept = "kept for " + roughly(d)
+	}
+	if kept == "" {
+		return words(what)
+	}
+	return words(what) + ", " + words(kept)
 }

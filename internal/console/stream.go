@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -113,7 +114,7 @@ func showStream(r *request) (*page, error) {
 		})
 	}
 	if len(b.Forms) > 0 {
-		p.Blocks = append(p.Blocks, b)
+		p.Blocks = slices.Insert(p.Blocks, len(p.Blocks)-1, b) // the command is the last
 	}
 	return p, nil
 }

@@ -26,12 +26,14 @@ function showTimes(within = document) {
 function showZone() {
   const place = $('footer p')
   if (!place) return
+  const local = Intl.DateTimeFormat().resolvedOptions().timeZone
+  if (local === 'UTC') return
   const utc = stored('times') === 'utc'
   const button = document.createElement('button')
   button.className = 'plain'
   button.textContent = utc ? 'Show local times' : 'Show UTC'
   button.onclick = () => { stored('times', utc ? 'local' : 'utc'); location.reload() }
-  place.firstChild.textContent = utc ? 'Times are in UTC' : `Times are in ${Intl.DateTimeFormat().resolvedOptions().timeZone}`
+  place.firstChild.textContent = utc ? 'Times are in UTC' : `Times are in ${local}`
   place.append(' ', button)
 }
 
