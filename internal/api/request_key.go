@@ -31,8 +31,8 @@ func readKey(r *http.Request) (string, error) {
 
 // begin begins a request that has a key, so that it happens once; nil for one without.
 func (a *API) begin(ctx context.Context, r *http.Request, key string, access control.Access, d control.Description, request any) (*control.RequestInProgress, error) {
-	if key == "" {
-		return nil, nil //nolint:nilnil // a request without a key is none that could have happened before
+	if key == "" || d.Reads {
+		return nil, nil //nolint:nilnil // what has no key or changes nothing cannot have happened before
 	}
 	return a.cfg.Service.BeginRequest(ctx, control.KeyedRequest{
 		Access: access, Key: key, Operation: d, Request: request, Match: strings.Join(r.Header.Values("If-Match"), ","),

@@ -3,12 +3,8 @@ package api_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -21,26 +17,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/oncegate/oncegate/docs/reference"
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/trials/npmtest"
 )
 
 // The programme and what it is made with. Its client is generated from the description each time: nothing about a route is
 // written by hand.
 const typescript = "testdata/typescript"
-
-// node finds Node and npm, or says that the client is not tried.
-func node(t *testing.T) {
-	t.Helper()
-	for _, name := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(name); err == nil {
-			continue
-		}
-		if os.Getenv("REQUIRE_NPM") != "" {
-			t.Fatalf("there is no %s, and REQUIRE_NPM is set: install Node 20 or newer with npm", name)
-		}
-		t.Skipf("NOT TESTED: the API by a generated client. There is no %s: install Node 20 or newer with npm", name)
-	}
-}
 
 // output runs a command and gives what it prints.
 func output(ctx context.Context, folder string, environ []string, name string, args ...string) (string, error) {
@@ -50,68 +36,13 @@ func output(ctx context.Context, folder string, environ []string, name string, a
 	return string(text), err
 }
 
-// modules installs the packages of the lock file once for the checkout and gives their folder.
-func modules(t *testing.T) string {
-	t.Helper()
-	lock, err := os.ReadFile(filepath.Join(typescript, "package-lock.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(lock)
-	parent, err := filepath.Abs("../../.oncegate/npm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	installed := filepath.Join(parent, hex.EncodeToString(sum[:8]))
-	if _, err := os.Stat(installed); err == nil {
-		return filepath.Join(installed, "node_modules")
-	}
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	fresh, err := os.MkdirTemp(parent, "new-") //nolint:usetesting // it is renamed within its file system, and kept
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(fresh) }()
-	for _, name := range []string{"package.json", "package-lock.json", ".npmrc"} {
-		copyFile(t, filepath.Join(typescript, name), filepath.Join(fresh, name))
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	if text, err := output(ctx, fresh, nil, "npm", "ci", "--no-progress"); err != nil {
-		if os.Getenv("REQUIRE_NPM") == "" {
-			t.Skipf("NOT TESTED: the API by a generated client. Its packages could not be installed: npm ci: %v\n%s", err, text)
-		}
-		t.Fatalf("npm ci: %v\n%s", err, text)
-	}
-	if err := os.Rename(fresh, installed); err != nil && !errors.Is(err, fs.ErrExist) {
-		if _, there := os.Stat(installed); there != nil {
-			t.Fatal(err)
-		}
-	}
-	return filepath.Join(installed, "node_modules")
-}
-
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	content, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, content, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // programme generates the client, compiles it with what exercises it, and gives the folder.
 func programme(t *testing.T) string {
 	t.Helper()
-	node(t)
-	packages := modules(t)
+	packages := npmtest.Modules(t, typescript, "the API by a generated client")
 	folder := t.TempDir()
 	for _, name := range []string{"package.json", "openapi-ts.config.mjs", "tsconfig.json", "described.ts", "exercise.ts"} {
-		copyFile(t, filepath.Join(typescript, name), filepath.Join(folder, name))
+		npmtest.Copy(t, filepath.Join(typescript, name), filepath.Join(folder, name))
 	}
 	if err := os.WriteFile(filepath.Join(folder, "openapi.json"), reference.OpenAPI(), 0o644); err != nil {
 		t.Fatal(err)
@@ -172,7 +103,34 @@ func TestAGeneratedClientExercisesTheAPI(t *testing.T) { //nolint:paralleltest /
 	if err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
+	w.keepsNoContent(t)
 	t.Log(text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:])
+}
+
+// keepsNoContent fails if an answer that is kept under an Idempotency-Key holds content: payloads are sealed and erased, and
+// answers are not.
+func (w *world) keepsNoContent(t *testing.T) {
+	t.Helper()
+	rows, err := w.pool.Query(t.Context(), `SELECT operation, coalesce(convert_from(answer, 'UTF8'), '') FROM api_request`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := map[string]bool{}
+	var operation, answer string
+	if _, err := pgx.ForEachRow(rows, []any{&operation, &answer}, func() error {
+		kept[operation] = kept[operation] || answer != ""
+		if strings.Contains(answer, canary) {
+			t.Errorf("the answer of %s is kept with content: %s", operation, answer)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range control.Operations() {
+		if d := o.Describe(); d.Method == http.MethodPost && kept[d.ID] == (d.Secret || d.Reads) {
+			t.Errorf("%s: an answer is kept: %v, and its answer is secret: %v, it reads: %v", d.ID, kept[d.ID], d.Secret, d.Reads)
+		}
+	}
 }
 
 // altered is the address of a proxy to the server that changes the rows of the list at a path.

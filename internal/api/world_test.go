@@ -31,13 +31,16 @@ const limit = 60 * time.Second
 const (
 	shopSecret  = "whsec_api_test"
 	agentSecret = "agent_api_test"
+
+	// canary is in everything that is content: payloads, headers, keys of sequences, what targets say, and addresses.
+	canary = "canary7f3a"
 )
 
 // worldFile is the configuration of a world: the schema, the database and the target are filled in.
 const worldFile = `
 database: { url: %q, schema: %s }
 targets:
-  ledger: { kind: forward, url: "%[3]s/ledger", idempotent: true, allow: [127.0.0.0/8] }
+  ledger: { kind: forward, url: "%[3]s/ledger", idempotent: true, keep_reply: true, allow: [127.0.0.0/8] }
   billing: { kind: forward, url: "%[3]s/refuse", idempotent: true, allow: [127.0.0.0/8] }
   charge: { kind: forward, url: "%[3]s/cut", idempotent: false, allow: [127.0.0.0/8] }
 sources:
@@ -77,7 +80,9 @@ func newWorld(t *testing.T) *world {
 		case strings.HasPrefix(r.URL.Path, "/cut"):
 			panic(http.ErrAbortHandler) // the request was read, and no answer comes
 		case strings.HasPrefix(r.URL.Path, "/refuse"):
-			http.Error(out, "no such account", http.StatusUnprocessableEntity)
+			http.Error(out, "no such account "+canary, http.StatusUnprocessableEntity)
+		default:
+			_, _ = io.WriteString(out, `{"said":"`+canary+`"}`)
 		}
 	}))
 	t.Cleanup(target.Close)
@@ -133,7 +138,7 @@ func newWorld(t *testing.T) *world {
 
 // environ is what the programme needs to know of the world.
 func (w *world) environ(server string) []string {
-	out := []string{"ONCEGATE_SERVER=" + server, "LIST=" + w.list, "UNDECIDED_STREAM=" + w.undecided}
+	out := []string{"ONCEGATE_SERVER=" + server, "CANARY=" + canary, "LIST=" + w.list, "UNDECIDED_STREAM=" + w.undecided}
 	for name, text := range w.tokens {
 		out = append(out, name+"_TOKEN="+text)
 	}
@@ -165,12 +170,12 @@ func (w *world) post(t *testing.T, address, body string, headers ...string) {
 func (w *world) deliver(t *testing.T, id, kind, more string, forged bool) {
 	t.Helper()
 	now := time.Now()
-	body := fmt.Sprintf(`{"id":%q,"object":"event","created":%d,"type":%q%s}`, id, now.Unix(), kind, more)
+	body := fmt.Sprintf(`{"id":%q,"object":"event","created":%d,"type":%q,"held":%q%s}`, id, now.Unix(), kind, canary, more)
 	secret, mark := shopSecret, "Genuine"
 	if forged {
 		secret, mark = "whsec_another", "Forged"
 	}
-	w.post(t, w.public.URL+"/in/shop", body, mark, "yes", "Stripe-Signature", rig.StripeSignature(secret, now, []byte(body)))
+	w.post(t, w.public.URL+"/in/shop", body, mark, "yes", "X-Canary", canary, "Stripe-Signature", rig.StripeSignature(secret, now, []byte(body)))
 }
 
 func (w *world) exec(t *testing.T, sql string, args ...any) {
@@ -212,17 +217,17 @@ func (w *world) fill(t *testing.T) {
 	for i := range 3 {
 		w.deliver(t, "evt_charge_"+strconv.Itoa(i), "charge.succeeded", "", false)
 	}
-	w.deliver(t, "evt_order_1", "order.created", `,"order":"o-7","seq":1`, false)
-	w.deliver(t, "evt_order_3", "order.shipped", `,"order":"o-7","seq":3`, false)
-	w.deliver(t, "evt_order_x", "order.shipped", `,"order":"o-8"`, false)
+	w.deliver(t, "evt_order_1", "order.created", `,"order":"`+canary+`-o-7","seq":1`, false)
+	w.deliver(t, "evt_order_3", "order.shipped", `,"order":"`+canary+`-o-7","seq":3`, false)
+	w.deliver(t, "evt_order_x", "order.shipped", `,"order":"`+canary+`-o-8"`, false)
 	w.deliver(t, "evt_keyless_1", "order.shipped", "", false)
 	w.deliver(t, "evt_keyless_2", "order.shipped", "", false)
-	w.deliver(t, "evt_parcel_1", "parcel.sent", `,"order":"o-9","seq":1`, false)
-	w.deliver(t, "evt_parcel_2", "parcel.sent", `,"order":"o-9","seq":2`, false)
+	w.deliver(t, "evt_parcel_1", "parcel.sent", `,"order":"`+canary+`-o-9","seq":1`, false)
+	w.deliver(t, "evt_parcel_2", "parcel.sent", `,"order":"`+canary+`-o-9","seq":2`, false)
 	w.deliver(t, "evt_forged_1", "invoice.paid", "", true)
 	w.deliver(t, "evt_forged_2", "invoice.paid", "", true)
 	agent := []string{"Authorization", "Bearer " + agentSecret, "Oncegate-Operation", "charge"}
-	w.post(t, w.public.URL+"/in/engine", `{"amount":1}`, append(agent, "Idempotency-Key", "order-1", "Prefer", "wait=20")...)
+	w.post(t, w.public.URL+"/in/engine", `{"amount":1,"held":"`+canary+`"}`, append(agent, "Idempotency-Key", "order-1", "Prefer", "wait=20")...)
 	for _, run := range []string{"41", "42", "43"} {
 		w.post(t, w.public.URL+"/in/engine/sessions", `{"run":"`+run+`"}`, agent...)
 	}
@@ -246,10 +251,10 @@ func (w *world) fill(t *testing.T) {
 		w.exec(t, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, next_at)
 			SELECT $1, v.id, r.id, 'pending', r.name, 1, now() + interval '1 hour' FROM inbox_event v, route r WHERE v.event_id = 'evt_paid' AND r.name = $2`, inbox.NewID(time.Now()), route)
 	}
-	w.exec(t, `INSERT INTO outbox (source, event_id, type, payload, refused_at, refusal) SELECT 'nobody', 'o-' || n, 'paid', '{}', now(), 'source' FROM generate_series(1, 3) n`)
+	w.exec(t, `INSERT INTO outbox (source, event_id, type, payload, refused_at, refusal) SELECT 'nobody', 'o-' || n, 'paid', convert_to($1, 'UTF8'), now(), 'source' FROM generate_series(1, 3) n`, `{"held":"`+canary+`"}`)
 	for text, query := range map[*string]string{
 		&w.list:      `SELECT e.id::text FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id WHERE v.event_id = 'evt_paid' AND r.name = 'ledger' AND e.item = 0`,
-		&w.undecided: `SELECT id::text FROM stream WHERE key_label = 'o-8'`,
+		&w.undecided: `SELECT id::text FROM stream WHERE key_label LIKE '%-o-8'`,
 	} {
 		if err := w.pool.QueryRow(t.Context(), query).Scan(text); err != nil {
 			t.Fatalf("%s: %v", query, err)
@@ -264,7 +269,7 @@ func (w *world) fill(t *testing.T) {
 	}
 	admin := []string{"Authorization", "Bearer " + w.tokens["ADMIN"]}
 	for i := range 3 {
-		text, err := json.Marshal(map[string]string{"address": fmt.Sprintf("someone-%d@example.com", i), "reason": "they asked"})
+		text, err := json.Marshal(map[string]string{"address": fmt.Sprintf("%s-%d@example.com", canary, i), "reason": "they asked"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,6 +26,10 @@ type Operation[Request, Response any] struct {
 	// Secret says that the answer holds a secret: it is not kept for a request that is made again.
 	Secret bool
 
+	// Reads says that a POST changes nothing: it has a body because what it asks about must not stand in an address. Its answer,
+	// which may hold content, is never kept under an Idempotency-Key.
+	Reads bool
+
 	// Do carries it out. It must heed access.Tenant, and access.Scopes where content is shown.
 	Do func(ctx context.Context, s *Service, access Access, request Request) (Response, error)
 }
@@ -44,14 +48,14 @@ type Description struct {
 	ID, Method, Path  string
 	Scope             Scope
 	Summary           string
-	Secret            bool
+	Secret, Reads     bool
 	Request, Response reflect.Type
 }
 
 // Describe says what the operation is.
 func (o *Operation[Request, Response]) Describe() Description {
 	return Description{
-		ID: o.ID, Method: o.Method, Path: o.Path, Scope: o.Scope, Summary: o.Summary, Secret: o.Secret,
+		ID: o.ID, Method: o.Method, Path: o.Path, Scope: o.Scope, Summary: o.Summary, Secret: o.Secret, Reads: o.Reads,
 		Request: reflect.TypeFor[Request](), Response: reflect.TypeFor[Response](),
 	}
 }

@@ -75,7 +75,7 @@ type SuppressionCheck struct {
 
 // CheckSuppression says whether an address is suppressed.
 var CheckSuppression = Operation[CheckSuppressionRequest, *SuppressionCheck]{
-	ID: "check_suppression", Method: "POST", Path: "/suppressions/check", Scope: ReadMetadata,
+	ID: "check_suppression", Method: "POST", Path: "/suppressions/check", Scope: ReadMetadata, Reads: true,
 	Summary: "Say whether messages of a target to an address are sent. It changes nothing.",
 	Do: func(ctx context.Context, s *Service, access Access, r CheckSuppressionRequest) (*SuppressionCheck, error) {
 		if err := access.untenanted("suppressed addresses"); err != nil {

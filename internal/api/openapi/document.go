@@ -97,7 +97,7 @@ func (b *builder) operation(d *control.Description) *openapi3.Operation {
 		out.AddParameter(openapi3.NewHeaderParameter("If-Match").WithSchema(openapi3.NewStringSchema()).WithDescription(
 			"The ETag of the answer that showed what the decision is about. If it has changed since, nothing is done."))
 	}
-	if d.Method == http.MethodPost {
+	if d.Method == http.MethodPost && !d.Reads {
 		out.AddParameter(openapi3.NewHeaderParameter("Idempotency-Key").WithSchema(openapi3.NewStringSchema()).WithDescription(
 			"Names the request, so that it happens once however often it is sent. The answer is repeated, with Idempotent-Replayed."))
 	}
@@ -151,7 +151,9 @@ func (b *builder) answer(d *control.Description) *openapi3.Response {
 	case http.MethodGet:
 		out.Headers = headers("X-Request-Id", "ETag")
 	case http.MethodPost:
-		out.Headers = headers("X-Request-Id", "Idempotent-Replayed")
+		if !d.Reads {
+			out.Headers = headers("X-Request-Id", "Idempotent-Replayed")
+		}
 	}
 	out.Content = openapi3.NewContentWithJSONSchemaRef(b.schema(d.Response))
 	return out

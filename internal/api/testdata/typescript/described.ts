@@ -1,4 +1,5 @@
 // Holds every answer against the description of the API, and keeps count of which operations have been called.
+import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import addFormats from 'ajv-formats'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
@@ -83,4 +84,10 @@ client.interceptors.response.use(async (answer, _request, options) => {
   if (fault) wrong.push(`${operation.id}: ${fault}`)
   if (answer.ok) succeeded.set(operation.id, (succeeded.get(operation.id) ?? 0) + 1)
   return answer
+})
+
+// Every decision has a key, so that the test sees what is kept of the answers.
+client.interceptors.request.use(request => {
+  if (request.method === 'POST' && !request.headers.has('Idempotency-Key')) request.headers.set('Idempotency-Key', randomUUID())
+  return request
 })

@@ -56,6 +56,9 @@ async function all<Row>(list: (query: { limit: number; after?: string }) => Prom
 }
 
 const first = <T>(what: string, rows: T[], matches: (row: T) => boolean = () => true): T => rows.find(matches) ?? assert.fail(`there is no ${what}`)
+// canary is in everything that is content.
+const canary = given('CANARY')
+
 const reason = 'the generated client asked for it'
 const step = (name: string) => console.log(`# ${name}`)
 const camel = (id: string) => id.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
@@ -240,10 +243,10 @@ async function decides() {
 }
 
 async function governs() {
-  await need(sdk.addSuppression({ body: { address: 'ann@example.com', reason } }))
-  assert.ok((await need(sdk.checkSuppression({ body: { address: 'Ann@Example.com' } }))).suppressed)
-  await need(sdk.importSuppressions({ body: { addresses: ['bob@example.com', 'eve@example.com'], reason } }))
-  await need(sdk.removeSuppression({ body: { address: 'ann@example.com', reason } }))
+  await need(sdk.addSuppression({ body: { address: canary + '-ann@example.com', reason } }))
+  assert.ok((await need(sdk.checkSuppression({ body: { address: canary + '-Ann@Example.com' } }))).suppressed)
+  await need(sdk.importSuppressions({ body: { addresses: [canary + '-bob@example.com', canary + '-eve@example.com'], reason } }))
+  await need(sdk.removeSuppression({ body: { address: canary + '-ann@example.com', reason } }))
 
   const { data: sessions } = await need(sdk.listSessions({ query: { source: 'engine' } }))
   await need(sdk.revokeSession({ path: { id: first('session', sessions).id }, body: { reason } }))
