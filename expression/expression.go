@@ -72,6 +72,7 @@ const (
 type Program struct {
 	source  string
 	program cel.Program
+	path    []string
 }
 
 // compiler makes programs in one environment, one at a time: the checker of
@@ -152,7 +153,7 @@ func (c *compiler) compile(source string, want Want) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the expression: %w", err)
 	}
-	return &Program{source: source, program: program}, nil
+	return &Program{source: source, program: program, path: pathOf(ast.NativeRep().Expr())}, nil
 }
 
 // fits refuses what can never have the type wanted; what is known only at run

@@ -26,21 +26,27 @@ func (a *App) labelsOf(s *config.Source, registered registry.Registered) func(d 
 		return nil
 	}
 	names, source := slices.Sorted(maps.Keys(s.Labels)), a.keySource(s)
+	paths := newLabelPaths(names, s.Labels)
 	headers := slices.ContainsFunc(names, func(name string) bool { return mentionsHeaders(s.Labels[name]) })
 	return func(d *inbox.Admission, event int) []inbox.Label {
 		e := &d.Events[event]
+		body := d.Body[e.Offset : e.Offset+e.Length]
+		read := paths.read(body)
 		in := &expression.Input{
 			Event: expression.Event{
 				ID: e.EventID, Type: e.Type, Source: source, Provider: s.Provider.Name(), OccurredAt: e.OccurredAt, ReceivedAt: d.ReceivedAt,
 			},
-			Body: d.Body[e.Offset : e.Offset+e.Length],
+			Body: body,
 		}
 		if headers {
 			in.Headers = jobs.HeaderTexts(d.Headers)
 		}
 		out := make([]inbox.Label, 0, len(names))
-		for _, name := range names {
-			value, err := s.Labels[name].Text(in)
+		for i, name := range names {
+			value, err, known := read.text(i)
+			if !known {
+				value, err = s.Labels[name].Text(in)
+			}
 			label := inbox.Label{Name: name, Value: value}
 			switch {
 			case errors.Is(err, expression.ErrNull), errors.Is(err, expression.ErrMissing):
