@@ -97,7 +97,7 @@ func (l *Lister) AgentSessions(ctx context.Context, f AgentSessionFilter) (page 
 			return l.edge(ctx, &s)
 		}
 	}
-	if page, err = w.page(ctx, l); err != nil {
+	if page, err = w.page(ctx, l.search()); err != nil {
 		return page, fmt.Errorf("listing sessions: %w", err)
 	}
 	return page, nil

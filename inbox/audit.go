@@ -194,7 +194,7 @@ func (l *Lister) Audit(ctx context.Context, f AuditFilter) (page Page[AuditRow],
 			return l.edge(ctx, &s)
 		}
 	}
-	if page, err = w.page(ctx, l); err != nil {
+	if page, err = w.page(ctx, l.search()); err != nil {
 		return page, fmt.Errorf("listing the audit: %w", err)
 	}
 	return page, nil

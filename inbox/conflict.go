@@ -101,7 +101,7 @@ func (l *Lister) Conflicts(ctx context.Context, f ConflictFilter) (page Page[Con
 			return l.edge(ctx, &s)
 		}
 	}
-	if page, err = w.page(ctx, l); err != nil {
+	if page, err = w.page(ctx, l.search()); err != nil {
 		return page, fmt.Errorf("listing conflicts: %w", err)
 	}
 	return page, nil

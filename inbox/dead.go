@@ -257,7 +257,7 @@ func (l *Lister) dead(ctx context.Context, f DeadFilter, p PageRequest) (page Pa
 	if !f.IsZero() || l.tenant != "" {
 		w.edge = l.edgeOfDead(idSince(f.Since))
 	}
-	return w.page(ctx, l)
+	return w.page(ctx, l.search())
 }
 
 // deadPredicates are what is asked of dead effects and of dead events.

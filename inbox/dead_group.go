@@ -78,7 +78,7 @@ func (l *Lister) deadGroups(ctx context.Context, f DeadFilter) (page Page[DeadGr
 	effects, events := l.deadPredicates(&f)
 	type key struct{ source, route, target, reason, code string }
 	groups := map[key]*DeadGroup{}
-	_, searched, cut, err := searchList(ctx, l, ID{}, l.edgeOfDead(idSince(f.Since)), func(ctx context.Context, from, to ID) (bool, error) {
+	_, searched, cut, err := searchList(ctx, l.search(), ID{}, l.edgeOfDead(idSince(f.Since)), func(ctx context.Context, from, to ID) (bool, error) {
 		var s row.Statement
 		s.Add(groupDead).And(effectsBetween(to, from)).And(effects)
 		s.Add(groupDeadEvents).Add(deadEvent).And(eventsBetween(to, from)).And(events).Add(groupDeadBy)

@@ -151,7 +151,7 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 					s.And(effectsBetween(since, from)).Add(` ORDER BY e.route_id DESC, e.id DESC LIMIT ?) e`, limit)
 				}, routes, limit)
 			}
-			return w.page(ctx, l)
+			return w.page(ctx, l.search())
 		}
 	}
 	narrow = append(routes, narrow...)
@@ -164,7 +164,7 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 				s.Add(`) OFFSET 0) e`)
 			}, append(effectsBetween(since, from), narrow...), limit)
 		}
-		return w.page(ctx, l)
+		return w.page(ctx, l.search())
 	}
 	var walked row.Predicates // what has an index in the order of the list
 	walked.AddIf(f.State == string(EffectDead), `e.state = 'dead'`)
@@ -172,7 +172,7 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 		return l.readEffects(ctx, row.Is(`effect e`), append(append(effectsBetween(later(since, to), from), walked...), narrow...), limit)
 	}
 	if len(narrow) == len(walked) {
-		return w.page(ctx, l)
+		return w.page(ctx, l.search())
 	}
 	w.edge = func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
 		var s row.Statement
@@ -204,7 +204,7 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 		rows, err := l.readEffects(ctx, f.bySource, beyond, limit)
 		return rows, true, err
 	}
-	return w.page(ctx, l)
+	return w.page(ctx, l.search())
 }
 
 // shownItems is how many items of each of its lists an event shows.

@@ -167,13 +167,13 @@ func (l *Lister) events(ctx context.Context, f EventFilter) (page Page[EventRow]
 				s.Add(`)) OFFSET 0) v`)
 			}, append(eventsBetween(since, from), narrow...), limit)
 		}
-		return w.page(ctx, l)
+		return w.page(ctx, l.search())
 	}
 	if f.Label != (Label{}) {
 		if err := l.walkLabel(ctx, &w, f.Label, since, narrow, read); err != nil {
 			return page, err
 		}
-		return w.page(ctx, l)
+		return w.page(ctx, l.search())
 	}
 	all := row.Is(`inbox_event v`)
 	var walked row.Predicates // what has an index of its own
@@ -182,7 +182,7 @@ func (l *Lister) events(ctx context.Context, f EventFilter) (page Page[EventRow]
 		return read(ctx, all, append(append(eventsBetween(later(since, to), from), walked...), narrow...), limit)
 	}
 	if len(narrow) == 0 {
-		return w.page(ctx, l)
+		return w.page(ctx, l.search())
 	}
 	w.edge = func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
 		var s row.Statement
@@ -223,5 +223,5 @@ func (l *Lister) events(ctx context.Context, f EventFilter) (page Page[EventRow]
 		}, range_, limit)
 		return rows, true, err
 	}
-	return w.page(ctx, l)
+	return w.page(ctx, l.search())
 }

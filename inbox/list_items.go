@@ -150,5 +150,5 @@ func (l *Lister) items(ctx context.Context, list, event ID, route int32, f Effec
 			return l.numberEdge(ctx, &s)
 		}
 	}
-	return w.page(ctx, l)
+	return w.page(ctx, l.search())
 }

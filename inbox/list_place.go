@@ -3,7 +3,6 @@ package inbox
 import (
 	"bytes"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -75,38 +74,32 @@ func effectsBetween(first, before ID) (p row.Predicates) {
 
 // collect runs a statement and reads its rows.
 func collect[Row any](ctx context.Context, l *Lister, s *row.Statement, scan pgx.RowToFunc[Row]) ([]Row, error) {
-	sql, args := s.SQL()
-	rows, err := l.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scan)
+	return row.Collect(ctx, l.pool, s, scan)
+}
+
+// one runs a statement that gives one row or none, and says whether it did.
+func (l *Lister) one(ctx context.Context, s *row.Statement, into ...any) (found bool, err error) {
+	return row.QueryOne(ctx, l.pool, s, into...)
 }
 
 // edge runs a statement that gives the id at which a window ends, if there is one.
 func (l *Lister) edge(ctx context.Context, s *row.Statement) (id ID, at time.Time, err error) {
-	sql, args := s.SQL()
-	err = l.pool.QueryRow(ctx, sql, args...).Scan(&id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return ID{}, at, nil
+	found, err := l.one(ctx, s, &id)
+	if !found {
+		return ID{}, at, err
 	}
 	return id, id.Time(), err
 }
 
 // numberEdge is edge for rows that have numbers, which do not tell their times.
 func (l *Lister) numberEdge(ctx context.Context, s *row.Statement) (id int64, at time.Time, err error) {
-	sql, args := s.SQL()
-	err = l.pool.QueryRow(ctx, sql, args...).Scan(&id, &at)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, at, nil
-	}
+	_, err = l.one(ctx, s, &id, &at)
 	return id, at, err
 }
 
 // isFew runs a statement that counts rows, [few] and one of them at most.
 func (l *Lister) isFew(ctx context.Context, s *row.Statement) (bool, error) {
 	var n int
-	sql, args := s.SQL()
-	err := l.pool.QueryRow(ctx, sql, args...).Scan(&n)
+	_, err := l.one(ctx, s, &n)
 	return n <= few, err
 }

@@ -24,15 +24,30 @@ type askedSQL struct {
 }
 
 func (a *askedSQL) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	a.add(q)
+	return ctx
+}
+
+func (a *askedSQL) add(q pgx.TraceQueryStartData) {
 	if strings.Contains(q.SQL, "FROM") && !strings.Contains(q.SQL, "pg_settings") {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.statements = append(a.statements, q)
 	}
-	return ctx
 }
 
 func (a *askedSQL) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// A statement behind the first window of a search is sent together with the time that it has.
+func (a *askedSQL) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (a *askedSQL) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	a.add(pgx.TraceQueryStartData{SQL: q.SQL, Args: q.Args})
+}
+
+func (a *askedSQL) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 func (a *askedSQL) take() []pgx.TraceQueryStartData {
 	a.mu.Lock()

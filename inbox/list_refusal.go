@@ -87,7 +87,7 @@ func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) (page Page[Refus
 		s.Add(selectRefusals).And(beyond).Add(selectRefusalsOf, limit).Where(sources).Add(orderRefusals, limit)
 		return collect(ctx, l, &s, pgx.RowToStructByPos[RefusalRow])
 	}
-	if page, err = w.page(ctx, l); err != nil {
+	if page, err = w.page(ctx, l.search()); err != nil {
 		return page, fmt.Errorf("listing refusals: %w", err)
 	}
 	return page, nil

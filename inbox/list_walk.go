@@ -1,70 +1,12 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
-
-// ListBudget is how long a list searches before it answers with what it has found so far. It counts from the call;
-// the window that is being read when it ends is read to its end, so a page may take a little longer.
-const ListBudget = 300 * time.Millisecond
-
-// The rows of a table that one window of a search looks at: of the first one, and at most. A row costs a microsecond,
-// or thirty where the reason of its last attempt is asked for.
-const (
-	firstWindow = 2000
-	maxWindow   = 64_000
-)
-
-// few is how many rows are sorted instead of walking the table for them: a source, or a state, that has no more of
-// them is rare. It costs about as much as three windows.
-const few = 10_000
-
-// searchList reads a list window by window, until read says that it has what it wants, the list ends, or the budget is
-// used up. Then cut is true, and the list was searched up to and including the place at, which is of the time searched.
-// "Beyond" a place is what stands behind it in the order of the list.
-//
-// edge gives the place and the time of the last one of that many rows beyond from, before a filter leaves any out; the
-// zero place if there are fewer. read takes the rows beyond from, up to and including to, or to the end for the zero
-// place.
-func searchList[P listPlace](ctx context.Context, l *Lister, from P,
-	edge func(ctx context.Context, from P, rows int) (P, time.Time, error), read func(ctx context.Context, from, to P) (enough bool, err error),
-) (at P, searched time.Time, cut bool, err error) {
-	var none P
-	began := l.now()
-	window := firstWindow
-	for at = from; ; {
-		started := l.now()
-		to, edgeTime, err := edge(ctx, at, window)
-		enough := false
-		if err == nil {
-			enough, err = read(ctx, at, to)
-		}
-		switch {
-		case err != nil && timedOut(err) && at != from:
-			return at, searched, true, nil // what was searched before stands
-		case err != nil || enough || to == none:
-			return at, searched, false, err
-		}
-		at, searched = to, edgeTime
-		now := l.now()
-		took := now.Sub(started)
-		switch {
-		case took < l.budget/8 && window < maxWindow:
-			window, took = 2*window, 2*took
-		case took > l.budget/3:
-			window, took = max(window/2, 1), took/2
-		}
-		if now.Sub(began)+took > l.budget {
-			return at, searched, true, nil
-		}
-	}
-}
 
 // listWalk reads one page of a list. A place is an id or a number, in the order of the list; see [searchList].
 type listWalk[Row any, P listPlace] struct {
@@ -84,13 +26,16 @@ type listWalk[Row any, P listPlace] struct {
 	edge func(ctx context.Context, from P, rows int) (P, time.Time, error)
 
 	// few, if set, gives the rows beyond from if all that may be among them are few, in which case whole is true. It
-	// is asked when the first window has not filled the page or, with fewFirst, before.
+	// is asked when the first windows have not filled the page or, with fewFirst, before them.
 	few      func(ctx context.Context, from P, limit int) (rows []Row, whole bool, err error)
 	fewFirst bool
 }
 
+// fewTurn is before which window few is asked. Finding out that there are not few costs more than the windows before it.
+const fewTurn = 2
+
 // page reads the page.
-func (w *listWalk[Row, P]) page(ctx context.Context, l *Lister) (Page[Row], error) {
+func (w *listWalk[Row, P]) page(ctx context.Context, s *search) (Page[Row], error) {
 	var none P
 	w.limit = row.PageSize(w.limit)
 	want := w.limit + 1 // one more says whether there are more
@@ -100,10 +45,10 @@ func (w *listWalk[Row, P]) page(ctx context.Context, l *Lister) (Page[Row], erro
 	}
 	var rows []Row
 	turn := 0
-	at, searched, cut, err := searchList(ctx, l, w.from, w.edge, func(ctx context.Context, from, to P) (bool, error) {
-		if w.few != nil && (turn == 0 && w.fewFirst || turn == 1 && !w.fewFirst) {
-			found, whole, err := w.few(ctx, from, want-len(rows))
-			if err != nil && !timedOut(err) {
+	at, searched, cut, err := searchList(ctx, s, w.from, w.edge, func(ctx context.Context, from, to P) (bool, error) {
+		if w.few != nil && (turn == 0 && w.fewFirst || turn == fewTurn && !w.fewFirst) {
+			found, whole, err := w.few(s.limit(ctx, s.budget*2/3), from, want-len(rows)) // the rest is for a window
+			if err != nil && !row.TimedOut(err) {
 				return false, err
 			}
 			if err == nil && whole {
@@ -131,7 +76,7 @@ func (w *listWalk[Row, P]) end(rows []Row) Page[Row] {
 	return PageOf(rows, w.limit, func(r Row) string { return w.cursor.text(w.place(&r)) })
 }
 
-// PageQuery reads one page of a list that no filter makes long to search, for lists of other packages.
+// PageQuery reads one page of a list, for lists of other packages.
 type PageQuery[Row any, P listPlace] struct {
 	// List and Filter are what a cursor belongs to; the filter is compared as JSON.
 	List   string
@@ -144,26 +89,31 @@ type PageQuery[Row any, P listPlace] struct {
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int
 
-	// Place is where a row stands, and Read gives at most limit rows beyond a place.
+	// Place is where a row stands, and Read gives at most limit rows beyond a place, up to and including to, or to the end
+	// for the zero place.
 	Place func(*Row) P
-	Read  func(ctx context.Context, from P, limit int) ([]Row, error)
+	Read  func(ctx context.Context, from, to P, limit int) ([]Row, error)
+
+	// Edge gives the place and the time of the last one of that many rows beyond from, before the filter leaves any out,
+	// or the zero place if there are fewer. Leave it nil for a filter that leaves out nothing. With it, the list is searched
+	// within [ListBudget]: see [Page.SearchedTo].
+	Edge func(ctx context.Context, from P, rows int) (P, time.Time, error)
+
+	// Budget is how long the list is searched; 0 is [ListBudget]. Less than nothing ends the search with its first window.
+	Budget time.Duration
+
+	// Now is the clock of the budget. It defaults to time.Now.
+	Now func() time.Time
 }
 
 // ReadPage reads the page. It returns [ErrCursor] for a cursor of another list or filter.
 func ReadPage[Row any, P listPlace](ctx context.Context, q PageQuery[Row, P]) (page Page[Row], err error) {
-	w := listWalk[Row, P]{
-		cursor: newListCursor[P](q.List, q.Filter), limit: q.Limit, place: q.Place,
-		read: func(ctx context.Context, from, _ P, limit int) ([]Row, error) { return q.Read(ctx, from, limit) },
+	if q.Now == nil {
+		q.Now = time.Now
 	}
+	w := listWalk[Row, P]{cursor: newListCursor[P](q.List, q.Filter), limit: q.Limit, place: q.Place, read: q.Read, edge: q.Edge}
 	if w.from, err = w.cursor.begin(q.Cursor, q.From); err != nil {
 		return page, err
 	}
-	return w.page(ctx, nil)
-}
-
-// timedOut reports whether the server ended a statement because of its statement_timeout.
-func timedOut(err error) bool {
-	const queryCanceled = "57014"
-	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.Code == queryCanceled
+	return w.page(ctx, newSearch(cmp.Or(q.Budget, ListBudget), q.Now))
 }

@@ -91,7 +91,7 @@ func (l *Lister) Outbox(ctx context.Context, f OutboxFilter) (page Page[OutboxRo
 			return l.numberEdge(ctx, &s)
 		}
 	}
-	if page, err = w.page(ctx, l); err != nil {
+	if page, err = w.page(ctx, l.search()); err != nil {
 		return page, fmt.Errorf("listing the outbox: %w", err)
 	}
 	return page, nil

@@ -133,7 +133,7 @@ func (l *Lister) streams(ctx context.Context, f StreamFilter) (page Page[StreamR
 		return read(ctx, append(between(to, from), all...), limit)
 	}
 	if len(all) == 0 || f.Key != "" {
-		return w.page(ctx, l)
+		return w.page(ctx, l.search())
 	}
 	w.edge = func(ctx context.Context, from int64, rows int) (int64, time.Time, error) {
 		var s row.Statement
@@ -141,7 +141,7 @@ func (l *Lister) streams(ctx context.Context, f StreamFilter) (page Page[StreamR
 		return l.numberEdge(ctx, &s)
 	}
 	if !f.Blocked && !f.Gap {
-		return w.page(ctx, l)
+		return w.page(ctx, l.search())
 	}
 	w.fewFirst = true
 	w.few = func(ctx context.Context, from int64, limit int) ([]StreamRow, bool, error) {
@@ -159,7 +159,7 @@ func (l *Lister) streams(ctx context.Context, f StreamFilter) (page Page[StreamR
 		}), limit)
 		return rows, true, err
 	}
-	return w.page(ctx, l)
+	return w.page(ctx, l.search())
 }
 
 // addWaiting puts the ids of the streams that wait into a statement: those that the filter asks for, from the indexes

@@ -152,34 +152,43 @@ LEFT JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)`
 // Items gives one page of a replay's items, in the order in which they are carried out, with their diffs. It returns
 // [inbox.ErrCursor] for a cursor of another list or filter.
 func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) (inbox.Page[Item], error) {
-	page, err := inbox.ReadPage(ctx, inbox.PageQuery[Item, int64]{
+	q := inbox.PageQuery[Item, int64]{
 		List: "replay items", Filter: []any{id, f.Action, f.LeftOut, f.Verdict, f.Outcome, f.Open}, Cursor: f.Cursor, From: f.After, Limit: f.Limit,
 		Place: func(i *Item) int64 { return i.Position },
-		Read: func(ctx context.Context, from int64, limit int) ([]Item, error) {
-			return r.items(ctx, id, f, from, limit)
+		Read: func(ctx context.Context, from, to int64, limit int) ([]Item, error) {
+			return r.items(ctx, id, f, from, to, limit)
 		},
-	})
+		Budget: r.budget,
+	}
+	if f.Action != "" || f.LeftOut != "" || f.Verdict != "" || f.Outcome != "" || f.Open {
+		// The time of an item is that of its event.
+		q.Edge = func(ctx context.Context, from int64, rows int) (at int64, searched time.Time, err error) {
+			var event inbox.ID
+			var s row.Statement
+			s.Add(`SELECT position, event_id FROM replay_item WHERE replay_id = ? AND position > ? ORDER BY position OFFSET ? - 1 LIMIT 1`, id, from, rows)
+			_, err = row.QueryOne(ctx, r.pool, &s, &at, &event)
+			return at, event.Time(), err
+		}
+	}
+	page, err := inbox.ReadPage(ctx, q)
 	if err != nil {
 		return page, fmt.Errorf("listing the items of replay %s: %w", id, err)
 	}
 	return page, nil
 }
 
-func (r *Store) items(ctx context.Context, id inbox.ID, f ItemFilter, from int64, limit int) ([]Item, error) {
+func (r *Store) items(ctx context.Context, id inbox.ID, f ItemFilter, from, to int64, limit int) ([]Item, error) {
 	var p row.Predicates
 	p.Add(`i.replay_id = ? AND i.position > ?`, id, from)
+	p.AddIf(to > 0, `i.position <= ?`, to)
 	p.AddIf(f.Action != "", `i.action = ?`, string(f.Action))
 	p.AddIf(f.LeftOut != "", `i.left_out = ?`, string(f.LeftOut))
 	p.AddIf(f.Verdict != "", `i.verdict = ?`, string(f.Verdict))
 	p.AddIf(f.Outcome != "", itemOutcome+` = ?`, string(f.Outcome))
 	p.AddIf(f.Open, itemOutcome+` IS NULL`)
 	var s row.Statement
-	sql, args := s.Add(selectItems).Where(p).Add(` ORDER BY i.position LIMIT ?`, limit).SQL()
-	rows, err := r.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Item, err error) {
+	s.Add(selectItems).Where(p).Add(` ORDER BY i.position LIMIT ?`, limit)
+	return row.Collect(ctx, r.pool, &s, func(row pgx.CollectableRow) (i Item, err error) {
 		var diff []byte
 		var keyID *int32
 		var plannedState, plannedReason *string

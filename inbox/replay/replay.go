@@ -112,6 +112,9 @@ type Config struct {
 	// Page is how many items are planned by one transaction, Chunk how many are
 	// carried out by one. They default to 500 each.
 	Page, Chunk int
+
+	// ListBudget is how long a list is searched before it answers with what it has; 0 is [inbox.ListBudget].
+	ListBudget time.Duration
 }
 
 // Store plans replays and carries them out. A replay is rows: whoever does the
@@ -123,6 +126,7 @@ type Store struct {
 	expiry time.Duration
 	page   int
 	chunk  int
+	budget time.Duration // of a list
 }
 
 // New makes a Store, or reports what is wrong with cfg.
@@ -133,7 +137,7 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Expiry < 0 || cfg.Page < 0 || cfg.Chunk < 0 {
 		return nil, errors.New("the expiry, page and chunk of replays must not be negative")
 	}
-	r := &Store{pool: cfg.Pool, store: cfg.Store, judge: cfg.Judge, expiry: cfg.Expiry, page: cfg.Page, chunk: cfg.Chunk}
+	r := &Store{pool: cfg.Pool, store: cfg.Store, judge: cfg.Judge, expiry: cfg.Expiry, page: cfg.Page, chunk: cfg.Chunk, budget: cfg.ListBudget}
 	if r.expiry == 0 {
 		r.expiry = time.Hour
 	}

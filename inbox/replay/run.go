@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -269,23 +270,32 @@ type Filter struct {
 
 // List gives one page of replays, newest first. It returns [inbox.ErrCursor] for a cursor of another list or filter.
 func (r *Store) List(ctx context.Context, f Filter) (inbox.Page[Replay], error) {
-	page, err := inbox.ReadPage(ctx, inbox.PageQuery[Replay, inbox.ID]{
+	q := inbox.PageQuery[Replay, inbox.ID]{
 		List: "replays", Filter: []string{string(f.State), f.Tenant}, Cursor: f.Cursor, From: f.Before, Limit: f.Limit,
 		Place: func(r *Replay) inbox.ID { return r.ID },
-		Read: func(ctx context.Context, from inbox.ID, limit int) ([]Replay, error) {
+		Read: func(ctx context.Context, from, to inbox.ID, limit int) ([]Replay, error) {
 			var p row.Predicates
 			p.AddIf(f.State != "", `state = ?`, string(f.State))
 			p.AddIf(f.Tenant != "", `scope->>'tenant' = ?`, f.Tenant)
 			p.AddIf(!from.IsZero(), `id < ?`, from)
+			p.AddIf(!to.IsZero(), `id >= ?`, to)
 			var s row.Statement
-			sql, args := s.Add(`SELECT `+replayColumns+` FROM replay`).Where(p).Add(` ORDER BY id DESC LIMIT ?`, limit).SQL()
-			rows, err := r.pool.Query(ctx, sql, args...)
-			if err != nil {
-				return nil, err
-			}
-			return pgx.CollectRows(rows, scanReplay)
+			s.Add(`SELECT `+replayColumns+` FROM replay`).Where(p).Add(` ORDER BY id DESC LIMIT ?`, limit)
+			return row.Collect(ctx, r.pool, &s, scanReplay)
 		},
-	})
+		Budget: r.budget,
+	}
+	if f.State != "" || f.Tenant != "" {
+		q.Edge = func(ctx context.Context, from inbox.ID, rows int) (at inbox.ID, searched time.Time, err error) {
+			var p row.Predicates
+			p.AddIf(!from.IsZero(), `id < ?`, from)
+			var s row.Statement
+			s.Add(`SELECT id FROM replay`).Where(p).Add(` ORDER BY id DESC OFFSET ? - 1 LIMIT 1`, rows)
+			_, err = row.QueryOne(ctx, r.pool, &s, &at)
+			return at, at.Time(), err
+		}
+	}
+	page, err := inbox.ReadPage(ctx, q)
 	if err != nil {
 		return page, fmt.Errorf("listing replays: %w", err)
 	}

@@ -36,12 +36,26 @@ SELECT id, address, key_id, digest, target, reason, source_event, created_at, ex
 FROM suppression
 WHERE (expires_at IS NULL OR expires_at > now())`
 
+// Where a window ends: the last of some entries, also of those that have expired.
+const edgeOfEntries = ` ORDER BY id DESC OFFSET ? - 1 LIMIT 1`
+
 // List gives one page of the entries, newest first. It returns [inbox.ErrCursor] for a cursor of another list or filter.
 func (s *Store) List(ctx context.Context, f Filter) (inbox.Page[Row], error) {
 	page, err := inbox.ReadPage(ctx, inbox.PageQuery[Row, inbox.ID]{
 		List: "suppressions", Filter: []string{string(f.Reason), f.Target}, Cursor: f.Cursor, From: f.Before, Limit: f.Limit,
 		Place: func(r *Row) inbox.ID { return r.ID },
-		Read:  func(ctx context.Context, from inbox.ID, limit int) ([]Row, error) { return s.list(ctx, f, from, limit) },
+		Read: func(ctx context.Context, from, to inbox.ID, limit int) ([]Row, error) {
+			return s.list(ctx, f, from, to, limit)
+		},
+		Edge: func(ctx context.Context, from inbox.ID, rows int) (at inbox.ID, searched time.Time, err error) {
+			var p row.Predicates
+			p.AddIf(!from.IsZero(), `id < ?`, from)
+			var statement row.Statement
+			statement.Add(`SELECT id FROM suppression`).Where(p).Add(edgeOfEntries, rows)
+			_, err = row.QueryOne(ctx, s.cfg.Pool, &statement, &at)
+			return at, at.Time(), err
+		},
+		Budget: s.cfg.ListBudget,
 	})
 	if err != nil {
 		return page, fmt.Errorf("listing suppressed addresses: %w", err)
@@ -49,23 +63,22 @@ func (s *Store) List(ctx context.Context, f Filter) (inbox.Page[Row], error) {
 	return page, nil
 }
 
-func (s *Store) list(ctx context.Context, f Filter, from inbox.ID, limit int) ([]Row, error) {
+func (s *Store) list(ctx context.Context, f Filter, from, to inbox.ID, limit int) (out []Row, err error) {
 	var p row.Predicates
 	p.AddIf(f.Reason != "", `reason = ?`, string(f.Reason))
 	p.AddIf(f.Target != "", `target = ?`, f.Target)
 	p.AddIf(!f.Since.IsZero(), `created_at >= ?`, row.Micros(f.Since))
 	p.AddIf(!from.IsZero(), `id < ?`, from)
+	p.AddIf(!to.IsZero(), `id >= ?`, to)
 	var statement row.Statement
 	sql, args := statement.Add(selectEntries).And(p).Add(` ORDER BY id DESC LIMIT ?`, limit).SQL()
-	rows, err := s.cfg.Pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
 	var stored storedRow
-	var out []Row
-	_, err = pgx.ForEachRow(rows, stored.into(), func() error {
-		out = append(out, *s.shown(&stored))
-		return nil
+	err = row.Query(ctx, s.cfg.Pool, sql, args, func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, stored.into(), func() error {
+			out = append(out, *s.shown(&stored))
+			return nil
+		})
+		return err
 	})
 	return out, err
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -64,6 +65,9 @@ type Config struct {
 	// Progress, if set, is told how far a long operation is, as it goes on: what it does, and how many it has done.
 	Progress func(doing string, done int64)
 
+	// ListBudget is how long a list is searched before it answers with what it has; 0 is [inbox.ListBudget].
+	ListBudget time.Duration
+
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
@@ -99,18 +103,18 @@ func NewService(cfg Config) (*Service, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, lister: inbox.NewLister(cfg.Lists).WithKeyring(cfg.Keyring)}
+	s := &Service{cfg: cfg, lister: inbox.NewLister(cfg.Lists).WithKeyring(cfg.Keyring).WithBudget(cmp.Or(cfg.ListBudget, inbox.ListBudget))}
 	effects, err := app.NewStore(cfg.Lists, cfg.Keyring)
 	if err != nil {
 		return nil, err
 	}
-	if s.replays, err = replay.New(replay.Config{Pool: cfg.Pool, Store: effects}); err != nil {
+	if s.replays, err = replay.New(replay.Config{Pool: cfg.Pool, Store: effects, ListBudget: cfg.ListBudget}); err != nil {
 		return nil, err
 	}
 	if s.operations, err = inbox.NewOperations(inbox.OperationsConfig{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
 		return nil, err
 	}
-	if s.suppressions, err = suppression.New(suppression.Config{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
+	if s.suppressions, err = suppression.New(suppression.Config{Pool: cfg.Lists, Keyring: cfg.Keyring, ListBudget: cfg.ListBudget, Now: cfg.Now}); err != nil {
 		return nil, err
 	}
 	s.acting, err = newActing(cfg)
