@@ -238,9 +238,6 @@ func (l *Lister) Dead(ctx context.Context, f DeadFilter, p PageRequest) (Page[De
 }
 
 func (l *Lister) dead(ctx context.Context, f DeadFilter, p PageRequest) (page Page[DeadRow], err error) {
-	if err := f.CheckText(ctx, l.pool); err != nil {
-		return page, err
-	}
 	asked := f
 	asked.Since, asked.Until = time.Time{}, time.Time{}
 	w := listWalk[DeadRow, ID]{cursor: newListCursor[ID]("dead", asked), limit: p.Limit, place: func(r *DeadRow) ID { return r.ID }}
@@ -249,6 +246,9 @@ func (l *Lister) dead(ctx context.Context, f DeadFilter, p PageRequest) (page Pa
 	}
 	effects, events := l.deadPredicates(&f)
 	w.read = func(ctx context.Context, from, to ID, limit int) ([]DeadRow, error) {
+		if err := l.checkText(ctx, &f, from, to); err != nil {
+			return nil, err
+		}
 		var s row.Statement
 		s.Add(selectDead).And(effectsBetween(to, from)).And(effects)
 		s.Add(selectDeadEvents, limit).Add(deadEvent).And(eventsBetween(to, from)).And(events).Add(joinDead, limit, limit)
@@ -310,13 +310,40 @@ SELECT EXISTS (
     JOIN effect_attempt t ON t.effect_id = e.id AND t.version = e.version
     WHERE e.state IN ('dead', 'indeterminate') AND t.excerpt_sealed IS NOT NULL)`
 
-// searchable refuses a filter by text where some of it is sealed.
+// CheckText refuses a filter by text where some of it is sealed, wherever that is.
 func (f *DeadFilter) CheckText(ctx context.Context, pool *pgxpool.Pool) error {
 	if f.Text == "" {
 		return nil
 	}
 	var sealed bool
 	if err := pool.QueryRow(ctx, hasSealedText).Scan(&sealed); err != nil {
+		return fmt.Errorf("looking for what is sealed: %w", err)
+	}
+	if sealed {
+		return ErrSealed
+	}
+	return nil
+}
+
+// What is sealed among the dead effects of a window; each is looked up by itself.
+const (
+	hasSealedWindow = `
+SELECT true
+FROM (SELECT e.id, e.version FROM effect e WHERE e.state = 'dead'`
+	sealedAttempts = ` ORDER BY e.id DESC) e
+CROSS JOIN LATERAL (SELECT FROM effect_attempt t WHERE t.effect_id = e.id AND t.version = e.version AND t.excerpt_sealed IS NOT NULL LIMIT 1) t
+LIMIT 1`
+)
+
+// checkText refuses a filter by text where some of it is sealed between two places.
+func (l *Lister) checkText(ctx context.Context, f *DeadFilter, from, to ID) error {
+	if f.Text == "" {
+		return nil
+	}
+	var s row.Statement
+	var sealed bool
+	s.Add(hasSealedWindow).And(effectsBetween(to, from)).Add(sealedAttempts)
+	if _, err := l.one(ctx, &s, &sealed); err != nil {
 		return fmt.Errorf("looking for what is sealed: %w", err)
 	}
 	if sealed {

@@ -72,13 +72,13 @@ func (l *Lister) DeadGroups(ctx context.Context, f DeadFilter) (Page[DeadGroup],
 }
 
 func (l *Lister) deadGroups(ctx context.Context, f DeadFilter) (page Page[DeadGroup], err error) {
-	if err := f.CheckText(ctx, l.pool); err != nil {
-		return page, err
-	}
 	effects, events := l.deadPredicates(&f)
 	type key struct{ source, route, target, reason, code string }
 	groups := map[key]*DeadGroup{}
 	_, searched, cut, err := searchList(ctx, l.search(), ID{}, l.edgeOfDead(idSince(f.Since)), func(ctx context.Context, from, to ID) (bool, error) {
+		if err := l.checkText(ctx, &f, from, to); err != nil {
+			return false, err
+		}
 		var s row.Statement
 		s.Add(groupDead).And(effectsBetween(to, from)).And(effects)
 		s.Add(groupDeadEvents).Add(deadEvent).And(eventsBetween(to, from)).And(events).Add(groupDeadBy)

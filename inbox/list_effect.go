@@ -179,6 +179,9 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 		s.Add(`SELECT e.id FROM effect e`).Where(append(effectsBetween(since, from), walked...)).Add(edgeOfEffects, rows)
 		return l.edge(ctx, &s)
 	}
+	if f.State == string(EffectDead) {
+		rare = nil // its index is walked
+	}
 	w.fewFirst = rare != nil
 	w.few = func(ctx context.Context, from ID, limit int) ([]EffectRow, bool, error) {
 		beyond := append(effectsBetween(since, from), narrow...)
@@ -189,7 +192,12 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 				return nil, false, err
 			}
 			if whole {
-				rows, err := l.readEffects(ctx, rare.effects, beyond, limit)
+				// The ids are looked up from the newest on, as many as the page needs.
+				rows, err := l.readEffects(ctx, row.Is(`effect e`), beyond.With(func(s *row.Statement) {
+					s.Add(`e.id = ANY (ARRAY(`)
+					rare.effects(s)
+					s.Add(`))`)
+				}), limit)
 				return rows, true, err
 			}
 		}
@@ -197,7 +205,7 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 			return nil, false, nil
 		}
 		var s row.Statement
-		f.countBySource(&s)
+		f.countEvents(&s)
 		if whole, err := l.isFew(ctx, &s); !whole || err != nil {
 			return nil, false, err
 		}
@@ -237,20 +245,20 @@ func (f *EffectFilter) addSources(s *row.Statement) {
 	s.Add(`ARRAY(SELECT s.id FROM source s JOIN route r ON r.source_id = s.id`).Where(p).Add(`)`)
 }
 
-// countBySource counts the effects of the events of those sources, and bySource gives them. Of sources that have few
-// events they are found through the index of the events' keys, and the table of effects is not walked for them. Each
-// event is looked up by itself.
-func (f *EffectFilter) countBySource(s *row.Statement) {
-	s.Add(`SELECT count(*) FROM (SELECT FROM (SELECT v.id FROM inbox_event v WHERE v.source_id = ANY (`)
+// countEvents counts the events of those sources, and bySource gives their effects. Of sources that have few events they
+// are found through the index of the events' keys, and the table of effects is not walked for them. The effects are not
+// counted: to look up those of ten thousand events costs more than the rest of the page. Lists of items may make them
+// many; then the statement ends with its time.
+func (f *EffectFilter) countEvents(s *row.Statement) {
+	s.Add(`SELECT count(*) FROM (SELECT FROM inbox_event v WHERE v.source_id = ANY (`)
 	f.addSources(s)
-	s.Add(`) ORDER BY v.source_id, v.event_id LIMIT ?) v CROSS JOIN LATERAL (
-    SELECT FROM (SELECT) one LEFT JOIN LATERAL (SELECT FROM effect e WHERE e.event_id = v.id LIMIT ?) e ON true) e LIMIT ?) c`, few+1, few+1, few+1)
+	s.Add(`) ORDER BY v.source_id, v.event_id LIMIT ?) c`, few+1)
 }
 
 func (f *EffectFilter) bySource(s *row.Statement) {
 	s.Add(`(SELECT e.* FROM (SELECT v.id FROM inbox_event v WHERE v.source_id = ANY (`)
 	f.addSources(s)
-	s.Add(`) ORDER BY v.source_id, v.event_id LIMIT ?) v CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.event_id = v.id LIMIT ?) e OFFSET 0) e`, 2*few, 2*few)
+	s.Add(`) ORDER BY v.source_id, v.event_id LIMIT ?) v CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.event_id = v.id OFFSET 0) e OFFSET 0) e`, 2*few)
 }
 
 // AttemptRow is one attempt of an effect.

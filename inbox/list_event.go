@@ -199,11 +199,12 @@ func (l *Lister) events(ctx context.Context, f EventFilter) (page Page[EventRow]
 				if err != nil {
 					return nil, false, err
 				}
-				rows, err := read(ctx, func(s *row.Statement) {
-					s.Add(`(SELECT v.* FROM inbox_event v WHERE v.id = ANY (ARRAY(`)
+				// The ids are looked up from the newest on, as many as the page needs.
+				rows, err := read(ctx, all, range_.With(func(s *row.Statement) {
+					s.Add(`v.id = ANY (ARRAY(`)
 					rare.events(s)
-					s.Add(`)) OFFSET 0) v`)
-				}, range_, limit)
+					s.Add(`))`)
+				}), limit)
 				return rows, true, err
 			}
 		}

@@ -33,7 +33,7 @@ func (r *rareEffects) count(s *row.Statement) *row.Statement {
 	return s.Add(` LIMIT ?) c`, few+1)
 }
 
-// events writes their events, and effects themselves as e.
+// events writes the ids of their events, and effects their own.
 func (r *rareEffects) events(s *row.Statement) {
 	s.Add(`SELECT e.event_id FROM `)
 	r.in(s)
@@ -41,7 +41,7 @@ func (r *rareEffects) events(s *row.Statement) {
 }
 
 func (r *rareEffects) effects(s *row.Statement) {
-	s.Add(`(SELECT e.* FROM `)
+	s.Add(`SELECT e.id FROM `)
 	r.in(s)
-	s.Add(` LIMIT ?) e`, 2*few)
+	s.Add(` LIMIT ?`, 2*few)
 }

@@ -46,7 +46,8 @@ func (w *listWalk[Row, P]) page(ctx context.Context, s *search) (Page[Row], erro
 	var rows []Row
 	turn := 0
 	at, searched, cut, err := searchList(ctx, s, w.from, w.edge, func(ctx context.Context, from, to P) (bool, error) {
-		if w.few != nil && (turn == 0 && w.fewFirst || turn == fewTurn && !w.fewFirst) {
+		// At the pace so far, the next windows fill a page of which a third is there.
+		if w.few != nil && (turn == 0 && w.fewFirst || turn == fewTurn && !w.fewFirst && 3*len(rows) < want) {
 			found, whole, err := w.few(s.limit(ctx, s.budget*2/3), from, want-len(rows)) // the rest is for a window
 			if err != nil && !row.TimedOut(err) {
 				return false, err

@@ -45,7 +45,19 @@ FROM (
     JOIN source s ON s.id = r.source_id
     CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.route_id = r.id AND ` + heldForPerson
 	limitUndecided = ` ORDER BY e.route_id, e.id LIMIT ?) e`
-	joinUndecided  = `
+
+	// Those of one stream or of one key are found through the index of their sequence.
+	undecidedKeys = `
+SELECT e.id, v.id, v.event_id, s.name, r.name, st.key_label, st.key_label_sealed, st.key_label_key_id, e.route_id, e.sequence_key_hash, coalesce(trim_scale(e.sequence_number)::text, ''), e.reason,
+    v.received_at, coalesce(st.id, 0), e.revision
+FROM (
+    SELECT e.*
+    FROM (`
+	ofUndecidedKeys = `) k (route_id, key_hash)
+    JOIN route r ON r.id = k.route_id
+    JOIN source s ON s.id = r.source_id
+    CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.route_id = k.route_id AND e.sequence_key_hash = k.key_hash AND ` + heldForPerson
+	joinUndecided = `
     ORDER BY e.id
     LIMIT ?) e
 JOIN route r ON r.id = e.route_id
@@ -56,8 +68,9 @@ ORDER BY e.id`
 )
 
 // Undecided gives the oldest effects that are held for a person, those of one stream
-// if that is not 0. Of the filter it takes the source, the route, the tenant, the key and the limit.
-// There is no next page: the next ones show when these are decided.
+// if that is not 0. Of the filter it takes the source, the route, the tenant, the key, the cursor and
+// the limit. It returns [ErrCursor] for a cursor of another list or filter. Those of one stream or one
+// key are searched to their end; of the others, SearchedTo says up to when they were, from the oldest on.
 func (l *Lister) Undecided(ctx context.Context, f StreamFilter, stream int64) (Page[Undecided], error) {
 	page, err := l.undecided(ctx, f, stream)
 	if err != nil {
@@ -71,22 +84,46 @@ func (l *Lister) undecided(ctx context.Context, f StreamFilter, stream int64) (p
 	if err != nil {
 		return page, err
 	}
-	limit := row.PageSize(f.Limit)
+	w := listWalk[Undecided, ID]{
+		cursor: newListCursor[ID]("undecided", struct {
+			StreamFilter
+			Stream int64
+		}{f, stream}),
+		limit: f.Limit, place: func(u *Undecided) ID { return u.Effect },
+	}
+	if w.from, err = w.cursor.begin(f.Cursor, ID{}); err != nil {
+		return page, err
+	}
 	var in, narrow row.Predicates
 	in.AddIf(f.Source != "", `s.name = ?`, f.Source)
 	in.AddIf(f.Route != "", `r.name = ?`, f.Route)
-	narrow.AddIf(stream != 0, `(e.route_id, e.sequence_key_hash) = (SELECT k.route_id, k.key_hash FROM stream k WHERE k.id = ?)`, stream)
-	narrow.AddIf(routes != nil, `(e.route_id, e.sequence_key_hash) IN (SELECT * FROM unnest(?::int[], ?::bytea[]))`, routes, hashes)
 	narrow.AddIf(f.Tenant != "", effectTenant, f.Tenant)
 	narrow.AddIf(l.tenant != "", effectTenant, l.tenant)
-	var s row.Statement
-	s.Add(selectUndecided).And(narrow).Add(limitUndecided, limit).Where(in).Add(joinUndecided, limit)
-	rows, err := collect(ctx, l, &s, func(row pgx.CollectableRow) (u Undecided, err error) {
-		var key streamKey
-		err = row.Scan(&u.Effect, &u.Event, &u.EventID, &u.Source, &u.Route, &key.label.Plain, &key.label.Sealed, &key.label.KeyID,
-			&key.routeID, &key.hash, &u.Number, &u.Reason, &u.ReceivedAt, &u.Stream, &u.Revision)
-		u.Key, u.KeyMissing = key.open(l.keys)
-		return u, err
-	})
-	return PageOf(rows, limit, func(Undecided) string { return "" }), err
+	w.read = func(ctx context.Context, from, to ID, limit int) ([]Undecided, error) {
+		var s row.Statement
+		switch {
+		case stream != 0:
+			narrow := narrow.With()
+			narrow.AddIf(routes != nil, `(e.route_id, e.sequence_key_hash) IN (SELECT * FROM unnest(?::int[], ?::bytea[]))`, routes, hashes)
+			s.Add(undecidedKeys).Add(`SELECT t.route_id, t.key_hash FROM stream t WHERE t.id = ?`, stream).Add(ofUndecidedKeys)
+			s.And(effectsBeyond(from, to)).And(narrow).Add(` OFFSET 0) e`)
+		case routes != nil:
+			s.Add(undecidedKeys).Add(`SELECT * FROM unnest(?::int[], ?::bytea[])`, routes, hashes).Add(ofUndecidedKeys)
+			s.And(effectsBeyond(from, to)).And(narrow).Add(` OFFSET 0) e`)
+		default:
+			s.Add(selectUndecided).And(effectsBeyond(from, to)).And(narrow).Add(limitUndecided, limit)
+		}
+		s.Where(in).Add(joinUndecided, limit)
+		return collect(ctx, l, &s, func(row pgx.CollectableRow) (u Undecided, err error) {
+			var key streamKey
+			err = row.Scan(&u.Effect, &u.Event, &u.EventID, &u.Source, &u.Route, &key.label.Plain, &key.label.Sealed, &key.label.KeyID,
+				&key.routeID, &key.hash, &u.Number, &u.Reason, &u.ReceivedAt, &u.Stream, &u.Revision)
+			u.Key, u.KeyMissing = key.open(l.keys)
+			return u, err
+		})
+	}
+	if stream == 0 && routes == nil {
+		w.edge = l.edgeOfHeld(in)
+	}
+	return w.page(ctx, l.search())
 }

@@ -1,8 +1,11 @@
 package inbox
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,11 +46,11 @@ type Unknown struct {
 }
 
 // Unknown gives the effects whose outcome is unknown, oldest first and at most limit of them:
-// effect_indeterminate_idx holds these effects and no others.
+// effect_indeterminate_idx holds these effects and no others, and is read for each route by itself.
 func (l *Lister) Unknown(ctx context.Context, f UnknownFilter, limit int) ([]Unknown, error) {
 	var s row.Statement
-	s.Add(`SELECT e.id, e.version, e.revision FROM effect e WHERE e.state = 'indeterminate'`).And(f.predicates(l.tenant))
-	s.Add(` ORDER BY e.id LIMIT ?`, limit)
+	s.Add(`SELECT e.id, e.version, e.revision FROM route o CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.route_id = o.id AND e.state = 'indeterminate'`)
+	s.And(f.predicates(l.tenant)).Add(` ORDER BY e.route_id, e.id LIMIT ?) e ORDER BY e.id LIMIT ?`, limit, limit)
 	out, err := collect(ctx, l, &s, pgx.RowToStructByPos[Unknown])
 	if err != nil {
 		return nil, fmt.Errorf("finding unknown outcomes: %w", err)
@@ -57,7 +60,7 @@ func (l *Lister) Unknown(ctx context.Context, f UnknownFilter, limit int) ([]Unk
 
 // UnknownGroup counts the unknown outcomes of one route at one target.
 type UnknownGroup struct {
-	// Count is at most [MaxCount]; More says that there are others, older than First.
+	// Count is at most [MaxCount]; More says that there are others.
 	Count  int    `json:"count"`
 	More   bool   `json:"more,omitempty"`
 	Source string `json:"source"`
@@ -70,35 +73,71 @@ type UnknownGroup struct {
 	Example ID `json:"example"`
 }
 
-// Of each route the newest are looked at, through the index of routes.
+// The groups of one window, through the index of routes.
 const (
 	groupUnknown = `
-SELECT g.count, g.seen > ?, s.name, r.name, r.target, g.first, g.last, g.example
+SELECT g.count, false, s.name, r.name, r.target, g.first, g.last, g.example
 FROM route r
 JOIN source s ON s.id = r.source_id
 CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE e.taken AND e.n <= ?) AS count, count(*) AS seen, max(e.id::text) FILTER (WHERE e.taken)::uuid AS example,
-        min(e.at) FILTER (WHERE e.taken) AS first, max(e.at) FILTER (WHERE e.taken) AS last
+    SELECT count(*) AS count, max(e.id::text)::uuid AS example, min(e.at) AS first, max(e.at) AS last
     FROM (
-        SELECT e.id, e.n, true`
-	groupUnknownFrom = ` AS taken,
-            coalesce(e.send_started_at, (SELECT v.received_at FROM inbox_event v WHERE v.id = e.event_id)) AS at
-        FROM (
-            SELECT e.*, row_number() OVER () AS n
-            FROM (SELECT e.* FROM effect e WHERE e.route_id = r.id AND e.state = 'indeterminate' ORDER BY e.route_id DESC, e.id DESC LIMIT ?) e) e) e) g
-WHERE g.count > 0
-ORDER BY g.count DESC, g.example DESC
-LIMIT ?`
+        SELECT e.id, coalesce(e.send_started_at, (SELECT v.received_at FROM inbox_event v WHERE v.id = e.event_id)) AS at
+        FROM effect e
+        WHERE e.route_id = r.id AND e.state = 'indeterminate'`
+	groupUnknownBy = `
+        ORDER BY e.route_id DESC, e.id DESC OFFSET 0) e) g
+WHERE g.count > 0`
 )
 
-// UnknownGroups counts unknown outcomes by source, route and target, the largest group first.
-// There is no next page.
-func (l *Lister) UnknownGroups(ctx context.Context, f UnknownFilter) (Page[UnknownGroup], error) {
-	var s row.Statement
-	s.Add(groupUnknown, MaxCount, MaxCount).And(f.predicates(l.tenant)).Add(groupUnknownFrom, MaxCount+1, maxGroups)
-	out, err := collect(ctx, l, &s, pgx.RowToStructByPos[UnknownGroup])
+// UnknownGroups counts unknown outcomes by source, route and target, the largest group first. A group has
+// what was found within the budget of a list: if SearchedTo is set, older ones are not counted. There is
+// no next page.
+func (l *Lister) UnknownGroups(ctx context.Context, f UnknownFilter) (page Page[UnknownGroup], err error) {
+	narrow := f.predicates(l.tenant)
+	groups := map[[3]string]*UnknownGroup{}
+	_, searched, cut, err := searchList(ctx, l.search(), ID{}, l.edgeOfUnknown, func(ctx context.Context, from, to ID) (bool, error) {
+		var s row.Statement
+		s.Add(groupUnknown).And(effectsBetween(to, from)).And(narrow).Add(groupUnknownBy)
+		found, err := collect(ctx, l, &s, pgx.RowToStructByPos[UnknownGroup])
+		for i := range found {
+			g := &found[i]
+			k := [3]string{g.Source, g.Route, g.Target}
+			if groups[k] == nil {
+				groups[k] = g
+			} else {
+				groups[k].add(g)
+			}
+		}
+		return false, err
+	})
 	if err != nil {
-		return Page[UnknownGroup]{}, fmt.Errorf("grouping unknown outcomes: %w", err)
+		return page, fmt.Errorf("grouping unknown outcomes: %w", err)
 	}
-	return PageOf(out, maxGroups, func(UnknownGroup) string { return "" }), nil
+	page.Data = make([]UnknownGroup, 0, len(groups))
+	for _, g := range groups {
+		if g.Count > MaxCount {
+			g.Count, g.More = MaxCount, true
+		}
+		page.Data = append(page.Data, *g)
+	}
+	slices.SortFunc(page.Data, func(a, b UnknownGroup) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), bytes.Compare(b.Example[:], a.Example[:]))
+	})
+	page.Data = page.Data[:min(len(page.Data), maxGroups)]
+	if cut {
+		page.SearchedTo = &searched
+	}
+	return page, nil
+}
+
+// add takes in what an older window has of the same group.
+func (g *UnknownGroup) add(older *UnknownGroup) {
+	g.Count += older.Count
+	if older.First.Before(g.First) {
+		g.First = older.First
+	}
+	if older.Last.After(g.Last) {
+		g.Last = older.Last
+	}
 }

@@ -117,6 +117,8 @@ func (r PoolRole) settings() Settings {
 			"enable_mergejoin":  "off",
 			"enable_sort":       "off",
 			"jit":               "off",
+			// Workers would look at more rows than the page needs, and take them from deliveries' processors.
+			"max_parallel_workers_per_gather": "0",
 		}
 	default:
 		return Settings{"lock_timeout": "5000", "statement_timeout": "60000", "idle_in_transaction_session_timeout": "60000"}

@@ -1,10 +1,12 @@
 package attention
 
+import "github.com/oncegate/oncegate/inbox"
+
 // Statements are what a reader sends, by kind.
 func Statements(tenant bool) map[Kind]string {
 	out := map[Kind]string{Plans: readPlans, Standstills: readStandstills}
 	for i := range statements {
-		out[statements[i].kind] = statements[i].sql(tenant)
+		out[statements[i].kind] = statements[i].sql(tenant, inbox.ListBudget)
 	}
 	return out
 }

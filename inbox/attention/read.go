@@ -1,6 +1,7 @@
 package attention
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,10 @@ type Config struct {
 	// Pool is one that no deliveries use.
 	Pool *pgxpool.Pool
 
+	// Budget is how long the conditions of all kinds together are asked; 0 is [inbox.ListBudget]. What could not be looked at
+	// in that time is said by More.
+	Budget time.Duration
+
 	// Now is by what the last 24 hours are counted. It defaults to time.Now.
 	Now func() time.Time
 }
@@ -73,6 +78,7 @@ func New(cfg Config) (*Reader, error) {
 	if cfg.Pool == nil {
 		return nil, errors.New("attention: Pool is required")
 	}
+	cfg.Budget = cmp.Or(cfg.Budget, inbox.ListBudget)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -86,8 +92,8 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan'
     set_config('enable_mergejoin', 'off', true), set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`
 
 // Read gives what waits for a person, of one tenant or, if that is empty, of all. It is one round trip and one snapshot. A tenant
-// sees what belongs to events of theirs and, where there is no event, to sources of theirs; of many thousands of things of
-// others, theirs may not all be found, which More says.
+// sees what belongs to events of theirs and, where there is no event, to sources of theirs. Where theirs stand behind so much
+// of others' that the budget ends first, More says that not all were looked at, also with a count of 0.
 func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 	found := map[Kind]*Item{}
 	var activities []rollup.Activity
@@ -96,7 +102,8 @@ func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 	b.Queue("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	b.Queue(byIndex)
 	for i := range statements {
-		r.queue(b, &statements[i], tenant, found)
+		until := r.cfg.Budget * time.Duration(i+1) / time.Duration(len(statements))
+		r.queue(b, &statements[i], tenant, until, found)
 	}
 	for kind, sql := range map[Kind]string{Plans: readPlans, Standstills: readStandstills} {
 		b.Queue(sql, MaxCounted+1, tenant).QueryRow(func(row pgx.Row) error {
@@ -126,7 +133,7 @@ func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 		}
 	}
 	for _, kind := range Kinds() {
-		if item := found[kind]; item != nil && item.Count > 0 {
+		if item := found[kind]; item != nil && (item.Count > 0 || item.More) {
 			item.bound()
 			out.Items = append(out.Items, *item)
 		}
@@ -135,7 +142,7 @@ func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 }
 
 // queue queues one statement; what it finds is in found when the batch has been read.
-func (r *Reader) queue(b *pgx.Batch, s *statement, tenant string, found map[Kind]*Item) {
+func (r *Reader) queue(b *pgx.Batch, s *statement, tenant string, until time.Duration, found map[Kind]*Item) {
 	args := []any{MaxCounted + 1}
 	if s.kind == Refusals {
 		args = append(args, inbox.FirstID(r.cfg.Now().Add(-recently)))
@@ -143,7 +150,7 @@ func (r *Reader) queue(b *pgx.Batch, s *statement, tenant string, found map[Kind
 	if tenant != "" {
 		args = append(args, tenant)
 	}
-	b.Queue(s.sql(tenant != ""), args...).Query(func(rows pgx.Rows) error {
+	b.Queue(s.sql(tenant != "", until), args...).Query(func(rows pgx.Rows) error {
 		item := &Item{Kind: s.kind}
 		found[s.kind] = item
 		var (
@@ -153,13 +160,15 @@ func (r *Reader) queue(b *pgx.Batch, s *statement, tenant string, found map[Kind
 			seen  int64
 		)
 		_, err := pgx.ForEachRow(rows, []any{&place.Source, &place.Route, &place.Count, &id, &at, &seen}, func() error {
+			if item.More = item.More || seen > MaxCounted; place.Count == 0 {
+				return nil // nothing but that
+			}
 			place.Oldest = at
 			if at == nil && id != nil {
 				made := id.Time()
 				place.Oldest = &made
 			}
 			item.Places = append(item.Places, place)
-			item.More = item.More || seen > MaxCounted
 			return nil
 		})
 		sumOf(item)

@@ -183,6 +183,47 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
+// A tenant's things are all found and counted behind more of others' than are counted, of every kind that a bound could hide.
+func TestReadOfATenantBehindOthers(t *testing.T) {
+	t.Parallel()
+	pool, _ := setup(t, sources, `
+		ALTER TABLE effect SET (autovacuum_enabled = false);
+		ALTER TABLE inbox_event SET (autovacuum_enabled = false);
+		SELECT new_effect(new_event(1, '7 hours', tenant => 'other'), 1, s, '7 hours', 'gap')
+		FROM generate_series(1, 10050), unnest(ARRAY['dead', 'indeterminate', 'held']) s`, waiting)
+	patient, err := attention.New(attention.Config{Pool: pool, Budget: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := patient.Read(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[attention.Kind]attention.Item{}
+	for _, item := range all.Items {
+		found[item.Kind] = item
+	}
+	for kind, want := range map[attention.Kind]int64{attention.Dead: 2, attention.Indeterminate: 1, attention.Undecided: 1} {
+		if item := found[kind]; item.Count != want || item.More {
+			t.Errorf("%s of acme behind 10,050 of others: %+v, want %d and no more", kind, item, want)
+		}
+	}
+	hurried, err := attention.New(attention.Config{Pool: pool, Budget: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err = hurried.Read(t.Context(), "acme"); err != nil {
+		t.Fatal(err)
+	}
+	more := map[attention.Kind]bool{}
+	for _, item := range all.Items {
+		more[item.Kind] = item.More
+	}
+	if !more[attention.Dead] {
+		t.Errorf("without time, nothing says that not all were looked at: %+v", all.Items)
+	}
+}
+
 // Whatever the tables hold, each kind is read through its index and no table of events, effects or streams as a whole.
 func TestPlans(t *testing.T) {
 	t.Parallel()

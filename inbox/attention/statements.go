@@ -1,7 +1,11 @@
 package attention
 
 import (
+	"cmp"
+	"fmt"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
@@ -12,10 +16,18 @@ type statement struct {
 
 	// seen gives at most $1 rows in the order of an index, the oldest first where it can: route_id or source_id, the id
 	// (a uuid that was made when the thing came) or its time, and the event.
+	//
+	// A bound that holds before a condition would hide what comes behind the bound. So conditions that an index does not
+	// answer stand inside, and hold until the time of the kind is up; from then on every row is taken, which fills the
+	// bound at once and says that there is more. {if X} is such a condition, {theirs X} the one that the event with the
+	// id X is of the tenant, and {tenant X} the one that the tenant X is; both are left out where everybody's are read.
 	seen string
 
 	// by is route or source: what seen names.
 	by string
+
+	// waits, if set, is a condition on a row k of seen: the others do not wait for a person. It stands behind {if} as well.
+	waits string
 
 	// tenant is a condition on a row k of seen and its source s, with %s for the tenant. Empty is that of the event.
 	tenant string
@@ -23,6 +35,9 @@ type statement struct {
 
 // ofEvent is the tenant of the event of a row.
 const ofEvent = `EXISTS (SELECT FROM inbox_event v WHERE v.id = k.event_id AND coalesce(v.tenant, s.tenant) = %s)`
+
+// undecidedReasons are those of effects that only a person frees.
+const undecidedReasons = `('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken')`
 
 // ofSource is for what has no event.
 const ofSource = `s.tenant = %s`
@@ -33,85 +48,110 @@ var statements = []statement{
     SELECT r.id AS route_id, e.id, NULL::timestamptz AS at, e.event_id
     FROM route r
     CROSS JOIN LATERAL (
-        SELECT e.id, e.event_id FROM effect e WHERE e.route_id = r.id AND e.state = 'indeterminate' ORDER BY e.route_id, e.id LIMIT $1) e
+        SELECT e.id, e.event_id FROM effect e WHERE e.route_id = r.id AND e.state = 'indeterminate'{theirs e.event_id} ORDER BY e.route_id, e.id LIMIT $1) e
     LIMIT $1`},
 	{kind: Dead, by: "route", seen: `
-    SELECT e.route_id, e.id, NULL::timestamptz AS at, e.event_id FROM effect e WHERE e.state = 'dead' ORDER BY e.id LIMIT $1`},
+    SELECT e.route_id, e.id, NULL::timestamptz AS at, e.event_id FROM effect e WHERE e.state = 'dead'{theirs e.event_id} ORDER BY e.id LIMIT $1`},
 	// The newest, so that those that were discarded do not hide others. One that has an effect is no dead letter any more.
-	{kind: Unusable, by: "source", tenant: `coalesce(k.tenant, s.tenant) = %s`, seen: `
-    SELECT d.source_id, d.id, NULL::timestamptz AS at, d.id AS event_id, d.tenant
+	{kind: Unusable, by: "source", tenant: `coalesce(k.tenant, s.tenant) = %s`, waits: `k.waits`, seen: `
+    SELECT d.source_id, d.id, NULL::timestamptz AS at, d.id AS event_id, d.tenant,
+        d.discarded_at IS NULL AND (SELECT true FROM effect x WHERE x.event_id = d.id LIMIT 1) IS NULL AS waits
     FROM (
         SELECT e.source_id, e.id, e.tenant, e.discarded_at FROM inbox_event e
-        WHERE e.admission IN ('unusable', 'beyond_retention') ORDER BY e.id DESC LIMIT $1) d
-    WHERE d.discarded_at IS NULL AND NOT EXISTS (SELECT FROM effect x WHERE x.event_id = d.id)`},
+        WHERE e.admission IN ('unusable', 'beyond_retention'){theirs e.id}{if e.discarded_at IS NULL AND (SELECT true FROM effect x WHERE x.event_id = e.id LIMIT 1) IS NULL}
+        ORDER BY e.id DESC LIMIT $1) d`},
 	{kind: Blocked, by: "route", seen: `
     SELECT r.id AS route_id, NULL::uuid AS id, m.updated_at AS at, (SELECT e.event_id FROM effect e WHERE e.id = m.blocked_by) AS event_id
     FROM route r
     CROSS JOIN LATERAL (
-        SELECT m.updated_at, m.blocked_by FROM stream m WHERE m.route_id = r.id AND m.blocked_by IS NOT NULL ORDER BY m.route_id, m.id LIMIT $1) m
+        SELECT m.updated_at, m.blocked_by FROM stream m WHERE m.route_id = r.id AND m.blocked_by IS NOT NULL{theirs (SELECT b.event_id FROM effect b WHERE b.id = m.blocked_by)} ORDER BY m.route_id, m.id LIMIT $1) m
     LIMIT $1`},
 	{kind: Gaps, by: "route", seen: `
     SELECT m.route_id, NULL::uuid AS id, m.gap_since AS at, (
             SELECT e.event_id FROM effect e WHERE e.route_id = m.route_id AND e.sequence_key_hash = m.key_hash
             ORDER BY e.sequence_number DESC, e.id DESC LIMIT 1) AS event_id
-    FROM stream m WHERE m.gap_since < now() - interval '5 minutes' ORDER BY m.gap_since LIMIT $1`},
-	{kind: Undecided, by: "route", seen: `
-    SELECT r.id AS route_id, e.id, NULL::timestamptz AS at, e.event_id
+    FROM stream m WHERE m.gap_since < now() - interval '5 minutes'{theirs (
+            SELECT e.event_id FROM effect e WHERE e.route_id = m.route_id AND e.sequence_key_hash = m.key_hash
+            ORDER BY e.sequence_number DESC, e.id DESC LIMIT 1)}
+    ORDER BY m.gap_since LIMIT $1`},
+	{kind: Undecided, by: "route", waits: `k.reason IN ` + undecidedReasons, seen: `
+    SELECT r.id AS route_id, e.id, NULL::timestamptz AS at, e.event_id, e.reason
     FROM route r
     CROSS JOIN LATERAL (
-        SELECT e.id, e.event_id, e.reason FROM effect e WHERE e.route_id = r.id AND e.state = 'held' ORDER BY e.route_id, e.id LIMIT $1) e
-    WHERE e.reason IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken')
+        SELECT e.id, e.event_id, e.reason FROM effect e 
+        WHERE e.route_id = r.id AND e.state = 'held'{if e.reason IN ` + undecidedReasons + `}{theirs e.event_id} ORDER BY e.route_id, e.id LIMIT $1) e
     LIMIT $1`},
-	{kind: Conflicts, by: "source", seen: `
-    SELECT o.id AS source_id, NULL::uuid AS id, c.first_seen_at AS at, c.event_id
+	{kind: Conflicts, by: "source", waits: `k.admitted_at IS NULL`, seen: `
+    SELECT o.id AS source_id, NULL::uuid AS id, c.first_seen_at AS at, c.event_id, c.admitted_at
     FROM source o
     CROSS JOIN LATERAL (
-        SELECT c.first_seen_at, c.event_id, c.admitted_at FROM conflict c WHERE c.source_id = o.id ORDER BY c.source_id, c.last_seen_at DESC LIMIT $1) c
-    WHERE c.admitted_at IS NULL
+        SELECT c.first_seen_at, c.event_id, c.admitted_at FROM conflict c
+        WHERE c.source_id = o.id{if c.admitted_at IS NULL}{theirs c.event_id} ORDER BY c.source_id, c.last_seen_at DESC LIMIT $1) c
     LIMIT $1`},
 	{kind: RefusedOutbox, by: "source", tenant: ofSource, seen: `
     SELECT o.id AS source_id, NULL::uuid AS id, x.created_at AS at, NULL::uuid AS event_id
-    FROM (SELECT b.source, b.created_at FROM outbox b WHERE b.refused_at IS NOT NULL ORDER BY b.id LIMIT $1) x
+    FROM (SELECT b.source, b.created_at FROM outbox b WHERE b.refused_at IS NOT NULL{tenant (SELECT o.tenant FROM source o WHERE coalesce(o.key_name, o.name) = b.source)}
+        ORDER BY b.id LIMIT $1) x
     JOIN source o ON coalesce(o.key_name, o.name) = x.source`},
 	// Of what waits for its time only what is due first is looked at, and of what is held what came first.
 	{kind: Stranded, by: "route", seen: `
     SELECT e.route_id, e.id, NULL::timestamptz AS at, e.event_id
-    FROM (SELECT d.route_id, d.id, d.event_id FROM effect d WHERE d.next_at IS NOT NULL ORDER BY d.next_at, d.id LIMIT $1) e
+    FROM (SELECT d.route_id, d.id, d.event_id FROM effect d WHERE d.next_at IS NOT NULL{theirs d.event_id} ORDER BY d.next_at, d.id LIMIT $1) e
     JOIN route r ON r.id = e.route_id AND ` + row.GoneRoute + `
     UNION ALL
     SELECT r.id, h.id, NULL, h.event_id
     FROM route r
     CROSS JOIN LATERAL (
-        SELECT h.id, h.event_id FROM effect h WHERE h.route_id = r.id AND h.state = 'held' AND h.next_at IS NULL ORDER BY h.route_id, h.id LIMIT $1) h
+        SELECT h.id, h.event_id FROM effect h WHERE h.route_id = r.id AND h.state = 'held' AND h.next_at IS NULL{theirs h.event_id} ORDER BY h.route_id, h.id LIMIT $1) h
     WHERE ` + row.GoneRoute},
 	{kind: Refusals, by: "source", tenant: ofSource, seen: `
     SELECT o.id AS source_id, f.id, f.received_at AS at, NULL::uuid AS event_id
     FROM source o
     CROSS JOIN LATERAL (
-        SELECT f.id, f.received_at FROM refusal f WHERE f.source_id = o.id AND f.id >= $2 ORDER BY f.source_id, f.id LIMIT $1) f
+        SELECT f.id, f.received_at FROM refusal f WHERE f.source_id = o.id AND f.id >= $2{tenant o.tenant} ORDER BY f.source_id, f.id LIMIT $1) f
     LIMIT $1`},
 }
 
-// sql counts by place, and over all that was seen: a count that reached the bound says "at least".
-func (s *statement) sql(tenant bool) string {
+// conditions are those of a statement's seen, in braces.
+var conditions = regexp.MustCompile(`\{(if|theirs|tenant) ([^}]*)\}`)
+
+// sql counts by place, and over all that was seen: a count that reached the bound says "at least". Its last row has no
+// place and says that the bound was reached. until is how long after the beginning of the transaction conditions hold.
+func (s *statement) sql(tenant bool, until time.Duration) string {
 	var b strings.Builder
-	b.WriteString("WITH seen AS MATERIALIZED (" + s.seen + ")\n")
+	at := "$2"
+	if s.kind == Refusals {
+		at = "$3"
+	}
+	seen := conditions.ReplaceAllStringFunc(s.seen, func(text string) string {
+		kind, condition := conditions.FindStringSubmatch(text)[1], conditions.FindStringSubmatch(text)[2]
+		switch {
+		case kind != "if" && !tenant:
+			return ""
+		case kind == "theirs":
+			condition = "(SELECT coalesce(v.tenant, w.tenant) FROM inbox_event v JOIN source w ON w.id = v.source_id WHERE v.id = " + condition + ") = " + at
+		case kind == "tenant":
+			condition += " = " + at
+		}
+		return fmt.Sprintf("\n        AND CASE WHEN clock_timestamp() > now() + interval '%d milliseconds' THEN true ELSE %s END", until.Milliseconds(), condition)
+	})
+	b.WriteString("WITH seen AS MATERIALIZED (" + seen + ")\n")
 	route, join := "''", "JOIN source s ON s.id = k.source_id"
 	if s.by == "route" {
 		route, join = "r.name", "JOIN route r ON r.id = k.route_id JOIN source s ON s.id = r.source_id"
 	}
 	b.WriteString("SELECT s.name, " + route + ", count(*), min(k.id::text)::uuid, min(k.at), (SELECT count(*) FROM seen)\nFROM seen k " + join)
-	if tenant {
-		condition, at := s.tenant, "$2"
-		if condition == "" {
-			condition = ofEvent
-		}
-		if s.kind == Refusals {
-			at = "$3"
-		}
-		b.WriteString("\nWHERE " + strings.Replace(condition, "%s", at, 1))
+	var all []string
+	if s.waits != "" {
+		all = append(all, s.waits)
 	}
-	b.WriteString("\nGROUP BY 1, 2\nORDER BY 3 DESC, 1, 2")
+	if tenant {
+		all = append(all, strings.Replace(cmp.Or(s.tenant, ofEvent), "%s", at, 1))
+	}
+	if len(all) > 0 {
+		b.WriteString("\nWHERE " + strings.Join(all, " AND "))
+	}
+	b.WriteString("\nGROUP BY 1, 2\nUNION ALL\nSELECT '', '', 0, NULL, NULL, n.count FROM (SELECT count(*) FROM seen) n WHERE n.count >= $1\nORDER BY 3 DESC, 1, 2")
 	return b.String()
 }
 

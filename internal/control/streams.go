@@ -128,8 +128,11 @@ type ListUndecidedRequest struct {
 	// Stream takes the effects of the stream with this id.
 	Stream int64 `json:"stream,omitempty"`
 
-	// Limit is the most rows, from 1 to 1,000; 0 is 50. What is further back appears once these are decided.
+	// Limit is the most rows, from 1 to 1,000; 0 is 50.
 	Limit int `json:"limit,omitempty"`
+
+	// After is the cursor of the page before: its next. It belongs to the same filter.
+	After string `json:"after,omitempty"`
 }
 
 // Undecided is an effect that is held for a person, as it is listed.
@@ -153,7 +156,7 @@ var ListUndecided = Operation[ListUndecidedRequest, inbox.Page[Undecided]]{
 		if err != nil {
 			return page, err
 		}
-		rows, err := s.lister.Undecided(ctx, inbox.StreamFilter{Source: r.Source, Route: r.Route, Tenant: tenant, Key: r.Key, Limit: limit}, r.Stream)
+		rows, err := s.lister.Undecided(ctx, inbox.StreamFilter{Source: r.Source, Route: r.Route, Tenant: tenant, Key: r.Key, Cursor: r.After, Limit: limit}, r.Stream)
 		return mapPage(rows, func(row inbox.Undecided) Undecided {
 			return Undecided{PayloadHidden: access.hide(&row.Key), Undecided: row}
 		}), err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -14,6 +15,16 @@ func (s *shell) listUndecided(cmd *cobra.Command, caller control.Caller, r contr
 	page, err := control.Call(cmd.Context(), caller, &control.ListUndecided, r)
 	if err != nil {
 		return err
+	}
+	// A search that its time ended goes on: nobody waits for a command as for a page.
+	for limit := cmp.Or(r.Limit, 50); page.SearchedTo != nil && len(page.Data) < limit; {
+		r.After, r.Limit = page.Next, limit-len(page.Data)
+		next, err := control.Call(cmd.Context(), caller, &control.ListUndecided, r)
+		if err != nil {
+			return err
+		}
+		next.Data = append(page.Data, next.Data...)
+		page = next
 	}
 	if err := showRows(s, cmd, page.Data, undecidedTable, undecidedEntry); err != nil {
 		return err

@@ -70,6 +70,12 @@ func Fill(ctx context.Context, pool *pgxpool.Pool, events int, say func(string, 
 		}
 		say("%d of %d events", last, events)
 	}
-	_, err := pool.Exec(ctx, `VACUUM ANALYZE inbox_event, effect, source, route`)
-	return err
+	// The server may be vacuuming a table by itself, which takes minutes.
+	if _, err := pool.Exec(ctx, `SET lock_timeout = 0`); err != nil {
+		return fmt.Errorf("waiting for locks: %w", err)
+	}
+	if _, err := pool.Exec(ctx, `VACUUM ANALYZE inbox_event, effect, source, route`); err != nil {
+		return fmt.Errorf("analysing the tables: %w", err)
+	}
+	return nil
 }

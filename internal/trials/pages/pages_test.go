@@ -146,6 +146,9 @@ func TestListsAnswerInTime(t *testing.T) {
 		if *limit > 0 && p95 > *limit && cut == 0 {
 			t.Errorf("%s: the 95th percentile is %s, the limit is %s", name, p95, *limit)
 		}
+		if *limit > 0 && p95 > inbox.ListBudget {
+			t.Errorf("%s: the 95th percentile is %s, the budget is %s", name, p95, inbox.ListBudget)
+		}
 	}
 }
 

@@ -1,0 +1,57 @@
+package inbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// Effects that are held and effects whose outcome is unknown are found through indexes that begin with the route. A
+// window of them holds, of each route, the next few beyond a place: it ends where the first of the routes that have as
+// many is at its last one. So a window looks at no more rows than it is asked for, however many routes there are.
+const (
+	shareOfHeld = ` OFFSET greatest(? / greatest((
+            SELECT count(*) FROM route o WHERE (SELECT true FROM effect x WHERE x.route_id = o.id AND x.state = 'held' ORDER BY x.route_id, x.id LIMIT 1)), 1), 1) - 1
+        LIMIT 1) h`
+	shareOfUnknown = ` OFFSET greatest(? / greatest((
+            SELECT count(*) FROM route o WHERE (SELECT true FROM effect x WHERE x.route_id = o.id AND x.state = 'indeterminate' ORDER BY x.route_id, x.id LIMIT 1)), 1), 1) - 1
+        LIMIT 1) h`
+
+	heldOfRoutes = `
+SELECT h.id
+FROM route r
+JOIN source s ON s.id = r.source_id
+CROSS JOIN LATERAL (
+        SELECT e.id FROM effect e WHERE e.route_id = r.id AND e.state = 'held'`
+	unknownOfRoutes = `
+SELECT h.id
+FROM route r
+CROSS JOIN LATERAL (
+        SELECT e.id FROM effect e WHERE e.route_id = r.id AND e.state = 'indeterminate'`
+)
+
+// effectsBeyond narrows effects e to those made after one, up to another one; a zero id does not.
+func effectsBeyond(from, to ID) (p row.Predicates) {
+	p.AddIf(!from.IsZero(), `e.id > ?`, from)
+	p.AddIf(!to.IsZero(), `e.id <= ?`, to)
+	return p
+}
+
+// edgeOfHeld is where a window of effects that are held ends, oldest first. in narrows the routes r and their sources s.
+func (l *Lister) edgeOfHeld(in row.Predicates) func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
+	return func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
+		var s row.Statement
+		s.Add(heldOfRoutes).And(effectsBeyond(from, ID{})).Add(` ORDER BY e.route_id, e.id`).Add(shareOfHeld, rows)
+		s.Where(in).Add(` ORDER BY h.id LIMIT 1`)
+		return l.edge(ctx, &s)
+	}
+}
+
+// edgeOfUnknown is where a window of effects whose outcome is unknown ends, newest first.
+func (l *Lister) edgeOfUnknown(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
+	var s row.Statement
+	s.Add(unknownOfRoutes).And(effectsBetween(ID{}, from)).Add(` ORDER BY e.route_id DESC, e.id DESC`).Add(shareOfUnknown, rows)
+	s.Add(` ORDER BY h.id DESC LIMIT 1`)
+	return l.edge(ctx, &s)
+}
