@@ -74,6 +74,9 @@ func valueText(value any) string {
 		}
 		return strings.Join(parts, ", ")
 	}
+	if digest, ok := value.(string); ok && len(digest) == 64 && !strings.ContainsFunc(digest, func(c rune) bool { return !strings.ContainsRune("0123456789abcdef", c) }) {
+		return digest[:12] + "…"
+	}
 	return strings.ReplaceAll(fmt.Sprint(value), "\uFFFD", `\ufffd`) // it stands for what was no text, as it is stored
 }
 

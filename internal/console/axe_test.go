@@ -2,6 +2,8 @@ package console_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/oncegate/oncegate/internal/console"
 	"github.com/oncegate/oncegate/internal/trials/npmtest"
 )
 
@@ -78,9 +81,25 @@ func TestEverybodyCanReadThePages(t *testing.T) { //nolint:paralleltest // it se
 	a.everywhere("login")
 	r.login(w.token)
 	a.noticesPlants()
+	// A page that is new is looked at as well.
+	mux, seen := http.NewServeMux(), map[string]bool{}
+	for _, pattern := range console.Patterns() {
+		mux.HandleFunc(pattern, func(http.ResponseWriter, *http.Request) {})
+	}
 	for name, path := range r.pages() {
 		r.open(path)
 		a.everywhere(name)
+		var at string
+		r.do("asking where it is", chromedp.Location(&at))
+		for _, address := range []string{r.at + path, at} {
+			_, pattern := mux.Handler(httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil))
+			seen[pattern] = true
+		}
+	}
+	for _, pattern := range console.Patterns() {
+		if strings.HasPrefix(pattern, http.MethodGet+" ") && !seen[pattern] {
+			t.Errorf("nobody has looked at %s: add it to the pages", pattern)
+		}
 	}
 }
 

@@ -244,6 +244,7 @@ func (r *reader) pages() map[string]string {
 		"conflicts": "/conflicts", "refusals": "/refusals", "streams": "/streams", "replays": "/replays", "replay-new": "/replays/new?source=stripe", "sources": "/sources",
 		"source": "/sources/stripe", "source-waiting": "/sources/quiet", "providers": "/providers", "provider": "/providers/stripe", "operations": "/operations", "suppressions": "/suppressions",
 		"retention": "/retention", "nodes": "/nodes", "audit": "/audit", "access": "/access", "not-found": "/nowhere", "hostile": "/find?q=evt_hostile",
+		"reverify": "/refusals/reverify?source=stripe", "resolve": "/unknown/resolve", "prune": "/retention/prune", "clear": "/routes/clear?source=stripe&route=billing", "outbox": "/outbox/1",
 	}
 	var one string
 	for name, from := range map[string]string{"effect-dead": "/effects?state=dead", "effect-unknown": "/effects?state=indeterminate", "conflict": "/conflicts", "refusal": "/refusals", "stream": "/streams"} {
@@ -255,6 +256,10 @@ func (r *reader) pages() map[string]string {
 		}
 		paths[name] = one
 	}
+	r.open("/events?source=stripe")
+	var all []string
+	r.do("finding two", chromedp.Evaluate(`[...document.querySelectorAll('main tbody a[href^="/events/"]')].map(a => a.getAttribute('href').slice(8))`, &all))
+	paths["compare"] = "/compare?first=" + all[len(all)-1] + "&second=" + all[len(all)-2]
 	r.open("/replays/new?all=true")
 	r.do("planning", chromedp.Click(`form[action="/replays"] button`, chromedp.ByQuery), chromedp.WaitVisible("#plan", chromedp.ByQuery), chromedp.Location(&one))
 	paths["replay"] = strings.TrimPrefix(one, r.at)

@@ -190,6 +190,9 @@ func (w *world) fill(t *testing.T) {
 	w.deliver(t, event("evt_order_3", "order.shipped", `,"order":"o-7","seq":3`), 200)
 	w.deliver(t, strings.ReplaceAll(hostile("evt_hostile"), `\"><script>window.attacked=1</script>"`, `hostile"`), 200)
 	w.deliver(t, event("evt_forged", "invoice.paid", ""), 401)
+	if _, err := w.pool.Exec(t.Context(), `INSERT INTO outbox (source, event_id, type, payload, refused_at, refusal) VALUES ('nobody', 'o-1', 'paid', '{}', now(), 'source')`); err != nil {
+		t.Fatal(err)
+	}
 	w.until(t, 3, `SELECT count(*) FROM effect WHERE state = 'dead'`)
 	w.until(t, 1, `SELECT count(*) FROM effect WHERE state = 'indeterminate'`)
 	w.until(t, 1, `SELECT count(*) FROM stream WHERE gap_since IS NOT NULL`)
