@@ -70,3 +70,9 @@ func Grouped(size int, apart time.Duration, run func(ctx context.Context, in []i
 
 // FindAgentSession is the statement of every call under a session, for the test of its plan.
 const FindAgentSession = findAgentSession
+
+// ListSumStatements sum up lists that effects became, and recognise calls that came before, for the tests of their plans.
+var ListSumStatements = map[string]string{
+	"list states": countListStates, "item failures": readItemFailures, "item states": countItemStates, "list total": readListTotal, "list place": readListPlace,
+	"claim call": claimRecentCall, "recent call": readRecentCall,
+}

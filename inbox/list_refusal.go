@@ -66,8 +66,11 @@ ORDER BY o.id DESC
 LIMIT ?`
 )
 
-// Refusals gives one page of refused deliveries, newest first. At most 10,000 are kept of a source, so they are not
-// searched in parts. It returns [ErrCursor] for a cursor of another list or filter.
+// A window of refusals ends where the first of the sources that have as many is at its last one: see [heldOfRoutes].
+const edgeOfRefusals = ` ORDER BY o.source_id DESC, o.id DESC OFFSET greatest(? / greatest((SELECT count(*) FROM source), 1), 1) - 1 LIMIT 1) o`
+
+// Refusals gives one page of refused deliveries, newest first. It returns [ErrCursor] for a cursor of another list or
+// filter.
 func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) (page Page[RefusalRow], err error) {
 	w := listWalk[RefusalRow, ID]{cursor: newListCursor[ID]("refusals", f), limit: f.Limit, place: func(r *RefusalRow) ID { return r.ID }}
 	if w.from, err = w.cursor.begin(f.Cursor, f.Before, idSince(f.Until)); err != nil {
@@ -80,12 +83,24 @@ func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) (page Page[Refus
 	rows.AddIf(f.Cause != "", `o.cause = ?`, f.Cause)
 	rows.AddIf(f.Whole, `o.whole`)
 	rows.AddIf(!f.Since.IsZero(), `o.id >= ?`, idSince(f.Since))
-	w.read = func(ctx context.Context, from, _ ID, limit int) ([]RefusalRow, error) {
+	w.read = func(ctx context.Context, from, to ID, limit int) ([]RefusalRow, error) {
 		beyond := rows.With()
 		beyond.AddIf(!from.IsZero(), `o.id < ?`, from)
+		beyond.AddIf(!to.IsZero(), `o.id >= ?`, to)
 		var s row.Statement
 		s.Add(selectRefusals).And(beyond).Add(selectRefusalsOf, limit).Where(sources).Add(orderRefusals, limit)
 		return collect(ctx, l, &s, pgx.RowToStructByPos[RefusalRow])
+	}
+	if f.Cause != "" || f.Whole {
+		w.edge = func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
+			var beyond row.Predicates
+			beyond.AddIf(!from.IsZero(), `o.id < ?`, from)
+			beyond.AddIf(!f.Since.IsZero(), `o.id >= ?`, idSince(f.Since))
+			var s row.Statement
+			s.Add(`SELECT o.id FROM source s CROSS JOIN LATERAL (SELECT o.id FROM refusal o WHERE o.source_id = s.id`).And(beyond)
+			s.Add(edgeOfRefusals, rows).Where(sources).Add(` ORDER BY o.id DESC LIMIT 1`)
+			return l.edge(ctx, &s)
+		}
 	}
 	if page, err = w.page(ctx, l.search()); err != nil {
 		return page, fmt.Errorf("listing refusals: %w", err)

@@ -15,6 +15,23 @@ func TestWorkPlans(t *testing.T) {
 	storetest.PlansByID(t, inbox.WorkStatements)
 }
 
+// TestPlansOfSums: what sums up lists that effects became, and recognises a call that came before, finds its rows by their keys.
+func TestPlansOfSums(t *testing.T) {
+	t.Parallel()
+	plans := map[string]storetest.Plan{}
+	for name, want := range map[string][]string{
+		"list states": {"effect_event_route_item_key", "route_pkey"}, "item failures": {"effect_event_route_item_key"},
+		"item states": {"effect_event_route_item_key", "effect_pkey"}, "list total": {"effect_pkey"}, "list place": {"effect_pkey", "effect_event_route_item_key"},
+		"claim call": {"recent_call_expires_idx", "recent_call_pkey"}, "recent call": {"recent_call_pkey", "inbox_event_key"},
+	} {
+		plans[name] = storetest.Plan{SQL: inbox.ListSumStatements[name], Want: want}
+	}
+	if len(plans) != len(inbox.ListSumStatements) {
+		t.Errorf("%d of %d statements have a plan", len(plans), len(inbox.ListSumStatements))
+	}
+	storetest.Plans(t, plans)
+}
+
 // TestPlansInOrder: every hot statement about effects and streams finds its rows through the index meant for it.
 func TestPlansInOrder(t *testing.T) {
 	t.Parallel()
