@@ -13,6 +13,7 @@ import (
 
 // dry answers a dry run by its order.
 func (a *auditing) dry(w http.ResponseWriter, r *http.Request, order string) {
+	order = strings.TrimPrefix(order, "/")
 	body, _ := io.ReadAll(r.Body)
 	a.questions.Add(1)
 	a.bodies.Store(order, r.Method+" "+string(body)+" "+r.Header.Get("Idempotency-Key"))
@@ -115,6 +116,25 @@ func TestAuditAsksDryRuns(t *testing.T) {
 	}
 	if a.asked.Load() != 0 || a.dump() != before {
 		t.Errorf("%d requests other than questions, or something was changed", a.asked.Load())
+	}
+}
+
+// A dry run whose address becomes that of the work by what a caller sends is not asked. The target's own address has no
+// expression, so that an attempt names none.
+func TestACallerCannotTurnADryRunIntoTheWork(t *testing.T) {
+	t.Parallel()
+	a := newAuditing(t)
+	a.step("planner:turn:42:1", "turn", `{"path":"plain"}`, "", "done")
+	a.step("planner:turn:42:2", "turn", `{"path":"dry"}`, "", "done")
+	got := a.auditResults(auditedRoutes)
+	if d := got.Steps[0].Result.DryRun; d.Outcome != "unknown" || !strings.Contains(d.Why, "does the work") {
+		t.Errorf("%+v", d)
+	}
+	if d := got.Steps[1].Result.DryRun; d.Outcome != "accepted" {
+		t.Errorf("%+v", d)
+	}
+	if a.asked.Load() != 0 {
+		t.Errorf("%d requests did work", a.asked.Load())
 	}
 }
 

@@ -49,6 +49,7 @@ targets:
   moved: { kind: forward, url: "%[1]s/v2/{body.order}", method: PUT, idempotent: true }
   plain: { kind: forward, url: "%[1]s/plain", idempotent: true }
   asked: { kind: forward, url: "%[1]s/orders/{body.order}", idempotent: true, keep_reply: true, dry_run: { url: "%[1]s/dry/{body.order}", method: PUT, volatile: [at] } }
+  turned: { kind: forward, url: "%[1]s/plain", idempotent: true, dry_run: { url: "%[1]s/{body.path}" } }
 sources:
   agents:
     provider: operation
@@ -59,6 +60,7 @@ sources:
 const auditedRoutes = `      - { name: pay, types: [charge], target: bank, map: { sum: body.sum, key: key } }
       - { name: log, types: [note], target: plain }
       - { name: ask, types: [order], target: asked, map: { sum: body.sum, key: key } }
+      - { name: turn, types: [turn], target: turned }
 `
 
 func (a *auditing) config(routes string) *config.Config {
@@ -76,7 +78,7 @@ func newAuditing(tb testing.TB) *auditing {
 			}
 			return
 		}
-		if order, ok := strings.CutPrefix(r.URL.Path, "/dry/"); ok {
+		if order, ok := strings.CutPrefix(r.URL.Path, "/dry"); ok {
 			a.dry(w, r, order)
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,14 +54,15 @@ type DryRunnerConfig struct {
 	Now func() time.Time
 }
 
-// DryRunner is an [effect.DryRunner] over HTTP. It follows no redirect, uses no proxy and asks once. It has neither the
-// target's address nor its method and headers, so that it cannot send what an attempt would send.
+// DryRunner is an [effect.DryRunner] over HTTP. It follows no redirect, uses no proxy and asks once. It makes its request of what
+// is declared for it: of the target it knows the address, and that only to compare with it.
 type DryRunner struct {
 	cfg       DryRunnerConfig
 	url       *url.URL
 	template  *template
 	keys      [][]byte
-	alike     bool // nothing among the headers tells it from an attempt
+	alike     bool   // nothing among the headers tells it from an attempt
+	work      string // where the target does the work, in the spelling of plainURL; with expressions as they are written
 	transport *http.Transport
 }
 
@@ -70,6 +72,10 @@ var _ effect.DryRunner = (*DryRunner)(nil)
 var ErrSameRequest = errors.New("dry_run is the request that does the work: give it a url, a method, a header or a body of its own")
 
 var errKeyless = errors.New("a dry run carries no idempotency key")
+
+// ownHeaders are those that a request has anyway, or that the client of HTTP takes for itself: one of them tells nobody that
+// nothing is meant to happen.
+var ownHeaders = []string{"User-Agent", "Content-Type", "Content-Length", "Host", "Transfer-Encoding", "Trailer", "Connection", "Keep-Alive", "Te", "Upgrade", "Expect", "Content-Encoding", "Traceparent"}
 
 // NewDryRunner makes a DryRunner, or reports everything that is wrong with cfg.
 func NewDryRunner(cfg DryRunnerConfig) (*DryRunner, error) {
@@ -100,13 +106,16 @@ func NewDryRunner(cfg DryRunnerConfig) (*DryRunner, error) {
 		}
 		d.keys = append(d.keys, key)
 	}
+	if d.url != nil && hasDotStep(d.url.Path) { // many servers resolve them, and the same place has many names then
+		errs = append(errs, errors.New("url: . and .. may not be steps of the path"))
+	}
 	for name, value := range cfg.Headers {
 		switch canonical := http.CanonicalHeaderKey(name); {
 		case !validName(name) || !validValue(value):
 			errs = append(errs, fmt.Errorf("header %q is not valid", name))
 		case cfg.Real != nil && strings.EqualFold(name, keyHeader(cfg.Real)), strings.EqualFold(name, DefaultKeyHeader):
 			errs = append(errs, fmt.Errorf("header %s: %w", canonical, errKeyless))
-		case strings.HasPrefix(canonical, "Oncegate-"), strings.HasPrefix(canonical, "Webhook-"):
+		case strings.HasPrefix(canonical, "Oncegate-"), strings.HasPrefix(canonical, "Webhook-"), slices.Contains(ownHeaders, canonical):
 			errs = append(errs, fmt.Errorf("header %s is set by the dry run itself", canonical))
 		}
 	}
@@ -122,11 +131,11 @@ func NewDryRunner(cfg DryRunnerConfig) (*DryRunner, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	d.alike = addsNone(cfg.Headers, cfg.Real.Headers)
-	if d.alike && cfg.Body == nil && d.cfg.Method == method(cfg.Real) && d.template.plain() == plainAddress(cfg.Real.URL) {
+	d.alike, d.work = addsNone(cfg.Headers, cfg.Real.Headers), plainAddress(cfg.Real.URL)
+	if d.alike && cfg.Body == nil && d.cfg.Method == method(cfg.Real) && d.template.plain() == d.work {
 		return nil, ErrSameRequest
 	}
-	d.cfg.Real = nil // from here on there is nothing of an attempt
+	d.cfg.Real = nil // from here on there is nothing with which the effect could be sent
 	guard := egress.New(egress.Config{Allow: append(egress.Named(d.url.Hostname()), cfg.Allow...), Resolver: cfg.Resolver})
 	d.transport = &http.Transport{
 		DialContext:            guard.DialContext,

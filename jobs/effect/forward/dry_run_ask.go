@@ -23,7 +23,7 @@ func (d *DryRunner) DryRun(ctx context.Context, call *effect.DryCall) effect.Dry
 	if err != nil {
 		return effect.DryResult{Outcome: effect.DryUnknown, Reason: reasons.Render, Cause: err.Error()}
 	}
-	if d.alike && req.Method == call.Today.Method && plainURL(req.URL.String()) == plainURL(call.Today.Address) && bytes.Equal(body, call.Today.Body) {
+	if d.isWork(req, body, &call.Today) {
 		return effect.DryResult{Outcome: effect.DryUnknown, Reason: reasons.Render, Cause: ErrSameRequest.Error()}
 	}
 	reply, err := exchange(d.transport, req)
@@ -32,6 +32,16 @@ func (d *DryRunner) DryRun(ctx context.Context, call *effect.DryCall) effect.Dry
 	}
 	defer reply.Body.Close()
 	return d.answer(reply)
+}
+
+// isWork reports whether the question would be what an attempt would send, but for the idempotency key. An attempt at an address
+// without expressions names none of its own.
+func (d *DryRunner) isWork(req *http.Request, body []byte, today *effect.Request) bool {
+	work := d.work
+	if today.Address != "" {
+		work = plainURL(today.Address)
+	}
+	return d.alike && req.Method == today.Method && plainURL(req.URL.String()) == work && bytes.Equal(body, today.Body)
 }
 
 func (d *DryRunner) request(ctx context.Context, call *effect.DryCall) (*http.Request, []byte, error) {

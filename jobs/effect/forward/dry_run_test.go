@@ -154,8 +154,12 @@ func TestDryRunIsNotTheRequestThatDoesTheWork(t *testing.T) {
 		"filled in":                       {URL: w.URL + "/{event.type}", Values: map[string]forward.Value{"event.type": func(*effect.Call) (string, error) { return "work", nil }}},
 		"its own body, which is the same": {URL: w.URL + "/work", Body: func(*effect.Call) ([]byte, error) { return []byte(`{"sum":7}`), nil }},
 	} {
-		if got := w.runner(t, cfg).DryRun(t.Context(), w.question()); got.Outcome != effect.DryUnknown || got.Cause != forward.ErrSameRequest.Error() {
-			t.Errorf("%s: %+v", name, got)
+		for _, address := range []string{w.URL + "/work", ""} { // of a target whose address has expressions, and of another one
+			question := w.question()
+			question.Today.Address = address
+			if got := w.runner(t, cfg).DryRun(t.Context(), question); got.Outcome != effect.DryUnknown || got.Cause != forward.ErrSameRequest.Error() {
+				t.Errorf("%s: %+v", name, got)
+			}
 		}
 	}
 	// With something of its own, the address may be that of the target.
@@ -185,6 +189,12 @@ func TestDryRunRefuses(t *testing.T) {
 		"Oncegate-Attempt is set by the dry": {URL: "https://bank.example/dry", Headers: map[string]string{"oncegate-attempt": "1"}, Real: bank},
 		"Webhook-Id is set by the dry":       {URL: "https://bank.example/dry", Headers: map[string]string{"webhook-id": "1"}, Real: bank},
 		`header "a b"`:                       {URL: "https://bank.example/dry", Headers: map[string]string{"a b": "c"}, Real: bank},
+		". and .. may not be steps":          {URL: "https://bank.example/dry/../pay", Real: bank},
+		"url: . and .. may not":              {URL: "https://bank.example/dry/%2e%2E/pay", Real: bank},
+		"User-Agent is set by the dry run":   {URL: "https://bank.example/pay", Headers: map[string]string{"user-agent": "dry"}, Real: bank},
+		"Content-Type is set by the dry run": {URL: "https://bank.example/pay", Headers: map[string]string{"Content-Type": "application/dry"}, Real: bank},
+		"Host is set by the dry run":         {URL: "https://bank.example/pay", Headers: map[string]string{"Host": "dry.example"}, Real: bank},
+		"Trailer is set by the dry run":      {URL: "https://bank.example/pay", Headers: map[string]string{"trailer": "dry"}, Real: bank},
 		"must not be negative":               {URL: "https://bank.example/dry", Timeout: -1, Real: bank},
 		"dry_run is the request that does":   {URL: "https://bank.example:443/pay", Real: bank},
 	} {
