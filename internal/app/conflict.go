@@ -52,12 +52,13 @@ func AdmitConflict(ctx context.Context, cfg AdmitConflictConfig) (out inbox.Admi
 
 // PayloadChanges are what differs between two payloads of a source, at most
 // [replay.MaxChanges], with what stands there. Members whose names say that they are
-// secret are masked, and so are those that the source redacts; settings may be nil.
+// secret are masked, and so are those that the console or the source redacts; settings may be nil.
 func PayloadChanges(settings *config.Config, source string, first, other []byte) []replay.Change {
 	var redact []string
 	if settings != nil {
+		redact = append(redact, settings.Console.Redact...)
 		if at := slices.IndexFunc(settings.Sources, func(s *config.Source) bool { return s.Name == source }); at >= 0 {
-			redact = settings.Sources[at].Redact
+			redact = append(redact, settings.Sources[at].Redact...)
 		}
 	}
 	return changes(first, other, newRedaction(redact))
