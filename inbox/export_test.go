@@ -47,6 +47,7 @@ const (
 	ReadStreamStatsSQL = readStreamStats
 	WaitingEffects     = waitingStreamEffects
 	MissingNumbers     = missingNumbers
+	ReadPlaces         = readPlaces
 )
 
 // GoOnWith makes a store go on in its streams with another condition instead of one.

@@ -83,6 +83,12 @@ type EventDetail struct {
 	// only the number is known.
 	ConflictsKept int `json:"conflicts_kept"`
 
+	// Labels are the values by which the event is found.
+	Labels []EventLabel `json:"labels"`
+
+	// Sequence are the places of the event in the streams of ordered routes.
+	Sequence []StreamPlace `json:"sequence"`
+
 	EffectRows []EffectRow `json:"effect_rows"`
 }
 
@@ -127,6 +133,12 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	}
 	if err := l.pool.QueryRow(ctx, countEventEffects, d.ID).Scan(&d.Effects); err != nil {
 		return nil, fmt.Errorf("counting the effects of event %s: %w", ref, err)
+	}
+	if d.Labels, err = l.labelsOf(ctx, d.ID); err != nil {
+		return nil, fmt.Errorf("reading the labels of event %s: %w", ref, err)
+	}
+	if d.Sequence, err = l.places(ctx, d.ID); err != nil {
+		return nil, fmt.Errorf("reading the neighbours of event %s: %w", ref, err)
 	}
 	return &d, nil
 }

@@ -38,6 +38,8 @@ type StreamRow struct {
 	Route  string `json:"route"`
 	// Key is empty if it cannot be read here, and once an event of the stream was erased.
 	Key string `json:"key"`
+	// StartedAt is when the first effect of the key came. Lists are in its order.
+	StartedAt time.Time `json:"started_at"`
 	// KeyMissing is the sealing key that the keyring lacks for Key; 0 where it lacks none.
 	KeyMissing int32 `json:"key_missing,omitempty"`
 	// Applied is the highest number that is settled or given up; empty if there is
@@ -61,7 +63,7 @@ const MaxHeld = 1000
 const (
 	selectStreams = `
 SELECT t.id, s.name, r.name, t.key_label, t.key_label_sealed, t.key_label_key_id, t.route_id, t.key_hash,
-    coalesce(trim_scale(t.applied)::text, ''), h.held, h.undecided, t.in_flight, t.gap_since, t.blocked_by, t.updated_at
+    coalesce(trim_scale(t.applied)::text, ''), h.held, h.undecided, t.in_flight, t.gap_since, t.blocked_by, t.updated_at, t.started_at
 FROM (SELECT st.* FROM stream st`
 	joinStreams = ` ORDER BY st.id DESC LIMIT ?) t
 JOIN route r ON r.id = t.route_id
@@ -119,7 +121,7 @@ func (l *Lister) streams(ctx context.Context, f StreamFilter) (page Page[StreamR
 		return collect(ctx, l, &s, func(row pgx.CollectableRow) (s StreamRow, err error) {
 			var key streamKey
 			err = row.Scan(&s.ID, &s.Source, &s.Route, &key.label.Plain, &key.label.Sealed, &key.label.KeyID, &key.routeID, &key.hash, &s.Applied,
-				&s.Held, &s.Undecided, &s.InFlight, &s.GapSince, &s.BlockedBy, &s.UpdatedAt)
+				&s.Held, &s.Undecided, &s.InFlight, &s.GapSince, &s.BlockedBy, &s.UpdatedAt, &s.StartedAt)
 			s.Key, s.KeyMissing = key.open(l.keys)
 			return s, err
 		})

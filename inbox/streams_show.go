@@ -33,7 +33,6 @@ type StreamEffect struct {
 // StreamDetail is all that is known of one stream.
 type StreamDetail struct {
 	StreamRow
-	StartedAt time.Time `json:"started_at"`
 
 	// InFlightEffect is under way, BlockedByEffect is at rest and holds the others up.
 	InFlightEffect  *StreamEffect `json:"in_flight_effect,omitempty"`

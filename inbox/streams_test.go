@@ -375,6 +375,7 @@ func TestStreamPlans(t *testing.T) {
 		inbox.ReadStreamStatsSQL: {[]any{b.route, 10}, []string{"effect_open_idx", "stream_gap_idx", "stream_blocked_idx"}},
 		inbox.WaitingEffects:     {[]any{b.route, hash, 10}, []string{"effect_open_idx"}},
 		inbox.MissingNumbers:     {[]any{1}, []string{"stream_pkey", "effect_sequence_idx"}},
+		inbox.ReadPlaces:         {[]any{inbox.NewID(time.Now()), ""}, []string{"effect_event_route_item_key", "stream_key", "Backward using effect_sequence_idx"}},
 	} {
 		rows, err := tx.Query(t.Context(), "EXPLAIN "+sql, c.args...)
 		if err != nil {

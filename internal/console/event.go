@@ -91,12 +91,16 @@ func eventPage(r *request, v *eventView) *page {
 			is("Occurred", instantOf(e.OccurredAt)),
 			is("Deliveries", cell{Text: deliveries(e)}),
 			is("Provider", linked(e.Provider, "/providers/"+url.PathEscape(e.Provider))),
+			is("Labels", labelCells(e.Labels)...),
 			is("Our id", code(e.ID.String())),
 		)},
 		block{ID: "timeline", Title: "What happened", Story: eventStory(v)},
 	)
 	if more := len(e.EffectRows) - len(v.effects); more > 0 {
 		p.Blocks = append(p.Blocks, block{Links: []link{{Text: fmt.Sprintf("%s more effects", groupDigits(int64(more))), Href: to("/effects", "event", e.ID.String())}}})
+	}
+	if len(e.Sequence) > 0 {
+		p.Blocks = append(p.Blocks, sequenceBlock(r, e))
 	}
 	if len(v.conflicts) > 0 {
 		p.Blocks = append(p.Blocks, block{ID: "conflicts", Title: "Other payloads under this id", Table: conflictTable(r, inbox.Page[inbox.ConflictRow]{Data: v.conflicts}, "")})

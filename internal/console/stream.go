@@ -32,14 +32,14 @@ func listStreams(r *request) (*page, error) {
 			return []cell{instant(u.ReceivedAt), {Text: u.EventID, Href: effectLink(u.Effect), Detail: u.Source}, text(u.Route), keyCell(u.Key, u.PayloadHidden), text(words(string(u.Reason)))}
 		})})
 	}
-	p.Blocks = append(p.Blocks, block{Table: tableOf(r, found, "No stream matches.", []string{"Stream", "State", "Applied", "Held", "Since"}, func(s control.Stream) []cell {
+	p.Blocks = append(p.Blocks, block{Table: tableOf(r, found, "No stream matches.", []string{"Began", "Stream", "State", "Applied", "Held", "Since"}, func(s control.Stream) []cell {
 		name := keyCell(s.Key, s.PayloadHidden)
 		name.Text, name.Href, name.Detail = or(name.Text, "stream "+strconv.FormatInt(s.ID, 10)), fmt.Sprintf("/streams/%d", s.ID), s.Source+" · "+s.Route
 		since := instant(s.UpdatedAt)
 		if s.GapSince != nil {
 			since = instant(*s.GapSince)
 		}
-		return []cell{name, state(streamState(&s.StreamRow)), code(s.Applied), heldCell(s.Held), since}
+		return []cell{instant(s.StartedAt), name, state(streamState(&s.StreamRow)), code(s.Applied), heldCell(s.Held), since}
 	})})
 	return p, nil
 }

@@ -110,6 +110,9 @@ func (s *Service) event(ctx context.Context, access Access, ref string) (*inbox.
 	if event.EffectRows == nil {
 		event.EffectRows = []inbox.EffectRow{}
 	}
+	for i := range event.Labels {
+		event.Labels[i].PayloadHidden = access.hide(&event.Labels[i].Value)
+	}
 	return event, nil
 }
 

@@ -116,7 +116,7 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 	if e.SuspectedReplay {
 		replay = "suspected: the same body was recorded under another id"
 	}
-	page(s.out, []pair{
+	pairs := []pair{
 		{"event", e.ID.String()},
 		{"key", e.Source + "/" + e.EventID},
 		{"provider", e.Provider},
@@ -132,7 +132,12 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 		{"replay", replay},
 		{"class", e.Class},
 		{"body", fmt.Sprintf("%d bytes, %s, sha256 %s", e.BodyLength, kept, e.BodySHA256)},
-	})
+		{"labels", labelTexts(e.Labels)},
+	}
+	for i := range e.Sequence {
+		pairs = append(pairs, pair{"sequence", placeText(&e.Sequence[i])})
+	}
+	page(s.out, pairs)
 	if len(e.EffectRows) == 0 {
 		return nil
 	}

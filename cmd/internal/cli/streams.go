@@ -75,8 +75,8 @@ func (s *shell) streamsListCommand() *cobra.Command {
 
 func (s *shell) streamTable(rows []control.Stream) *table {
 	t := &table{
-		header: []string{"SOURCE", "ROUTE", "KEY", "APPLIED", "HELD", "UNDECIDED", "GAP SINCE", "BLOCKED BY", "IN FLIGHT", "ID"},
-		spare:  []string{"IN FLIGHT"}, ids: []string{"KEY", "BLOCKED BY", "IN FLIGHT", "ID"}, whole: []string{"GAP SINCE", "HELD"},
+		header: []string{"STARTED", "SOURCE", "ROUTE", "KEY", "APPLIED", "HELD", "UNDECIDED", "GAP SINCE", "BLOCKED BY", "IN FLIGHT", "ID"},
+		spare:  []string{"IN FLIGHT"}, ids: []string{"KEY", "BLOCKED BY", "IN FLIGHT", "ID"}, whole: []string{"STARTED", "GAP SINCE", "HELD"},
 	}
 	for i := range rows {
 		row := &rows[i]
@@ -84,7 +84,7 @@ func (s *shell) streamTable(rows []control.Stream) *table {
 		if row.GapSince != nil {
 			gap = s.tableClock(*row.GapSince)
 		}
-		t.add(row.Source, row.Route, streamKey(row.Key, row.KeyMissing), row.Applied, heldCount(row.Held), heldCount(row.Undecided), gap, optionalID(row.BlockedBy), optionalID(row.InFlight), fmt.Sprint(row.ID))
+		t.add(s.tableClock(row.StartedAt), row.Source, row.Route, streamKey(row.Key, row.KeyMissing), row.Applied, heldCount(row.Held), heldCount(row.Undecided), gap, optionalID(row.BlockedBy), optionalID(row.InFlight), fmt.Sprint(row.ID))
 	}
 	return t
 }

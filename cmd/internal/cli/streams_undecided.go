@@ -26,7 +26,7 @@ func (s *shell) listUndecided(cmd *cobra.Command, caller control.Caller, r contr
 		next.Data = append(page.Data, next.Data...)
 		page = next
 	}
-	if err := showRows(s, cmd, page.Data, undecidedTable, undecidedEntry); err != nil {
+	if err := showRows(s, cmd, page.Data, s.undecidedTable, undecidedEntry); err != nil {
 		return err
 	}
 	if page.HasMore {
@@ -35,10 +35,10 @@ func (s *shell) listUndecided(cmd *cobra.Command, caller control.Caller, r contr
 	return nil
 }
 
-func undecidedTable(rows []control.Undecided) *table {
+func (s *shell) undecidedTable(rows []control.Undecided) *table {
 	t := &table{
-		header: []string{"SOURCE", "ROUTE", "KEY", "NUMBER", "REASON", "EVENT ID", "EFFECT"},
-		spare:  []string{"NUMBER"}, ids: []string{"KEY", "EVENT ID", "EFFECT"}, whole: []string{"REASON"},
+		header: []string{"RECEIVED", "SOURCE", "ROUTE", "KEY", "NUMBER", "REASON", "EVENT ID", "EFFECT"},
+		spare:  []string{"NUMBER"}, ids: []string{"KEY", "EVENT ID", "EFFECT"}, whole: []string{"RECEIVED", "REASON"},
 	}
 	for i := range rows {
 		u := &rows[i]
@@ -46,7 +46,7 @@ func undecidedTable(rows []control.Undecided) *table {
 		if u.Stream != 0 {
 			key = streamKey(u.Key, u.KeyMissing)
 		}
-		t.add(u.Source, u.Route, key, u.Number, string(u.Reason), u.EventID, u.Effect.String())
+		t.add(s.tableClock(u.ReceivedAt), u.Source, u.Route, key, u.Number, string(u.Reason), u.EventID, u.Effect.String())
 	}
 	return t
 }

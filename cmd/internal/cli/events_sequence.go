@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// labelTexts are the labels of an event in one line.
+func labelTexts(labels []inbox.EventLabel) string {
+	out := make([]string, 0, len(labels))
+	for _, l := range labels {
+		switch {
+		case l.Hashed:
+			out = append(out, l.Name+" (hashed)")
+		case l.PayloadHidden:
+			out = append(out, l.Name+" (left out)")
+		default:
+			out = append(out, l.Name+"="+l.Value)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// placeText says between which events an event stands: "fulfil 7, after 5 evt_5 (done, 1 missing), before 8 evt_8 (held)".
+func placeText(s *inbox.StreamPlace) string {
+	text := s.Route + " " + s.Number
+	for _, side := range []struct {
+		word, missing string
+		event         *inbox.Neighbour
+	}{{"after", s.MissingBefore, s.Before}, {"before", s.MissingAfter, s.After}} {
+		if side.event == nil {
+			continue
+		}
+		text += ", " + side.word + " " + side.event.Number + " " + side.event.EventID + " (" + side.event.State
+		if side.missing != "" {
+			text += ", " + side.missing + " missing"
+		}
+		text += ")"
+	}
+	return text
+}

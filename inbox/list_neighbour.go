@@ -1,0 +1,125 @@
+package inbox
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// EventLabel is a value by which an event is found, as it is kept.
+type EventLabel struct {
+	Name string `json:"name"`
+
+	// Value is empty where Hashed, or where the access lacks read-payload: it is a value of the payload.
+	Value string `json:"value,omitempty"`
+
+	// Hashed says that only the HMAC of the value is kept.
+	Hashed bool `json:"hashed,omitempty"`
+
+	// PayloadHidden says that the value was left out, because the access lacks read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// StreamPlace is the place of an event in the stream of one of its ordered routes, between its neighbours.
+type StreamPlace struct {
+	// Stream is our id of the stream, Route its route, and Number the place of the event in it.
+	Stream int64  `json:"stream"`
+	Route  string `json:"route"`
+	Number string `json:"number"`
+
+	// Before and After are the nearest events with lower and higher numbers; nil where none is recorded.
+	Before *Neighbour `json:"before,omitempty"`
+	After  *Neighbour `json:"after,omitempty"`
+
+	// MissingBefore and MissingAfter are how many numbers lie between the event and its neighbour, of which no event is
+	// recorded. They are empty where there are none, and for streams whose numbers need not follow each other.
+	MissingBefore string `json:"missing_before,omitempty"`
+	MissingAfter  string `json:"missing_after,omitempty"`
+}
+
+// Neighbour is an event beside another one in a stream.
+type Neighbour struct {
+	Number  string `json:"number"`
+	State   string `json:"state"`
+	Event   ID     `json:"event"`
+	EventID string `json:"event_id"`
+	Type    string `json:"type"`
+}
+
+// Two index entries of each stream, one on each side. An event of another tenant, of which not even the id is told, is
+// a neighbour nevertheless: what lies between is not missing.
+const readPlaces = `
+SELECT st.id, r.name, trim_scale(x.sequence_number)::text,
+    coalesce(trim_scale(b.number)::text, ''), coalesce(b.state, ''), b.event, coalesce(b.event_id, ''), coalesce(b.type, ''), coalesce(b.seen, false),
+    coalesce(trim_scale(a.number)::text, ''), coalesce(a.state, ''), a.event, coalesce(a.event_id, ''), coalesce(a.type, ''), coalesce(a.seen, false),
+    CASE WHEN d.policy ->> 'Mode' = 'contiguous' AND x.sequence_number - b.number > 1 THEN trim_scale(x.sequence_number - b.number - 1)::text ELSE '' END,
+    CASE WHEN d.policy ->> 'Mode' = 'contiguous' AND a.number - x.sequence_number > 1 THEN trim_scale(a.number - x.sequence_number - 1)::text ELSE '' END
+FROM effect x
+JOIN route r ON r.id = x.route_id
+JOIN stream st ON st.route_id = x.route_id AND st.key_hash = x.sequence_key_hash
+LEFT JOIN order_definition d ON d.route_id = st.route_id AND CASE WHEN st.definition_id IS NULL THEN NOT d.salted ELSE d.id = st.definition_id END
+LEFT JOIN LATERAL (
+    SELECT e.sequence_number AS number, e.state, v.id AS event, v.event_id, v.type, $2 = '' OR coalesce(v.tenant, s.tenant) = $2 AS seen
+    FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN source s ON s.id = v.source_id
+    WHERE e.route_id = x.route_id AND e.sequence_key_hash = x.sequence_key_hash AND e.sequence_number < x.sequence_number
+    ORDER BY e.sequence_number DESC, e.id DESC LIMIT 1) b ON true
+LEFT JOIN LATERAL (
+    SELECT e.sequence_number AS number, e.state, v.id AS event, v.event_id, v.type, $2 = '' OR coalesce(v.tenant, s.tenant) = $2 AS seen
+    FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN source s ON s.id = v.source_id
+    WHERE e.route_id = x.route_id AND e.sequence_key_hash = x.sequence_key_hash AND e.sequence_number > x.sequence_number
+    ORDER BY e.sequence_number, e.id LIMIT 1) a ON true
+WHERE x.event_id = $1 AND x.item = 0 AND x.sequence_key_hash IS NOT NULL AND x.sequence_number IS NOT NULL
+ORDER BY r.name`
+
+// places gives the places of an event in streams.
+func (l *Lister) places(ctx context.Context, event ID) ([]StreamPlace, error) {
+	rows, err := l.pool.Query(ctx, readPlaces, event, l.tenant)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s StreamPlace, err error) {
+		var sides [2]struct {
+			Neighbour
+			event *ID
+			seen  bool
+		}
+		b, a := &sides[0], &sides[1]
+		if err := row.Scan(&s.Stream, &s.Route, &s.Number, &b.Number, &b.State, &b.event, &b.EventID, &b.Type, &b.seen,
+			&a.Number, &a.State, &a.event, &a.EventID, &a.Type, &a.seen, &s.MissingBefore, &s.MissingAfter); err != nil {
+			return s, err
+		}
+		for i, side := range []**Neighbour{&s.Before, &s.After} {
+			if found := &sides[i]; found.seen {
+				found.Event = *found.event
+				*side = &found.Neighbour
+			}
+		}
+		return s, nil
+	})
+}
+
+// Those in the index, and those that wait for it, of which there are few.
+const readEventLabels = `
+SELECT name, value, secret_id IS NOT NULL FROM event_label WHERE event_id = $1
+UNION ALL
+SELECT k.name, k.value, b.secret_id IS NOT NULL
+FROM event_label_batch b CROSS JOIN LATERAL unnest(b.event_id, b.name, b.value) AS k (id, name, value)
+WHERE b.id > '00000000-0000-0000-0000-000000000000' AND $1 = ANY (b.event_id) AND k.id = $1
+ORDER BY 1`
+
+// labelsOf gives the labels of an event.
+func (l *Lister) labelsOf(ctx context.Context, event ID) ([]EventLabel, error) {
+	rows, err := l.pool.Query(ctx, readEventLabels, event)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (label EventLabel, err error) {
+		var value []byte
+		err = row.Scan(&label.Name, &value, &label.Hashed)
+		if !label.Hashed && utf8.Valid(value) {
+			label.Value = string(value)
+		}
+		return label, err
+	})
+}

@@ -1,0 +1,47 @@
+package console
+
+import (
+	"strconv"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// labelCells are the labels of an event. Each leads to the events that have the same.
+func labelCells(labels []inbox.EventLabel) []cell {
+	out := make([]cell, 0, len(labels))
+	for _, l := range labels {
+		switch {
+		case l.Hashed:
+			out = append(out, text(l.Name+" (only its hash is kept)"))
+		case l.PayloadHidden:
+			out = append(out, text(l.Name+" (needs the scope read-payload)"))
+		default:
+			label := l.Name + "=" + l.Value
+			out = append(out, linked(label, to("/events", "label", label)))
+		}
+	}
+	return out
+}
+
+// sequenceBlock shows an event between its neighbours in the streams of ordered routes.
+func sequenceBlock(r *request, e *inbox.EventDetail) block {
+	return block{ID: "sequence", Title: "In its sequence", Table: tableOf(r, inbox.Page[inbox.StreamPlace]{Data: e.Sequence}, "", []string{"Stream", "Before", "This event", "After"}, func(s inbox.StreamPlace) []cell {
+		return []cell{
+			linked(s.Route, streamLink(s.Stream)), neighbourCell(s.Before, s.MissingBefore), text("number " + s.Number), neighbourCell(s.After, s.MissingAfter),
+		}
+	})}
+}
+
+// neighbourCell is the event beside another one, and how many numbers are missing between the two.
+func neighbourCell(n *inbox.Neighbour, missing string) cell {
+	gap := ""
+	if missing != "" {
+		gap = missing + " missing between"
+	}
+	if n == nil {
+		return cell{Text: "none recorded", Detail: gap}
+	}
+	return cell{Text: n.Number + " · " + n.EventID, Href: eventLink(n.Event), Detail: join(n.Type, words(n.State), gap)}
+}
+
+func streamLink(id int64) string { return "/streams/" + strconv.FormatInt(id, 10) }
