@@ -62,6 +62,9 @@ type Config struct {
 	// those of Go and of the process.
 	Metrics prometheus.Registerer
 
+	// Uncounted counts nothing by minute, so that a benchmark can tell what that costs.
+	Uncounted bool
+
 	// Now is the machine's clock. It defaults to time.Now.
 	Now func() time.Time
 

@@ -13,7 +13,7 @@ import (
 
 // makeRollup makes what counts by minute, once for all that counts. It is started before them and stopped after them.
 func (a *App) makeRollup() (err error) {
-	if a.rollup != nil {
+	if a.rollup != nil || a.cfg.Uncounted {
 		return nil
 	}
 	self := inbox.NewToken() // of a command, which is not among the nodes

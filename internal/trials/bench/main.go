@@ -32,8 +32,10 @@ var benchmarks = []benchmark{
 	{"seal", "deliveries acknowledged with a keyring, beside those without", measureSealing},
 	{"prune", "rows of the gate removed beside deliveries, and a day of bodies", measurePruning},
 	{"order", "effects carried out in order, beside unordered ones", measureOrder},
+	{"overhead", "deliveries acknowledged with labels, counts and the console, beside those without", measureOverhead},
 	// Processes that the benchmarks start for comparison.
 	{"naive", "", serveNaive},
+	{"receiver", "", serveReceiver},
 	{"river", "", workRiver},
 }
 

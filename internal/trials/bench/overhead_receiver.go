@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/oncegate/oncegate"
+	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+// serveReceiver is the receiver of the binary, which may be told to count nothing by minute: no configuration says that.
+func serveReceiver(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("receiver", flag.ContinueOnError)
+	uncounted := flags.Bool("uncounted", false, "count nothing by minute")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	known, err := catalog.Load()
+	if err != nil {
+		return fmt.Errorf("reading the catalogue of providers: %w", err)
+	}
+	settings, err := config.Load(config.Options{Environ: os.Environ(), Catalog: known})
+	if err != nil {
+		return err
+	}
+	debug.SetGCPercent(400) // as the binary sets it
+	og, err := oncegate.Open(ctx, oncegate.FromInternal(app.Config{
+		Settings: settings, Logger: slog.New(slog.DiscardHandler), Receive: true, Uncounted: *uncounted,
+	}))
+	if err != nil {
+		return err
+	}
+	return og.Serve(ctx)
+}
+
+// receiver starts this program's receiver as a process of its own.
+func (s *testbed) receiver(ctx context.Context, config string, args ...string) (*rig.Node, error) {
+	n := &rig.Node{Log: s.log("receiver")}
+	for _, address := range []*string{&n.Public, &n.Admin} {
+		var err error
+		if *address, err = rig.FreeAddress(); err != nil {
+			return nil, err
+		}
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	cfg := s.node(config, "receive")
+	cfg.Public, cfg.Admin = n.Public, n.Admin
+	if n.Process, err = rig.Start(n.Log, s.Environ(&cfg), program, append([]string{"receiver"}, args...)...); err != nil {
+		return nil, err
+	}
+	s.processes = append(s.processes, n.Process)
+	return n, n.WaitReady(ctx)
+}
