@@ -9,6 +9,7 @@
 //
 //   - gate records deliveries, relay admits what SQL callers emit, refusal keeps what was not accepted;
 //   - suppression keeps the addresses to which nothing is sent;
+//   - labels moves the labels of events, which the gate writes as one row a commit, into the index by which they are found;
 //   - rollup counts by minute and by hour what sources and routes do, and attention says what waits for a person;
 //   - replay carries effects out again, prune removes and erases;
 //   - registry writes the configuration's names, node lets processes know of each other;

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/oncegate/oncegate/inbox"
 )
 
@@ -20,7 +22,10 @@ const (
 
 	// restRatio is how many times as long as a statement took the indexer rests after it, so that a busy gate has the
 	// database almost to itself.
-	restRatio = 19
+	restRatio = 49
+
+	// uniqueViolation is the SQLSTATE of a label that the index has already.
+	uniqueViolation = "23505"
 
 	// patience is how long labels may wait while the indexer rests. Older ones are moved without a rest: a search looks through
 	// all that wait.
@@ -143,7 +148,11 @@ func (x *Indexer) moveWaiting(ctx context.Context) error {
 func (x *Indexer) move(ctx context.Context) (moved int, oldest inbox.ID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
-	if err := x.cfg.DB.QueryRow(ctx, moveNext, moveBatches).Scan(&moved, &oldest); err != nil {
+	err = x.cfg.DB.QueryRow(ctx, moveNext, moveBatches).Scan(&moved, &oldest)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == uniqueViolation {
+		err = x.cfg.DB.QueryRow(ctx, repeatNext, moveBatches).Scan(&moved, &oldest)
+	}
+	if err != nil {
 		return 0, oldest, fmt.Errorf("moving labels into their index: %w", err)
 	}
 	return moved, oldest, nil

@@ -243,14 +243,28 @@ func TestEraseWaitsForTheIndexer(t *testing.T) {
 // A batch that is moved already does not keep the others from being moved.
 func TestLabelsThatAreThereStopNothing(t *testing.T) {
 	t.Parallel()
-	l := newLabelled(t)
-	first := l.deliver(t, "evt_1")
-	l.deliver(t, "evt_2")
-	l.Exec(t, `INSERT INTO event_label (event_id, name, value) VALUES ($1, 'order', 'evt_1')`, first)
-	if err := labels.MoveAll(t.Context(), l.Pool); err != nil {
-		t.Fatal(err)
+	for name, move := range map[string]func(context.Context, *pgxpool.Pool) error{
+		"indexer": func(ctx context.Context, db *pgxpool.Pool) error {
+			x, err := labels.New(labels.Config{DB: db})
+			if err != nil {
+				return err
+			}
+			return x.MoveWaiting(ctx)
+		},
+		"all": func(ctx context.Context, db *pgxpool.Pool) error { return labels.MoveAll(ctx, db) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLabelled(t)
+			first := l.deliver(t, "evt_1")
+			l.deliver(t, "evt_2")
+			l.Exec(t, `INSERT INTO event_label (event_id, name, value) VALUES ($1, 'order', 'evt_1')`, first)
+			if err := move(t.Context(), l.Pool); err != nil {
+				t.Fatal(err)
+			}
+			l.wantPlaces(t, 0, 4)
+		})
 	}
-	l.wantPlaces(t, 0, 4)
 }
 
 // An indexer moves what was committed when it is woken, and what it finds when it starts.

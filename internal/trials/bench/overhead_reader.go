@@ -19,6 +19,7 @@ const pageEvery = time.Second
 // reader is a person who reads the console: one page after the other, while the list of events stays open beside them.
 type reader struct {
 	base, token string
+	client      *http.Client
 	pages       atomic.Int64
 	messages    atomic.Int64 // bytes of the live list
 }
@@ -29,7 +30,7 @@ func newReader(ctx context.Context, s *testbed, n *rig.Node, config string) (*re
 	if err != nil || result.ExitCode != 0 {
 		return nil, fmt.Errorf("making a token: %w: %s", err, result.Stderr)
 	}
-	r := &reader{base: "http://" + n.Admin, token: strings.TrimSpace(result.Stdout)}
+	r := &reader{base: "http://" + n.Admin, token: strings.TrimSpace(result.Stdout), client: &http.Client{Timeout: 10 * time.Minute}}
 	for _, path := range readPages {
 		if err := r.open(ctx, path); err != nil { // a page that cannot be read would cost nothing
 			return nil, err
@@ -59,7 +60,7 @@ func (r *reader) read(ctx context.Context) error {
 			}
 			return nil
 		case <-ctx.Done():
-			<-follow
+			<-follow //nolint:errcheck // it ends because it is told to
 			return nil
 		}
 	}
@@ -80,7 +81,7 @@ func (r *reader) get(ctx context.Context, path string, size *atomic.Int64) error
 		return err
 	}
 	request.Header.Set("Authorization", "Bearer "+r.token)
-	answer, err := http.DefaultTransport.RoundTrip(request)
+	answer, err := r.client.Do(request)
 	if err != nil {
 		return err
 	}
