@@ -260,6 +260,9 @@ func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 	if err == nil && len(run.Include) > 0 {
 		err = s.audit(context.WithoutCancel(ctx))
 	}
+	if err == nil {
+		err = s.record(context.WithoutCancel(ctx), began)
+	}
 	if err != nil {
 		return s.report, fmt.Errorf("pruning: %w", err)
 	}
@@ -295,7 +298,7 @@ func (p *Pruner) checkRun(run *Run) error {
 func (s *pass) runSteps(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		s.bodies, s.keptBodies, s.conflicts, s.settleIncluded, s.keys, s.effects, s.events, s.streams, s.refusals, s.agentSessions, s.logins, s.apiRequests, s.replays,
-		s.suppressions, s.statistics, s.audits,
+		s.suppressions, s.statistics, s.runs, s.audits,
 	}
 	ends, short := s.passDeadline, false
 	clear(s.unfinished)

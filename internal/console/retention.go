@@ -1,6 +1,8 @@
 package console
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +32,11 @@ func showRetention(r *request) (*page, error) {
 		}, Table: tableOf(r, inbox.Page[prune.Walk]{Data: pruning.Walks}, "Prune has not run yet.", []string{"Walk", "Began", "Completed"}, func(w prune.Walk) []cell {
 			return []cell{text(walkText(w.Name)), instant(w.BeganAt), instantOf(w.CompletedAt)}
 		})})
+		runs, err := call(r, &control.ListPruneRuns, control.ListPruneRunsRequest{PageRequest: r.pageRequest()})
+		if err != nil {
+			return nil, err
+		}
+		p.Blocks = append(p.Blocks, block{ID: "runs", Title: "Passes", Table: tableOf(r, runs, "No pass of the last 30 days removed anything.", []string{"Began", "Took", "Removed", "By", "How it ended"}, pruneRunCells)})
 	}
 	now := block{ID: "now", Title: "Prune now", Text: "Prune runs by itself. By hand, from a machine with the database's address, without the bound of a request:", Code: "oncegate prune --dry-run"}
 	if r.access.Tenant == "" && r.may(control.Admin) {
@@ -51,4 +58,29 @@ func walkText(name string) string {
 		return words(what)
 	}
 	return words(what) + ", " + words(kept)
+}
+
+func pruneRunCells(run prune.PastRun) []cell {
+	var removed int64
+	tables := make([]string, 0, len(run.Rows))
+	for _, name := range slices.Sorted(maps.Keys(run.Rows)) {
+		removed += run.Rows[name]
+		tables = append(tables, words(name)+" "+groupDigits(run.Rows[name]))
+	}
+	what := cell{Text: count(int(removed), "row", "rows"), Detail: strings.Join(tables, ", ")}
+	if len(run.Partitions) > 0 {
+		what.Text += " and " + count(len(run.Partitions), "day of bodies", "days of bodies")
+	}
+	ended := cell{Text: "complete"}
+	switch {
+	case len(run.Contended) > 0:
+		ended = cell{Text: "others held locks", Detail: strings.Join(run.Contended, ", ")}
+	case !run.Complete:
+		ended = cell{Text: "its time was over", Detail: "the next pass went on"}
+	}
+	by := cell{Text: or(run.Actor, "itself")}
+	if len(run.Include) > 0 {
+		by.Detail = "with what is " + strings.Join(run.Include, ", ")
+	}
+	return []cell{instant(run.BeganAt), text(roughly(run.EndedAt.Sub(run.BeganAt))), what, by, ended}
 }

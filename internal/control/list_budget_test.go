@@ -44,6 +44,7 @@ var short = map[string]string{
 	"list_logins":           "people who are logged in; prune removes the others after a day",
 	"list_nodes":            "processes",
 	"list_providers":        "the catalogue",
+	"list_prune_runs":       "an hour has at most 60, read by their key; prune removes them after 30 days",
 	"list_retention":        "the classes of the configuration",
 	"list_routes":           "the configuration",
 	"list_sources":          "the configuration",

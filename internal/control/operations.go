@@ -16,7 +16,7 @@ func Operations() []Definition {
 		&ListOutbox, &ReadOutboxPayload,
 		&ListSources, &ShowSource, &ListRoutes,
 		&ListProviders, &ShowProvider,
-		&ListRetention, &ShowPruning,
+		&ListRetention, &ShowPruning, &ListPruneRuns,
 		&FindReference,
 		&ShowPayload, &RevealPayload, &ComparePayloads,
 		&ListAudit, &ListNodes, &ListKeys, &ShowStatus,
