@@ -22,7 +22,7 @@ func (r *overheadReport) writeTable(w io.Writer) error {
 	}
 	for _, c := range r.Comparisons {
 		if c.Labels > 0 {
-			fmt.Fprintf(w, "\n%.0f %% of the labels were in their index when the load ended; the indexer leaves the database to deliveries for up to a minute.\n", 100*float64(c.Labels-c.Waiting)/float64(c.Labels))
+			fmt.Fprintf(w, "\n%.0f %% of the labels were in their index when the load ended; the indexer leaves the database to deliveries for up to 20 s.\n", 100*float64(c.Labels-c.Waiting)/float64(c.Labels))
 		}
 		if c.reader != nil {
 			fmt.Fprintf(w, "\n%d pages of the console were read, and its live list of events sent %d bytes.\n", c.Pages, c.reader.messages.Load())
