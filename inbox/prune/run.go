@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,7 +53,9 @@ func (s *pass) record(ctx context.Context, began time.Time) error {
 	if r.Complete && r.Removed() == 0 && len(r.Partitions) == 0 && len(s.run.Include) == 0 {
 		return nil
 	}
-	removed, err := json.Marshal(r.Rows)
+	rows := maps.Clone(r.Rows)
+	maps.DeleteFunc(rows, func(_ string, n int64) bool { return n == 0 })
+	removed, err := json.Marshal(rows)
 	if err != nil {
 		return fmt.Errorf("recording the pass: %w", err)
 	}

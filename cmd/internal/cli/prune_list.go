@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -55,7 +56,7 @@ func (s *shell) pruneRunTable(rows []prune.PastRun) *table {
 		if !r.Complete {
 			complete = strings.TrimSpace("no " + strings.Join(r.Contended, ", "))
 		}
-		t.add(s.tableClock(r.BeganAt), r.EndedAt.Sub(r.BeganAt).String(), complete, strconv.FormatInt(sum, 10), strconv.Itoa(len(r.Partitions)),
+		t.add(s.tableClock(r.BeganAt), r.EndedAt.Sub(r.BeganAt).Round(time.Millisecond).String(), complete, strconv.FormatInt(sum, 10), strconv.Itoa(len(r.Partitions)),
 			strconv.FormatInt(r.Left, 10), r.Actor, strings.Join(tables, ", "), r.ID.String())
 	}
 	return t
