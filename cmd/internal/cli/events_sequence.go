@@ -24,7 +24,7 @@ func labelTexts(labels []inbox.EventLabel) string {
 
 // placeText says between which events an event stands: "fulfil 7, after 5 evt_5 (done, 1 missing), before 8 evt_8 (held)".
 func placeText(s *inbox.StreamPlace) string {
-	text := s.Route + " " + s.Number
+	parts := []string{s.Route + " " + s.Number}
 	for _, side := range []struct {
 		word, missing string
 		event         *inbox.Neighbour
@@ -32,11 +32,11 @@ func placeText(s *inbox.StreamPlace) string {
 		if side.event == nil {
 			continue
 		}
-		text += ", " + side.word + " " + side.event.Number + " " + side.event.EventID + " (" + side.event.State
+		state := side.event.State
 		if side.missing != "" {
-			text += ", " + side.missing + " missing"
+			state += ", " + side.missing + " missing"
 		}
-		text += ")"
+		parts = append(parts, side.word+" "+side.event.Number+" "+side.event.EventID+" ("+state+")")
 	}
-	return text
+	return strings.Join(parts, ", ")
 }

@@ -115,7 +115,7 @@ func askedAtServer(t *testing.T, line string) map[string]int {
 			}
 			response := reflect.New(d.Response)
 			filler.Answer(d.ID, response.Interface())
-			if _, ok := response.Interface().(*control.Content); ok {
+			if _, ok := reflect.TypeAssert[*control.Content](response); ok {
 				w.Header().Set("Content-Disposition", "attachment; filename=x")
 			}
 			_ = json.NewEncoder(w).Encode(response.Interface())
