@@ -18,7 +18,15 @@ func showOverview(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return overviewPage(r, found, window), nil
+	p := overviewPage(r, found, window)
+	if r.access.Tenant == "" {
+		pruning, err := call(r, &control.ShowPruning, control.NoRequest{})
+		if err != nil {
+			return nil, err
+		}
+		p.Blocks = append(p.Blocks, pruningBlock(pruning))
+	}
+	return p, nil
 }
 
 func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
@@ -31,7 +39,7 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 	p.Blocks = append(p.Blocks,
 		block{Links: windows},
 		block{Filter: r.filterOf(field{Name: "window", Kind: "hidden", Value: string(window)}, r.textField("source", "Source"), r.textField("route", "Route"), r.textField("tenant", "Tenant"))},
-		block{Tiles: []tile{
+		block{Tiles: append([]tile{
 			{Count: groupDigits(total.Recorded), Text: "events", Href: to("/events", "source", r.query("source")), Detail: perSecond(&f.Sums, total.Recorded)},
 			{Count: groupDigits(total.Duplicates), Text: "duplicates blocked", Href: to("/events", "source", r.query("source")), Kind: "good"},
 			{Count: latency(&total.Acknowledged), Text: "acknowledged at the 95th percentile", Href: "#sources"},
@@ -40,7 +48,7 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 			{Count: groupDigits(total.Done), Text: "effects done", Href: "#routes", Kind: "good"},
 			{Count: groupDigits(total.Dead), Text: "effects dead", Href: "/dead", Kind: toneOf(total.Dead, "bad")},
 			{Count: groupDigits(total.Indeterminate), Text: "outcomes unknown", Href: "/unknown", Kind: toneOf(total.Indeterminate, "bad")},
-		}},
+		}, unsettledTiles(r, &f.Unsettled)...)},
 	)
 	series := func(title, kind string, of func(*rollup.Counts) int64) chart {
 		points := make([]point, len(f.Points))
@@ -83,7 +91,7 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 		return []cell{
 			{Text: s.Route, Href: to("/effects", "source", s.Source, "route", s.Route), Detail: join(s.Source, s.Tenant)}, number(s.Done), number(s.Retried), number(s.Dead), number(s.Indeterminate),
 		}
-	})})
+	})}, unsettledBlock(r, &f.Unsettled))
 	return p
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/attention"
 	"github.com/oncegate/oncegate/inbox/rollup"
 )
@@ -58,12 +59,15 @@ type Figures struct {
 
 	// Activities are the sources by when they had their last event.
 	Activities []rollup.Activity `json:"activities"`
+
+	// Unsettled is what is held, and how old the oldest effect is that is not settled: now, whatever the window is.
+	Unsettled inbox.Unsettled `json:"unsettled"`
 }
 
 // ShowFigures shows what was counted.
 var ShowFigures = Operation[ShowFiguresRequest, *Figures]{
 	ID: "show_figures", Method: "GET", Path: "/figures", Scope: ReadMetadata,
-	Summary: "Show what was counted in the last hour, day or week: events, duplicates, conflicts, refusals, ends of effects, times of acknowledgements.",
+	Summary: "Show what was counted in the last hour, day or week: events, duplicates, conflicts, refusals, ends of effects, times of acknowledgements; and what is held and unsettled now.",
 	Do: func(ctx context.Context, s *Service, access Access, r ShowFiguresRequest) (*Figures, error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
@@ -86,6 +90,10 @@ var ShowFigures = Operation[ShowFiguresRequest, *Figures]{
 		if out.Activities, err = reader.Activities(ctx, filter); out.Activities == nil {
 			out.Activities = []rollup.Activity{}
 		}
+		if err != nil {
+			return nil, err
+		}
+		out.Unsettled, err = s.lister.ForTenant(tenant).Unsettled(ctx, inbox.UnsettledFilter{Source: r.Source, Route: r.Route})
 		return out, err
 	},
 }

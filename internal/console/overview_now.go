@@ -1,0 +1,102 @@
+package console
+
+import (
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// unsettledOf is what is not settled of one source or of one of its routes.
+type unsettledOf struct {
+	inbox.UnsettledRoute
+
+	// whole: it is the sum over the routes of the source, and has no route.
+	whole bool
+}
+
+// add adds what is not settled of a route.
+func (u *unsettledOf) add(r *inbox.UnsettledRoute) {
+	u.Held, u.HeldMore = u.Held+r.Held, u.HeldMore || r.HeldMore
+	if u.Held > inbox.MaxUnsettledSeen {
+		u.Held, u.HeldMore = inbox.MaxUnsettledSeen, true
+	}
+	if r.Oldest != nil && (u.Oldest == nil || r.Oldest.Before(*u.Oldest)) {
+		u.Oldest = r.Oldest
+	}
+}
+
+// held is the number of effects that are held, as a person reads it: "10,000+" where there are more.
+func (u *unsettledOf) held() string {
+	if u.HeldMore {
+		return groupDigits(u.Held) + "+"
+	}
+	return groupDigits(u.Held)
+}
+
+// unsettledRows are the sources with what is not settled, each before its routes.
+func unsettledRows(routes []inbox.UnsettledRoute) (rows []unsettledOf, total unsettledOf) {
+	source := -1
+	for i := range routes {
+		r := &routes[i]
+		if source < 0 || rows[source].Source != r.Source {
+			source = len(rows)
+			rows = append(rows, unsettledOf{UnsettledRoute: inbox.UnsettledRoute{Source: r.Source}, whole: true})
+		}
+		rows[source].add(r)
+		rows = append(rows, unsettledOf{UnsettledRoute: *r})
+		total.add(r)
+	}
+	return rows, total
+}
+
+// unsettledTiles are the tiles of what waits now.
+func unsettledTiles(r *request, u *inbox.Unsettled) []tile {
+	_, total := unsettledRows(u.Routes)
+	oldest := tile{Count: "none", Text: "oldest unsettled", Href: "#unsettled"}
+	if total.Oldest != nil {
+		oldest.Count = roughly(r.now.Sub(*total.Oldest))
+	}
+	if u.More {
+		oldest.Detail = "not all were looked at"
+	}
+	return []tile{
+		{Count: total.held(), Text: "effects held", Href: to("/effects", "state", "held", "source", r.query("source"), "route", r.query("route")), Kind: toneOf(total.Held, "warn")},
+		oldest,
+	}
+}
+
+// unsettledBlock says by source and route what is held, and how old the oldest effect is that is not settled.
+func unsettledBlock(r *request, u *inbox.Unsettled) block {
+	rows, _ := unsettledRows(u.Routes)
+	b := block{ID: "unsettled", Title: "Unsettled now", Text: "Effects that are not done yet: they are due, held, dead or of unknown outcome. These are figures of now, not of the window."}
+	empty := "Every effect is settled."
+	if u.More {
+		b.Text += " Not all were looked at: others may be older."
+		empty = "None was found."
+	}
+	b.Table = tableOf(r, inbox.Page[unsettledOf]{Data: rows}, empty, []string{"Source or route", "Held", "Oldest unsettled"}, func(u unsettledOf) []cell {
+		name := cell{Text: u.Source, Href: to("/effects", "source", u.Source), Detail: "all routes"}
+		if !u.whole {
+			name = cell{Text: u.Route, Href: to("/effects", "source", u.Source, "route", u.Route), Detail: u.Source}
+		}
+		return []cell{name, {Text: u.held(), Number: true}, instantOf(u.Oldest)}
+	})
+	return b
+}
+
+// pruningBlock says in one line whether pruning keeps up.
+func pruningBlock(p *control.Pruning) block {
+	line := "Nothing is overdue."
+	switch {
+	case len(p.Walks) == 0:
+		line = "Prune has not run yet."
+	case p.Backlog >= prune.MostBacklog:
+		line = groupDigits(prune.MostBacklog) + "+ events are overdue, the oldest for " + roughly(time.Duration(p.OldestDueSeconds*float64(time.Second))) + "."
+	case p.Backlog > 0:
+		line = count(int(p.Backlog), "event is", "events are") + " overdue, the oldest for " + roughly(time.Duration(p.OldestDueSeconds*float64(time.Second))) + "."
+	}
+	line += " Recorded ever: " + groupDigits(p.Incoming) + "; removed ever: " + groupDigits(p.Drained) + "."
+	return block{ID: "pruning", Title: "Pruning", Text: line, Links: []link{{Text: "How pruning keeps up", Href: "/retention#pruning"}}}
+}
