@@ -25,6 +25,15 @@ func (r *request) deadFilter() (f control.DeadLetterFilter, err error) {
 	return f, err
 }
 
+// errorClasses are the kinds of failure to choose from.
+func errorClasses() []string {
+	classes := make([]string, 0, len(inbox.ErrorClasses()))
+	for _, class := range inbox.ErrorClasses() {
+		classes = append(classes, string(class))
+	}
+	return classes
+}
+
 // narrowing are the parameters of the address that narrow, for a link or a form that keeps them.
 func (r *request) narrowing(names ...string) url.Values {
 	out := url.Values{}
@@ -55,13 +64,9 @@ func listDead(r *request) (*page, error) {
 
 func deadPage(r *request, groups inbox.Page[inbox.DeadGroup], found inbox.Page[control.DeadLetter]) *page {
 	p := &page{Title: "Dead letters", Lead: "What did not happen, and will not by itself. Mend the cause, then replay; or discard what needs not happen."}
-	classes := make([]string, 0, len(inbox.ErrorClasses()))
-	for _, class := range inbox.ErrorClasses() {
-		classes = append(classes, string(class))
-	}
 	p.Blocks = append(p.Blocks, block{Filter: r.filterOf(
 		r.textField("source", "Source"), r.textField("route", "Route"), r.textField("target", "Target"), r.textField("reason", "Reason"),
-		r.choiceField("error_class", "Kind of failure", classes...), r.textField("type", "Type"), r.textField("event_id", "Sender's id"),
+		r.choiceField("error_class", "Kind of failure", errorClasses()...), r.textField("type", "Type"), r.textField("event_id", "Sender's id"),
 		r.textField("tenant", "Tenant"), r.sinceField("since", "Since"), r.sinceField("until", "Until"))})
 	p.Blocks = append(p.Blocks, block{ID: "causes", Title: "By cause", Table: tableOf(r, groups, "There are no dead letters that match.", []string{"Dead", "Where", "Why", "First", "Last", ""}, func(g inbox.DeadGroup) []cell {
 		where := cell{Text: g.Source, Href: to("/dead", "source", g.Source, "route", g.Route, "target", g.Target, "reason", g.Reason)}
@@ -72,12 +77,16 @@ func deadPage(r *request, groups inbox.Page[inbox.DeadGroup], found inbox.Page[c
 		if r.may(control.Operate) {
 			plan = linked("Plan a replay", to("/replays/new", "source", g.Source, "route", g.Route, "target", g.Target, "reason", g.Reason))
 		}
-		return []cell{number(g.Count), where, {Text: words(g.Reason), Detail: g.Code}, instant(g.First), instant(g.Last), plan}
+		return []cell{number(g.Count), where, {Text: words(g.Reason), Detail: join(g.Code, remedyOf(g.Reason, g.Target, g.Code).mend)}, instant(g.First), instant(g.Last), plan}
 	})})
 	if r.may(control.Operate) && len(groups.Data) > 0 {
 		kept := r.narrowing(deadFields...)
+		plan := r.narrowing(deadFields...)
+		if len(plan) == 0 {
+			plan.Set("all", "true")
+		}
 		p.Blocks = append(p.Blocks, block{ID: "actions", Links: []link{
-			{Text: "Plan a replay of these", Href: at("/replays/new", kept)}, {Text: "Discard these", Href: at("/dead/discard", kept)},
+			{Text: "Plan a replay of these", Href: at("/replays/new", plan)}, {Text: "Discard these", Href: at("/dead/discard", kept)},
 		}})
 	}
 	p.Blocks = append(p.Blocks, block{ID: "letters", Title: "One by one", Table: tableOf(r, found, "", []string{"Died", "Effect", "Event", "Why", "Attempts"}, func(d control.DeadLetter) []cell {

@@ -73,7 +73,9 @@ func effectPage(r *request, e *control.Effect, audit []inbox.AuditRow) *page {
 	p := &page{
 		Title: e.Route + " → " + e.Target, Lead: join(e.Type, "from "+e.Source, e.Tenant), Back: &link{Text: "Event " + e.EventID, Href: eventLink(e.Event)},
 	}
-	if n := effectNotice(e); n != nil {
+	if inbox.EffectState(e.State) == inbox.EffectDead {
+		p.Blocks = append(p.Blocks, deadBlock(r, e, "This effect did not happen, and will not by itself."))
+	} else if n := effectNotice(e); n != nil {
 		p.Blocks = append(p.Blocks, block{Notice: n})
 	}
 	duplicate := cell{}
@@ -113,8 +115,6 @@ func effectPage(r *request, e *control.Effect, audit []inbox.AuditRow) *page {
 // effectNotice says what somebody should know before they decide about an effect.
 func effectNotice(e *control.Effect) *notice {
 	switch e.State {
-	case "dead":
-		return &notice{Kind: "bad", Text: "This effect did not happen, and will not by itself.", Detail: "Mend the cause and replay it, or discard it."}
 	case "indeterminate":
 		return &notice{
 			Kind: "warn", Text: "Nobody knows whether this effect happened: its sending began, and no answer said how it ended.",

@@ -84,6 +84,7 @@ func eventPage(r *request, v *eventView) *page {
 	if e.AdmissionDetail != "" {
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "bad", Text: "This event is " + strings.ReplaceAll(e.Admission, "_", " ") + ".", Detail: e.AdmissionDetail}})
 	}
+	p.Blocks = append(p.Blocks, eventRemedies(r, v.effects)...)
 	p.Blocks = append(p.Blocks,
 		block{Facts: facts(
 			is("State", effectMarks(e.EventRow)),

@@ -8,3 +8,10 @@ func Patterns() []string {
 	}
 	return out
 }
+
+// Remedy is what a page says about a reason, and whether it knows the reason.
+func Remedy(reason, target, code string) (why, mend string, known bool) {
+	found := remedyOf(reason, target, code)
+	_, known = remedies[reason]
+	return found.why, found.mend, known
+}

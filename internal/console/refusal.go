@@ -41,7 +41,7 @@ func listRefusals(r *request) (*page, error) {
 func refusalTable(r *request, found inbox.Page[inbox.RefusalRow], empty string) *table {
 	return tableOf(r, found, empty, []string{"Received", "Source", "Cause", "Diagnosis", "From"}, func(row inbox.RefusalRow) []cell {
 		return []cell{
-			instant(row.ReceivedAt), {Text: row.Source, Href: "/refusals/" + row.ID.String(), Detail: row.Tenant}, text(words(row.Cause)), text(row.Diagnosis),
+			instant(row.ReceivedAt), {Text: row.Source, Detail: row.Tenant}, text(words(row.Cause)), linked(or(row.Diagnosis, "No diagnosis."), "/refusals/"+row.ID.String()),
 			{Text: row.Remote, Detail: row.Method + " " + cut(row.URL)},
 		}
 	})
@@ -88,9 +88,7 @@ func refusalPage(r *request, refusal *control.Refusal, payload *control.Payload,
 		}
 		p.Blocks = append(p.Blocks, h)
 	}
-	if refusal.Whole && r.may(control.Operate) {
-		p.Blocks = append(p.Blocks, block{ID: "actions", Links: []link{{Text: "Verify the kept refusals of " + refusal.Source + " again", Href: to("/refusals/reverify", "source", refusal.Source)}}})
-	}
+	p.Blocks = append(p.Blocks, refusalBlock(r, refusal))
 	p.Blocks = append(p.Blocks, payloadBlocks(r, payload, missing, "/refusals/"+refusal.ID.String())...)
 	p.Blocks = append(p.Blocks, block{ID: "copy", Title: "As a command", Code: "oncegate refusals show " + refusal.ID.String()})
 	return p
@@ -111,6 +109,15 @@ func previewReverify(r *request) (*page, error) {
 		p.Blocks = append(p.Blocks, block{Forms: []form{{
 			Action: "/refusals/reverify", Button: "Admit those that verify", Danger: true, Fields: []field{hidden("source", source), reasonField(), typedField("reverify")},
 		}}})
+	} else {
+		why := "Nothing that was refused is kept whole: have the provider send it again."
+		if found.Examined > 0 {
+			why = "Nothing verifies yet. Correct the secret of the source, or what the diagnosis names, and restart the server: it reads its configuration when it starts."
+		}
+		p.Blocks = append(p.Blocks, block{
+			Notice: &notice{Kind: "info", Text: why},
+			Links:  []link{{Text: "Where the secret is read from", Href: "/sources/" + url.PathEscape(source) + "#secrets"}, {Text: "The refusals and their diagnoses", Href: to("/refusals", "source", source)}},
+		})
 	}
 	return p, nil
 }
@@ -134,6 +141,9 @@ func reverify(r *request) (*page, error) {
 		return nil, err
 	}
 	p := &page{Title: "Verified again", Back: &link{Text: "Refusals of " + source, Href: to("/refusals", "source", source)}, Blocks: []block{{Facts: reverifyFacts(done)}}}
+	if done.Recorded > 0 {
+		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Events of " + source, Href: to("/events", "source", source)}}})
+	}
 	if done.Next != nil {
 		p.Blocks = append(p.Blocks, block{Text: "There are more than fit into one step: verify again to go on.", Links: []link{{Text: "Go on", Href: to("/refusals/reverify", "source", source)}}})
 	}

@@ -66,21 +66,34 @@ func newReplay(r *request) (*page, error) {
 		return nil, &control.Problem{Code: control.CodeForbidden, Detail: "to plan a replay needs the scope operate"}
 	}
 	ids := field{Name: "ids", Label: "Ids of effects or events, one a line", Kind: "textarea", Value: r.query("ids"), Hint: "Leave it empty to use the filter below."}
+	named := ids.Value != "" // a plan of ids takes no filter
+	if named {
+		ids.Hint = ""
+	}
 	fields := []field{ids}
 	for _, f := range []struct{ name, label string }{
 		{"source", "Source"}, {"route", "Route"}, {"target", "Target"}, {"reason", "Reason of failure"}, {"error_class", "Kind of failure"}, {"type", "Type"}, {"event_id", "Sender's id"},
 		{"text", "What the target said"}, {"tenant", "Tenant"}, {"since", "Since"}, {"until", "Until"},
 	} {
-		fields = append(fields, r.textField(f.name, f.label))
+		switch {
+		case named:
+		case f.name == "error_class":
+			fields = append(fields, r.choiceField(f.name, f.label, errorClasses()...))
+		default:
+			fields = append(fields, r.textField(f.name, f.label))
+		}
 	}
 	for _, f := range []struct{ name, label, hint string }{
-		{"all", "Everything at rest", "without ids and without a filter"},
+		{"all", "Everything", "all dead letters, and what is chosen below; without ids and without a filter"},
 		{"include_indeterminate", "Also unknown outcomes", "they may happen twice"},
 		{"include_discarded", "Also what was discarded", ""},
 		{"include_done", "Also what happened", "only under a new key"},
 		{"new_key", "Under new idempotency keys", "targets do not recognise them"},
 		{"new_routes", "Also for routes that are new since", ""},
 	} {
+		if named && f.name == "all" {
+			continue
+		}
 		fields = append(fields, field{Name: f.name, Label: f.label, Kind: "checkbox", Hint: f.hint, Checked: r.query(f.name) == "true"})
 	}
 	return &page{Title: "Plan a replay", Lead: "A plan says what would happen, and what is left out and why. Nothing is sent.", Back: &link{Text: "Replays", Href: "/replays"}, Blocks: []block{

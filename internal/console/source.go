@@ -119,7 +119,7 @@ func unpaged[Row any](p inbox.Page[Row]) inbox.Page[Row] { return inbox.Page[Row
 func setupBlock(v *sourceView) block {
 	b := block{ID: "steps", Title: "At the provider"}
 	steps := []moment{
-		{Title: "Open the page of the provider on which webhooks are registered.", Detail: "Its documentation is linked below."},
+		{Title: "Open the page of the provider on which webhooks are registered.", Detail: "Its documentation is linked above."},
 		{Title: "Paste the address above, and choose the types of events that the routes below take."},
 	}
 	if p := v.provider; p != nil {
