@@ -20,7 +20,10 @@ const runRetention = 30 * 24 * time.Hour
 type PastRun struct {
 	ID inbox.ID `json:"id"`
 
+	// BeganAt is when the pass began.
 	BeganAt time.Time `json:"began_at"`
+
+	// EndedAt is when it ended.
 	EndedAt time.Time `json:"ended_at"`
 
 	// Complete is false if its time, a stop or the locks of others ended it first.

@@ -177,6 +177,8 @@ func (h *house) fill(t *testing.T) (ids map[string]string) {
 	h.exec(t, `INSERT INTO agent_session (id, digest, source_id, credential, run, created_at, expires_at) VALUES ($1, sha256('s'), $2, 'engine', '42', now(), now() + interval '1 hour')`,
 		inbox.NewID(time.Now()), h.sources["acme"].ID)
 	h.exec(t, `INSERT INTO outbox (source, event_id, type, payload, created_at) VALUES ('acme', 'o-1', 'paid', '{}', now())`)
+	h.exec(t, `INSERT INTO prune_run (id, ended_at, complete, removed, partitions, kept, left_behind, contended, include)
+		VALUES ($1, now(), true, '{"effect": 5}', '{2026-01-01}', 1, 2, '{}', '{}')`, inbox.NewID(time.Now()))
 	h.exec(t, `INSERT INTO audit (id, at, actor, action, object, reason) VALUES ($1, now(), 'ann', 'effect.discard', $2, 'why')`, inbox.NewID(time.Now()), "effect/"+ids["effect"])
 	h.exec(t, `INSERT INTO retention_class (name, body, tombstone, effects, refusals, audit) VALUES ('default', '30d', '90d', '30d', '7d', '365d') ON CONFLICT DO NOTHING`)
 	return ids

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -62,13 +63,14 @@ func remedyOf(reason, target, code string) remedy {
 	return remedy{why: fill.Replace(found.why), mend: fill.Replace(found.mend)}
 }
 
+// lastReasons say that no attempt follows, and not why the last one failed.
+var lastReasons = []inbox.Reason{inbox.ReasonExhausted, inbox.ReasonDeadline, inbox.ReasonKeyWindow}
+
 // lastFailure is why an effect failed: what ended its last attempt, where its own reason only says that no other follows.
 func lastFailure(e *control.Effect) string {
-	switch n := len(e.AttemptRows); inbox.Reason(e.Reason) {
-	case inbox.ReasonExhausted, inbox.ReasonDeadline, inbox.ReasonKeyWindow:
-		if n > 0 && e.AttemptRows[n-1].Reason != "" {
-			return e.AttemptRows[n-1].Reason
-		}
+	n := len(e.AttemptRows)
+	if n > 0 && e.AttemptRows[n-1].Reason != "" && slices.Contains(lastReasons, inbox.Reason(e.Reason)) {
+		return e.AttemptRows[n-1].Reason
 	}
 	return e.Reason
 }
@@ -92,7 +94,7 @@ func eventRemedies(r *request, effects []*control.Effect) []block {
 			break
 		}
 		name := e.Route + " → " + e.Target
-		switch inbox.EffectState(e.State) {
+		switch inbox.EffectState(e.State) { //nolint:exhaustive // nobody is needed for the others
 		case inbox.EffectDead:
 			b := deadBlock(r, e, name+" did not happen.")
 			b.Links = append([]link{{Text: "All attempts of " + name, Href: effectLink(e.ID)}}, b.Links...)
