@@ -111,6 +111,11 @@ SELECT statement FROM (
     SELECT 6, s.name, format('ALTER SEQUENCE %s OWNED BY %s.%I', s.name, s.tab::regclass, a.attname)
     FROM counters s JOIN pg_attribute a ON a.attrelid = s.tab AND a.attnum = s.col WHERE s.deptype = 'a'
     UNION ALL
+    SELECT 6, c.name || a.attnum, format('ALTER TABLE %s ALTER %I SET STORAGE %s', c.name, a.attname,
+        CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END)
+    FROM relations c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid
+    WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped AND a.attstorage <> t.typstorage
+    UNION ALL
     SELECT 7, c.name, format('CREATE TABLE %s PARTITION OF %s %s%s', c.name, i.inhparent::regclass, pg_get_expr(c.relpartbound, c.oid),
         ' WITH (' || array_to_string(c.reloptions, ', ') || ')')
     FROM relations c JOIN pg_inherits i ON i.inhrelid = c.oid WHERE c.relkind = 'r' AND c.relispartition

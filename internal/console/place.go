@@ -112,7 +112,7 @@ var accessPlaces = []Place{
 	{"list_retention", []string{"prune"}, "/retention", ""},
 	{"show_pruning", nil, "/retention", "`/metrics` has the same figures, and over time"},
 	{"run_prune", []string{"prune"}, "/retention/prune", ""},
-	{"list_prune_runs", []string{"prune list"}, "/retention", ""},
+	{"list_prune_runs", nil, "/retention", "`oncegate prune` says what it removes; of earlier passes a script asks the API"},
 	{"list_nodes", []string{"nodes list"}, "/nodes", ""},
 	{"list_keys", []string{"keys list"}, "/nodes", ""},
 	{"list_audit", []string{"audit list"}, "/audit", ""},

@@ -24,7 +24,6 @@ var lists = map[string]string{
 	"events list":              "RECEIVED SOURCE TYPE EVENT ID DELIVERIES EFFECTS ID",
 	"nodes list":               "NAME STATE HEARD VERSION ROLES KEYS CONFIGURATION STARTED",
 	"outbox list":              "EMITTED SOURCE EVENT ID TYPE BYTES REFUSED ID",
-	"prune list":               "BEGAN TOOK COMPLETE ROWS DAYS LEFT BY TABLES ID",
 	"refusals list":            "RECEIVED SOURCE CAUSE DIAGNOSIS FROM BYTES KEPT ID",
 	"replay list":              "PLANNED STATE ITEMS TO DO ACTED ACTOR REASON ID",
 	"routes list":              "SOURCE ROUTE TARGET GONE WAITING CLAIMED DEAD INDETERMINATE OLDEST",

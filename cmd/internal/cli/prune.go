@@ -70,7 +70,6 @@ func (s *shell) pruneCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what would go, by class, and remove nothing")
 	cmd.Flags().StringSliceVar(&include, "include", nil, "take these too: "+known())
 	d.add(cmd)
-	cmd.AddCommand(s.pruneListCommand())
 	return cmd
 }
 
