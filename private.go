@@ -19,7 +19,6 @@ import (
 // planConnections.
 const (
 	controlConnections = 3
-	listConnections    = 3
 	planConnections    = 4
 )
 
@@ -37,12 +36,8 @@ func (i *Inbox) mountPrivate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lists, err := i.app.OpenListPool(ctx, "list pool", listConnections)
-	if err != nil {
-		return err
-	}
 	service, err := control.NewService(control.Config{
-		Pool: pool, Lists: lists, Plans: plans, Keyring: i.app.Keyring(), Settings: i.settings, Catalog: known, DevURL: i.app.DevURL(), Logger: i.log,
+		Pool: pool, Lists: i.app.ListPool(), Plans: plans, Keyring: i.app.Keyring(), Settings: i.settings, Catalog: known, DevURL: i.app.DevURL(), Logger: i.log,
 		Ready: i.app.Ready, Deliver: i.app.Deliver(),
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ package inboxtest
 import (
 	"context"
 	"crypto/rand"
+	"net/url"
 	"os"
 	"testing"
 	"time"
@@ -84,4 +85,19 @@ func Open(tb testing.TB, url, schema string, role session.PoolRole, conns int32)
 	}
 	tb.Cleanup(pool.Close)
 	return pool
+}
+
+// OtherDatabase is the address of another database of the same server, which holds no tables of ours.
+func OtherDatabase(tb testing.TB, address string) string {
+	tb.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if u.Path == "/postgres" {
+		u.Path = "/template1"
+	} else {
+		u.Path = "/postgres"
+	}
+	return u.String()
 }

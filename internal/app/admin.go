@@ -71,12 +71,6 @@ func (a *App) Deliver() http.Handler { return a.receiver }
 // DevURL is the address of the development target; empty where there is none.
 func (a *App) DevURL() string { return a.cfg.DevURL }
 
-// OpenListPool is [App.OpenPool] for lists and for what is shown: nothing can be written through it, and no statement of it
-// runs for long.
-func (a *App) OpenListPool(ctx context.Context, name string, size int32) (*pgxpool.Pool, error) {
-	return a.openPool(ctx, name, session.PoolList, size)
-}
-
 // Keyring opens what is sealed; it is nil where nothing is.
 func (a *App) Keyring() *seal.Keyring { return a.keys }
 

@@ -89,7 +89,7 @@ type App struct {
 	suppressions        *suppression.Store
 	suppressedAddresses *prometheus.CounterVec
 
-	adminPool, gatePool, workPool, queuePool *pgxpool.Pool
+	adminPool, gatePool, workPool, queuePool, lists *pgxpool.Pool
 
 	sessions session.Guard     // of all pools
 	tables   int64             // in which this process has registered its sources
@@ -215,6 +215,9 @@ func open(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
 		}
 	}
 	if err := a.openDatabase(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.openListPool(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.makeAdmin(); err != nil {

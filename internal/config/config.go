@@ -73,6 +73,9 @@ type Database struct {
 	// URL is the connection string. It holds a password: print it only through
 	// RedactURL.
 	URL string
+	// ListURL is the connection string by which lists are read; URL by default. Its role
+	// needs no more than SELECT. It holds a password as URL does.
+	ListURL string
 	// Schema holds all tables, River's too. It defaults to oncegate.
 	Schema string
 	// Durability is what a 2xx waits for. Only local (a commit on the primary's

@@ -40,6 +40,7 @@ var variables = map[string]string{
 	"ONCEGATE_GATE_QUEUE_EVENTS":      "gate.queue_events",
 	"ONCEGATE_KEYRING":                "seal.keyring, or the keys themselves; ONCEGATE_KEYRING_FILE names a file with them",
 	"ONCEGATE_LEASE":                  "work.lease",
+	"ONCEGATE_LIST_DATABASE_URL":      "database.list_url",
 	"ONCEGATE_LOG_EVENTS":             "log.events",
 	"ONCEGATE_LOG_FORMAT":             "log.format",
 	"ONCEGATE_PUBLIC":                 "listen.public, before PORT",

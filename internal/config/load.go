@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -162,8 +161,8 @@ func (r *reader) check(cfg *Config, o Options) {
 	if cfg.Database.URL == "" && !o.Dev && r.sound("database.url") {
 		r.report.Add("no database: set DATABASE_URL (postgres://user:password@host:5432/database) or database.url")
 	}
-	if cfg.Database.URL != "" && !strings.Contains(cfg.Database.URL, "=") && !strings.Contains(cfg.Database.URL, "://") {
-		r.report.Add("database.url: not a PostgreSQL connection string; write postgres://user:password@host:5432/database")
+	if _, err := connectionString(cfg.Database.URL); cfg.Database.URL != "" && err != nil {
+		r.report.Add("database.url: %v", err)
 	}
 	if o.DatabaseOnly {
 		return

@@ -14,6 +14,7 @@ import (
 func (r *reader) environmentOverrides(cfg *Config, o Options) {
 	override(r, "DATABASE_URL", &cfg.Database.URL, verbatim)
 	override(r, "ONCEGATE_DATABASE_URL", &cfg.Database.URL, verbatim)
+	override(r, "ONCEGATE_LIST_DATABASE_URL", &cfg.Database.ListURL, connectionString)
 	override(r, "ONCEGATE_SCHEMA", &cfg.Database.Schema, schema)
 	if o.DatabaseOnly {
 		return

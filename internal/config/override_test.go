@@ -16,7 +16,7 @@ import (
 
 // overridden is a configuration in which nothing that a variable sets is at its default.
 const overridden = `
-database: { url: "postgres://file.example/x", schema: filed, gate_connections: 5, work_connections: 15, queue_connections: 9 }
+database: { url: "postgres://file.example/x", list_url: "postgres://lists@file.example/x", schema: filed, gate_connections: 5, work_connections: 15, queue_connections: 9 }
 listen: { public: ":7000", admin: "127.0.0.1:7001", trusted_proxies: [192.0.2.0/24],
           connections: 700, connections_per_peer: 70, header_timeout: 7s, idle_timeout: 70s }
 console: { url: "https://other.example" }
@@ -54,6 +54,7 @@ const keyringLine = "1 MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY= active"
 var overrides = map[string]variableCase{
 	"DATABASE_URL":               {value: "postgres://other.example/y", sets: map[string]string{"database.url": "postgres://other.example/y"}},
 	"ONCEGATE_DATABASE_URL":      {value: "postgres://other.example/y", with: []string{"DATABASE_URL=postgres://third.example/z"}, sets: map[string]string{"database.url": "postgres://other.example/y"}},
+	"ONCEGATE_LIST_DATABASE_URL": {value: "postgres://lists@db/x", sets: map[string]string{"database.listurl": "postgres://lists@db/x"}, key: "database.list_url"},
 	"ONCEGATE_SCHEMA":            {value: "given", sets: map[string]string{"database.schema": "given"}},
 	"ONCEGATE_CONSOLE_URL":       {value: "https://oncegate.example", sets: map[string]string{"console.url": "https://oncegate.example"}},
 	"ONCEGATE_DURABILITY":        {value: "local", sets: nil}, // nothing else is built

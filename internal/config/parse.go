@@ -23,6 +23,14 @@ func mustBe(word string) func(string) (string, error) {
 	}
 }
 
+// connectionString reads the address of a database. It holds a password and is not quoted.
+func connectionString(s string) (string, error) {
+	if !strings.Contains(s, "=") && !strings.Contains(s, "://") {
+		return "", errors.New("not a PostgreSQL connection string; write postgres://user:password@host:5432/database")
+	}
+	return s, nil
+}
+
 var globForm = regexp.MustCompile(`^[^\[\]?\\\x00-\x20]+$`)
 
 func glob(s string) (string, error) {

@@ -50,12 +50,7 @@ func (c *Config) effective() yaml.MapSlice {
 		sources = append(sources, item(s.Name, s.effective()))
 	}
 	out := yaml.MapSlice{
-		item("database", yaml.MapSlice{
-			item("url", RedactURL(c.Database.URL)), item("schema", c.Database.Schema),
-			item("durability", c.Database.Durability),
-			item("gate_connections", c.Database.GateConnections), item("work_connections", c.Database.WorkConnections),
-			item("queue_connections", c.Database.QueueConnections),
-		}),
+		item("database", c.Database.effective()),
 		item("listen", c.Listen.effective()),
 		item("log", yaml.MapSlice{item("level", strings.ToLower(c.Log.Level.String())), item("format", c.Log.Format), item("events", string(c.Log.Events))}),
 	}
@@ -96,6 +91,17 @@ func (c *Config) effective() yaml.MapSlice {
 		out = append(out, item("tenants", effectiveTenants(c.Tenants)))
 	}
 	return append(out, item("targets", targets), item("sources", sources))
+}
+
+func (d *Database) effective() yaml.MapSlice {
+	out := yaml.MapSlice{item("url", RedactURL(d.URL))}
+	if d.ListURL != "" {
+		out = append(out, item("list_url", RedactURL(d.ListURL)))
+	}
+	return append(
+		out, item("schema", d.Schema), item("durability", d.Durability),
+		item("gate_connections", d.GateConnections), item("work_connections", d.WorkConnections), item("queue_connections", d.QueueConnections),
+	)
 }
 
 func (l *Listen) effective() yaml.MapSlice {

@@ -18,7 +18,9 @@ func TestPrintedAddressesHoldNoCredentials(t *testing.T) {
 	content := func(secret string) string {
 		at := func(text string) string { return strings.ReplaceAll(text, "CANARY", secret) }
 		return at(`
-database: { url: "postgres://app:CANARY@db.example/oncegate?sslmode=disable&sslpassword=CANARY&options=CANARY" }
+database:
+  url: "postgres://app:CANARY@db.example/oncegate?sslmode=disable&sslpassword=CANARY&options=CANARY"
+  list_url: "postgres://lists:CANARY@db.example/oncegate"
 providers:
   mine:
     extends: fusionauth
@@ -62,7 +64,7 @@ sources:
 	if strings.Contains(string(printed), canary) {
 		t.Errorf("printed:\n%s", printed)
 	}
-	for _, kept := range []string{"a.example/hook?token=xxxxx&empty=", "hooks.example/services/T000/B000/xxxxx", "key={key}&token=xxxxx", "app:xxxxx@db.example/oncegate?sslmode=disable"} {
+	for _, kept := range []string{"a.example/hook?token=xxxxx&empty=", "hooks.example/services/T000/B000/xxxxx", "key={key}&token=xxxxx", "app:xxxxx@db.example/oncegate?sslmode=disable", "lists:xxxxx@db.example/oncegate"} {
 		if !strings.Contains(string(printed), kept) {
 			t.Errorf("%s is not printed:\n%s", kept, printed)
 		}

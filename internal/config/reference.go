@@ -81,6 +81,7 @@ func processReference() []Section {
 		}},
 		{Name: "database", Title: "Database", Prefix: "database.", Keys: []Key{
 			{"url", "required", "The connection string of PostgreSQL 15 or newer, direct or through a [pooler in session mode](../guides/poolers.md). `env:NAME` and `file:/path` are accepted."},
+			{"list_url", "as `url`", "The connection string by which the console, the API and the commands read their lists. It must lead to the same database; its role needs [no more than SELECT](../guides/production.md#a-database-role-for-lists). `env:NAME` and `file:/path` are accepted."},
 			{"schema", "`oncegate`", "The schema that holds all tables, including River's."},
 			{"durability", "`local`", "What a 2xx waits for: a commit on the primary's disk. No other value is built yet."},
 			{"gate_connections", "`6`", "The size of the pool that records deliveries; at least 4."},

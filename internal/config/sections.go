@@ -8,6 +8,7 @@ import (
 func (r *reader) database(cfg *Config, n *yamltree.Node) {
 	n.Fields(map[string]func(*yamltree.Node){
 		"url":               func(n *yamltree.Node) { r.databaseURL(cfg, n) },
+		"list_url":          r.reference(&cfg.Database.ListURL, connectionString),
 		"schema":            yamltree.Value(&cfg.Database.Schema, schema),
 		"durability":        yamltree.Value(&cfg.Database.Durability, durability),
 		"gate_connections":  yamltree.Value(&cfg.Database.GateConnections, connections(4)),

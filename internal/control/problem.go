@@ -144,6 +144,8 @@ func problemOfDatabase(err error) *Problem {
 		return &Problem{Code: CodeTimeout}
 	case "57P01", "57P02", "57P03", "53300", "08006", "08001", "08004", "25006":
 		return &Problem{Code: CodeUnavailable}
+	case "42501": // insufficient_privilege, whose message names the table and never a row
+		return &Problem{Code: CodeUnavailable, Detail: "the database says: " + pg.Message + "; grant the role what it lacks (lists are read by that of database.list_url, if that is set)"}
 	case "42P01", "42703": // no such table, or column
 		return &Problem{Code: CodeUnavailable, Detail: "the tables are missing or another version's; `oncegate migrate status` says which"}
 	}

@@ -36,6 +36,14 @@ func (s *shell) checkDatabase(ctx context.Context, cfg *config.Config) (*databas
 	if err := migrations.Validate(ctx, pool); err != nil {
 		return nil, err
 	}
+	lists, err := s.openListPool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer lists.Close()
+	if err := s.checkListPool(ctx, pool, lists); err != nil {
+		return nil, err
+	}
 	out := &databaseCheck{}
 	if out.names, err = app.CheckRegistration(ctx, pool, cfg); err != nil {
 		return nil, err

@@ -19,8 +19,8 @@ var unsupported = regexp.MustCompile(`unsupported startup parameter(?: in option
 
 // refusedConnection says why no connection was made and what to do about it. With sslmode=prefer
 // the driver tries TLS and then without: the last attempt is what to mend, and the one with TLS
-// stands beside it.
-func refusedConnection(connect *pgconn.ConnectError) string {
+// stands beside it. The address is what the connection was made by, DATABASE_URL or another setting.
+func refusedConnection(connect *pgconn.ConnectError, address string) string {
 	var last, tls string
 	var refusals []*pgconn.PgError
 	for _, attempt := range attempts(connect) {
@@ -37,21 +37,21 @@ func refusedConnection(connect *pgconn.ConnectError) string {
 	}
 	for _, refusal := range slices.Backward(refusals) {
 		if found := unsupported.FindStringSubmatch(refusal.Message); found != nil {
-			return fmt.Sprintf("the pooler in front of the database refuses the startup parameter %s: take it out of DATABASE_URL, or name it in the pooler's ignore_startup_parameters", found[1])
+			return fmt.Sprintf("the pooler in front of the database refuses the startup parameter %s: take it out of %s, or name it in the pooler's ignore_startup_parameters", found[1], address)
 		}
 		// A host that is let in nowhere is refused with TLS as well.
 		if withoutTLS.MatchString(refusal.Message) && !said(", SSL encryption") {
-			text := "the database insists on TLS: put sslmode=verify-full (or sslmode=require, which does not check whom it speaks to) into DATABASE_URL"
+			text := "the database insists on TLS: put sslmode=verify-full (or sslmode=require, which does not check whom it speaks to) into " + address
 			if tls != "" {
 				text += " (TLS was tried: " + tls + ")"
 			}
 			return text
 		}
 		if refusal.Code == "3D000" {
-			return "the database named in DATABASE_URL does not exist on the server; create it"
+			return "the database named in " + address + " does not exist on the server; create it"
 		}
 		if refusal.Code == "28P01" || refusal.Code == "28000" && !said("pg_hba.conf") {
-			return "the database refuses the user or password of DATABASE_URL"
+			return "the database refuses the user or password of " + address
 		}
 	}
 	switch {
@@ -60,7 +60,7 @@ func refusedConnection(connect *pgconn.ConnectError) string {
 	case tls != "" && !strings.Contains(last, "tls error:"):
 		last += "; with TLS: " + tls
 	}
-	return fmt.Sprintf("the database cannot be reached (%s); check DATABASE_URL and that PostgreSQL runs, then try again", last)
+	return fmt.Sprintf("the database cannot be reached (%s); check %s and that PostgreSQL runs, then try again", last, address)
 }
 
 // attempts are the errors of the addresses and ways that the driver tried, in order.

@@ -74,14 +74,16 @@ func (s *shell) controlWith(ctx context.Context, on onDatabase, do func(control.
 				return err
 			}
 		}
-		service, err := control.NewService(control.Config{
-			Pool: pool, Keyring: keys, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, Progress: on.progress.doing,
+		return s.withListPool(ctx, pool, func(lists *pgxpool.Pool) error {
+			service, err := control.NewService(control.Config{
+				Pool: pool, Lists: lists, Keyring: keys, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, Progress: on.progress.doing,
+			})
+			if err != nil {
+				return err
+			}
+			defer service.Stop()
+			return do(&control.Local{Service: service, Access: control.Everything(on.actor)})
 		})
-		if err != nil {
-			return err
-		}
-		defer service.Stop()
-		return do(&control.Local{Service: service, Access: control.Everything(on.actor)})
 	})
 }
 

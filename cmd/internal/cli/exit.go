@@ -115,9 +115,14 @@ func explain(err error) string {
 	case errors.Is(err, inbox.ErrReadOnly), errors.As(err, &pg) && pg.Code == "25006":
 		return "the database takes no writes: it is a standby or read-only; point DATABASE_URL at the primary"
 	case errors.As(err, &connect):
-		return refusedConnection(connect)
+		if list := (*listPoolError)(nil); errors.As(err, &list) {
+			return refusedConnection(connect, "database.list_url")
+		}
+		return refusedConnection(connect, "DATABASE_URL")
 	case errors.As(err, &pg) && (pg.Code == "42P01" || pg.Code == "42703"): // no such table, or column
 		return "Oncegate's tables are missing in this schema, or another version's (`oncegate migrate status` says which): run `oncegate migrate up`"
+	case errors.As(err, &pg) && pg.Code == "42501": // insufficient_privilege
+		return "the database says: " + oneLine(pg.Message) + "; grant the role what it lacks, or use the one that made the tables (what only reads uses database.list_url, if that is set)"
 	case unreachable(err):
 		return oneLine(err.Error()) + "; try again later"
 	}

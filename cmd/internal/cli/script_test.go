@@ -54,6 +54,7 @@ func TestScripts(t *testing.T) {
 				RequireExplicitExec: true,
 				Setup: func(env *testscript.Env) error {
 					env.Setenv("DATABASE_URL", url)
+					env.Setenv("OTHER_DATABASE_URL", inboxtest.OtherDatabase(t, url))
 					env.Setenv("ONCEGATE_SCHEMA", schema)
 					env.Setenv("VERSION", strconv.Itoa(migrations.Version))
 					env.Setenv("PORT", "0")

@@ -133,7 +133,7 @@ func runPage(t *testing.T, path string, blocks []block) {
 			if b.commit {
 				keep = " commit"
 			}
-			script += "run-sql '" + strings.ReplaceAll(strings.ReplaceAll(text, "oncegate.emit(", schema+".emit("), "'", `'\''`) + "'" + keep + "\n"
+			script += "run-sql '" + strings.ReplaceAll(strings.NewReplacer("oncegate.emit(", schema+".emit(", "SCHEMA oncegate", "SCHEMA "+schema).Replace(text), "'", `'\''`) + "'" + keep + "\n"
 		case b.language == "console":
 			for i, part := range strings.Split("\n"+text, "\n$ ")[1:] {
 				command, output, _ := strings.Cut(part, "\n")
