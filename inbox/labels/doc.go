@@ -10,6 +10,6 @@
 //     therefore never passed over, and a process that dies leaves its batches to the next one.
 //   - Any number of indexers may run. Each takes the batches that no other one has locked.
 //
-// Whoever removes the labels of an event moves those that wait first: [MoveEvents] and [MoveBefore] wait for an indexer that
-// has locked them.
+// Code that removes an event's labels must move the waiting ones into the index first. [MoveEvents] and [MoveBefore] do that;
+// they wait while an indexer has the batch locked.
 package labels

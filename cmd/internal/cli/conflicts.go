@@ -198,7 +198,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 	return cmd
 }
 
-// showAdmitted says which event the payload is now, and waits for its effects if it is to be followed.
+// showAdmitted prints which event was made of the payload. With follow, it first waits until the effects of that event are done.
 func (s *shell) showAdmitted(ctx context.Context, row *inbox.ConflictRow, out *inbox.AdmittedConflict, follow bool) error {
 	if s.output == "json" {
 		if follow {

@@ -16,7 +16,7 @@ import (
 
 // onDatabase says how a command carries out operations on the database itself. A server knows all of it.
 type onDatabase struct {
-	// actor is who the audit names. What only reads has none: whoever has the database itself is not recorded as a reader.
+	// actor is the name in the audit. It is empty for a command that only reads: on the database itself, reading is not recorded.
 	actor string
 
 	// settings read the configuration, for what needs more than the database; nil for what does not.

@@ -31,12 +31,12 @@ func newWorking(tb testing.TB) *working {
 	w.Server = httptest.NewServer(http.HandlerFunc(func(reply http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.header = r.Header.Clone()
-		if r.URL.Path == "/work" && r.URL.Query().Get("dry") == "" {
+		if r.URL.Path == "/pay" && r.URL.Query().Get("dry") == "" {
 			w.worked = append(w.worked, r.Method+" "+r.RequestURI)
 		} else {
 			w.asked = append(w.asked, r.Method+" "+r.RequestURI+" "+string(body))
 		}
-		reply.Header().Set("Location", "/work")
+		reply.Header().Set("Location", "/pay")
 		reply.Header().Set("Retry-After", "7")
 		reply.WriteHeader(w.status)
 		_, _ = io.WriteString(reply, w.answer)
@@ -46,14 +46,14 @@ func newWorking(tb testing.TB) *working {
 }
 
 func (w *working) real() *forward.Config {
-	return &forward.Config{URL: w.URL + "/work", Idempotent: true, Headers: map[string]string{"X-Account": "7"}, Sign: []string{effecttest.Secret}}
+	return &forward.Config{URL: w.URL + "/pay", Idempotent: true, Headers: map[string]string{"X-Account": "7"}, Sign: []string{effecttest.Secret}}
 }
 
 // question is what an attempt would send, and the question about it.
 func (w *working) question() *effect.DryCall {
 	event := effecttest.Call(1).Event
 	return &effect.DryCall{
-		ID: "dry_1", Event: event, Route: "pay", Today: effect.Request{Method: http.MethodPost, Address: w.URL + "/work", Body: []byte(`{"sum":7}`)},
+		ID: "dry_1", Event: event, Route: "pay", Today: effect.Request{Method: http.MethodPost, Address: w.URL + "/pay", Body: []byte(`{"sum":7}`)},
 	}
 }
 
@@ -137,13 +137,13 @@ func TestDryRunIsNotTheRequestThatDoesTheWork(t *testing.T) {
 	w := newWorking(t)
 	host := strings.TrimPrefix(w.URL, "http://")
 	for name, cfg := range map[string]forward.DryRunnerConfig{
-		"the same":               {URL: w.URL + "/work"},
-		"a slash more":           {URL: w.URL + "/work/"},
-		"two slashes":            {URL: w.URL + "//work"},
-		"another case":           {URL: "HTTP://" + strings.ToUpper(host) + "/work"},
-		"an empty query":         {URL: w.URL + "/work?"},
-		"the headers of the one": {URL: w.URL + "/work", Headers: map[string]string{"x-account": " 7"}},
-		"the method of the one":  {URL: w.URL + "/work", Method: http.MethodPost},
+		"the same":               {URL: w.URL + "/pay"},
+		"a slash more":           {URL: w.URL + "/pay/"},
+		"two slashes":            {URL: w.URL + "//pay"},
+		"another case":           {URL: "HTTP://" + strings.ToUpper(host) + "/pay"},
+		"an empty query":         {URL: w.URL + "/pay?"},
+		"the headers of the one": {URL: w.URL + "/pay", Headers: map[string]string{"x-account": " 7"}},
+		"the method of the one":  {URL: w.URL + "/pay", Method: http.MethodPost},
 	} {
 		cfg.Real = w.real()
 		if _, err := forward.NewDryRunner(cfg); !errors.Is(err, forward.ErrSameRequest) && !strings.Contains(err.Error(), "not valid") {
@@ -151,10 +151,10 @@ func TestDryRunIsNotTheRequestThatDoesTheWork(t *testing.T) {
 		}
 	}
 	for name, cfg := range map[string]forward.DryRunnerConfig{
-		"filled in":                       {URL: w.URL + "/{event.type}", Values: map[string]forward.Value{"event.type": func(*effect.Call) (string, error) { return "work", nil }}},
-		"its own body, which is the same": {URL: w.URL + "/work", Body: func(*effect.Call) ([]byte, error) { return []byte(`{"sum":7}`), nil }},
+		"filled in":                       {URL: w.URL + "/{event.type}", Values: map[string]forward.Value{"event.type": func(*effect.Call) (string, error) { return "pay", nil }}},
+		"its own body, which is the same": {URL: w.URL + "/pay", Body: func(*effect.Call) ([]byte, error) { return []byte(`{"sum":7}`), nil }},
 	} {
-		for _, address := range []string{w.URL + "/work", ""} { // of a target whose address has expressions, and of another one
+		for _, address := range []string{w.URL + "/pay", ""} { // of a target whose address has expressions, and of another one
 			question := w.question()
 			question.Today.Address = address
 			if got := w.runner(t, cfg).DryRun(t.Context(), question); got.Outcome != effect.DryUnknown || got.Cause != forward.ErrSameRequest.Error() {
@@ -164,8 +164,8 @@ func TestDryRunIsNotTheRequestThatDoesTheWork(t *testing.T) {
 	}
 	// With something of its own, the address may be that of the target.
 	for name, cfg := range map[string]forward.DryRunnerConfig{
-		"a query": {URL: w.URL + "/work?dry=1"},
-		"a body":  {URL: w.URL + "/work?dry=1", Body: func(*effect.Call) ([]byte, error) { return []byte(`{"sum":7,"dry":true}`), nil }},
+		"a query": {URL: w.URL + "/pay?dry=1"},
+		"a body":  {URL: w.URL + "/pay?dry=1", Body: func(*effect.Call) ([]byte, error) { return []byte(`{"sum":7,"dry":true}`), nil }},
 	} {
 		if got := w.runner(t, cfg).DryRun(t.Context(), w.question()); got.Outcome != effect.DryAccepted {
 			t.Errorf("%s: %+v", name, got)
