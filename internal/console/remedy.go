@@ -19,7 +19,7 @@ var remedies = map[string]remedy{
 	reasons.Render:                {"The request could not be built for this event.", "Correct the route in the configuration file and restart the server."},
 	reasons.Mapping:               {"An expression of the route failed for this event.", "Correct the expression in the configuration file and restart the server."},
 	reasons.Stopped:               {"The server stopped during the attempt.", "Nothing is to be changed: replay it."},
-	reasons.Address:               {"The address of the target is private or special, and the configuration does not allow it.", "If the address is right, add its network to targets.TARGET.allow in the configuration file; otherwise correct the address there. Then restart the server."},
+	reasons.Address:               {"The address of the target is private or special, and the configuration does not allow it.", "If the address is right, add its network to targets.TARGET.allow in the configuration file; otherwise correct the address there. Then restart the server. Link-local addresses, metadata services and multicast are never allowed."},
 	reasons.DNS:                   {"The host name of the target was not found.", "Correct the address of targets.TARGET in the configuration file and restart the server, or mend the name service."},
 	reasons.Connect:               {"There was no connection to the target.", "Start the target, or correct the address of targets.TARGET in the configuration file and restart the server."},
 	reasons.TLS:                   {"The TLS handshake with the target failed.", "Renew the certificate of the target, or correct the address of targets.TARGET in the configuration file."},
