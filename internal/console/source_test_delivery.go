@@ -12,7 +12,7 @@ import (
 func testBlock(r *request, s *control.SourceDetail) block {
 	b := block{
 		ID: "test", Title: "Send a test", Text: "The example of the provider, signed with the source's own secret. Its signature is checked and it is recorded as any delivery is.",
-		Code: "oncegate send " + shellWord(s.Provider) + " --source " + shellWord(s.Name) + " --url http://127.0.0.1:8080/in/" + shellWord(s.Name),
+		Code: "oncegate send " + shellWord(s.Provider) + " --source " + shellWord(s.Name),
 	}
 	if s.Configured && r.may(control.Operate) {
 		action := "/sources/" + url.PathEscape(s.Name) + "/test"

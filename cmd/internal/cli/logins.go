@@ -91,7 +91,7 @@ func (s *shell) consoleAddress(given string) (string, error) {
 	}
 	cfg, err := s.servedConfig()
 	if err != nil {
-		return "", usagef("the configuration does not say where the console is, since it cannot be read here: give --url, such as --url http://127.0.0.1:8081")
+		return "", usagef("the configuration does not say where the console is, since it cannot be read here (%s): give --url, such as --url http://127.0.0.1:8081", oneLine(err.Error()))
 	}
 	if cfg.Console.URL != "" {
 		return cfg.Console.URL, nil
