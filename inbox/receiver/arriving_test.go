@@ -96,12 +96,17 @@ func (a *attacked) stall(t *testing.T, source, peer string, size, sent int, line
 		_ = answer.Body.Close()
 		s.answer <- answer.Status
 	}()
-	want := int64(4 << 10)
-	for want < int64(sent) {
-		want *= 2
-	}
-	inboxtest.Until(t, "the bytes to arrive", func() bool { return a.held(t) == before+want || len(s.answer) > 0 })
+	inboxtest.Until(t, "the bytes to arrive", func() bool { return a.held(t) == before+charged(int64(sent)) || len(s.answer) > 0 })
 	return s
+}
+
+// charged is the size of the buffer that holds so many bytes of a body that is still arriving.
+func charged(sent int64) int64 {
+	size := int64(4 << 10)
+	for size < sent {
+		size *= 2
+	}
+	return size
 }
 
 // finish sends the rest and gives the answer.
@@ -250,6 +255,35 @@ func TestEquallyFastBodiesDoNotShedEachOther(t *testing.T) {
 	}
 }
 
+// What a body waits for before it can be read is no slowness of its sender: a machine so busy that
+// 20 ms pass between any two looks at the clock sheds slow bodies for it all the same.
+func TestABusyMachineMakesNoSlowSender(t *testing.T) {
+	t.Parallel()
+	var a *attacked
+	var busy atomic.Bool
+	a = attack(t, func(cfg *receiver.Config) {
+		cfg.BodyBytes, cfg.PeerBodyBytes = 256<<10, 1<<20
+		still := cfg.SystemNow
+		cfg.SystemNow = func() time.Time {
+			if busy.Load() {
+				a.passed.Add(int64(20 * time.Millisecond))
+			}
+			return still()
+		}
+	})
+	// While a buffer grows, its body holds the smaller one as well: so the last ones are small.
+	for n, sent := range []int{33 << 10, 33 << 10, 33 << 10, 17 << 10, 9 << 10, 5 << 10, 4000, 4000} {
+		a.stall(t, "shop", fmt.Sprint("192.0.2.", n), maxBody, sent)
+	}
+	if held := a.held(t); held != 256<<10 {
+		t.Fatalf("%d bytes are held, want all", held)
+	}
+	busy.Store(true)
+	if status := a.deliver(t, "shop", "198.51.100.1", 2<<10); status != accepted {
+		t.Errorf("a good delivery to a busy machine, beside slow bodies that hold all memory: %s", status)
+	}
+}
+
 // What is reserved for small bodies, large ones do not get, however fast they are.
 func TestSmallBodiesHaveAReserve(t *testing.T) {
 	t.Parallel()
@@ -338,7 +372,8 @@ func TestSlowBodiesHurtNobody(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var senders sync.WaitGroup
-	var sending atomic.Int64
+	var bytesSent [slow]atomic.Int64
+	var cutOff [slow]atomic.Bool
 	for n := range slow {
 		senders.Go(func() {
 			conn := dial(t, a.address)
@@ -349,13 +384,18 @@ func TestSlowBodiesHurtNobody(t *testing.T) {
 				lines, body = []string{"Transfer-Encoding: chunked"}, fmt.Sprintf("%x\r\n%s", maxBody, body)
 			}
 			lines = append(lines, fmt.Sprintf("X-Forwarded-For: 192.0.2.%d", n%7))
+			senders.Go(func() { // an answer, or the end of the connection
+				_, _ = conn.Read(make([]byte, 1))
+				cutOff[n].Store(true)
+			})
 			sent := []int{40 << 10, 20 << 10, 5 << 10, 10}[n/2%4]
 			_, _ = io.WriteString(conn, head(body, lines...)+body[:sent])
-			sending.Add(1)
+			bytesSent[n].Add(int64(sent))
 			for at := sent; ctx.Err() == nil; at++ {
 				if _, err := io.WriteString(conn, body[at%maxBody:at%maxBody+1]); err != nil {
 					return // cut off
 				}
+				bytesSent[n].Add(1)
 				select {
 				case <-ctx.Done():
 				case <-time.After(100 * time.Millisecond):
@@ -363,7 +403,34 @@ func TestSlowBodiesHurtNobody(t *testing.T) {
 			}
 		})
 	}
-	inboxtest.Until(t, "the attack to begin", func() bool { return sending.Load() == slow })
+	// What has just arrived has arrived fast: the attack has begun when all of it has arrived or was
+	// shed, and each body that is left has had some bytes more since.
+	var since [slow]int64
+	arrived := false
+	inboxtest.Until(t, "the attack to begin", func() bool {
+		var held int64
+		complete, slower := true, arrived
+		for n := range slow {
+			sent := bytesSent[n].Load()
+			complete = complete && sent > 0
+			if !cutOff[n].Load() {
+				held += charged(sent)
+				slower = slower && sent >= since[n]+3
+			}
+		}
+		switch {
+		case !complete || a.held(t) != held:
+			arrived = false
+		case !arrived:
+			arrived = true
+			for n := range slow {
+				since[n] = bytesSent[n].Load()
+			}
+		default:
+			return slower
+		}
+		return false
+	})
 	for n := range 100 {
 		if status := a.deliver(t, []string{"shop", "other"}[n%2], "198.51.100.1", 2<<10); status != accepted {
 			t.Errorf("good delivery %d: %s", n, status)

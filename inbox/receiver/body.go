@@ -50,7 +50,7 @@ type body struct {
 	peer  *peerShare // while it is arriving and its peer is known
 
 	// What follows is about a body that is still arriving.
-	started  time.Time
+	started  time.Time // when it got its first memory, into which its sender's bytes can come
 	received atomic.Int64
 	index    int   // in budget.arriving; under the budget's lock
 	charged  int64 // likewise
@@ -139,7 +139,6 @@ func (b *bodies) read(in arriving) (*body, error) {
 	if declared == 0 || in.http.Body == nil || in.http.Body == http.NoBody {
 		return taken, nil
 	}
-	taken.started = b.now()
 	b.enter(taken, in.peer)
 	cut, err := taken.receive(http.MaxBytesReader(in.w, in.http.Body, in.limit), declared, in.limit)
 	if err == nil && !cut {

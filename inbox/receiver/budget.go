@@ -145,6 +145,9 @@ func (b *bodies) take(asker *body, n int64) error {
 		}
 		scarce := b.scarce(asker, n)
 		if scarce.missing <= 0 {
+			if asker.charged == 0 {
+				asker.started = b.now()
+			}
 			b.charge(asker, n)
 			b.mu.Unlock()
 			return nil
@@ -242,7 +245,13 @@ func (b *bodies) slower(asker *body, scarce *scarcity) (shed []*body, expected b
 	return shed, true
 }
 
-// rate is how fast a body has arrived until now, in bytes a second.
+// rate is how fast a body has arrived until now, in bytes a second. One that has no memory yet has
+// just begun, however long it has waited: for a lock, for memory or for a processor, and for nothing that its
+// sender owes. The caller holds the lock.
 func (b *body) rate(now time.Time) float64 {
-	return float64(b.received.Load()+headStart) / max(now.Sub(b.started).Seconds(), 0.001)
+	var took time.Duration
+	if b.charged > 0 {
+		took = now.Sub(b.started)
+	}
+	return float64(b.received.Load()+headStart) / max(took.Seconds(), 0.001)
 }
