@@ -112,44 +112,66 @@ func TestGateDeadlineHoldsAcrossASplit(t *testing.T) {
 }
 
 // A delivery that did not fit a group goes to the flusher that is free, not to the
-// one whose group waits.
+// one whose group waits. Both flushers are kept busy until three deliveries wait, so that
+// it is one flusher that takes two of them and leaves the third over.
 func TestGateRestGoesToAFreeFlusher(t *testing.T) {
 	t.Parallel()
-	through := make(chan struct{})
-	var first atomic.Bool
+	const flushers = 2
+	var runs atomic.Int64
+	var through [flushers + 1]chan struct{} // each lets one of the first groups through
+	for i := range through {
+		through[i] = make(chan struct{})
+	}
 	b := setup(t, func(c *gate.Config) {
-		c.GroupEvents, c.Deadline = 2, 30*time.Second
+		c.GroupEvents, c.Flushers, c.Deadline = 2, flushers, time.Minute
 		acquire := gate.AcquireFrom(c.Pool)
 		c.Acquire = func(ctx context.Context) (gate.Conn, error) {
-			if first.CompareAndSwap(false, true) {
+			if run := int(runs.Add(1)); run <= len(through) {
 				select {
-				case <-through:
+				case <-through[run-1]:
 				case <-ctx.Done():
 				}
 			}
 			return acquire(ctx)
 		}
 	})
-	answers := make([]chan error, 3)
-	for i, a := range deliveries(b.Source, "evt", 3) {
-		answers[i] = make(chan error, 1)
+	accept := func(a *inbox.Admission) chan error {
+		answer := make(chan error, 1)
 		go func() {
 			_, err := b.Gate.Accept(t.Context(), a)
-			answers[i] <- err
+			answer <- err
 		}()
-		b.Queued(t, i+1)
+		return answer
 	}
 	b.Start(t)
+	var answers []chan error
+	for i, a := range deliveries(b.Source, "busy", flushers) {
+		answers = append(answers, accept(a))
+		inboxtest.Until(t, "a flusher to begin", func() bool { return int(runs.Load()) == i+1 })
+	}
+	for i, a := range deliveries(b.Source, "evt", 3) {
+		answers = append(answers, accept(a))
+		b.Queued(t, i+1)
+	}
+	close(through[0]) // this flusher takes the first two, and waits
+	inboxtest.Until(t, "the group of two to begin", func() bool { return runs.Load() == flushers+1 })
+	close(through[1]) // this one is free after its own
+	left := answers[len(answers)-1]
 	select {
-	case err := <-answers[2]:
+	case err := <-left:
 		if err != nil {
 			t.Error(err)
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("the delivery that did not fit waited for the group that it did not fit")
 	}
-	close(through)
-	for _, answer := range answers[:2] {
+	for _, answer := range answers[flushers : flushers+2] {
+		if len(answer) > 0 {
+			t.Error("the group that waits was answered")
+		}
+	}
+	close(through[2])
+	for _, answer := range answers[:len(answers)-1] {
 		if err := <-answer; err != nil {
 			t.Error(err)
 		}
