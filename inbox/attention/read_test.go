@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/attention"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -229,8 +230,8 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	full, _ := setup(t, sources, waiting, `
 		SELECT new_effect(new_event(1, '1 day'), 1, 'done', '1 day') FROM generate_series(1, 20000);
-		INSERT INTO stream (route_id, key_hash) SELECT 1, sha256(n::text::bytea) FROM generate_series(1, 20000) n;
-		ANALYZE`)
+		INSERT INTO stream (route_id, key_hash) SELECT 1, sha256(n::text::bytea) FROM generate_series(1, 20000) n`)
+	storetest.Analyze(t, full)
 	empty, _ := setup(t)
 	want := map[attention.Kind]string{
 		attention.Indeterminate: "effect_indeterminate_idx", attention.Dead: "effect_dead_idx", attention.Unusable: "inbox_event_dead_idx",
