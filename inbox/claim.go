@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 type claimAsk struct {
@@ -75,10 +76,8 @@ func (e *Effects) claimInStream(ctx context.Context, ask orderAsk) (claimAnswer,
 			answer.standing.Locked = avoidFor(age)
 			return answer, nil
 		}
-		select {
-		case <-ctx.Done():
-			return claimAnswer{}, context.Cause(ctx)
-		case <-time.After(pause):
+		if err := sleep.For(ctx, pause); err != nil {
+			return claimAnswer{}, err
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // LockedEffect is an effect whose row the caller has locked, with its event and its
@@ -174,12 +175,8 @@ func forEachChunk[T any](ctx context.Context, all []T, size int, effect func(T) 
 		if try > lockTries {
 			return fmt.Errorf("%w: %d effects, the first is %s; end the session that has it, or make the call again", ErrLocked, len(all), effect(all[0]))
 		}
-		if try > 0 {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(lockPause):
-			}
+		if try > 0 && sleep.For(ctx, lockPause) != nil {
+			return ctx.Err()
 		}
 		var later []T
 		for chunk := range slices.Chunk(all, size) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // How effects of streams are settled: their streams are locked, and those whose
@@ -295,10 +296,8 @@ func (e *Effects) settleLocked(ctx context.Context, s Settlement, group *row.Gro
 		if group == &e.orderedSettles {
 			e.locked.report(ctx, e.pool, s.RouteID, s.SequenceKeyHash)
 		}
-		select {
-		case <-ctx.Done():
-			return Settled{}, fmt.Errorf("%w: %w", ErrLocked, context.Cause(ctx))
-		case <-time.After(pause):
+		if err := sleep.For(ctx, pause); err != nil {
+			return Settled{}, fmt.Errorf("%w: %w", ErrLocked, err)
 		}
 	}
 }

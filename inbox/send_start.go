@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // SendStart is what must be known of an attempt if its end is never seen.
@@ -132,10 +133,8 @@ func retryWhileLocked[T any](ctx context.Context, ask func() (out T, locked bool
 		if err != nil || !locked {
 			return out, err
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pause) != nil {
 			return out, ErrLocked
-		case <-time.After(pause):
 		}
 	}
 }

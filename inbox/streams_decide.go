@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // StreamPass is how a stream goes on that stands still.
@@ -92,10 +93,8 @@ func RetryLocked(ctx context.Context, transaction func() error) error {
 		case try >= lockTries:
 			return ErrLocked
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, lockPause) != nil {
 			return ctx.Err()
-		case <-time.After(lockPause):
 		}
 	}
 }

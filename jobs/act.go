@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/sleep"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -263,10 +264,8 @@ func (a attempt) settleApart(ctx context.Context, result effect.Result) error {
 		if again != nil || !standing.Found || !standing.State.Waiting() {
 			break
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, lockPause/10) != nil {
 			return context.Canceled
-		case <-time.After(lockPause / 10):
 		}
 	}
 	if again == nil {

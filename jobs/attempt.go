@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/sleep"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -90,10 +91,8 @@ func (a attempt) settle(ctx context.Context, s inbox.Settlement) error {
 			a.report(ctx, s, settled)
 			return a.follow(ctx, settled, asked)
 		}
-		select {
-		case <-firm.Done():
+		if sleep.For(firm, pause) != nil {
 			return a.retryLater(ctx, "settling an effect", err)
-		case <-time.After(pause):
 		}
 	}
 }

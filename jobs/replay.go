@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 const (
@@ -81,10 +82,7 @@ func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) err
 		case step.Wait > time.Second, c.now().Sub(begun) >= replaySlice:
 			return river.JobSnooze(step.Wait)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(step.Wait):
-		}
+		_ = sleep.For(ctx, step.Wait) // the loop ends with ctx
 	}
 	return context.Canceled
 }

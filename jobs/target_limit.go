@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/sleep"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -42,12 +43,8 @@ func (l *TargetLimit) Do(ctx context.Context, ask func(context.Context) effect.R
 		if reason == inbox.ReasonBreaker || l.now().Sub(started)+wait > maxQuestionWait {
 			return ErrTargetBusy
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		case <-timer.C:
+		if err := sleep.For(ctx, wait); err != nil {
+			return err
 		}
 	}
 }

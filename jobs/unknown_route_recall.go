@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/node"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // recallAgain is how long after its start a process recalls once more: by then every
@@ -19,7 +20,7 @@ const recallAgain = node.Heartbeat + 5*time.Second
 // leaves out, the sweeper finds.
 func (c *Client) recallUnknown() {
 	for pass := range 2 {
-		if pass > 0 && !c.sleep(recallAgain) {
+		if pass > 0 && sleep.For(c.stopping, recallAgain) != nil {
 			return
 		}
 		for pause := faultPause; ; pause = min(2*pause, time.Minute) {
@@ -33,22 +34,10 @@ func (c *Client) recallUnknown() {
 			if c.stopping.Err() == nil {
 				c.log.WarnContext(c.stopping, "recalling effects whose routes are known again", "error", clean(err.Error()))
 			}
-			if !c.sleep(pause) {
+			if sleep.For(c.stopping, pause) != nil {
 				return
 			}
 		}
-	}
-}
-
-// sleep waits for so long, and reports false if the process stops.
-func (c *Client) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-c.stopping.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

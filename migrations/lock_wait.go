@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 const (
@@ -95,14 +97,7 @@ func (p *patience) again(ctx context.Context, holders []Holder, pause time.Durat
 		p.tell(fmt.Sprintf("waiting for %s: %s; trying for another %s", p.what, text, (p.within - waited).Round(time.Second)))
 		p.told = text
 	}
-	timer := time.NewTimer(min(pause, p.within-waited))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
+	return sleep.For(ctx, min(pause, p.within-waited))
 }
 
 // inTx runs do in a transaction and commits it. A lock that is not obtained within

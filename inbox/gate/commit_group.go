@@ -65,7 +65,7 @@ func (g *Gate) commitOrSplit(deliveries []*delivery) {
 		}
 		switch fault := classify(err); {
 		case fault == faultShared && g.groupTimeLeft(deliveries) > wait:
-			sleep(wait) // a statement that is cancelled at once must not be run in a tight loop
+			<-time.After(wait) // a statement that is cancelled at once must not be run in a tight loop
 			wait = min(2*wait, 100*time.Millisecond)
 			continue
 		case fault == faultSplit && len(deliveries) > 1:
@@ -167,10 +167,4 @@ func (g *Gate) tryGroup(group *group, lock time.Duration, again bool) error {
 		g.resetAfter(err)
 	}
 	return err
-}
-
-func sleep(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	<-timer.C
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/sleep"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -124,10 +125,8 @@ func (p *CommitProbe) run(ctx context.Context) {
 		if err != nil {
 			pause = commitRetry
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/background"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 const (
@@ -86,22 +88,8 @@ func (x *Indexer) Wake() {
 
 // Start begins with what an earlier process has left.
 func (x *Indexer) Start(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
 	x.Wake()
-	go func() {
-		defer close(done)
-		x.run(ctx)
-	}()
-	x.stop = func(stop context.Context) error {
-		cancel()
-		select {
-		case <-done:
-			return nil
-		case <-stop.Done():
-			return context.Cause(stop)
-		}
-	}
+	x.stop = background.Run(ctx, x.run)
 	return nil
 }
 
@@ -123,7 +111,7 @@ func (x *Indexer) run(ctx context.Context) {
 		case <-x.woken:
 		case <-poll.C:
 		}
-		if !sleep(ctx, x.cfg.Every) {
+		if sleep.For(ctx, x.cfg.Every) != nil {
 			return
 		}
 		x.logged(ctx, x.moveWaiting(ctx))
@@ -138,8 +126,8 @@ func (x *Indexer) moveWaiting(ctx context.Context) error {
 		if err != nil || moved < moveBatches {
 			return err
 		}
-		if now := x.cfg.Now(); now.Sub(oldest.Time()) < patience && !sleep(ctx, restRatio*now.Sub(began)) {
-			return nil
+		if now := x.cfg.Now(); now.Sub(oldest.Time()) < patience && sleep.For(ctx, restRatio*now.Sub(began)) != nil {
+			return nil //nolint:nilerr // the indexer stops, which is no failure
 		}
 	}
 }
@@ -167,17 +155,5 @@ func (x *Indexer) logged(ctx context.Context, err error) {
 	case err == nil && x.failing:
 		x.failing = false
 		x.cfg.Logger.InfoContext(ctx, "labels are moved into their index again")
-	}
-}
-
-// sleep reports whether it slept to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

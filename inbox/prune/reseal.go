@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // ResealConfig configures [Reseal]. Pool and Keyring are required.
@@ -125,7 +126,7 @@ func (cfg *ResealConfig) walk(ctx context.Context, s *shelf, class string, p *Re
 		if cfg.Progress != nil {
 			cfg.Progress(*p)
 		}
-		if err := pause(ctx, cfg.Pause); err != nil {
+		if err := sleep.For(ctx, cfg.Pause); err != nil {
 			return err
 		}
 	}
@@ -195,20 +196,6 @@ func (cfg *ResealConfig) reseal(ctx context.Context, s *shelf, class string, bat
 		}
 		return nil
 	})
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return context.Cause(ctx)
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // KeyUsage is how many values are under one key; Key 0 is those in plain.

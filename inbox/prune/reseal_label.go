@@ -8,6 +8,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/labels"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // Labels that were stored before there was a keyring. They are not sealed but hashed, as new ones are, since they are looked for.
@@ -77,7 +78,7 @@ func (cfg *ResealConfig) hashLabels(ctx context.Context, p *ResealProgress) erro
 		if cfg.Progress != nil {
 			cfg.Progress(*p)
 		}
-		if err := pause(ctx, cfg.Pause); err != nil {
+		if err := sleep.For(ctx, cfg.Pause); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // walk goes through one table in the order of an index. It goes on where the
@@ -186,17 +187,10 @@ func (s *pass) pauseAfterBatch(ctx context.Context, got batchResult, took time.D
 	return s.sleep(ctx, max(slot-took, min(took, s.cfg.Batch)/2))
 }
 
-// rest waits, or returns ctx's error.
+// sleep waits, and counts the time as a pause of the pass.
 func (s *pass) sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	s.pause += d
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return sleep.For(ctx, d)
 }
 
 // contended reports whether somebody else's locks, or a statement that took too

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/background"
 )
 
 // Executor carries out one statement in a transaction of its own. A *pgxpool.Pool is one.
@@ -147,31 +148,21 @@ func (r *Recorder) Start(ctx context.Context) error {
 		r.cfg.Logger.WarnContext(ctx, "when the last event of each source came could not be read", slog.Any("error", err))
 	}
 	r.written = r.until
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(r.cfg.Every)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				r.logged(ctx, r.Flush(ctx))
-			}
-		}
-	}()
-	r.stop = func(stop context.Context) error {
-		cancel()
+	r.stop = background.Run(ctx, r.run)
+	return nil
+}
+
+func (r *Recorder) run(ctx context.Context) {
+	ticker := time.NewTicker(r.cfg.Every)
+	defer ticker.Stop()
+	for {
 		select {
-		case <-done:
-			return nil
-		case <-stop.Done():
-			return context.Cause(stop)
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			r.logged(ctx, r.Flush(ctx))
 		}
 	}
-	return nil
 }
 
 // Stop writes what is left and says that there is no more. Nothing may be counted any more when it is called.

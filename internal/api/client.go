@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // Client carries out operations at a server. Server, Token and HTTP are required.
@@ -67,7 +69,7 @@ func (c *Client) Call(ctx context.Context, operation control.Definition, request
 		default:
 			return err
 		}
-		if repeats == maxRepeats || c.pause(ctx) != nil {
+		if repeats == maxRepeats || sleep.For(ctx, cmp.Or(c.Pause, time.Second)) != nil {
 			return unknownOutcome(lost)
 		}
 	}
@@ -189,20 +191,4 @@ func readAnswer(text []byte, header http.Header, response any) error {
 		return fmt.Errorf("reading the server's answer: %w", err)
 	}
 	return nil
-}
-
-// pause waits before a request is repeated.
-func (c *Client) pause(ctx context.Context) error {
-	wait := c.Pause
-	if wait == 0 {
-		wait = time.Second
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/internal/background"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
@@ -117,19 +118,7 @@ func (a *App) suppose(rows []registry.Source) {
 
 // every runs do in the background until the app stops.
 func (a *App) every(ctx context.Context, name string, pause time.Duration, do func(ctx context.Context)) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	a.cleanups.add(name, func(stop context.Context) error {
-		cancel()
-		select {
-		case <-done:
-			return nil
-		case <-stop.Done():
-			return context.Cause(stop)
-		}
-	})
-	go func() {
-		defer close(done)
+	a.cleanups.add(name, background.Run(ctx, func(ctx context.Context) {
 		ticker := time.NewTicker(pause)
 		defer ticker.Stop()
 		for {
@@ -140,7 +129,7 @@ func (a *App) every(ctx context.Context, name string, pause time.Duration, do fu
 				do(ctx)
 			}
 		}
-	}()
+	}))
 }
 
 // storedKind is the kind as the route table names it. Stored: never change.

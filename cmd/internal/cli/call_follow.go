@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // callOutcome says how a call ended.
@@ -255,14 +257,7 @@ func pause(ctx context.Context, d time.Duration, until time.Time) bool {
 	if time.Now().Add(d).After(until) {
 		return false
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return sleep.For(ctx, d) == nil
 }
 
 // effectsThat names the effects of a result that ended otherwise than done.

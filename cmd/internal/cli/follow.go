@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // every does something again and again until it is done. What takes long is done more seldom.
@@ -21,12 +22,8 @@ func every(ctx context.Context, pause time.Duration, do func() (done bool, err e
 		if err != nil || done {
 			return err
 		}
-		timer := time.NewTimer(max(pause, 4*time.Since(began)))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := sleep.For(ctx, max(pause, 4*time.Since(began))); err != nil {
+			return err
 		}
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // awaitKnown is how often the processes are asked whether they have a new key.
@@ -46,7 +46,7 @@ func (s *shell) awaitKey(ctx context.Context, key seal.Key, wait time.Duration, 
 			fmt.Fprintf(s.err, "oncegate: waiting for %s to take up key %d\n", nodeNames(lacking), key.ID)
 			told = true
 		}
-		if err := sleep(timed, awaitKnown); err != nil {
+		if sleep.For(timed, awaitKnown) != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -68,17 +68,6 @@ func lackingNodes(ctx context.Context, pool *pgxpool.Pool, key seal.Key) ([]node
 		return nil, err
 	}
 	return node.Lacking(nodes, key), nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return errors.New("the time is up")
-	}
 }
 
 // unsealing refuses while a process seals with the key, or may have a moment ago.

@@ -72,6 +72,8 @@ var rules = []struct {
 	{"migrations", append(ours("inbox", "providers", "jobs", "cmd"), echo, metrics, cobra)},
 	{"internal/jsonspan", append(ours("inbox", "providers", "jobs", "migrations", "egress", "expression", "session", "visible", "internal/yamltree"), pgx, river, echo, metrics, cobra, "database/sql")},
 	{"internal/yamltree", append(ours("inbox", "providers", "jobs", "migrations", "egress", "expression", "session", "visible"), pgx, river, echo, metrics, cobra, "database/sql")},
+	{"internal/background", append(ours("inbox", "providers", "jobs", "migrations", "egress", "expression", "session", "visible"), pgx, river, echo, metrics, cobra, "database/sql")},
+	{"internal/sleep", append(ours("inbox", "providers", "jobs", "migrations", "egress", "expression", "session", "visible"), pgx, river, echo, metrics, cobra, "database/sql")},
 	{"internal/config", append(ours("migrations"), river, cobra)},
 	{"", append(ours("cmd", "internal/devpg", "internal/trials", "inbox/inboxtest"), cobra, "testing")},
 	{"internal/app", append(ours("cmd", "internal/devpg", "internal/trials", "inbox/inboxtest"), cobra, "testing")},

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/migrations"
 	"github.com/oncegate/oncegate/session"
 )
@@ -89,9 +90,7 @@ func (b *pruneBench) measureChurn(ctx context.Context, r *pruneReport) error {
 			if round < churnAlive {
 				continue
 			}
-			select { // as much time for both, to vacuum in
-			case <-time.After(churnEvery/2 - time.Since(began)):
-			case <-ctx.Done():
+			if !rig.Pause(ctx, churnEvery/2-time.Since(began)) { // as much time for both, to vacuum in
 				return ctx.Err()
 			}
 		}

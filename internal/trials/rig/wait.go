@@ -5,18 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // Pause waits for a time. It returns false if ctx ended first.
 func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return sleep.For(ctx, d) == nil
 }
 
 // ErrTimeout is wrapped by [Until] and [Poll] when the condition did not hold in time.
