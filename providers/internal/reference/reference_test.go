@@ -24,7 +24,11 @@ func TestUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, "../../README.md", readme)
-	schema, err := reference.Schema([]byte(read(t, "../../spec.go")))
+	var sources [][]byte
+	for _, name := range []string{"spec.go", "spec_verify.go", "spec_body.go", "spec_identity.go", "spec_handshake.go"} {
+		sources = append(sources, []byte(read(t, "../../"+name)))
+	}
+	schema, err := reference.Schema(sources...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Schema returns the JSON Schema of a spec. source is the Go file that declares
-// it, whose comments become the descriptions.
-func Schema(source []byte) ([]byte, error) {
-	comments, err := comments(source)
+// Schema returns the JSON Schema of a spec. sources are the Go files that declare
+// its types, whose comments become the descriptions.
+func Schema(sources ...[]byte) ([]byte, error) {
+	comments, err := comments(sources)
 	if err != nil {
 		return nil, err
 	}
@@ -96,35 +96,39 @@ func (s *schema) reference(t reflect.Type) map[string]any {
 }
 
 // comments reads the comments of structs and their fields.
-func comments(source []byte) (map[string]string, error) {
-	file, err := parser.ParseFile(token.NewFileSet(), "spec.go", source, parser.ParseComments)
-	if err != nil {
-		return nil, fmt.Errorf("reading the comments: %w", err)
-	}
+func comments(sources [][]byte) (map[string]string, error) {
 	out := map[string]string{}
-	for _, decl := range file.Decls {
-		gen, ok := decl.(*ast.GenDecl)
-		if !ok {
-			continue
+	for _, source := range sources {
+		file, err := parser.ParseFile(token.NewFileSet(), "spec.go", source, parser.ParseComments)
+		if err != nil {
+			return nil, fmt.Errorf("reading the comments: %w", err)
 		}
-		for _, spec := range gen.Specs {
-			named, ok := spec.(*ast.TypeSpec)
-			if !ok {
-				continue
-			}
-			out[named.Name.Name] = sentence(gen.Doc)
-			structure, ok := named.Type.(*ast.StructType)
-			if !ok {
-				continue
-			}
-			for _, field := range structure.Fields.List {
-				for _, name := range field.Names {
-					out[named.Name.Name+"."+name.Name] = sentence(field.Doc)
-				}
+		for _, decl := range file.Decls {
+			if gen, ok := decl.(*ast.GenDecl); ok {
+				readComments(gen, out)
 			}
 		}
 	}
 	return out, nil
+}
+
+func readComments(gen *ast.GenDecl, out map[string]string) {
+	for _, spec := range gen.Specs {
+		named, ok := spec.(*ast.TypeSpec)
+		if !ok {
+			continue
+		}
+		out[named.Name.Name] = sentence(gen.Doc)
+		structure, ok := named.Type.(*ast.StructType)
+		if !ok {
+			continue
+		}
+		for _, field := range structure.Fields.List {
+			for _, name := range field.Names {
+				out[named.Name.Name+"."+name.Name] = sentence(field.Doc)
+			}
+		}
+	}
 }
 
 func sentence(doc *ast.CommentGroup) string {
