@@ -14,9 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -269,73 +267,6 @@ func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
 	return a.makeCommitProbe()
 }
 
-// openDatabase opens the pools and refuses a schema that does not fit.
-func (a *App) openDatabase(ctx context.Context) error {
-	var err error
-	if a.adminPool, err = a.openPool(ctx, "admin pool", session.PoolAdmin, 4); err != nil {
-		return err
-	}
-	a.clock = inbox.NewClock(a.adminPool, a.cfg.Now).WithLogger(a.log)
-	a.cleanups.add("clock", func(context.Context) error { a.clock.Stop(); return nil })
-	if a.unasked {
-		return nil
-	}
-	if err := a.proveSessions(ctx); err != nil {
-		return err
-	}
-	status, err := migrations.Read(ctx, a.adminPool)
-	if err != nil {
-		return err
-	}
-	if err := status.Check(); err != nil {
-		return err
-	}
-	a.tables = status.Tables
-	if err := inbox.Writable(ctx, a.adminPool); err != nil {
-		return err
-	}
-	volatile, err := inbox.Volatile(ctx, a.adminPool)
-	if err != nil {
-		return err
-	}
-	for _, setting := range volatile {
-		a.log.WarnContext(ctx, "the database may lose what it has committed: turn the setting on", "setting", setting)
-	}
-	return a.clock.Start(ctx)
-}
-
-func (a *App) openPool(ctx context.Context, name string, role session.PoolRole, size int32) (*pgxpool.Pool, error) {
-	return a.openPoolWithin(ctx, name, role, size, 0)
-}
-
-func (a *App) openPoolWithin(ctx context.Context, name string, role session.PoolRole, size int32, silence time.Duration) (*pgxpool.Pool, error) {
-	options := []session.PoolOption{session.GuardedBy(&a.sessions)}
-	if role == session.PoolWork || role == session.PoolQueue {
-		options = append(options, session.VanishAfter(a.settings.Work.Lease))
-	}
-	pool, err := session.OpenPoolWithin(ctx, a.settings.Database.URL, a.settings.Database.Schema, role, size, silence, options...)
-	if err != nil {
-		return nil, err
-	}
-	if pool, err = failingPool(ctx, pool); err != nil {
-		return nil, err
-	}
-	a.cleanups.add(name, func(ctx context.Context) error { return closePool(ctx, pool) })
-	return pool, nil
-}
-
-// closePool waits for borrowed connections, but not longer than ctx.
-func closePool(ctx context.Context, pool *pgxpool.Pool) error {
-	done := make(chan struct{})
-	go func() { pool.Close(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // Start listens, if it is to, and sets everything going, in the order in which the parts
 // need each other. The listeners are bound first, so that a taken port is found
 // before anything works. What was started is stopped again if it fails.
@@ -377,42 +308,8 @@ func (a *App) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-func (a *App) listen(ctx context.Context, name, address string, bound *net.Addr) (net.Listener, error) {
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("listening on the %s address %s: %w", name, address, err)
-	}
-	// Closing twice is harmless: the server closes it too, once it serves.
-	a.cleanups.add(name+" socket", func(context.Context) error { _ = listener.Close(); return nil })
-	*bound = listener.Addr()
-	return listener, nil
-}
-
-// serve answers on the listener until the server is shut down.
-func (a *App) serve(name string, server *http.Server, listener net.Listener) {
-	a.cleanups.add(name, func(ctx context.Context) error {
-		if err := server.Shutdown(ctx); err != nil {
-			_ = server.Close()
-			return err
-		}
-		return nil
-	})
-	go func() {
-		if err := server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			a.failed <- fmt.Errorf("%s: %w", name, err)
-		}
-	}()
-}
-
 // Failed tells when a part has ended by itself; the process should stop then.
 func (a *App) Failed() <-chan error { return a.failed }
-
-// PublicAddr is where deliveries are taken, once started; nil without the role.
-func (a *App) PublicAddr() net.Addr { return a.publicAddr }
-
-// AdminAddr is where health and metrics are served, once started.
-func (a *App) AdminAddr() net.Addr { return a.adminAddr }
 
 // Stop drains in the reverse order: stop accepting, finish the gate, finish the
 // effects under way, close the pools. It tolerates a second call.
@@ -428,31 +325,4 @@ func nodeName() string {
 		host = "node"
 	}
 	return host + "-" + strconv.Itoa(os.Getpid())
-}
-
-// cleanups is a stack of what has to be undone, by name.
-type cleanups struct {
-	mu    sync.Mutex
-	stack []step
-}
-
-func (c *cleanups) add(name string, undo func(ctx context.Context) error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stack = append(c.stack, step{name: name, run: undo})
-}
-
-// run undoes everything, last first, and joins what went wrong.
-func (c *cleanups) run(ctx context.Context) error {
-	c.mu.Lock()
-	stack := c.stack
-	c.stack = nil
-	c.mu.Unlock()
-	var errs []error
-	for _, s := range slices.Backward(stack) {
-		if err := s.run(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("stopping %s: %w", s.name, err))
-		}
-	}
-	return errors.Join(errs...)
 }
