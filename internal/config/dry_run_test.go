@@ -1,12 +1,7 @@
 package config_test
 
 import (
-	"strings"
 	"testing"
-
-	"github.com/goccy/go-yaml"
-
-	"github.com/oncegate/oncegate/internal/config"
 )
 
 // A dry run is declared beside the request that does the work, and may not be that request.
@@ -37,18 +32,8 @@ func TestDryRunOfATarget(t *testing.T) {
   books: { kind: forward, url: "https://books.example/entries", method: PUT, idempotent: true }
 sources: { s: { provider: operation, secrets: [{ env: STRIPE_SECRET, name: agent }] } }
 `
-		c, err := config.Load(config.Options{File: "x.yml", Content: []byte(file), Environ: environ(), Catalog: loaded(t)})
-		switch {
-		case want.problem != "":
-			if err == nil || !strings.Contains(err.Error(), want.problem) {
-				t.Errorf("%s: %v, want %q", text, err, want.problem)
-			}
-		case err != nil:
-			t.Errorf("%s: %v", text, err)
-		default:
-			if printed, err := yaml.Marshal(c.Effective()); err != nil || !strings.Contains(string(printed), want.printed) {
-				t.Errorf("%s is printed as\n%s, %v", text, printed, err)
-			}
+		if c := loadOrRefuse(t, text, file, want.problem); c != nil {
+			wantPrinted(t, text, c, want.printed)
 		}
 	}
 }

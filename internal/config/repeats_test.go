@@ -1,11 +1,8 @@
 package config_test
 
 import (
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/oncegate/oncegate/internal/config"
 )
@@ -26,23 +23,15 @@ func TestRepeatsOfAnOperation(t *testing.T) {
 		`{ repeats: never }`:                       {problem: "neither off nor settings"},
 	} {
 		file := `sources: { s: { provider: operation, secrets: [{ env: STRIPE_SECRET, name: agent }], operation: { repeats: { within: 1h } }, operations: { charge: ` + text + ` } } }`
-		c, err := config.Load(config.Options{File: "x.yml", Content: []byte(file), Environ: environ(), Catalog: loaded(t)})
-		switch {
-		case want.problem != "":
-			if err == nil || !strings.Contains(err.Error(), want.problem) {
-				t.Errorf("%s: %v, want %q", text, err, want.problem)
-			}
-		case err != nil:
-			t.Errorf("%s: %v", text, err)
-		default:
-			got := c.Sources[0].Operations[0].Repeats
-			if (got == nil) != (want.settings == nil) || got != nil && *got != *want.settings {
-				t.Errorf("%s: %+v", text, got)
-			}
-			if printed, err := yaml.Marshal(c.Effective()); err != nil || !strings.Contains(string(printed), want.printed) {
-				t.Errorf("%s is printed as\n%s, %v", text, printed, err)
-			}
+		c := loadOrRefuse(t, text, file, want.problem)
+		if c == nil {
+			continue
 		}
+		got := c.Sources[0].Operations[0].Repeats
+		if (got == nil) != (want.settings == nil) || got != nil && *got != *want.settings {
+			t.Errorf("%s: %+v", text, got)
+		}
+		wantPrinted(t, text, c, want.printed)
 	}
 }
 
@@ -61,15 +50,7 @@ func TestRepeats(t *testing.T) {
 		`{ within: 10m, answer: 429 }`:  {problem: "known are flag, 409"},
 	} {
 		file := `sources: { s: { provider: operation, secrets: [{ env: STRIPE_SECRET, name: agent }], operation: { repeats: ` + text + ` } } }`
-		c, err := config.Load(config.Options{File: "x.yml", Content: []byte(file), Environ: environ(), Catalog: loaded(t)})
-		switch {
-		case want.problem != "":
-			if err == nil || !strings.Contains(err.Error(), want.problem) {
-				t.Errorf("%s: %v, want %q", text, err, want.problem)
-			}
-		case err != nil:
-			t.Errorf("%s: %v", text, err)
-		case c.Sources[0].Operation.Repeats != want.settings:
+		if c := loadOrRefuse(t, text, file, want.problem); c != nil && c.Sources[0].Operation.Repeats != want.settings {
 			t.Errorf("%s: %+v", text, c.Sources[0].Operation.Repeats)
 		}
 	}
