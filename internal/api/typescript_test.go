@@ -99,7 +99,7 @@ func TestAGeneratedClientExercisesTheAPI(t *testing.T) { //nolint:paralleltest /
 		}
 	}
 
-	text, err := exercise(w.private.URL, "")
+	text, err := exercise(w.Private.URL, "")
 	if err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
@@ -111,7 +111,7 @@ func TestAGeneratedClientExercisesTheAPI(t *testing.T) { //nolint:paralleltest /
 // answers are not.
 func (w *world) keepsNoContent(t *testing.T) {
 	t.Helper()
-	rows, err := w.pool.Query(t.Context(), `SELECT operation, coalesce(convert_from(answer, 'UTF8'), '') FROM api_request`)
+	rows, err := w.Pool.Query(t.Context(), `SELECT operation, coalesce(convert_from(answer, 'UTF8'), '') FROM api_request`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (w *world) keepsNoContent(t *testing.T) {
 // altered is the address of a proxy to the server that changes the rows of the list at a path.
 func (w *world) altered(t *testing.T, path string, change func(*http.Response, map[string]any)) string {
 	t.Helper()
-	at, err := url.Parse(w.private.URL)
+	at, err := url.Parse(w.Private.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

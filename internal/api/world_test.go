@@ -1,32 +1,17 @@
 package api_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/oncegate/oncegate"
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/access/logins"
-	"github.com/oncegate/oncegate/internal/access/tokens"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/servertest"
 )
-
-// limit is how long something may take at most on a busy machine.
-const limit = 60 * time.Second
 
 const (
 	shopSecret  = "whsec_api_test"
@@ -36,9 +21,9 @@ const (
 	canary = "canary7f3a"
 )
 
-// worldFile is the configuration of a world: the schema, the database and the target are filled in.
+// worldFile is the configuration of a world: the database, the schema and the target are filled in.
 const worldFile = `
-database: { url: %q, schema: %s }
+database: { url: %[1]q, schema: %[2]s }
 targets:
   ledger: { kind: forward, url: "%[3]s/ledger", idempotent: true, keep_reply: true, allow: [127.0.0.0/8] }
   billing: { kind: forward, url: "%[3]s/refuse", idempotent: true, allow: [127.0.0.0/8] }
@@ -65,8 +50,7 @@ sources:
 
 // world is a running server on a database that holds something of everything.
 type world struct {
-	pool            *pgxpool.Pool
-	private, public *httptest.Server
+	*servertest.Server
 	tokens          map[string]string
 	list, undecided string // an effect that became a list, and a stream that waits for a person
 }
@@ -74,66 +58,13 @@ type world struct {
 // newWorld starts a server, with a target that takes, one that refuses and one that does not answer.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{tokens: map[string]string{}}
-	target := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		switch {
-		case strings.HasPrefix(r.URL.Path, "/cut"):
-			panic(http.ErrAbortHandler) // the request was read, and no answer comes
-		case strings.HasPrefix(r.URL.Path, "/refuse"):
-			http.Error(out, "no such account "+canary, http.StatusUnprocessableEntity)
-		default:
-			_, _ = io.WriteString(out, `{"said":"`+canary+`"}`)
-		}
-	}))
-	t.Cleanup(target.Close)
-	url, schema := inboxtest.Schema(t)
-	file := filepath.Join(t.TempDir(), "oncegate.yml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, worldFile, url, schema, target.URL), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("API_TEST_SECRET", shopSecret)
-	t.Setenv("API_TEST_AGENT", agentSecret)
-	cfg, err := oncegate.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	og, err := oncegate.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.public, w.private = httptest.NewServer(og.Handler()), httptest.NewServer(og.Admin())
-	t.Cleanup(w.public.Close)
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- og.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		w.private.Close()
+	s := servertest.Start(t, servertest.Config{
+		File: worldFile, Environment: map[string]string{"API_TEST_SECRET": shopSecret, "API_TEST_AGENT": agentSecret},
+		Reply: `{"said":"` + canary + `"}`, Refusal: "no such account " + canary,
 	})
-	select {
-	case <-og.Started():
-	case err := <-ended:
-		t.Fatalf("Run: %v", err)
-	case <-time.After(limit):
-		t.Fatal("not started in time")
-	}
-	w.pool = inboxtest.Open(t, url, schema, "admin", 2)
-	store := tokens.NewStore(w.pool, nil)
-	for name, given := range map[string]tokens.New{
-		"ADMIN": {Scopes: []string{"admin"}}, "READER": {Scopes: []string{"read-metadata"}}, "STRANGER": {Scopes: []string{"admin"}, Tenant: "blue"},
-	} {
-		given.Name, given.Actor, given.ExpiresAt = strings.ToLower(name), "test", time.Now().Add(time.Hour)
-		text, _, err := store.Create(t.Context(), given)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.tokens[name] = text
-	}
-	return w
+	return &world{Server: s, tokens: map[string]string{
+		"ADMIN": s.Token(t, "admin", "", "admin"), "READER": s.Token(t, "reader", "", "read-metadata"), "STRANGER": s.Token(t, "stranger", "blue", "admin"),
+	}}
 }
 
 // environ is what the programme needs to know of the world.
@@ -148,59 +79,28 @@ func (w *world) environ(server string) []string {
 // post sends a request and wants its status to be one of success.
 func (w *world) post(t *testing.T, address, body string, headers ...string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	response, err := (&http.Client{Timeout: limit}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if text, err := io.ReadAll(response.Body); err != nil || response.StatusCode >= 300 && headers[0] != "Forged" {
-		t.Fatalf("%s: %d %s, %v", address, response.StatusCode, text, err)
+	if status, text := w.Post(t, address, body, headers...); status >= http.StatusMultipleChoices {
+		t.Fatalf("%s: %d %s", address, status, text)
 	}
 }
 
 // deliver sends an event of the shop's.
 func (w *world) deliver(t *testing.T, id, kind, more string, forged bool) {
 	t.Helper()
-	now := time.Now()
-	body := fmt.Sprintf(`{"id":%q,"object":"event","created":%d,"type":%q,"held":%q%s}`, id, now.Unix(), kind, canary, more)
-	secret, mark := shopSecret, "Genuine"
+	body := fmt.Sprintf(`{"id":%q,"object":"event","created":%d,"type":%q,"held":%q%s}`, id, time.Now().Unix(), kind, canary, more)
+	secret, want := shopSecret, http.StatusOK
 	if forged {
-		secret, mark = "whsec_another", "Forged"
+		secret, want = "whsec_another", http.StatusUnauthorized
 	}
-	w.post(t, w.public.URL+"/in/shop", body, mark, "yes", "X-Canary", canary, "Stripe-Signature", rig.StripeSignature(secret, now, []byte(body)))
+	if status, text := w.Deliver(t, "shop", secret, body, "X-Canary", canary); status != want {
+		t.Fatalf("%s: %d %s, want %d", id, status, text, want)
+	}
 }
 
 func (w *world) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	if tag, err := w.pool.Exec(t.Context(), sql, args...); err != nil || tag.RowsAffected() == 0 {
+	if tag, err := w.Pool.Exec(t.Context(), sql, args...); err != nil || tag.RowsAffected() == 0 {
 		t.Fatalf("%s: %v, %v", sql, tag, err)
-	}
-}
-
-// until waits for a query to count n.
-func (w *world) until(t *testing.T, n int, query string) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		var got int
-		if err := w.pool.QueryRow(t.Context(), query).Scan(&got); err != nil {
-			t.Fatal(err)
-		}
-		if got == n {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %d, want %d", query, got, n)
-		}
-		<-time.After(20 * time.Millisecond)
 	}
 }
 
@@ -227,17 +127,17 @@ func (w *world) fill(t *testing.T) {
 	w.deliver(t, "evt_forged_1", "invoice.paid", "", true)
 	w.deliver(t, "evt_forged_2", "invoice.paid", "", true)
 	agent := []string{"Authorization", "Bearer " + agentSecret, "Oncegate-Operation", "charge"}
-	w.post(t, w.public.URL+"/in/engine", `{"amount":1,"held":"`+canary+`"}`, append(agent, "Idempotency-Key", "order-1", "Prefer", "wait=20")...)
+	w.post(t, w.Public.URL+"/in/engine", `{"amount":1,"held":"`+canary+`"}`, append(agent, "Idempotency-Key", "order-1", "Prefer", "wait=20")...)
 	for _, run := range []string{"41", "42", "43"} {
-		w.post(t, w.public.URL+"/in/engine/sessions", `{"run":"`+run+`"}`, agent...)
+		w.post(t, w.Public.URL+"/in/engine/sessions", `{"run":"`+run+`"}`, agent...)
 	}
-	w.until(t, 5, `SELECT count(*) FROM effect WHERE state = 'dead'`)
-	w.until(t, 3, `SELECT count(*) FROM effect WHERE state = 'indeterminate'`)
-	w.until(t, 1, `SELECT count(*) FROM stream WHERE gap_since IS NOT NULL`)
-	w.until(t, 1, `SELECT count(*) FROM stream WHERE blocked_by IS NOT NULL`)
-	w.until(t, 2, `SELECT count(*) FROM refusal`)
-	w.until(t, 3, `SELECT count(*) FROM effect WHERE state = 'held' AND reason IN ('sequence_key_missing', 'sequence_number_missing')`)
-	w.until(t, 0, `SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry')`)
+	w.Until(t, 5, `SELECT count(*) FROM effect WHERE state = 'dead'`)
+	w.Until(t, 3, `SELECT count(*) FROM effect WHERE state = 'indeterminate'`)
+	w.Until(t, 1, `SELECT count(*) FROM stream WHERE gap_since IS NOT NULL`)
+	w.Until(t, 1, `SELECT count(*) FROM stream WHERE blocked_by IS NOT NULL`)
+	w.Until(t, 2, `SELECT count(*) FROM refusal`)
+	w.Until(t, 3, `SELECT count(*) FROM effect WHERE state = 'held' AND reason IN ('sequence_key_missing', 'sequence_number_missing')`)
+	w.Until(t, 0, `SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry')`)
 
 	// Three items of a list, and an effect each for two routes that are gone.
 	for n := range 3 {
@@ -258,12 +158,12 @@ func (w *world) fill(t *testing.T) {
 		&w.list:      `SELECT e.id::text FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id WHERE v.event_id = 'evt_paid' AND r.name = 'ledger' AND e.item = 0`,
 		&w.undecided: `SELECT id::text FROM stream WHERE key_label LIKE '%-o-8'`,
 	} {
-		if err := w.pool.QueryRow(t.Context(), query).Scan(text); err != nil {
+		if err := w.Pool.QueryRow(t.Context(), query).Scan(text); err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}
 	}
 	for range 3 {
-		if _, _, err := logins.NewStore(logins.Config{Pool: w.pool}).Begin(t.Context(), logins.Opening{
+		if _, _, err := logins.NewStore(logins.Config{Pool: w.Pool}).Begin(t.Context(), logins.Opening{
 			Grant: logins.Grant{Actor: "ann", Scopes: []string{"read-metadata"}}, Method: logins.ByLink,
 		}); err != nil {
 			t.Fatal(err)
@@ -275,7 +175,7 @@ func (w *world) fill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.post(t, w.private.URL+"/api/v1/suppressions", string(text), admin...)
-		w.post(t, w.private.URL+"/api/v1/replays", `{"filter":{"route":"billing"},"reason":"a plan that nobody ran"}`, admin...)
+		w.post(t, w.Private.URL+"/api/v1/suppressions", string(text), admin...)
+		w.post(t, w.Private.URL+"/api/v1/replays", `{"filter":{"route":"billing"},"reason":"a plan that nobody ran"}`, admin...)
 	}
 }

@@ -69,13 +69,7 @@ func (a *axe) everywhere(page string) {
 
 // Everybody can read every page: axe finds nothing that is against WCAG 2.1 AA, at two widths and in both themes.
 func TestEverybodyCanReadThePages(t *testing.T) { //nolint:paralleltest // it sets an environment variable
-	if testing.Short() {
-		t.Skip("it starts a browser")
-	}
-	ctx := browser(t)
-	w := newWorld(t)
-	w.fill(t)
-	r := &reader{t: t, ctx: ctx, at: w.private.URL}
+	w, r := openConsole(t)
 	a := newAxe(t, r)
 	r.do("opening the login", chromedp.Navigate(r.at+"/login"), chromedp.WaitVisible(`[name="token"]`, chromedp.ByQuery))
 	a.everywhere("login")
@@ -146,13 +140,7 @@ const focusScript = `(() => {
 
 // Everything that a page offers is reached with the Tab key, and shows that it has the focus. The first stop leads past the menu.
 func TestEverybodyCanReachThePages(t *testing.T) { //nolint:paralleltest // it sets an environment variable
-	if testing.Short() {
-		t.Skip("it starts a browser")
-	}
-	ctx := browser(t)
-	w := newWorld(t)
-	w.fill(t)
-	r := &reader{t: t, ctx: ctx, at: w.private.URL}
+	w, r := openConsole(t)
 	r.login(w.token)
 	r.do("asking for less motion", // so that a page does not still scroll when the next key comes
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}}))

@@ -1,13 +1,9 @@
 package console_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,43 +11,26 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate"
-	"github.com/oncegate/oncegate/inbox/inboxtest"
-	"github.com/oncegate/oncegate/internal/access/tokens"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/servertest"
 )
 
 // limit is how long something may take at most on a busy machine.
-const limit = 60 * time.Second
+const limit = servertest.Limit
 
 // world is an Oncegate with a target that does as it is told.
 type world struct {
-	pool           *pgxpool.Pool
-	private        *httptest.Server
-	public         *httptest.Server
-	mended         atomic.Bool // from when on the target takes what it refused
-	token, visitor string      // of an administrator, and of somebody who sees no content
+	server  *servertest.Server
+	pool    *pgxpool.Pool
+	private *httptest.Server
+	mended  *atomic.Bool // from when on the target takes what it refused
+	token   string       // of an administrator
 }
 
 const stripeSecret = "whsec_console_test"
 
-// newWorld starts one, with a route in order, a target that refuses, and a target that does not answer.
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	w := &world{}
-	target := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		switch {
-		case strings.HasPrefix(r.URL.Path, "/cut"):
-			panic(http.ErrAbortHandler) // the request was read, and no answer comes
-		case strings.HasPrefix(r.URL.Path, "/refuse") && !w.mended.Load():
-			http.Error(out, `no such account <script>window.attacked=1</script>`, http.StatusUnprocessableEntity)
-		}
-	}))
-	t.Cleanup(target.Close)
-	url, schema := inboxtest.Schema(t)
-	file := filepath.Join(t.TempDir(), "oncegate.yml")
-	content := fmt.Sprintf(`
-database: { url: %q, schema: %s }
+// worldFile is the configuration of a world: the database, the schema and the target are filled in.
+const worldFile = `
+database: { url: %[1]q, schema: %[2]s }
 console: { redact: [email] }
 targets:
   ledger: { kind: forward, url: "%[3]s/ledger", idempotent: true, allow: [127.0.0.0/8], retry: { attempts: 2, base: 10ms, max: 20ms } }
@@ -69,79 +48,27 @@ sources:
   quiet:
     provider: stripe
     secrets: [env:CONSOLE_TEST_SECRET]
-`, url, schema, target.URL)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("CONSOLE_TEST_SECRET", stripeSecret)
-	cfg, err := oncegate.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Logger = slog.New(slog.DiscardHandler)
-	og, err := oncegate.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/in/", og.Handler())
-	w.public, w.private = httptest.NewServer(mux), httptest.NewServer(og.Admin())
-	t.Cleanup(w.public.Close)
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- og.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		w.private.CloseClientConnections()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		w.private.Close()
+`
+
+// newWorld starts one, with a route in order, a target that refuses, and a target that does not answer.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	s := servertest.Start(t, servertest.Config{
+		File: worldFile, Environment: map[string]string{"CONSOLE_TEST_SECRET": stripeSecret},
+		Refusal: `no such account <script>window.attacked=1</script>`,
 	})
-	select {
-	case <-og.Started():
-	case err := <-ended:
-		t.Fatalf("Run: %v", err)
-	case <-time.After(limit):
-		t.Fatal("not started in time")
-	}
-	w.pool = inboxtest.Open(t, url, schema, "admin", 2)
-	store := tokens.NewStore(w.pool, nil)
-	for name, scopes := range map[string][]string{"admin": {"admin"}, "visitor": {"read-metadata"}} {
-		text, _, err := store.Create(t.Context(), tokens.New{Name: name, Scopes: scopes, Actor: "test", ExpiresAt: time.Now().Add(time.Hour)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name == "admin" {
-			w.token = text
-		} else {
-			w.visitor = text
-		}
-	}
-	return w
+	return &world{server: s, pool: s.Pool, private: s.Private, mended: &s.TargetMended, token: s.Token(t, "admin", "", "admin")}
 }
 
 // deliver sends a delivery of stripe's and wants the status.
 func (w *world) deliver(t *testing.T, body string, status int) {
 	t.Helper()
-	now := time.Now()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.public.URL+"/in/stripe", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
 	secret := stripeSecret
 	if status == http.StatusUnauthorized {
 		secret = "whsec_another"
 	}
-	request.Header.Set("Stripe-Signature", rig.StripeSignature(secret, now, []byte(body)))
-	response, err := (&http.Client{Timeout: limit}).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != status {
-		t.Fatalf("delivery: %d, want %d", response.StatusCode, status)
+	if got, text := w.server.Deliver(t, "stripe", secret, body); got != status {
+		t.Fatalf("delivery: %d %s, want %d", got, text, status)
 	}
 }
 
@@ -152,20 +79,7 @@ func event(id, kind, more string) string {
 // until waits for a query to count n.
 func (w *world) until(t *testing.T, n int, query string) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		var got int
-		if err := w.pool.QueryRow(t.Context(), query).Scan(&got); err != nil {
-			t.Fatal(err)
-		}
-		if got == n {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %d, want %d", query, got, n)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+	w.server.Until(t, n, query)
 }
 
 // hostile is a payload in which everything that a sender chooses is an attack.
@@ -197,4 +111,16 @@ func (w *world) fill(t *testing.T) {
 	w.until(t, 1, `SELECT count(*) FROM effect WHERE state = 'indeterminate'`)
 	w.until(t, 1, `SELECT count(*) FROM stream WHERE gap_since IS NOT NULL`)
 	w.until(t, 1, `SELECT count(*) FROM refusal`)
+}
+
+// openConsole fills a world and starts a browser, in which nobody is logged in yet.
+func openConsole(t *testing.T) (*world, *reader) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts a browser")
+	}
+	ctx := browser(t)
+	w := newWorld(t)
+	w.fill(t)
+	return w, &reader{t: t, ctx: ctx, at: w.private.URL}
 }
