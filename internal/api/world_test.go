@@ -151,8 +151,10 @@ func (w *world) fill(t *testing.T) {
 		w.exec(t, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, next_at)
 			SELECT $1, v.id, r.id, 'pending', r.name, 1, now() + interval '1 hour' FROM inbox_event v, route r WHERE v.event_id = 'evt_paid' AND r.name = $2`, inbox.NewID(time.Now()), route)
 	}
-	w.exec(t, `INSERT INTO prune_run (id, ended_at, complete, removed, partitions, kept, left_behind, contended, include, actor)
-		SELECT gen_random_uuid(), now(), n > 1, '{"effect": 5, "inbox_event": 2}', '{2026-01-01}', 1, 2, CASE n WHEN 1 THEN '{effects}'::text[] ELSE '{}' END, '{dead}', 'ann' FROM generate_series(1, 3) n`)
+	for n := range 3 { // when a pass began is in its id
+		w.exec(t, `INSERT INTO prune_run (id, ended_at, complete, removed, partitions, kept, left_behind, contended, include, actor)
+			VALUES ($1, now(), $2::int > 0, '{"effect": 5, "inbox_event": 2}', '{2026-01-01}', 1, 2, CASE $2::int WHEN 0 THEN '{effects}'::text[] ELSE '{}' END, '{dead}', 'ann')`, inbox.NewID(time.Now()), n)
+	}
 	w.exec(t, `INSERT INTO outbox (source, event_id, type, payload, refused_at, refusal) SELECT 'nobody', 'o-' || n, 'paid', convert_to($1, 'UTF8'), now(), 'source' FROM generate_series(1, 3) n`, `{"held":"`+canary+`"}`)
 	for text, query := range map[*string]string{
 		&w.list:      `SELECT e.id::text FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id WHERE v.event_id = 'evt_paid' AND r.name = 'ledger' AND e.item = 0`,
