@@ -1,7 +1,6 @@
 package receiver_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -10,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,132 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/receiver"
-)
-
-// attacked is a server whose senders the test makes slow. Time stands still for it unless
-// the test moves it on, so that only what the test does makes a body slow.
-type attacked struct {
-	address  string
-	registry *prometheus.Registry
-	gate     *fakeGate
-	passed   atomic.Int64
-}
-
-// attack serves the sources "shop" and "other", with limits that adjust makes. Nothing is
-// cut off for being slow by itself.
-func attack(t *testing.T, adjust func(*receiver.Config)) *attacked {
-	t.Helper()
-	a := &attacked{registry: prometheus.NewRegistry(), gate: &fakeGate{}}
-	metrics, err := receiver.NewMetrics(a.registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := config(a.gate, newProvider())
-	other := *cfg.Sources["shop"]
-	other.Inbox = &inbox.Source{ID: 8, Name: "other", Class: "default"}
-	cfg.Sources["other"] = &other
-	began := time.Now()
-	cfg.SystemNow = func() time.Time { return began.Add(time.Duration(a.passed.Load())) }
-	cfg.Metrics, cfg.BodyTimeout, cfg.LeastBodyRate = metrics, 24*time.Hour, -1
-	cfg.SourceReserve, cfg.SmallBodyReserve = -1, -1
-	cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	adjust(&cfg)
-	a.address = serve(t, cfg, receiver.ServerConfig{WriteTimeout: time.Hour})
-	return a
-}
-
-// held is the memory that bodies hold.
-func (a *attacked) held(t *testing.T) int64 {
-	t.Helper()
-	return int64(gauge(t, a.registry, "oncegate_body_in_flight_bytes"))
-}
-
-// stalled is a sender that has sent a part of its body and could send the rest.
-type stalled struct {
-	t      *testing.T
-	rest   string
-	answer chan string
-	write  func(string)
-}
-
-// stall sends the first bytes of a body of size bytes to a source, as the peer, and waits
-// until they are there.
-func (a *attacked) stall(t *testing.T, source, peer string, size, sent int, lines ...string) *stalled {
-	t.Helper()
-	body := `{"id":"evt_1","text":"` + strings.Repeat("x", size-24) + `"}`
-	if len(lines) == 0 {
-		lines = []string{fmt.Sprint("Content-Length: ", size)}
-	}
-	request := strings.Replace(head(body, append(lines, "X-Forwarded-For: "+peer)...), "/in/shop", "/in/"+source, 1)
-	if strings.HasPrefix(lines[0], "Transfer-Encoding") {
-		request, body = request+fmt.Sprintf("%x\r\n", size), body+"\r\n0\r\n\r\n"
-	}
-	before := a.held(t)
-	conn := dial(t, a.address)
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	s := &stalled{t: t, rest: body[sent:], answer: make(chan string, 1), write: func(text string) { _, _ = io.WriteString(conn, text) }}
-	s.write(request + body[:sent])
-	go func() {
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			s.answer <- err.Error()
-			return
-		}
-		_ = answer.Body.Close()
-		s.answer <- answer.Status
-	}()
-	inboxtest.Until(t, "the bytes to arrive", func() bool { return a.held(t) == before+charged(int64(sent)) || len(s.answer) > 0 })
-	return s
-}
-
-// charged is the size of the buffer that holds so many bytes of a body that is still arriving.
-func charged(sent int64) int64 {
-	size := int64(4 << 10)
-	for size < sent {
-		size *= 2
-	}
-	return size
-}
-
-// finish sends the rest and gives the answer.
-func (s *stalled) finish() string {
-	s.t.Helper()
-	s.write(s.rest)
-	return s.status()
-}
-
-func (s *stalled) status() string {
-	s.t.Helper()
-	select {
-	case status := <-s.answer:
-		return status
-	case <-time.After(time.Minute):
-		s.t.Fatal("no answer")
-		return ""
-	}
-}
-
-// waiting reports that there is no answer yet.
-func (s *stalled) waiting() bool { return len(s.answer) == 0 }
-
-// deliver sends a whole body of the size and gives the answer.
-func (a *attacked) deliver(t *testing.T, source, peer string, size int) string {
-	t.Helper()
-	body := `{"id":"evt_1","text":"` + strings.Repeat("x", size-24) + `"}`
-	raw := strings.Replace(head(body, fmt.Sprint("Content-Length: ", size), "X-Forwarded-For: "+peer), "/in/shop", "/in/"+source, 1) + body
-	answers, _ := exchange(t, a.address, raw)
-	if len(answers) != 1 {
-		t.Fatalf("%d answers", len(answers))
-	}
-	return answers[0].Status
-}
-
-const (
-	accepted = "200 OK"
-	shed     = "503 Service Unavailable"
 )
 
 // What a sender announces is not charged, only what it has sent.
@@ -281,82 +155,6 @@ func TestABusyMachineMakesNoSlowSender(t *testing.T) {
 	busy.Store(true)
 	if status := a.deliver(t, "shop", "198.51.100.1", 2<<10); status != accepted {
 		t.Errorf("a good delivery to a busy machine, beside slow bodies that hold all memory: %s", status)
-	}
-}
-
-// What is reserved for small bodies, large ones do not get, however fast they are.
-func TestSmallBodiesHaveAReserve(t *testing.T) {
-	t.Parallel()
-	a := attack(t, func(cfg *receiver.Config) {
-		cfg.BodyBytes, cfg.PeerBodyBytes = 512<<10+32<<10, 1<<20
-		cfg.SmallBody, cfg.SmallBodyReserve = 16<<10, 128<<10
-	})
-	for n := range 6 {
-		a.stall(t, "shop", fmt.Sprint("192.0.2.", n), maxBody, 33<<10)
-	}
-	if held := a.held(t); held != 6*64<<10 {
-		t.Fatalf("%d bytes are held, want all but the reserve", held)
-	}
-	if status := a.deliver(t, "shop", "198.51.100.1", 60<<10); status != shed {
-		t.Errorf("a large body, when only the reserve is left: %s", status)
-	}
-	for range 3 {
-		if status := a.deliver(t, "shop", "198.51.100.1", 12<<10); status != accepted {
-			t.Errorf("a small body, when only the reserve is left: %s", status)
-		}
-	}
-}
-
-// What is reserved for a source, another one does not get.
-func TestEachSourceHasAReserve(t *testing.T) {
-	t.Parallel()
-	a := attack(t, func(cfg *receiver.Config) {
-		cfg.BodyBytes, cfg.PeerBodyBytes, cfg.SourceReserve = 512<<10+32<<10, 1<<20, 128<<10
-	})
-	for n := range 6 {
-		a.stall(t, "shop", fmt.Sprint("192.0.2.", n), maxBody, 33<<10)
-	}
-	if status := a.deliver(t, "shop", "198.51.100.1", 60<<10); status != shed {
-		t.Errorf("another body of the source, when only the other's reserve is left: %s", status)
-	}
-	if status := a.deliver(t, "other", "198.51.100.1", 60<<10); status != accepted {
-		t.Errorf("a body of the other source, whose reserve is left: %s", status)
-	}
-	// Within its reserve a source is not shed for others, slow as it may be.
-	one := a.stall(t, "other", "192.0.2.9", maxBody, 33<<10)
-	a.passed.Add(int64(time.Minute))
-	if status := a.deliver(t, "shop", "198.51.100.1", 60<<10); status != accepted {
-		t.Errorf("a body of the source, when its slow ones can be shed: %s", status)
-	}
-	if status := one.finish(); status != accepted {
-		t.Errorf("a slow body within the reserve of its source: %s", status)
-	}
-}
-
-// One peer's bodies make room for each other and leave those of others alone.
-func TestOnePeerDoesNotUseUpTheBudget(t *testing.T) {
-	t.Parallel()
-	a := attack(t, func(cfg *receiver.Config) { cfg.BodyBytes, cfg.PeerBodyBytes = 1<<20, 256<<10+32<<10 })
-	slowest := a.stall(t, "shop", "2001:db8:1::1", maxBody, 1)
-	a.passed.Add(int64(time.Minute))
-	var own []*stalled
-	for n := range 4 { // all of one network
-		own = append(own, a.stall(t, "shop", fmt.Sprintf("2001:db8:2::%x", n+1), maxBody, 33<<10))
-	}
-	a.passed.Add(int64(time.Minute))
-	if status := a.deliver(t, "shop", "2001:db8:2:0:ffff::1", 60<<10); status != accepted {
-		t.Errorf("one more of the peer, when its slow ones can be shed: %s", status)
-	}
-	for n, one := range own {
-		if status := one.status(); status != shed {
-			t.Errorf("body %d of the peer: %s", n, status)
-		}
-	}
-	if !slowest.waiting() {
-		t.Errorf("the body of another peer was shed: %s", slowest.status())
-	}
-	if status := slowest.finish(); status != accepted {
-		t.Errorf("the body of another peer: %s", status)
 	}
 }
 
