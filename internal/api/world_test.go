@@ -32,7 +32,7 @@ sources:
   shop:
     provider: stripe
     tenant: acme
-    secrets: [env:API_TEST_SECRET]
+    secrets: ["file:%[4]s/shop-secret"]
     routes:
       - { name: ledger, types: ["invoice.*"], target: ledger }
       - { name: billing, types: ["refund.*"], target: billing }
@@ -41,7 +41,7 @@ sources:
       - { name: parcels, types: ["parcel.*"], target: billing, order: { mode: contiguous, key: body.order, number: body.seq, on_dead: block } }
   engine:
     provider: operation
-    secrets: [{ env: API_TEST_AGENT, name: agent }]
+    secrets: [{ file: "%[4]s/agent-secret", name: agent }]
     emit: true
     sessions: { longest: 1h }
     routes:
@@ -59,7 +59,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	s := servertest.Start(t, servertest.Config{
-		File: worldFile, Environment: map[string]string{"API_TEST_SECRET": shopSecret, "API_TEST_AGENT": agentSecret},
+		File: worldFile, Secrets: map[string]string{"shop-secret": shopSecret, "agent-secret": agentSecret},
 		Reply: `{"said":"` + canary + `"}`, Refusal: "no such account " + canary,
 	})
 	return &world{Server: s, tokens: map[string]string{

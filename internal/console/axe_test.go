@@ -76,7 +76,7 @@ func (a *axe) everywhere(page string) {
 }
 
 // Everybody can read every page: axe finds nothing that is against WCAG 2.1 AA, at two widths and in both themes.
-func TestEverybodyCanReadThePages(t *testing.T) { //nolint:paralleltest // it sets an environment variable
+func TestEverybodyCanReadThePages(t *testing.T) { //nolint:paralleltest // one browser at a time: two would wait for each other
 	w, r := openConsole(t)
 	a := newAxe(t, r)
 	r.do("opening the login", chromedp.Navigate(r.at+"/login"), chromedp.WaitVisible(`[name="token"]`, chromedp.ByQuery))
@@ -147,7 +147,7 @@ const focusScript = `(() => {
 })()`
 
 // Everything that a page offers is reached with the Tab key, and shows that it has the focus. The first stop leads past the menu.
-func TestEverybodyCanReachThePages(t *testing.T) { //nolint:paralleltest // it sets an environment variable
+func TestEverybodyCanReachThePages(t *testing.T) { //nolint:paralleltest // one browser at a time: two would wait for each other
 	w, r := openConsole(t)
 	r.login(w.token)
 	r.do("asking for less motion", // so that a page does not still scroll when the next key comes

@@ -167,7 +167,7 @@ func (r *reader) journey(w *world) {
 }
 
 // Somebody who only has the console finds what happened, mends it and replays it.
-func TestPeopleDecideInABrowser(t *testing.T) { //nolint:paralleltest // it sets an environment variable
+func TestPeopleDecideInABrowser(t *testing.T) { //nolint:paralleltest // one browser at a time: two would wait for each other
 	if testing.Short() {
 		t.Skip("it starts a browser")
 	}
@@ -231,12 +231,12 @@ func TestPeopleDecideInABrowser(t *testing.T) { //nolint:paralleltest // it sets
 	r.follow("Verify the kept refusals")
 	r.wants("Nothing verifies yet")
 	r.follow("Where the secret is read from")
-	r.wants("env:CONSOLE_TEST_SECRET")
+	r.wants("/stripe-secret")
 	r.unharmed()
 }
 
 // The pages are drawn for people to look at, if a folder for them is named.
-func TestScreenshots(t *testing.T) { //nolint:paralleltest // it sets an environment variable
+func TestScreenshots(t *testing.T) { //nolint:paralleltest // one browser at a time: two would wait for each other
 	folder := os.Getenv("SCREENSHOTS")
 	if folder == "" {
 		t.Skip("SCREENSHOTS names no folder")

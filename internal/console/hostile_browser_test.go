@@ -73,7 +73,7 @@ func (a *attempts) nothingRan(r *reader, where string) {
 const script = `"><script>window.attacked=1;alert(1)</script><img src=x onerror="window.attacked=1;alert(1)"><svg onload=alert(1)>`
 
 // Payloads of every hostile kind are shown laid out, as they came, in hex and as differences, and nothing in them runs.
-func TestNothingOfAHostilePayloadRuns(t *testing.T) { //nolint:paralleltest // it sets an environment variable
+func TestNothingOfAHostilePayloadRuns(t *testing.T) { //nolint:paralleltest // one browser at a time: two would wait for each other
 	if testing.Short() {
 		t.Skip("it starts a browser")
 	}

@@ -85,7 +85,8 @@ func (f *follower) ended(t *testing.T) {
 }
 
 // A live list that is open ends at its next look when whoever opened it has no access any more.
-func TestALiveListEndsWithTheAccess(t *testing.T) { //nolint:paralleltest // it sets an environment variable
+func TestALiveListEndsWithTheAccess(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	create := func(name string) (text string) {
 		text, _, err := tokens.NewStore(w.pool, nil).Create(t.Context(), tokens.New{Name: name, Scopes: []string{"read-metadata"}, Actor: "test", ExpiresAt: time.Now().Add(time.Hour)})
@@ -121,7 +122,7 @@ func TestALiveListEndsWithTheAccess(t *testing.T) { //nolint:paralleltest // it 
 		_ = response.Body.Close()
 		return client
 	}
-	for i, c := range []struct { //nolint:paralleltest // each waits for an event of its own
+	for i, c := range []struct {
 		name   string
 		client *http.Client
 		token  string
@@ -134,6 +135,7 @@ func TestALiveListEndsWithTheAccess(t *testing.T) { //nolint:paralleltest // it 
 		{"a login whose token is revoked", login("eve"), "", exec(`UPDATE access_token SET revoked_at = now() WHERE name = 'eve'`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			f := w.follow(t, c.client, c.token)
 			deadline := time.Now().Add(limit)
 			for n := 0; ; n++ { // the first look only learns what is there

@@ -28,7 +28,7 @@ type world struct {
 
 const stripeSecret = "whsec_console_test"
 
-// worldFile is the configuration of a world: the database, the schema and the target are filled in.
+// worldFile is the configuration of a world: the database, the schema, the target and the directory of the secret are filled in.
 const worldFile = `
 database: { url: %[1]q, schema: %[2]s }
 console: { redact: [email] }
@@ -39,7 +39,7 @@ targets:
 sources:
   stripe:
     provider: stripe
-    secrets: [env:CONSOLE_TEST_SECRET]
+    secrets: ["file:%[4]s/stripe-secret"]
     routes:
       - { name: ledger, types: ["invoice.*"], target: ledger }
       - { name: billing, types: ["refund.*"], target: billing }
@@ -47,14 +47,14 @@ sources:
       - { name: orders, types: ["order.*"], target: ledger, order: { mode: contiguous, key: body.order, number: body.seq, patience: 1h, on_gap: hold, on_dead: block } }
   quiet:
     provider: stripe
-    secrets: [env:CONSOLE_TEST_SECRET]
+    secrets: ["file:%[4]s/stripe-secret"]
 `
 
 // newWorld starts one, with a route in order, a target that refuses, and a target that does not answer.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	s := servertest.Start(t, servertest.Config{
-		File: worldFile, Environment: map[string]string{"CONSOLE_TEST_SECRET": stripeSecret},
+		File: worldFile, Secrets: map[string]string{"stripe-secret": stripeSecret},
 		Refusal: `no such account <script>window.attacked=1</script>`,
 	})
 	return &world{server: s, pool: s.Pool, private: s.Private, mended: &s.TargetMended, token: s.Token(t, "admin", "", "admin")}

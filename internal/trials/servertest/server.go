@@ -29,12 +29,12 @@ const Limit = 60 * time.Second
 
 // Config says what is served. File is required.
 type Config struct {
-	// File is the configuration, as a format for the address of the database (%[1]q), the schema (%[2]s) and the address of
-	// the target (%[3]s).
+	// File is the configuration, as a format for the address of the database (%[1]q), the schema (%[2]s), the address of
+	// the target (%[3]s) and the directory of the secrets (%[4]s).
 	File string
 
-	// Environment is what the configuration refers to, by the name of the variable.
-	Environment map[string]string
+	// Secrets are the secrets that the configuration refers to, by the name of the file in their directory.
+	Secrets map[string]string
 
 	// Reply is the body of the answer of a target that takes. Refusal is that of one that refuses.
 	Reply, Refusal string
@@ -53,7 +53,7 @@ type Server struct {
 }
 
 // Start starts a server. The target takes what it is sent. It refuses what is sent below /refuse until it is mended, and reads
-// what is sent below /cut without answering. Since Start sets environment variables, the test must not be parallel.
+// what is sent below /cut without answering.
 func Start(t *testing.T, cfg Config) *Server {
 	t.Helper()
 	s := &Server{}
@@ -88,12 +88,15 @@ func (s *Server) open(t *testing.T, cfg Config) (og *oncegate.Inbox, url, schema
 	target := httptest.NewServer(s.target(cfg))
 	t.Cleanup(target.Close)
 	url, schema = inboxtest.Schema(t)
-	file := filepath.Join(t.TempDir(), "oncegate.yml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, cfg.File, url, schema, target.URL), 0o600); err != nil {
+	directory := t.TempDir()
+	file := filepath.Join(directory, "oncegate.yml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, cfg.File, url, schema, target.URL, directory), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range cfg.Environment {
-		t.Setenv(name, value)
+	for name, secret := range cfg.Secrets {
+		if err := os.WriteFile(filepath.Join(directory, name), []byte(secret), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	loaded, err := oncegate.Load(file)
 	if err != nil {
