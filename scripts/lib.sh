@@ -82,3 +82,16 @@ own_pooler() {
     echo "NOTE: no PgBouncer here (see .oncegate/pooler.log), so what happens behind a pooler is NOT tested; install it for the full check (macOS: brew install pgbouncer)"
   fi
 }
+
+# memory_dir: prints a directory in memory, of this process, for a cluster that nobody needs after it; nothing where there is too
+# little memory, or no file system in it (macOS). What earlier processes left there that were killed is removed.
+memory_dir() {
+  local place=/dev/shm/oncegate-test-$(id -u) left free
+  [ -w /dev/shm ] && [ -r /proc/meminfo ] || return 0
+  for left in "$place".*; do
+    if [ -d "$left" ] && ! kill -0 "${left##*.}" 2>/dev/null; then rm -rf "$left"; fi
+  done
+  free=$(df -Pk /dev/shm | awk 'NR == 2 { print $4 }')
+  if [ "${free:-0}" -lt 4194304 ] || [ "$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)" -lt 8388608 ]; then return 0; fi
+  mkdir -m 755 "$place.$$" && echo "$place.$$"
+}
