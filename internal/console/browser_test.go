@@ -106,11 +106,23 @@ func (r *reader) wants(texts ...string) {
 	}
 }
 
-// follow follows the link with the text.
+// follow follows the link with the text, which leads to another page, and waits until that is there.
 func (r *reader) follow(text string) {
 	r.t.Helper()
 	link := `//main//a[contains(., "` + text + `")]`
-	r.do("following "+text, chromedp.Click(link, chromedp.BySearch), chromedp.Sleep(100*time.Millisecond), chromedp.WaitReady("footer", chromedp.ByQuery))
+	r.do("following "+text, chromedp.Evaluate(`window.before = true`, nil), chromedp.Click(link, chromedp.BySearch))
+	deadline := time.Now().Add(limit)
+	for {
+		var arrived bool
+		err := chromedp.Run(r.ctx, chromedp.Evaluate(`!window.before && document.querySelector('footer') !== null`, &arrived))
+		if err == nil && arrived {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("%s leads nowhere: %v", text, err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
 }
 
 // decide opens a folded form, fills it in and sends it.
@@ -168,13 +180,7 @@ func (r *reader) journey(w *world) {
 
 // Somebody who only has the console finds what happened, mends it and replays it.
 func TestPeopleDecideInABrowser(t *testing.T) { //nolint:paralleltest // one browser at a time: two would wait for each other
-	if testing.Short() {
-		t.Skip("it starts a browser")
-	}
-	ctx := browser(t)
-	w := newWorld(t)
-	w.fill(t)
-	r := &reader{t: t, ctx: ctx, at: w.private.URL}
+	w, r := openConsole(t)
 	r.login(w.token)
 	r.wants("Needs you", "dead letters", "unknown outcome", "conflict")
 
@@ -241,10 +247,7 @@ func TestScreenshots(t *testing.T) { //nolint:paralleltest // one browser at a t
 	if folder == "" {
 		t.Skip("SCREENSHOTS names no folder")
 	}
-	ctx := browser(t)
-	w := newWorld(t)
-	w.fill(t)
-	r := &reader{t: t, ctx: ctx, at: w.private.URL}
+	w, r := openConsole(t)
 	r.do("drawing the page for logging in", chromedp.EmulateViewport(1280, 900), chromedp.Navigate(r.at+"/login"))
 	shoot(r, filepath.Join(folder, "login.png"))
 	r.login(w.token)
