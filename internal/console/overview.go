@@ -40,14 +40,14 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 		block{Links: windows},
 		block{Filter: r.filterOf(field{Name: "window", Kind: "hidden", Value: string(window)}, r.textField("source", "Source"), r.textField("route", "Route"), r.textField("tenant", "Tenant"))},
 		block{Tiles: append([]tile{
-			{Count: groupDigits(total.Recorded), Text: "events", Href: to("/events", "source", r.query("source")), Detail: perSecond(&f.Sums, total.Recorded)},
-			{Count: groupDigits(total.Duplicates), Text: "duplicates blocked", Href: to("/events", "source", r.query("source")), Kind: "good"},
+			{Count: groupDigits(total.Recorded), Text: noun(total.Recorded, "event", "events"), Href: to("/events", "source", r.query("source")), Detail: perSecond(&f.Sums, total.Recorded)},
+			{Count: groupDigits(total.Duplicates), Text: noun(total.Duplicates, "duplicate blocked", "duplicates blocked"), Href: to("/events", "source", r.query("source")), Kind: "good"},
 			{Count: latency(&total.Acknowledged), Text: "acknowledged at the 95th percentile", Href: "#sources"},
 			{Count: groupDigits(total.Refused), Text: "refused", Href: to("/refusals", "source", r.query("source")), Kind: toneOf(total.Refused, "warn")},
-			{Count: groupDigits(total.Conflicts), Text: "conflicts", Href: to("/conflicts", "source", r.query("source")), Kind: toneOf(total.Conflicts, "warn")},
-			{Count: groupDigits(total.Done), Text: "effects done", Href: "#routes", Kind: "good"},
-			{Count: groupDigits(total.Dead), Text: "effects dead", Href: "/dead", Kind: toneOf(total.Dead, "bad")},
-			{Count: groupDigits(total.Indeterminate), Text: "outcomes unknown", Href: "/unknown", Kind: toneOf(total.Indeterminate, "bad")},
+			{Count: groupDigits(total.Conflicts), Text: noun(total.Conflicts, "conflict", "conflicts"), Href: to("/conflicts", "source", r.query("source")), Kind: toneOf(total.Conflicts, "warn")},
+			{Count: groupDigits(total.Done), Text: noun(total.Done, "effect done", "effects done"), Href: "#routes", Kind: "good"},
+			{Count: groupDigits(total.Dead), Text: noun(total.Dead, "effect dead", "effects dead"), Href: "/dead", Kind: toneOf(total.Dead, "bad")},
+			{Count: groupDigits(total.Indeterminate), Text: noun(total.Indeterminate, "outcome unknown", "outcomes unknown"), Href: "/unknown", Kind: toneOf(total.Indeterminate, "bad")},
 		}, unsettledTiles(r, &f.Unsettled)...)},
 	)
 	series := func(title, kind string, of func(*rollup.Counts) int64) chart {

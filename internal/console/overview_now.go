@@ -62,7 +62,7 @@ func unsettledTiles(r *request, u *inbox.Unsettled) []tile {
 		oldest.Detail = "not all were looked at"
 	}
 	return []tile{
-		{Count: total.held(), Text: "effects held", Href: to("/effects", "state", "held", "source", r.query("source"), "route", r.query("route")), Kind: toneOf(total.Held, "warn")},
+		{Count: total.held(), Text: noun(total.Held, "effect held", "effects held"), Href: to("/effects", "state", "held", "source", r.query("source"), "route", r.query("route")), Kind: toneOf(total.Held, "warn")},
 		oldest,
 	}
 }

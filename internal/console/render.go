@@ -195,10 +195,15 @@ func or(text, otherwise string) string {
 
 // count writes a number with what it counts.
 func count(n int, one, several string) string {
+	return groupDigits(int64(n)) + " " + noun(int64(n), one, several)
+}
+
+// noun gives the form of a noun that fits a number.
+func noun(n int64, one, several string) string {
 	if n == 1 {
-		return "1 " + one
+		return one
 	}
-	return groupDigits(int64(n)) + " " + several
+	return several
 }
 
 // timedBlock and timedCell carry the time of the page to where it is compared with others.
