@@ -19,7 +19,7 @@ func TestAgentSessions(t *testing.T) {
 	url, schema := inboxtest.Schema(t)
 	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	agents, others := inboxtest.Source(t, pool, "agents"), inboxtest.Source(t, pool, "others")
-	store, lister := inbox.NewAgentSessions(pool), inbox.NewLister(pool)
+	store, lister := inbox.NewAgentSessions(pool), inboxtest.Lister(pool)
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	opened := 0
 	open := func(token string, s inbox.AgentSession) inbox.AgentSession {

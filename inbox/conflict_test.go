@@ -28,7 +28,7 @@ func sum(body string) string {
 // conflicts gives the payloads that are kept, opened, those first seen last first.
 func (p *past) conflicts(t *testing.T, keys *seal.Keyring) (rows []inbox.ConflictRow, bodies []string) {
 	t.Helper()
-	lister := inbox.NewLister(p.Pool).WithKeyring(keys)
+	lister := inboxtest.Lister(p.Pool).WithKeyring(keys)
 	rows, err := inboxtest.Rows(lister.Conflicts(t.Context(), inbox.ConflictFilter{Source: "stripe"}))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestConflictingPayloadsAreKept(t *testing.T) {
 					t.Errorf("%+v", row)
 				}
 			}
-			detail, err := inbox.NewLister(p.Pool).Event(t.Context(), event.String())
+			detail, err := inboxtest.Lister(p.Pool).Event(t.Context(), event.String())
 			if err != nil || detail.Conflicts != 9 || detail.ConflictsKept != 5 || deliveries != 8 || p.Gate.Stats().Displaced != 1 {
 				t.Errorf("%d conflicts of which %d payloads are kept, delivered %d times, %d displaced, %v: want 9, 5, 8, 1",
 					detail.Conflicts, detail.ConflictsKept, deliveries, p.Gate.Stats().Displaced, err)
@@ -158,7 +158,7 @@ func TestConflictIsAdmittedOnce(t *testing.T) {
 		}
 		event = got.Event
 	}
-	lister := inbox.NewLister(p.Pool).WithKeyring(keys)
+	lister := inboxtest.Lister(p.Pool).WithKeyring(keys)
 	body, err := lister.Body(t.Context(), event)
 	if err != nil || string(body) != other {
 		t.Errorf("the body is %q, %v", body, err)

@@ -46,7 +46,7 @@ func newBuried(t *testing.T) *buried {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &buried{pool: pool, lister: inbox.NewLister(pool), effects: store, ids: map[string]inbox.ID{}}
+	b := &buried{pool: pool, lister: inboxtest.Lister(pool), effects: store, ids: map[string]inbox.ID{}}
 	for i, row := range []struct{ source, route, id, kind, state, reason, code, said, admission string }{
 		{"stripe", "bill", "evt_1", "invoice.paid", "dead", "attempts_exhausted", "503", "Closed for the Night", "ok"},
 		{"stripe", "bill", "evt_2", "invoice.paid", "dead", "attempts_exhausted", "503", "closed for the night", "ok"},

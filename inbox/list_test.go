@@ -38,7 +38,7 @@ func newListed(t *testing.T) *listed {
 	if err := inbox.EnsurePartitions(ctx, pool, []string{"default"}, listStart, 1); err != nil {
 		t.Fatal(err)
 	}
-	l := &listed{lister: inbox.NewLister(pool)}
+	l := &listed{lister: inboxtest.Lister(pool)}
 	for i, row := range []struct{ source, route, id, kind, state, reason string }{
 		{"stripe", "ledger", "evt_1", "invoice.paid", "done", ""},
 		{"stripe", "ledger", "evt_2", "charge.failed", "dead", "status_5xx"},

@@ -39,7 +39,7 @@ func (p *past) holding(t *testing.T) (tables []string) {
 
 func (p *past) streamsOf(t *testing.T, keys *seal.Keyring, key string) []inbox.StreamRow {
 	t.Helper()
-	rows, err := inboxtest.Rows(inbox.NewLister(p.Pool).WithKeyring(keys).Streams(t.Context(), inbox.StreamFilter{Key: key}))
+	rows, err := inboxtest.Rows(inboxtest.Lister(p.Pool).WithKeyring(keys).Streams(t.Context(), inbox.StreamFilter{Key: key}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 			t.Errorf("%s: %v, want ErrLost", name, err)
 		}
 	}
-	if _, err := inboxtest.Rows(inbox.NewLister(p.Pool).Streams(t.Context(), inbox.StreamFilter{Key: orderMark})); !errors.Is(err, seal.ErrLost) {
+	if _, err := inboxtest.Rows(inboxtest.Lister(p.Pool).Streams(t.Context(), inbox.StreamFilter{Key: orderMark})); !errors.Is(err, seal.ErrLost) {
 		t.Errorf("looking for a key without the secret: %v, want ErrLost", err)
 	}
 

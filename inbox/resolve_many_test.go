@@ -15,7 +15,7 @@ import (
 func TestResolveMany(t *testing.T) {
 	t.Parallel()
 	o := newOperated(t, 1)
-	effects, lister := resolver(t, o.pool), inbox.NewLister(o.pool)
+	effects, lister := resolver(t, o.pool), inboxtest.Lister(o.pool)
 	const many = 450
 	for i := range many {
 		o.event(t, fmt.Sprint("agent:charge:", i), "indeterminate")

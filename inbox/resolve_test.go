@@ -67,7 +67,7 @@ func TestResolve(t *testing.T) {
 		if err != nil || heard != 1 || state != c.state || version != c.version || jobs != version-1 {
 			t.Errorf("%s: %d heard, %s at %d with %d jobs, %v", c.as, heard, state, version, jobs, err)
 		}
-		entries, err := inboxtest.Rows(inbox.NewLister(o.pool).Audit(t.Context(), inbox.AuditFilter{Object: "effect/" + id.String()}))
+		entries, err := inboxtest.Rows(inboxtest.Lister(o.pool).Audit(t.Context(), inbox.AuditFilter{Object: "effect/" + id.String()}))
 		if err != nil || len(entries) != 1 || entries[0].Action != c.action || entries[0].Actor != "ann" || entries[0].Reason != "seen at the bank" {
 			t.Fatalf("%+v, %v", entries, err)
 		}

@@ -46,7 +46,7 @@ func newStreamBook(t *testing.T) *streamBook {
 		t.Fatal(err)
 	}
 	return &streamBook{
-		t: t, pool: pool, source: registered["orders"].ID, route: registered["orders"].Routes["fulfil"].ID, store: store, lister: inbox.NewLister(pool),
+		t: t, pool: pool, source: registered["orders"].ID, route: registered["orders"].Routes["fulfil"].ID, store: store, lister: inboxtest.Lister(pool),
 	}
 }
 

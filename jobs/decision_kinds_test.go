@@ -75,7 +75,7 @@ func (m *decisionModel) decision(kind string, id inbox.ID) (taken bool, ended st
 }
 
 func (m *decisionModel) passStream(blocker inbox.ID, as inbox.StreamPass) error {
-	rows, err := inboxtest.Rows(inbox.NewLister(m.pool).Streams(m.tb.Context(), inbox.StreamFilter{Blocked: true}))
+	rows, err := inboxtest.Rows(inboxtest.Lister(m.pool).Streams(m.tb.Context(), inbox.StreamFilter{Blocked: true}))
 	if err != nil {
 		return err
 	}

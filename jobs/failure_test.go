@@ -31,7 +31,7 @@ func TestADeadEffectSaysWhyItFailed(t *testing.T) {
 		}}),
 	})
 	b.eventuallyState(id, inbox.EffectDead)
-	lister := inbox.NewLister(b.pool)
+	lister := inboxtest.Lister(b.pool)
 	detail, err := lister.Effect(t.Context(), id)
 	if err != nil || len(detail.AttemptRows) != 2 {
 		t.Fatalf("%+v, %v", detail, err)

@@ -34,7 +34,7 @@ func TestAListIsSummedUp(t *testing.T) {
 		return effect.Result{Outcome: effect.Done}
 	}}
 	id := b.batch("may", to...)
-	lister := inbox.NewLister(b.pool)
+	lister := inboxtest.Lister(b.pool)
 	b.client(jobs.Config{Senders: senders(p.sink()), Routes: b.campaigns(false)})
 	b.nothingUnderWay()
 
@@ -130,7 +130,7 @@ func TestAListSaysHowFarItIs(t *testing.T) {
 	to := []string{"a@x.example", "b@x.example", "c@x.example"}
 	id := b.batch("may", to...)
 	store := b.store("node-1")
-	lister := inbox.NewLister(b.pool)
+	lister := inboxtest.Lister(b.pool)
 	claim := b.claim(store, id)
 	if head, err := lister.Effect(t.Context(), id); err != nil || head.List != nil {
 		t.Errorf("before the list is known: %+v, %v", head.List, err)

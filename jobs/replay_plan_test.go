@@ -331,7 +331,7 @@ func TestNewRoutesGetTheirEffects(t *testing.T) {
 	}
 	start(t, r, beyond)
 	run(t, r, beyond.ID)
-	lister := inbox.NewLister(b.pool)
+	lister := inboxtest.Lister(b.pool)
 	if rows, err := inboxtest.Rows(lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.PageRequest{})); err != nil || len(rows) != 0 {
 		t.Errorf("%+v, %v: an event with an effect is no dead letter", rows, err)
 	}

@@ -27,7 +27,7 @@ func TestReplaysOfWhatIsSealed(t *testing.T) {
 	b.eventuallyState(id, inbox.EffectDead)
 	b.stop(c)
 
-	lister := inbox.NewLister(b.pool)
+	lister := inboxtest.Lister(b.pool)
 	for want, lister := range map[string]*inbox.Lister{"try later": lister.WithKeyring(b.keyring), "its key is not in the keyring)": lister} {
 		rows, err := inboxtest.Rows(lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.PageRequest{}))
 		if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Said, want) {

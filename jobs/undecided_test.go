@@ -39,7 +39,7 @@ func TestWhatIsHeldForAPersonCanBeEnded(t *testing.T) {
 			b.order = map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1", Ties: sequence.Hold, NoKey: sequence.Hold, NoNumber: sequence.Hold}}
 			store := b.store("node-1")
 			held := b.undecided(store)
-			rows, err := inboxtest.Rows(inbox.NewLister(b.pool).Undecided(t.Context(), inbox.StreamFilter{}, 0))
+			rows, err := inboxtest.Rows(inboxtest.Lister(b.pool).Undecided(t.Context(), inbox.StreamFilter{}, 0))
 			if err != nil || len(rows) != len(held) {
 				t.Fatalf("%+v, %v", rows, err)
 			}

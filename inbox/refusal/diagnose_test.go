@@ -74,7 +74,7 @@ func TestListRefusals(t *testing.T) {
 	}
 	startRefusals(t, refusals)
 	stopRefusals(t, refusals)
-	lister := inbox.NewLister(pool)
+	lister := inboxtest.Lister(pool)
 	all, err := inboxtest.Rows(lister.Refusals(t.Context(), inbox.RefusalFilter{Source: "shop"}))
 	if err != nil {
 		t.Fatal(err)

@@ -385,7 +385,7 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 			if n := storetest.RunRelay(t, r); n != 1 {
 				t.Errorf("relayed %d, want the good one", n)
 			}
-			lister := inbox.NewLister(o.Pool)
+			lister := inboxtest.Lister(o.Pool)
 			rows, err := inboxtest.Rows(lister.Outbox(t.Context(), inbox.OutboxFilter{Refused: true}))
 			if err != nil {
 				t.Fatal(err)
