@@ -167,6 +167,8 @@ func TestSlowBodiesHurtNobody(t *testing.T) {
 		cfg.SystemNow, cfg.BodyTimeout, cfg.LeastBodyRate, cfg.BodyGrace = nil, time.Minute, 1<<10, 20*time.Second
 	})
 	const slow = 240
+	plain := strings.Repeat("x", maxBody)
+	chunks := fmt.Sprintf("%x\r\n%s", maxBody, plain)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var senders sync.WaitGroup
@@ -176,10 +178,9 @@ func TestSlowBodiesHurtNobody(t *testing.T) {
 		senders.Go(func() {
 			conn := dial(t, a.address)
 			defer conn.Close()
-			body := strings.Repeat("x", maxBody)
-			lines := []string{fmt.Sprint("Content-Length: ", maxBody)}
+			body, lines := plain, []string{fmt.Sprint("Content-Length: ", maxBody)}
 			if n%2 == 0 {
-				lines, body = []string{"Transfer-Encoding: chunked"}, fmt.Sprintf("%x\r\n%s", maxBody, body)
+				body, lines = chunks, []string{"Transfer-Encoding: chunked"}
 			}
 			lines = append(lines, fmt.Sprintf("X-Forwarded-For: 192.0.2.%d", n%7))
 			senders.Go(func() { // an answer, or the end of the connection
