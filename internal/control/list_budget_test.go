@@ -79,17 +79,25 @@ INSERT INTO suppression (id, digest, target, reason, created_at) SELECT id_of(n)
 INSERT INTO agent_session (id, digest, source_id, credential, run, created_at, expires_at)
     SELECT id_of(n), sha256(n::text::bytea), 1, 'a', 'r', now(), now() + interval '1 hour' FROM generate_series(1, 300) n;`
 
+// filledLists is a schema with rows of everything that is listed.
+func filledLists(t *testing.T) (url, schema string, pool *pgxpool.Pool) {
+	t.Helper()
+	url, schema = inboxtest.Schema(t)
+	pool = inboxtest.Open(t, url, schema, session.PoolAdmin, 3)
+	err := pool.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error {
+		_, err := conn.Conn().PgConn().Exec(t.Context(), fillLists).ReadAll()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url, schema, pool
+}
+
 // Every list says how far it got when its time is up; a new one has to be named here, with a request or with what bounds it.
 func TestEveryListEndsWithItsBudget(t *testing.T) {
 	t.Parallel()
-	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 3)
-	if err := pool.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error {
-		_, err := conn.Conn().PgConn().Exec(t.Context(), fillLists).ReadAll()
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	url, schema, pool := filledLists(t)
 	s, err := control.NewService(control.Config{Pool: pool, Lists: inboxtest.Open(t, url, schema, session.PoolList, 2), ListBudget: -1})
 	if err != nil {
 		t.Fatal(err)

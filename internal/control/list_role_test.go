@@ -57,14 +57,7 @@ func listRole(t *testing.T, pool *pgxpool.Pool, address, schema string, grants .
 // The statements of the guide are enough for every list, and the role can write nothing, whatever a session is set to.
 func TestListsNeedNoMoreThanTheGuideGrants(t *testing.T) {
 	t.Parallel()
-	address, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, address, schema, session.PoolAdmin, 3)
-	if err := pool.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error {
-		_, err := conn.Conn().PgConn().Exec(t.Context(), fillLists).ReadAll()
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	address, schema, pool := filledLists(t)
 	lists := inboxtest.Open(t, listRole(t, pool, address, schema), schema, session.PoolList, 2)
 	if err := session.CheckListPool(t.Context(), pool, lists); err != nil {
 		t.Fatal(err)
