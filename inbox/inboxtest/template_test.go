@@ -33,8 +33,9 @@ SELECT line FROM (
     SELECT format('partition %s of %s %s by %s', c.relname, i.inhparent::regclass, pg_get_expr(c.relpartbound, c.oid), pg_get_partkeydef(c.oid))
     FROM relations c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
     UNION ALL
-    SELECT format('column %s %s %s %s default %s %s', a.relname, a.place, a.atttypid::regtype, a.attcollation::regcollation, pg_get_expr(d.adbin, d.adrelid),
-        to_jsonb(a) - ARRAY['attrelid', 'atttypid', 'attnum', 'attcollation', 'attcacheoff', 'attmissingval', 'atthasmissing', 'place'])
+    SELECT format('column %s %s %s %s default %s options %s %s', a.relname, a.place, a.atttypid::regtype, a.attcollation::regcollation, pg_get_expr(d.adbin, d.adrelid),
+        ARRAY(SELECT o FROM unnest(a.attoptions) o WHERE o NOT LIKE 'pg\_attver=%'), -- PostgreSQL's own, which 15.20 writes and 15.18 does not
+        to_jsonb(a) - ARRAY['attrelid', 'atttypid', 'attnum', 'attcollation', 'attcacheoff', 'attmissingval', 'atthasmissing', 'attoptions', 'place'])
     FROM columns a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     UNION ALL
     SELECT format('index %s on %s %s %s', i.indexrelid::regclass, i.indrelid::regclass, pg_get_indexdef(i.indexrelid), to_jsonb(i)
