@@ -3,12 +3,8 @@ package receiver_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -260,28 +256,7 @@ func TestBodiesInHTTP2(t *testing.T) {
 	}
 	cfg := config(&fakeGate{}, newProvider())
 	cfg.Metrics, cfg.BodyTimeout, cfg.BodyGrace = metrics, time.Hour, 300*time.Millisecond
-	server := httptest.NewUnstartedServer(newReceiver(t, cfg))
-	server.EnableHTTP2 = true
-	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}}
-	t.Cleanup(client.CloseIdleConnections)
-	post := func(body io.Reader, signature string) (string, int) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/in/shop", body)
-		if err != nil {
-			t.Error(err)
-			return err.Error(), 0
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("X-Signature", signature)
-		answer, err := client.Do(req)
-		if err != nil {
-			return err.Error(), 0
-		}
-		_ = answer.Body.Close()
-		return answer.Status, answer.ProtoMajor
-	}
+	m := newMultiplexed(t, cfg)
 	const streams = 40
 	var slow sync.WaitGroup
 	for range streams {
@@ -289,13 +264,13 @@ func TestBodiesInHTTP2(t *testing.T) {
 			reader, writer := io.Pipe()
 			go func() { _, _ = writer.Write(bytes.Repeat([]byte("x"), 100)) }()
 			defer writer.Close()
-			if status, _ := post(reader, sign("x")); status != "408 Request Timeout" && !strings.Contains(status, "stream") {
+			if status, _ := m.post(t, reader, sign("x")); status != "408 Request Timeout" {
 				t.Errorf("a slow stream: %s", status)
 			}
 		})
 	}
 	for range 20 {
-		if status, major := post(strings.NewReader(event), sign(event)); status != accepted || major != 2 {
+		if status, major := m.post(t, strings.NewReader(event), sign(event)); status != accepted || major != 2 {
 			t.Errorf("a good delivery beside slow streams: %s by HTTP/%d", status, major)
 		}
 	}

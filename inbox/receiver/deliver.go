@@ -304,7 +304,7 @@ func (r *Receiver) write(c echo.Context, req *request, reply *providers.Reply, r
 		header["Oncegate-Event"] = []string{res.event.String()}
 	}
 	if res.unread {
-		r.hurry(req.w)
+		r.hurry(req.w, req.http)
 	}
 	if len(reply.Body) == 0 {
 		return c.NoContent(reply.Status)

@@ -267,7 +267,7 @@ func (r *Receiver) Handler() http.Handler {
 		if c.Response().Committed {
 			return
 		}
-		r.hurry(c.Response().Writer)
+		r.hurry(c.Response().Writer, c.Request())
 		status := http.StatusServiceUnavailable
 		if known, ok := errors.AsType[*echo.HTTPError](err); ok && known.Code == http.StatusNotFound {
 			status = http.StatusNotFound
@@ -284,7 +284,12 @@ const drain = time.Second
 
 // hurry ends the connection with this answer. The server reads the rest of a
 // body before it closes, for as long as the sender likes unless it has a deadline.
-func (r *Receiver) hurry(w http.ResponseWriter) {
+// A connection of HTTP/2 goes on, since it carries the deliveries of others too, as
+// from a proxy: there, the end of the handler ends the stream.
+func (r *Receiver) hurry(w http.ResponseWriter, request *http.Request) {
+	if request.ProtoMajor >= 2 {
+		return
+	}
 	w.Header()["Connection"] = []string{"close"}
 	_ = http.NewResponseController(w).SetReadDeadline(r.cfg.SystemNow().Add(drain))
 }

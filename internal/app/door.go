@@ -69,8 +69,10 @@ const afterShut = "5"
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	receiver := d.enter()
 	if receiver == nil {
-		// The body is not read, so the connection cannot go on.
-		w.Header().Set("Connection", "close")
+		// The body is not read, so a connection of HTTP/1 cannot go on.
+		if r.ProtoMajor < 2 {
+			w.Header().Set("Connection", "close")
+		}
 		w.Header().Set("Retry-After", afterShut)
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
