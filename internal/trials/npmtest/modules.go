@@ -32,7 +32,7 @@ func Modules(t *testing.T, folder, what string) string {
 	}
 	for _, name := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(name); err != nil {
-			missing("NOT TESTED: %s. There is no %s: install Node 20 or newer with npm", what, name)
+			missing("NOT TESTED: %s. There is no %s: install Node 18 or newer with npm", what, name)
 		}
 	}
 	lock, err := os.ReadFile(filepath.Join(folder, "package-lock.json"))
