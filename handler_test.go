@@ -146,7 +146,7 @@ func TestHandlersAreChecked(t *testing.T) {
 			if err := c.attach(og); c.name != "None" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("attaching: %v, want %q", err, c.want)
 			}
-			// Whoever does not look at the error is told by Run.
+			// A program that ignores the error of the call gets it from Run.
 			if err := og.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Run: %v, want %q", err, c.want)
 			}

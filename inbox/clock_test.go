@@ -1,11 +1,9 @@
 package inbox_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/logtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -24,24 +23,6 @@ const settableClock = `
 CREATE TABLE clock_ahead (by interval NOT NULL);
 INSERT INTO clock_ahead VALUES ('0');
 CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT pg_catalog.clock_timestamp() + by FROM clock_ahead'`
-
-// said is a log that can be read while it is written.
-type said struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all.Write(p)
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all.String()
-}
 
 // While nobody can know which of two clocks is right, the time of a delivery is in
 // doubt: when the database's is set to something else, and when it is set right again,
@@ -63,7 +44,7 @@ func TestClockInDoubt(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	var log said
+	var log logtest.Buffer
 	var later atomic.Int64
 	clock := inbox.NewClock(pool, func() time.Time { return time.Now().Add(time.Duration(later.Load())) }).WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
 	if !clock.Doubted(t.Context()) {

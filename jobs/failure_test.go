@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/logtest"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -22,7 +23,7 @@ func TestADeadEffectSaysWhyItFailed(t *testing.T) {
 	b := setup(t)
 	b.retry.Attempts = 2
 	id := b.admit(repeatable, 1)[0]
-	var log lines
+	var log logtest.Buffer
 	const why = "dial tcp 10.1.2.3:443: connect: connection refused"
 	b.client(jobs.Config{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),

@@ -16,6 +16,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/internal/logtest"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
@@ -209,7 +210,7 @@ func TestAMissingKeyNeverEndsAnEffect(t *testing.T) {
 			}
 			b.keyring = keys
 			postponed := newPostponed()
-			var log lines
+			var log logtest.Buffer
 			cfg := jobs.Config{Routes: routes, Observe: postponed.observe, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 			if c.grouped {
 				b.exec(`CREATE FUNCTION apply_event(event jsonb) RETURNS void LANGUAGE sql AS ''`)
@@ -247,24 +248,6 @@ func TestAMissingKeyNeverEndsAnEffect(t *testing.T) {
 			}
 		})
 	}
-}
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	all strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
 }
 
 // What was rendered before the first send is sealed too, and sent again as it was.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/logtest"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -32,7 +33,7 @@ func TestARemovedRouteCostsLittle(t *testing.T) {
 	const n = 20
 	ids := b.gone(n)
 	var ahead atomic.Int64
-	var log lines
+	var log logtest.Buffer
 	b.client(jobs.Config{
 		Now:    func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),

@@ -19,7 +19,8 @@ moved AS (
     SELECT k.event_id, k.name, k.value, g.secret_id
     FROM gone g CROSS JOIN LATERAL unnest(g.event_id, g.name, g.value) AS k (event_id, name, value)`
 
-// leaveOut leaves out a label that the index has already, which would fail the batches for ever.
+// leaveOut skips a label that the index already has. Without it the statement would fail each time, and its batches would never
+// be moved.
 const leaveOut = `
     ON CONFLICT ON CONSTRAINT event_label_pkey DO NOTHING)`
 

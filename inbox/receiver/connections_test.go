@@ -22,36 +22,20 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/logtest"
 )
 
 // bounded is a server with few connections.
 type bounded struct {
 	address     string
 	connections *receiver.Connections
-	log         *lockedBuffer
+	log         *logtest.Buffer
 	stop        func()
-}
-
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 func bound(t *testing.T, g *fakeGate, limits receiver.ConnectionsConfig) *bounded {
 	t.Helper()
-	b := &bounded{log: &lockedBuffer{}}
+	b := &bounded{log: &logtest.Buffer{}}
 	limits.Logger = slog.New(slog.NewTextHandler(b.log, nil))
 	var err error
 	if b.connections, err = receiver.NewConnections(limits); err != nil {

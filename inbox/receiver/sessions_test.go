@@ -114,7 +114,7 @@ func (b *sessionBench) call(t *testing.T, token, peer string) *httptest.Response
 
 func tokenOf(n int) string { return fmt.Sprintf("ogs_%043d", n) }
 
-// Whoever guesses tokens buys few lookups, and holds up nobody whose token has proved itself.
+// Guessed tokens cause few lookups in the database, and do not delay a caller whose token was accepted before.
 func TestGuessedTokensBuyNoLookups(t *testing.T) {
 	t.Parallel()
 	b := newSessionBench(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// genuineForm gives texts in the form of tokens, with the right checksum, which no table has: whoever
-// guesses makes such texts.
+// genuineForm returns n texts that have the form and the checksum of a token and belong to nobody. They are what an attacker
+// who knows the form would guess.
 func genuineForm(n int) []string {
 	const bigDigits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	out := make([]string, n)
@@ -33,7 +33,7 @@ func genuineForm(n int) []string {
 	return out
 }
 
-// Whoever guesses tokens buys few lookups, and holds up nobody whose token has proved itself.
+// Guessed tokens cause few lookups in the database, and do not delay a caller whose token was accepted before.
 func TestGuessedTokensBuyNoLookups(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/logtest"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -30,7 +30,7 @@ func TestListsHaveADatabaseAddressOfTheirOwn(t *testing.T) {
 			url, schema := inboxtest.Schema(t)
 			cfg := settings(t, url, schema, "http://127.0.0.1:9/")
 			cfg.Database.ListURL = of.listURL(url)
-			var log bytes.Buffer
+			var log logtest.Buffer
 			a, err := app.New(t.Context(), app.Config{Settings: cfg, Logger: slog.New(slog.NewTextHandler(&log, nil)), Receive: true, Work: true, Version: "test"})
 			if !errors.Is(err, of.err) {
 				t.Fatalf("the start says %v, want %v", err, of.err)

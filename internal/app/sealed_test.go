@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -18,6 +17,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/logtest"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )
@@ -42,24 +42,6 @@ sources:
 
 // canary is in every body, in headers that are kept, and in what the target says.
 const canary = "canary-7f3a-in-a-coal-mine"
-
-// written is a log that can be read while it is written.
-type written struct {
-	mu  sync.Mutex
-	all strings.Builder
-}
-
-func (w *written) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.all.Write(p)
-}
-
-func (w *written) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.all.String()
-}
 
 // What deliveries bring is in no column, no log line and no metric once there is a
 // keyring; and the same search finds it everywhere if there is none.
@@ -110,7 +92,7 @@ func runWithCanary(t *testing.T, url, schema string, pool *pgxpool.Pool, keyring
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out written
+	var out logtest.Buffer
 	a, err := app.New(t.Context(), app.Config{
 		Settings: cfg, Logger: slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})), Receive: true, Work: true, Version: "test",
 	})

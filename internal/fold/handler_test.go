@@ -1,29 +1,21 @@
 package fold_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/fold"
+	"github.com/oncegate/oncegate/internal/logtest"
 )
 
 // written is what came through.
-type written struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (w *written) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
-}
+type written struct{ logtest.Buffer }
 
 type line struct {
 	Msg    string
@@ -37,9 +29,7 @@ type line struct {
 
 func (w *written) lines(tb testing.TB) (out []line) {
 	tb.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for d := json.NewDecoder(bytes.NewReader(w.buf.Bytes())); d.More(); {
+	for d := json.NewDecoder(strings.NewReader(w.String())); d.More(); {
 		var l line
 		if err := d.Decode(&l); err != nil {
 			tb.Fatal(err)

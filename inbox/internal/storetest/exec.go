@@ -16,8 +16,8 @@ func Exec(tb testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
-// Analyze analyses every table of the pool's schema. An ANALYZE without names is not for tests: it takes
-// the tables of all other tests as well, and whoever drops their schemas meanwhile may meet it in a deadlock.
+// Analyze analyses every table of the pool's schema. Tests must not run ANALYZE without names: it also locks the tables of
+// other tests, which can deadlock with the statement that drops their schemas.
 func Analyze(tb testing.TB, pool *pgxpool.Pool) {
 	tb.Helper()
 	rows, err := pool.Query(tb.Context(), `SELECT oid::regclass::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')`)
