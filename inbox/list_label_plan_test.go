@@ -30,10 +30,7 @@ func TestPlansOfLabels(t *testing.T) {
 			if analysed {
 				storetest.Exec(t, admin, `ANALYZE event_label, event_label_batch`)
 			}
-			traced, statements := tracedPool(t, url, schema)
-			generic := inboxtest.Open(t, url, schema, session.PoolList, 1)
-			storetest.Exec(t, generic, `SET plan_cache_mode = force_generic_plan`)
-			custom := inboxtest.Open(t, url, schema, session.PoolList, 1)
+			p := newPlanner(t, url, schema)
 			for name, f := range map[string]inbox.EventFilter{
 				"rare": {Label: inbox.Label{Name: "order", Value: "many_7"}}, "frequent": {Label: inbox.Label{Name: "all", Value: "x"}}, "absent": {Label: inbox.Label{Name: "no", Value: "x"}},
 				"waiting":      {Label: inbox.Label{Name: "order", Value: "waits"}},
@@ -41,16 +38,16 @@ func TestPlansOfLabels(t *testing.T) {
 				"of a tenant":  {Label: inbox.Label{Name: "all", Value: "x"}, Tenant: "acme"},
 				"of all these": {Label: inbox.Label{Name: "all", Value: "x"}, Source: "stripe", Type: "x", State: "done"},
 			} {
-				if _, err := inbox.NewLister(traced).Events(t.Context(), f); err != nil {
+				if _, err := inbox.NewLister(p.pool).Events(t.Context(), f); err != nil {
 					t.Errorf("%s: %v", name, err)
 					continue
 				}
 				var plans [2]strings.Builder
-				for _, q := range statements.take() {
+				for _, q := range p.asked.take() {
 					if !strings.Contains(q.SQL, "event_label") {
 						continue
 					}
-					for i, plan := range []string{storetest.GenericPlan(t, generic, q.SQL), storetest.Explain(t, custom, q.SQL, q.Args...)} {
+					for i, plan := range p.plans(t, q) {
 						fmt.Fprintln(&plans[i], plan)
 						for _, bad := range []string{"Seq Scan on inbox_event", "Seq Scan on effect", "Seq Scan on event_label", "Backward using inbox_event_pkey"} {
 							if strings.Contains(plan, bad) {

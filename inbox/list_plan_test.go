@@ -5,76 +5,14 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/session"
 )
-
-// askedSQL remembers the statements that a pool was asked.
-type askedSQL struct {
-	mu         sync.Mutex
-	statements []pgx.TraceQueryStartData
-}
-
-func (a *askedSQL) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	a.add(q)
-	return ctx
-}
-
-func (a *askedSQL) add(q pgx.TraceQueryStartData) {
-	if strings.Contains(q.SQL, "FROM") && !strings.Contains(q.SQL, "pg_settings") {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.statements = append(a.statements, q)
-	}
-}
-
-func (a *askedSQL) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-// A statement behind the first window of a search is sent together with the time that it has.
-func (a *askedSQL) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	return ctx
-}
-
-func (a *askedSQL) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
-	a.add(pgx.TraceQueryStartData{SQL: q.SQL, Args: q.Args})
-}
-
-func (a *askedSQL) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
-
-func (a *askedSQL) take() []pgx.TraceQueryStartData {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	out := a.statements
-	a.statements = nil
-	return out
-}
-
-// tracedPool is a pool of the role for lists whose statements are remembered.
-func tracedPool(t *testing.T, url, schema string) (*pgxpool.Pool, *askedSQL) {
-	t.Helper()
-	lists, err := session.OpenPool(t.Context(), url, schema, session.PoolList, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lists.Close()
-	cfg, a := lists.Config(), new(askedSQL)
-	cfg.ConnConfig.Tracer = a
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool, a
-}
 
 // plansOf says with what the names of the plans of a list begin, for every method of a lister that gives pages.
 var plansOf = map[string]string{
@@ -238,18 +176,15 @@ func TestPlansOfLists(t *testing.T) {
 			}
 			storetest.Exec(t, admin, insertEventOfList)
 			storetest.Exec(t, admin, insertList, listHead)
-			traced, statements := tracedPool(t, url, schema)
-			generic := inboxtest.Open(t, url, schema, session.PoolList, 1)
-			storetest.Exec(t, generic, `SET plan_cache_mode = force_generic_plan`)
-			custom := inboxtest.Open(t, url, schema, session.PoolList, 1)
-			for name, c := range listPlans(inbox.NewLister(traced)) {
+			p := newPlanner(t, url, schema)
+			for name, c := range listPlans(inbox.NewLister(p.pool)) {
 				if err := c.list(t.Context()); err != nil {
 					t.Errorf("%s: %v", name, err)
 					continue
 				}
 				var plans [2]strings.Builder
-				for _, q := range statements.take() {
-					for i, plan := range []string{storetest.GenericPlan(t, generic, q.SQL), storetest.Explain(t, custom, q.SQL, q.Args...)} {
+				for _, q := range p.asked.take() {
+					for i, plan := range p.plans(t, q) {
 						fmt.Fprintln(&plans[i], plan)
 						for _, bad := range []string{"Seq Scan on inbox_event", "Seq Scan on effect", "Seq Scan on stream", "Seq Scan on refusal", "Seq Scan on audit"} {
 							if strings.Contains(plan, bad) {

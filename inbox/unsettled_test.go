@@ -131,20 +131,17 @@ func TestPlansOfUnsettled(t *testing.T) {
 			if analysed {
 				storetest.Crowd(t, admin)
 			}
-			traced, statements := tracedPool(t, url, schema)
-			generic := inboxtest.Open(t, url, schema, session.PoolList, 1)
-			storetest.Exec(t, generic, `SET plan_cache_mode = force_generic_plan`)
-			custom := inboxtest.Open(t, url, schema, session.PoolList, 1)
+			p := newPlanner(t, url, schema)
 			for _, tenant := range []string{"", "acme"} {
-				l := inbox.NewLister(traced).ForTenant(tenant)
+				l := inbox.NewLister(p.pool).ForTenant(tenant)
 				if _, err := l.Unsettled(t.Context(), inbox.UnsettledFilter{Source: "stripe", Route: "ledger"}); err != nil {
 					t.Fatal(err)
 				}
-				asked := statements.take()
+				asked := p.asked.take()
 				if len(asked) != 1 {
 					t.Fatalf("%d statements, want one", len(asked))
 				}
-				for _, plan := range []string{storetest.GenericPlan(t, generic, asked[0].SQL), storetest.Explain(t, custom, asked[0].SQL, asked[0].Args...)} {
+				for _, plan := range p.plans(t, asked[0]) {
 					wants := []string{"Index Only Scan using effect_held_idx", "Index Only Scan using effect_rest_idx", "Index Scan using effect_due_idx"}
 					if tenant != "" {
 						wants = []string{"Index Scan using effect_held_idx", "Index Scan using effect_rest_idx", "Index Scan using effect_due_idx", "inbox_event_pkey"}
