@@ -177,7 +177,7 @@ func TestPlansOfLists(t *testing.T) {
 			storetest.Exec(t, admin, insertEventOfList)
 			storetest.Exec(t, admin, insertList, listHead)
 			p := newPlanner(t, url, schema)
-			for name, c := range listPlans(inbox.NewLister(p.pool)) {
+			for name, c := range listPlans(inboxtest.Lister(p.pool)) {
 				if err := c.list(t.Context()); err != nil {
 					t.Errorf("%s: %v", name, err)
 					continue
