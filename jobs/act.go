@@ -183,7 +183,11 @@ func (a attempt) settleWithin(ctx context.Context, tx pgx.Tx, s inbox.Settlement
 		return a.follow(ctx, settled, asked)
 	}
 	_ = tx.Rollback(context.WithoutCancel(ctx))
-	if failure := effect.SQLFailure(err); failure.Code != "" && !effect.Ambiguous(err) {
+	var deadOn []string
+	if lists, ok := a.route.transactional.(interface{ DeadOn() []string }); ok {
+		deadOn = lists.DeadOn()
+	}
+	if failure := effect.SQLFailure(err, deadOn...); failure.Code != "" && !effect.Ambiguous(err) {
 		// The server refused the commit: a deferred constraint, a serialization.
 		return a.settleApart(ctx, failure)
 	}

@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,18 +35,25 @@ func TestSQLFunctions(t *testing.T) {
 			`INSERT INTO applied VALUES ('x'); PERFORM 1/0`, `{}`, inbox.EffectDead, reasons.SQL, "22012", "", 1,
 		},
 		"gets what PostgreSQL cannot hold": {`NULL`, `{"a":"\u0000"}`, inbox.EffectDead, reasons.SQL, "22P05", "", 1},
-		"waits for a lock in vain":         {`RAISE EXCEPTION SQLSTATE '55P03'`, `{}`, inbox.EffectDead, inbox.ReasonExhausted, "55P03", "", 5},
-		"meets a deadlock each time":       {`RAISE EXCEPTION SQLSTATE '40P01'`, `{}`, inbox.EffectDead, inbox.ReasonExhausted, "40P01", "", 5},
+		"meets a read-only server": {
+			`PERFORM set_config('transaction_read_only', 'on', true); INSERT INTO applied VALUES ('x')`,
+			`{}`, inbox.EffectDead, inbox.ReasonExhausted, "25006", "", 5,
+		},
+		"raises what dead_on lists":              {`RAISE EXCEPTION SQLSTATE 'P0002'`, `{}`, inbox.EffectDead, reasons.SQL, "P0002", "", 1},
+		"meets what dead_on lists at the commit": {`INSERT INTO applied VALUES ('38')`, `{}`, inbox.EffectDead, reasons.SQL, "38001", "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.exec(`CREATE TABLE applied (what text)`)
+			b.exec(`CREATE FUNCTION at_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+				IF NEW.what = '38' THEN RAISE EXCEPTION SQLSTATE '38001'; END IF; RETURN NULL; END $$`)
+			b.exec(`CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON applied DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION at_commit()`)
 			b.exec(`CREATE FUNCTION apply_event(event jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN ` + c.body + `; END $$`)
 			id := b.admit(within, 1)[0]
 			b.exec(`UPDATE inbox_body SET body = $1`, []byte(c.event))
 			b.exec(`UPDATE inbox_event SET body_offset = 0, body_length = $1`, len(c.event))
-			kind, err := sql.New(sql.Config{Call: "apply_event"})
+			kind, err := sql.New(sql.Config{Call: "apply_event", DeadOn: []string{"P0002", "38"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,6 +77,11 @@ func TestSQLTakesOnlyTheNameOfAFunction(t *testing.T) {
 	for _, call := range []string{"", "f()", "a.b.c", "f; DROP TABLE effect", `"F"`, "F", "1f"} {
 		if _, err := sql.New(sql.Config{Call: call}); err == nil {
 			t.Errorf("%q is accepted", call)
+		}
+	}
+	for _, state := range []string{"", "3", "p0002", "P000", "P00022", "22 ", "*"} {
+		if _, err := sql.New(sql.Config{Call: "f", DeadOn: []string{state}}); err == nil || !strings.Contains(err.Error(), "dead_on") {
+			t.Errorf("dead_on %q is accepted: %v", state, err)
 		}
 	}
 }

@@ -224,6 +224,8 @@ type Target struct {
 	Call       string
 	Statement  string
 	Parameters map[string]*expression.Program
+	// DeadOn lists SQLSTATEs, or their classes, that end an effect of sql without another attempt.
+	DeadOn []string
 
 	// SMTP is mail's server, smtp:// or smtps://; From the sender's address.
 	SMTP string

@@ -167,6 +167,9 @@ func (t *Target) effective() yaml.MapSlice {
 }
 
 func (t *Target) sql(out yaml.MapSlice) yaml.MapSlice {
+	if len(t.DeadOn) > 0 {
+		out = append(out, item("dead_on", t.DeadOn))
+	}
 	if t.Call != "" {
 		return append(out, item("call", t.Call))
 	}

@@ -57,6 +57,7 @@ func targetReference() []Section {
 		{Name: "target sql", Title: "Targets in SQL (`sql`)", Prefix: "targets.<name>.", Text: "Either `call` or `statement` is required. Both run in the transaction that records the outcome. See [A target in SQL](../guides/sql-target.md).", Keys: with(
 			Key{"call", "none", "A function of one `jsonb` argument, such as `ledger.apply_event`."},
 			Key{"statement", "none", "One SQL statement with parameters written as `@name`."},
+			Key{"dead_on", "none", "SQLSTATEs such as `P0002`, or classes such as `\"38\"`, that make a dead letter without another attempt. Classes 22, 23 and 42 and P0001 always do. Every other error is retried. See [Which errors are retried](../guides/sql-target.md#which-errors-are-retried)."},
 			Key{"parameters", "none", "An expression for each parameter of `statement`."},
 		)},
 		{Name: "target mail", Title: "Mail (`mail`)", Prefix: "targets.<name>.", Text: "See [Mail](../guides/mail.md).", Keys: with(

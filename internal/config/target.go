@@ -85,6 +85,7 @@ func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
 	case KindSQL:
 		keys["call"] = yamltree.Value(&t.Call, functionName)
 		keys["statement"] = yamltree.Text(&t.Statement)
+		keys["dead_on"] = yamltree.List(&t.DeadOn, verbatim)
 		keys["parameters"] = func(n *yamltree.Node) { t.Parameters = r.parameters(n) }
 	case KindMail:
 		keys["smtp"] = r.reference(&t.SMTP, verbatim)
@@ -162,7 +163,7 @@ func (r *reader) sql(t *Target) {
 	for name := range t.Parameters {
 		parameters[name] = func(*effect.Call) (any, error) { return nil, nil } //nolint:nilnil // only the names are looked at
 	}
-	_, err := sql.New(sql.Config{Call: t.Call, Statement: t.Statement, Parameters: parameters})
+	_, err := sql.New(sql.Config{Call: t.Call, Statement: t.Statement, Parameters: parameters, DeadOn: t.DeadOn})
 	failLines(t.node.Below(""), err)
 }
 

@@ -99,6 +99,29 @@ func TestTheDatabaseSaysWhy(t *testing.T) {
 	}
 }
 
+// An error that ends the session names the session and not the statement, whatever its code. So do
+// errors of class 42 about what a session remembers.
+func TestTheEndOfASessionIsNeverFinal(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"22P02", "23505", "25006", "25P03", "28P01", "42501", "42601", "57P01", "58030", "P0001", "XX000", "38000"} {
+		for _, severity := range []string{"FATAL", "PANIC"} {
+			r := effect.SQLFailure(&pgconn.PgError{Severity: severity, SeverityUnlocalized: severity, Code: code}, "38")
+			if r.Outcome != effect.Retry || r.Reason != reasons.Unavailable || r.Code != code {
+				t.Errorf("%s %s: %+v", severity, code, r)
+			}
+		}
+	}
+	for _, err := range []*pgconn.PgError{
+		{SeverityUnlocalized: "ERROR", Code: "42P05", Message: `prepared statement "stmtcache_1" already exists`},
+		{SeverityUnlocalized: "ERROR", Code: "42P01", Message: "relation with OID 4711 does not exist"},
+		{SeverityUnlocalized: "ERROR", Code: "42704", Message: "type with OID 4711 does not exist"},
+	} {
+		if r := effect.SQLFailure(err); r.Outcome != effect.Retry {
+			t.Errorf("%s %s: %+v", err.Code, err.Message, r)
+		}
+	}
+}
+
 // What is told of an error never holds the address that was asked for: it may carry a token.
 func TestErrorsWithAddressesAreSafe(t *testing.T) {
 	t.Parallel()

@@ -3,16 +3,20 @@ package effect
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
-// SQLFailure classifies an error of the database: what another moment may mend
-// is retried, anything else is dead. The condition's name is the cause; the server's
-// message is an excerpt like a target's reply, without what quotes rows and values.
-func SQLFailure(err error) Result {
+// SQLFailure classifies an error of the database. Only an error that names the statement or
+// its data is final ([FinalSQLState]), or one that deadOn lists by its SQLSTATE or its class.
+// Every other failure is retried: a disk is full, a switchover is under way, a session was
+// ended. The condition's name is the cause. The server's message is an excerpt like a target's
+// reply, without the parts that quote rows and values.
+func SQLFailure(err error, deadOn ...string) Result {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
 		// No answer: the transaction is gone, and with it all that was done.
@@ -22,9 +26,13 @@ func SQLFailure(err error) Result {
 		return Result{Outcome: Retry, Reason: reasons.Unavailable, Cause: SafeError(err)}
 	}
 	r := Result{Outcome: Retry, Code: pgErr.Code, Cause: condition(pgErr.Code), Excerpt: serverSaid(pgErr)}
+	// An error that ended the session says nothing about the statement.
+	ended := pgErr.SeverityUnlocalized == "FATAL" || pgErr.SeverityUnlocalized == "PANIC"
 	switch {
 	case pgErr.Code == "0A000" && pgErr.Routine == "RevalidateCachedQuery": // "cached plan must not change result type"
 		r.Reason, r.NoAttempt = reasons.Unavailable, true
+	case !ended && (FinalSQLState(pgErr.Code) && !outdated(pgErr) || listed(pgErr.Code, deadOn)):
+		r.Outcome, r.Reason = Dead, reasons.SQL
 	case pgErr.Code == "40001":
 		r.Reason = reasons.Serialization
 	case pgErr.Code == "40P01":
@@ -33,12 +41,36 @@ func SQLFailure(err error) Result {
 		r.Reason = reasons.LockTimeout
 	case pgErr.Code == "57014":
 		r.Reason = reasons.SQLTimeout
-	case len(pgErr.Code) == 5 && (pgErr.Code[:4] == "57P0" || pgErr.Code[:2] == "53" || pgErr.Code[:2] == "08"):
+	case ended || listed(pgErr.Code, unavailable):
 		r.Reason = reasons.Unavailable
 	default:
-		r.Outcome, r.Reason = Dead, reasons.SQL
+		r.Reason = reasons.SQL
 	}
 	return r
+}
+
+// FinalSQLState reports whether an error with this SQLSTATE names the statement or its data,
+// so that the same attempt would fail again: a value (22), a constraint (23), the statement
+// itself or the right to run it (42), or a function that raises an exception (P0001).
+func FinalSQLState(code string) bool { return listed(code, final) }
+
+var (
+	final = []string{"22", "23", "42", "P0001"}
+
+	// unavailable are the classes that name the connection, the session or the server.
+	unavailable = []string{"08", "25", "53", "57", "58"}
+)
+
+// listed reports whether states has the SQLSTATE or its class.
+func listed(code string, states []string) bool {
+	return slices.ContainsFunc(states, func(state string) bool { return code == state || len(code) == 5 && code[:2] == state })
+}
+
+// outdated reports whether an error of class 42 names what the session remembers and not the
+// statement: a prepared statement of the same name, or the number of an object that was made
+// anew. The next attempt has a session that remembers nothing.
+func outdated(err *pgconn.PgError) bool {
+	return err.Code == "42P05" || strings.Contains(err.Message, "with OID")
 }
 
 // Ambiguous reports whether an error in reply to COMMIT leaves open whether it

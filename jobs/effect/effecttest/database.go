@@ -97,14 +97,18 @@ func passing(code string) string {
 		return reasons.LockTimeout
 	case "57014":
 		return reasons.SQLTimeout
-	case "57P01", "57P02", "57P03", "57P04", "57P05":
-		return reasons.Unavailable
+	case "42P05": // names what the session has prepared
+		return reasons.SQL
+	case "P0001":
+		return ""
 	}
 	switch code[:2] {
-	case "08", "53": // the connection, the server's means
+	case "22", "23", "42": // the statement or its data
+		return ""
+	case "08", "25", "53", "57", "58": // the connection, the session, the server
 		return reasons.Unavailable
 	}
-	return ""
+	return reasons.SQL
 }
 
 type database struct {

@@ -28,6 +28,10 @@ type Config struct {
 	// Parameters give the values of the statement's parameters, by name; all that it
 	// names, and no other.
 	Parameters map[string]Parameter
+
+	// DeadOn lists the SQLSTATEs, or classes of two characters, that end an effect without
+	// another attempt, in addition to those of [effect.FinalSQLState].
+	DeadOn []string
 }
 
 // Parameter makes the value of a parameter: nil, bool, int64, uint64, float64,
@@ -41,6 +45,7 @@ type Transactional struct {
 	statement  string
 	names      []string // of the parameters, in the order of their numbers
 	parameters map[string]Parameter
+	deadOn     []string
 }
 
 var (
@@ -48,10 +53,25 @@ var (
 	_ effect.Previewer     = (*Transactional)(nil)
 )
 
+var sqlState = regexp.MustCompile(`^[0-9A-Z]{2}([0-9A-Z]{3})?$`)
+
 var functionName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$`)
 
 // New makes a Transactional, or says what is wrong with cfg.
 func New(cfg Config) (*Transactional, error) {
+	for _, state := range cfg.DeadOn {
+		if !sqlState.MatchString(state) {
+			return nil, fmt.Errorf("dead_on %q: want an SQLSTATE of five characters such as P0002, or a class of two such as 38", state)
+		}
+	}
+	kind, err := newKind(cfg)
+	if err == nil {
+		kind.deadOn = cfg.DeadOn
+	}
+	return kind, err
+}
+
+func newKind(cfg Config) (*Transactional, error) {
 	if cfg.Statement != "" {
 		return newStatement(cfg)
 	}
@@ -71,13 +91,17 @@ func (s *Transactional) Act(ctx context.Context, tx pgx.Tx, call *effect.Call) e
 		return *failure
 	}
 	if _, err := tx.Exec(ctx, s.statement, args...); err != nil {
-		return effect.SQLFailure(err)
+		return effect.SQLFailure(err, s.deadOn...)
 	}
 	return effect.Result{Outcome: effect.Done}
 }
 
 // Statement is what is run.
 func (s *Transactional) Statement() string { return s.statement }
+
+// DeadOn lists the SQLSTATEs and classes that are final by the configuration. The commit can
+// fail with one of them too: a constraint trigger may be deferred.
+func (s *Transactional) DeadOn() []string { return s.deadOn }
 
 // Arguments makes the statement's arguments; failure is not nil if the event has
 // none.
