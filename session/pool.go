@@ -69,7 +69,6 @@ func (r PoolRole) settings() Settings {
 			"enable_seqscan":   "off",
 			"enable_hashjoin":  "off",
 			"enable_mergejoin": "off",
-			"jit":              "off",
 			"plan_cache_mode":  "force_generic_plan",
 		}
 	case PoolWork:
@@ -83,7 +82,6 @@ func (r PoolRole) settings() Settings {
 			"enable_mergejoin": "off",
 			// What is read in an index's order is read as far as it is wanted.
 			"enable_bitmapscan": "off",
-			"jit":               "off",
 			"plan_cache_mode":   "force_generic_plan",
 		}
 	case PoolQueue:
@@ -96,7 +94,6 @@ func (r PoolRole) settings() Settings {
 			// River's statements join lists to its table. Planned once, on the empty table a
 			// process starts with, each fetch from a backlog took half a second: the plan
 			// walked the table for every job.
-			"jit":             "off",
 			"plan_cache_mode": "force_custom_plan",
 			// The table is small and hot, and grows a thousandfold between two ANALYZEs: jobs
 			// are looked up one by one.
@@ -116,7 +113,6 @@ func (r PoolRole) settings() Settings {
 			"enable_hashjoin":   "off",
 			"enable_mergejoin":  "off",
 			"enable_sort":       "off",
-			"jit":               "off",
 			// Workers would look at more rows than the page needs, and take them from deliveries' processors.
 			"max_parallel_workers_per_gather": "0",
 		}

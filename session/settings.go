@@ -58,7 +58,12 @@ const prepareTimeout = 5 * time.Second
 // The connection string's own settings leave the startup message, since poolers refuse or ignore
 // what they find there; of its options only those stay that are not settings, such as the one by
 // which some hosts find the database.
+//
+// No session compiles its statements (jit). They are short. Compiling takes longer than running
+// them, above all where the planner overestimates what many partitions hold.
 func Prepare(cfg *pgx.ConnConfig, settings Settings) {
+	settings = maps.Clone(settings)
+	settings["jit"] = "off"
 	set := maps.Clone(settings)
 	for name, value := range takeParameters(cfg.RuntimeParams) {
 		if _, ours := set[name]; !ours {

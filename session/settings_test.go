@@ -155,3 +155,31 @@ func TestASettingThatNotEveryServerHasIsTolerated(t *testing.T) {
 		t.Errorf("the interval is %q (%v), want 5s", got, err)
 	}
 }
+
+// TestNoSessionCompiles: whatever the pool is for, and whatever the connection string and the database say.
+func TestNoSessionCompiles(t *testing.T) {
+	t.Parallel()
+	url, schema := inboxtest.Schema(t)
+	asking := url + "&jit=on"
+	for _, role := range []session.PoolRole{session.PoolGate, session.PoolWork, session.PoolQueue, session.PoolAdmin, session.PoolList} {
+		var jit string
+		if err := inboxtest.Open(t, asking, schema, role, 1).QueryRow(t.Context(), "SHOW jit").Scan(&jit); err != nil || jit != "off" {
+			t.Errorf("the %s pool has jit %s (%v)", role, jit, err)
+		}
+	}
+	// Migrations and whatever else prepares its connections.
+	cfg, err := pgx.ParseConfig(asking)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session.Prepare(cfg, session.Settings{"search_path": schema})
+	conn, err := pgx.ConnectConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	var jit string
+	if err := conn.QueryRow(t.Context(), "SHOW jit").Scan(&jit); err != nil || jit != "off" {
+		t.Errorf("a prepared connection has jit %s (%v)", jit, err)
+	}
+}

@@ -89,7 +89,7 @@ func New(cfg Config) (*Reader, error) {
 // bound.
 const byIndex = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true), set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`
+    set_config('enable_mergejoin', 'off', true), set_config('enable_sort', 'off', true)`
 
 // Read gives what waits for a person, of one tenant or, if that is empty, of all. It is one round trip and one snapshot. A tenant
 // sees what belongs to events of theirs and, where there is no event, to sources of theirs. Where theirs stand behind so much

@@ -205,7 +205,7 @@ const prepareSession = `
 SELECT set_config('synchronous_commit', 'off', false), set_config('lock_timeout', '1s', false),
     set_config('statement_timeout', '20s', false), set_config('idle_in_transaction_session_timeout', '60s', false),
     set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
-    set_config('enable_mergejoin', 'off', false), set_config('jit', 'off', false),
+    set_config('enable_mergejoin', 'off', false),
     set_config('plan_cache_mode', 'force_generic_plan', false), set_config('application_name', 'oncegate prune', false)`
 
 // Run makes one pass: bodies first, since they are most of the bytes, then what

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -178,16 +179,18 @@ func (a *Audit) AllMatch() bool {
 }
 
 // Credentials and operations hold no colon, and recipes escape it in what they are made of, so the
-// third part is the first one of the key. No index has it: the events of the source are walked in the order of
-// their ids, from $4 on.
-const readRun = `
-SELECT v.id
-FROM inbox_event v
-JOIN source s ON s.id = v.source_id
-WHERE s.name = $1 AND split_part(v.event_id, ':', 3) = $2
-    AND ($3::uuid IS NULL OR v.id > $3) AND ($4::uuid IS NULL OR v.id >= $4)
-ORDER BY v.id
-LIMIT $5`
+// third part is the first one of the key. No index has it: the events are walked in the order of their ids, so many
+// at a time that a statement ends soon, however many belong to other runs and sources.
+const (
+	readRun = `
+WITH stretch AS MATERIALIZED (
+    SELECT v.id, v.source_id, v.event_id FROM inbox_event v WHERE v.id > $3::uuid ORDER BY v.id LIMIT $4)
+SELECT (SELECT count(*) FROM stretch), (SELECT v.id FROM stretch v ORDER BY v.id DESC LIMIT 1),
+    coalesce((SELECT array_agg(v.id ORDER BY v.id) FROM stretch v WHERE v.source_id = s.id AND split_part(v.event_id, ':', 3) = $2), '{}')
+FROM source s
+WHERE s.name = $1`
+	runStretch = 20000
+)
 
 // All effects of the events but the items of lists, which are compared with their list.
 const readRunEffects = recordedEffectColumns + `
@@ -200,83 +203,116 @@ SELECT e.id, e.result, e.result_key_id
 FROM effect e
 WHERE e.event_id = ANY ($1::uuid[]) AND e.item = 0 AND e.state = 'done' AND e.result IS NOT NULL`
 
-// Audit compares one page of a run. It changes nothing: all that it reads, it reads in a transaction in which
-// PostgreSQL refuses to write.
+// Audit compares one page of a run. It changes nothing: all that it reads, it reads in transactions in which PostgreSQL
+// refuses to write. None of them is open while it compares, which may take as long as the targets do. In memory it
+// holds the steps of the page and one chunk of its events.
 func (a *Auditor) Audit(ctx context.Context, ask AuditRequest) (*Audit, error) {
 	out := &Audit{Source: ask.Source, Run: ask.Run, Steps: []RunStep{}}
-	limit := ask.Limit
-	if limit <= 0 || limit > MaxAudit {
-		limit = MaxAudit
+	if ask.Limit <= 0 || ask.Limit > MaxAudit {
+		ask.Limit = MaxAudit
 	}
-	err := pgx.BeginTxFunc(ctx, a.cfg.Pool, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
-			return err
+	events, err := a.findRun(ctx, &ask)
+	if err == nil {
+		if len(events) > ask.Limit {
+			events = events[:ask.Limit]
+			out.Next = &events[ask.Limit-1]
 		}
-		var since inbox.ID // the first one of that time; none is NULL
-		if !ask.Since.IsZero() {
-			since = inbox.FirstID(ask.Since)
-		}
-		rows, err := tx.Query(ctx, readRun, ask.Source, ask.Run, ask.After, since, limit+1)
-		if err != nil {
-			return err
-		}
-		events, err := pgx.CollectRows(rows, pgx.RowTo[inbox.ID])
-		if err != nil {
-			return err
-		}
-		if len(events) > limit {
-			events = events[:limit]
-			out.Next = &events[limit-1]
-		}
-		for chunk := range slices.Chunk(events, judgeChunk) {
-			if err := a.compare(ctx, tx, chunk, ask.Results, out); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+		err = a.compareAll(ctx, events, ask.Results, out)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("comparing run %s of source %s: %w", ask.Run, ask.Source, err)
 	}
 	return out, nil
 }
 
-func (a *Auditor) compare(ctx context.Context, tx row.Querier, events []inbox.ID, results bool, out *Audit) error {
+// findRun finds the events of the page, and one more if there are more.
+func (a *Auditor) findRun(ctx context.Context, ask *AuditRequest) (events []inbox.ID, err error) {
+	after := ask.After
+	if !ask.Since.IsZero() {
+		if since := inbox.FirstID(ask.Since); bytes.Compare(after[:], since[:]) < 0 {
+			after = since
+		}
+	}
+	for len(events) <= ask.Limit {
+		var looked int
+		var last inbox.ID
+		var found []inbox.ID
+		err := a.read(ctx, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, readRun, ask.Source, ask.Run, [16]byte(after), runStretch).Scan(&looked, &last, &found)
+		})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil, nil // there is no such source
+		}
+		if err != nil {
+			return nil, err
+		}
+		if events = append(events, found...); looked < runStretch {
+			break
+		}
+		after = last
+	}
+	return events[:min(len(events), ask.Limit+1)], nil
+}
+
+// read runs f in a transaction that cannot write.
+func (a *Auditor) read(ctx context.Context, f func(tx pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, a.cfg.Pool, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.RepeatableRead}, f)
+}
+
+func (a *Auditor) compareAll(ctx context.Context, events []inbox.ID, results bool, out *Audit) error {
+	var chunks [][]inbox.ID
+	err := a.read(ctx, func(tx pgx.Tx) (err error) {
+		chunks, err = recordedChunks(ctx, tx, events, nil)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, chunk := range chunks {
+		var recorded []*RecordedEvent
+		err := a.read(ctx, func(tx pgx.Tx) (err error) {
+			recorded, err = a.recorded(ctx, tx, chunk, results)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range recorded {
+			steps, err := a.cfg.Comparer.Compare(ctx, r)
+			if err != nil {
+				return err
+			}
+			for _, step := range steps {
+				if step.Match {
+					out.Matching++
+				}
+				out.Steps = append(out.Steps, step)
+			}
+		}
+	}
+	return nil
+}
+
+// recorded reads a chunk of events with their effects and, if they are asked for, what was kept of the replies.
+func (a *Auditor) recorded(ctx context.Context, tx pgx.Tx, events []inbox.ID, results bool) ([]*RecordedEvent, error) {
 	rows, err := tx.Query(ctx, readRunEffects, events)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	recorded, err := collectRecordedEffects(rows, a.cfg.Keyring, len(events))
+	effects, err := collectRecordedEffects(rows, a.cfg.Keyring, len(events))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if results {
-		if err := a.readResults(ctx, tx, events, recorded); err != nil {
-			return err
+		if err := a.readResults(ctx, tx, events, effects); err != nil {
+			return nil, err
 		}
 	}
-	if rows, err = tx.Query(ctx, readRecordedEvents, events); err != nil {
-		return err
+	recorded, err := recordedEvents(ctx, tx, a.cfg.Keyring, events)
+	for _, r := range recorded {
+		r.Effects = effects[r.Event.ID]
 	}
-	defer rows.Close()
-	for rows.Next() {
-		r, err := scanRecordedEvent(rows, a.cfg.Keyring)
-		if err != nil {
-			return err
-		}
-		r.Effects = recorded[r.Event.ID]
-		steps, err := a.cfg.Comparer.Compare(ctx, r)
-		if err != nil {
-			return err
-		}
-		for _, step := range steps {
-			if step.Match {
-				out.Matching++
-			}
-			out.Steps = append(out.Steps, step)
-		}
-	}
-	return rows.Err()
+	return recorded, err
 }
 
 // readResults adds what was kept of the replies. What cannot be opened stays away: then there is nothing to compare with.

@@ -179,38 +179,6 @@ func (p *plan) missing(ctx context.Context) error {
 	return err
 }
 
-// walk reads ids as they are sent, on a connection of its own, and hands them on
-// page by page. The server sorts, so it may take its time.
-func (p *plan) walk(ctx context.Context, sql string, args []any, do func(context.Context, []inbox.ID) error) error {
-	return pgx.BeginTxFunc(ctx, p.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
-			return err
-		}
-		rows, err := tx.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		page := make([]inbox.ID, 0, p.page)
-		for rows.Next() {
-			var id inbox.ID
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			if page = append(page, id); len(page) == cap(page) {
-				if err := do(ctx, page); err != nil {
-					return err
-				}
-				page = page[:0]
-			}
-		}
-		if err := rows.Err(); err != nil || len(page) == 0 {
-			return err
-		}
-		return do(ctx, page)
-	})
-}
-
 const markPlanned = `
 UPDATE replay SET state = 'planned', digest = $2, summary = $3, expires_at = now() + $4::bigint * interval '1 microsecond'
 WHERE id = $1 AND state = 'planning'

@@ -1,11 +1,9 @@
 package replay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -15,12 +13,59 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// judgeChunk is how many events are read at once, but for their bodies, which are
-// read one after another.
-const judgeChunk = 50
+// Events are read this many at once, and not so many that they and what was sent for them take more than these bytes. One
+// event may take more by itself.
+const (
+	judgeChunk = 50
+	judgeBytes = 4 << 20
+)
+
+// The length of a value is known without reading it. An effect counts if [readRecordedEffects] reads it.
+const readRecordedSizes = `
+SELECT v.id, coalesce(b.size, 0)
+    + coalesce((SELECT sum(octet_length(e.rendered)) FROM effect e WHERE e.event_id = v.id AND (e.item = 0 OR e.id = ANY ($2::uuid[]))), 0)
+FROM inbox_event v
+LEFT JOIN LATERAL (
+    SELECT octet_length(p.headers) + octet_length(p.body) AS size
+    FROM inbox_body p
+    WHERE p.class = v.class AND p.id = v.body_id
+    LIMIT 1) b ON true
+WHERE v.id = ANY ($1::uuid[])
+ORDER BY v.id`
+
+// recordedChunks gives those of the events that are there, in the order of their ids, in chunks that can be read at once.
+func recordedChunks(ctx context.Context, db row.Querier, events, effects []inbox.ID) (chunks [][]inbox.ID, err error) {
+	rows, err := db.Query(ctx, readRecordedSizes, events, effects)
+	if err != nil {
+		return nil, err
+	}
+	var id inbox.ID
+	var size, sum int64
+	_, err = pgx.ForEachRow(rows, []any{&id, &size}, func() error {
+		last := len(chunks) - 1
+		if last < 0 || len(chunks[last]) == judgeChunk || sum+size > judgeBytes {
+			chunks, sum = append(chunks, []inbox.ID{id}), size
+			return nil
+		}
+		chunks[last] = append(chunks[last], id)
+		sum += size
+		return nil
+	})
+	return chunks, err
+}
+
+// recordedEvents reads one chunk of events. Nothing is left unread while they are judged, which may take long.
+func recordedEvents(ctx context.Context, db row.Querier, keys *seal.Keyring, events []inbox.ID) ([]*RecordedEvent, error) {
+	rows, err := db.Query(ctx, readRecordedEvents, events)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*RecordedEvent, error) { return scanRecordedEvent(row, keys) })
+}
 
 // An event's effects as they stand. Of the items of a list those that were asked
 // for are enough: the first one stands for their route.
@@ -53,14 +98,16 @@ WHERE v.id = ANY ($1::uuid[])
 ORDER BY v.id`
 
 // eachRecorded has the judge judge each of the events with its effects, and gives do
-// what it says. Several are judged at once, each with the bytes of one delivery at a
-// time; do is called by one at a time, in no order.
+// what it says. Several chunks are judged at once; do is called by one at a time, in no order.
 func (p *plan) eachRecorded(ctx context.Context, events, effects []inbox.ID, do func(*RecordedEvent, []Judgement)) error {
-	events = slices.SortedFunc(slices.Values(events), func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) })
+	chunks, err := recordedChunks(ctx, p.pool, events, effects)
+	if err != nil {
+		return err
+	}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(p.judges())
-	for chunk := range slices.Chunk(slices.Compact(events), judgeChunk) {
+	for _, chunk := range chunks {
 		group.Go(func() error {
 			return p.judgeChunk(ctx, chunk, effects, func(r *RecordedEvent, judgements []Judgement) {
 				mu.Lock()
@@ -83,16 +130,11 @@ func (p *plan) judgeChunk(ctx context.Context, events, effects []inbox.ID, do fu
 	if err != nil {
 		return err
 	}
-	rows, err := p.pool.Query(ctx, readRecordedEvents, events)
+	read, err := recordedEvents(ctx, p.pool, p.store.Keyring(), events)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		r, err := scanRecordedEvent(rows, p.store.Keyring())
-		if err != nil {
-			return err
-		}
+	for _, r := range read {
 		r.Effects, r.NewKey = recorded[r.Event.ID], p.ask.Options.NewKey
 		r.ForgetUnknown, r.IncludeDiscarded = p.ask.Options.IncludeIndeterminate, p.ask.Options.IncludeDiscarded
 		judgements, err := p.judge.Judge(ctx, r)
@@ -101,15 +143,15 @@ func (p *plan) judgeChunk(ctx context.Context, events, effects []inbox.ID, do fu
 		}
 		do(r, judgements)
 	}
-	return rows.Err()
+	return nil
 }
 
-func scanRecordedEvent(rows pgx.Rows, keys *seal.Keyring) (*RecordedEvent, error) {
+func scanRecordedEvent(row pgx.CollectableRow, keys *seal.Keyring) (*RecordedEvent, error) {
 	r := new(RecordedEvent)
 	var occurred, since pgtype.Timestamptz
 	var bodyID inbox.ID
 	var keyID *int32
-	err := rows.Scan(&r.Event.ID, &r.Event.EventID, &r.Event.Type, &occurred, &r.Event.ReceivedAt, &r.Event.Traceparent, &r.SourceID,
+	err := row.Scan(&r.Event.ID, &r.Event.EventID, &r.Event.Type, &occurred, &r.Event.ReceivedAt, &r.Event.Traceparent, &r.SourceID,
 		&r.Source, &r.Offset, &r.Length, &r.Item, &r.Event.Headers, &r.Delivery, &bodyID, &keyID, &r.Discarded, &since, &r.DeadLetter)
 	if err != nil {
 		return nil, err

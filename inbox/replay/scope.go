@@ -83,8 +83,7 @@ func (s *Scope) states(o Options) []string {
 }
 
 // In the order in which they are carried out: of a sequence key one after
-// another. They are read as they are sent; what is at rest has an index of its
-// own.
+// another. What is at rest has an index of its own.
 const (
 	scopeOrder = `
 ORDER BY e.route_id, e.sequence_key_hash NULLS FIRST, e.sequence_number NULLS FIRST, e.id`
