@@ -38,8 +38,8 @@ WHERE c.id IN (
     ORDER BY k.last_seen_at DESC, k.id DESC OFFSET $2)`
 
 // keepConflict records the conflict and keeps its payload, in one transaction and
-// one round trip. A caller that has its own document of the key, an operation, is
-// told the difference, and nothing of its payload is kept.
+// one round trip. A caller of an operation is answered with the difference and still has
+// its payload, so nothing of it is kept. Nobody answers a transaction that emitted.
 func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflictingPayload) error {
 	now := g.cfg.Clock.Now()
 	conn, err := g.cfg.Pool.Acquire(ctx)
@@ -50,7 +50,7 @@ func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflictingPayload
 	recorded, displaced := int64(0), int64(0)
 	b := &pgx.Batch{} // without BEGIN, a batch is one transaction
 	b.Queue(recordConflict, e.row, e.sha[:], c.paths, inbox.NewID(now)).QueryRow(func(row pgx.Row) error { return row.Scan(&recorded) })
-	if !e.source().Strict {
+	if !e.source().Strict || e.delivery.admission.Emitted {
 		g.queueConflict(b, e, c, now).Exec(func(tag pgconn.CommandTag) error {
 			displaced = tag.RowsAffected()
 			return nil

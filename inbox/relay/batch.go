@@ -3,7 +3,9 @@ package relay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,49 +13,71 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/advisory"
 )
 
-// Rows are taken in the order of their ids, which is not that of their commits:
-// what commits late is found by the next run, which starts from the front. The sizes
-// are read without the payloads; the first row is taken whatever its size, and one
-// that is too large for any process is taken without its payload.
+const tryRelayLock = `SELECT pg_try_advisory_xact_lock($1::int, hashtext(coalesce(current_schema(), '') || '/' || $2))`
+
+// Rows are taken in the order of their positions: that of the commits, wherever two rows have to be in order. The next pass
+// begins at the front again, because a row can commit with a lower position than one that this pass has taken, if the two need
+// not be in order. The sizes are read without the payloads; the first row is taken whatever its size, and one that is too large
+// for any process is taken without its payload.
 const takeOutbox = `
 WITH taken AS MATERIALIZED (
-    SELECT id, octet_length(payload) AS bytes
+    SELECT id, position, octet_length(payload) AS bytes
     FROM outbox
-    WHERE id > $1 AND source = ANY ($2::text[]) AND NOT ordered AND refused_at IS NULL
-    ORDER BY id
-    LIMIT $3
-    FOR UPDATE SKIP LOCKED),
+    WHERE source = $1 AND refused_at IS NULL AND ($2 = 0 OR (position, id) > ($3, $2))
+    ORDER BY position, id
+    LIMIT $4),
 sized AS (
-    SELECT id, bytes, sum(bytes) OVER (ORDER BY id) - bytes AS before FROM taken)
-SELECT o.id, o.source, o.event_id, o.type, CASE WHEN s.bytes <= $5 THEN o.payload END, s.bytes, o.created_at
+    SELECT id, position, bytes, sum(bytes) OVER (ORDER BY position, id) - bytes AS before FROM taken)
+SELECT o.id, coalesce(o.position, 0), o.source, o.event_id, o.type, CASE WHEN s.bytes <= $6 THEN o.payload END, s.bytes, o.created_at, o.ordered
 FROM sized s JOIN outbox o ON o.id = s.id
-WHERE s.before = 0 OR s.before + s.bytes <= $4
-ORDER BY o.id`
+WHERE s.before = 0 OR s.before + s.bytes <= $5
+ORDER BY s.position, s.id`
 
 const deleteOutbox = `DELETE FROM outbox WHERE id = ANY ($1::bigint[])`
 
-// mostEmitted is the largest payload that is relayed, in bytes: the most that
+// maxPayload is the largest payload that is relayed, in bytes: the most that
 // source.emit_limit may be.
 const maxPayload = 64 << 20
 
 type outboxRow struct {
 	ID        int64
+	Position  int64
 	Source    string
 	EventID   string
 	Type      string
 	Payload   []byte
 	Bytes     int
 	CreatedAt time.Time
+	Ordered   bool
 }
 
-// batch admits and deletes the rows after last. The rows are locked meanwhile, so
-// that no other relay takes them; should the lock be lost, the gate still admits
-// each once.
-func (r *Relay) relayBatch(ctx context.Context, last *int64) (seen, deleted int, err error) {
+// sourcePass is what one pass knows of a source.
+type sourcePass struct {
+	source   string
+	id       int64 // of the last row that was taken, 0 before the first
+	position int64 // of that row
+
+	// left are the ids of events that the gate did not take. Their later rows wait for the next pass, because they would
+	// overtake.
+	left map[string]bool
+}
+
+// maxLeft is how many events a pass leaves behind before it gives the source up until the next pass.
+const maxLeft = 10_000
+
+// batch admits and deletes the next rows of a source. A lock keeps other relays from the source meanwhile. Should the lock be
+// lost with its connection, the gate still admits each row once, and in order: a relay gives a row to the gate only after the
+// gate has taken the rows of the same event before it.
+func (p *sourcePass) batch(ctx context.Context, r *Relay) (deleted int, more bool, err error) {
 	err = pgx.BeginFunc(ctx, r.cfg.Pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, takeOutbox, *last, r.names, r.cfg.Batch, r.cfg.Bytes, maxPayload)
+		var obtained bool
+		if err := tx.QueryRow(ctx, tryRelayLock, advisory.Relay, p.source).Scan(&obtained); err != nil || !obtained {
+			return err
+		}
+		rows, err := tx.Query(ctx, takeOutbox, p.source, p.id, p.position, r.cfg.Batch, r.cfg.Bytes, maxPayload)
 		if err != nil {
 			return err
 		}
@@ -61,13 +85,26 @@ func (r *Relay) relayBatch(ctx context.Context, last *int64) (seen, deleted int,
 		if err != nil || len(taken) == 0 {
 			return err
 		}
-		seen, *last = len(taken), taken[len(taken)-1].ID
+		last := &taken[len(taken)-1]
+		p.id, p.position = last.ID, last.Position
+		ordered := slices.ContainsFunc(taken, func(o outboxRow) bool { return o.Ordered })
 		if taken, err = r.refuseTx(ctx, tx, taken); err != nil {
 			return err
 		}
-		admitted := r.admit(ctx, taken)
-		if len(admitted) == 0 {
+		more = true
+		if len(taken) == 0 {
 			return nil
+		}
+		var admitted []int64
+		if ordered {
+			admitted, err = r.admitArrival(ctx, taken)
+			more = len(admitted) > 0
+		} else {
+			admitted = r.admitEach(ctx, taken, p.left)
+			more = len(p.left) < maxLeft
+		}
+		if err != nil || len(admitted) == 0 {
+			return err // what was refused stays refused
 		}
 		if _, err := tx.Exec(ctx, deleteOutbox, admitted); err != nil {
 			return err
@@ -76,32 +113,45 @@ func (r *Relay) relayBatch(ctx context.Context, last *int64) (seen, deleted int,
 		return nil
 	})
 	if err != nil {
-		deleted = 0
+		return 0, false, err
 	}
-	return seen, deleted, err
+	return deleted, more, nil
 }
 
-// admit takes the rows to the gate all at once, so that they become one group,
-// and gives the ids of those that are recorded now.
-func (r *Relay) admit(ctx context.Context, rows []outboxRow) []int64 {
-	receipts, errs := make([]inbox.Receipt, len(rows)), make([]error, len(rows))
+// admitEach takes the rows to the gate all at once, so that they become one group, and returns the ids of those that are
+// recorded now. The rows of one event are one delivery, in which the first is recorded and the others are its duplicates and
+// conflicts.
+func (r *Relay) admitEach(ctx context.Context, rows []outboxRow, left map[string]bool) []int64 {
+	var deliveries [][]outboxRow
+	place := make(map[string]int, len(rows))
+	for _, row := range rows {
+		if left[row.EventID] {
+			continue
+		}
+		at, ok := place[row.EventID]
+		if !ok {
+			at = len(deliveries)
+			place[row.EventID], deliveries = at, append(deliveries, nil)
+		}
+		deliveries[at] = append(deliveries[at], row)
+	}
+	receipts, errs := make([]inbox.Receipt, len(deliveries)), make([]error, len(deliveries))
 	now := r.cfg.Clock.Now()
 	var all sync.WaitGroup
-	for i := range rows {
-		a := r.admission(rows[i:i+1], now.Add(time.Duration(i)*time.Microsecond))
-		all.Go(func() { receipts[i], errs[i] = r.cfg.Gate.Accept(ctx, a) })
+	for i, d := range deliveries {
+		a := r.admission(d, now.Add(time.Duration(i)*time.Microsecond))
+		all.Go(func() { receipts[i], errs[i] = r.accept(ctx, a) })
 	}
 	all.Wait()
 	admitted := make([]int64, 0, len(rows))
 	var failure error
-	for i := range rows {
-		if errs[i] != nil || len(receipts[i].Items) != 1 {
-			r.failed.Add(1)
+	for i, d := range deliveries {
+		if errs[i] != nil {
+			left[d[0].EventID] = true
 			failure = cmp.Or(failure, errs[i])
 			continue
 		}
-		admitted = append(admitted, rows[i].ID)
-		r.count(ctx, &rows[i], &receipts[i].Items[0])
+		admitted = r.counted(ctx, admitted, d, &receipts[i])
 	}
 	if failure != nil {
 		r.logLeft(ctx, len(rows)-len(admitted), failure)
@@ -109,7 +159,25 @@ func (r *Relay) admit(ctx context.Context, rows []outboxRow) []int64 {
 	return admitted
 }
 
+// accept gives the delivery to the gate, and is content only with an answer for each of its events.
+func (r *Relay) accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	receipt, err := r.cfg.Gate.Accept(ctx, a)
+	if err == nil && len(receipt.Items) != len(a.Events) {
+		err = errors.New("the gate did not answer for every event")
+	}
+	return receipt, err
+}
+
+func (r *Relay) counted(ctx context.Context, ids []int64, rows []outboxRow, receipt *inbox.Receipt) []int64 {
+	for i := range rows {
+		ids = append(ids, rows[i].ID)
+		r.count(ctx, &rows[i], &receipt.Items[i])
+	}
+	return ids
+}
+
 func (r *Relay) logLeft(ctx context.Context, events int, err error) {
+	r.failed.Add(uint64(events))
 	r.cfg.Logger.WarnContext(ctx, "emitted events left in the outbox", slog.Int("events", events), slog.String("error", row.ErrorText(err)))
 }
 
@@ -118,7 +186,7 @@ func (r *Relay) logLeft(ctx context.Context, events int, err error) {
 func (r *Relay) admission(rows []outboxRow, at time.Time) *inbox.Admission {
 	a := &inbox.Admission{
 		Source: r.cfg.Sources[rows[0].Source], Headers: []byte(`{"Content-Type":["application/json"]}`), ReceivedAt: at,
-		Events: make([]inbox.NewEvent, len(rows)),
+		Emitted: true, Events: make([]inbox.NewEvent, len(rows)),
 	}
 	for i := range rows {
 		row := &rows[i]

@@ -7,16 +7,16 @@
 //
 // SQL callers emit into the outbox in their own transactions; a [Relay] admits
 // the rows through the gate and then deletes them. It looks from the front each
-// time, since rows become visible in another order than their ids. What can never be
-// admitted stays there, refused, until a person discards it.
+// time. What can never be admitted stays there, refused, until a person discards it.
 //
-// Order of arrival, for sources that have such a route: a deferred trigger gives each
-// row its position when its transaction commits, under a lock that is held until the
-// commit is visible. So positions are in the order of commits, and no row becomes
-// visible behind one that a relay has seen. One relay at a time takes such a source:
-// it admits the rows as one delivery of many events, whose time of receipt is later
-// than all that the source was given before, by a time that the database keeps. The
-// order holds from the process on that first registers such a route. It is that of
-// commits on this server: what a standby shows, or when a caller learns of its
+// A deferred trigger gives each row its position when its transaction commits, under a lock that is held until the
+// commit is visible. Rows of one event share a lock, so their positions are in the order of their commits, and a relay that
+// sees a row also sees those of the same event that committed before it. One relay at a time takes the rows of a source, by
+// position. So the payload that committed first is the event, and the later ones are its duplicates and conflicts, on every
+// source. The order is that of commits on this server: what a standby shows, or when a caller learns of its
 // commit, may be another.
+//
+// Order of arrival, for sources that have such a route: all rows of the source share a lock, and the relay admits them as one
+// delivery of many events, whose time of receipt is later than all that the source was given before, by a time that the
+// database keeps. This order holds from the process on that first registers such a route.
 package relay

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -69,7 +71,7 @@ type Relay struct {
 	done chan struct{}
 }
 
-// mostRelayed is the most rows of one batch: so many arrivals fit a microsecond, the
+// maxBatch is the most rows of one batch: so many arrivals fit a microsecond, the
 // precision in which times are stored.
 const maxBatch = 1000
 
@@ -151,33 +153,45 @@ func (r *Relay) run(ctx context.Context, done chan<- struct{}) {
 	}
 }
 
-// Run relays everything that is in the outbox now and that no other relay has. A
-// row that the gate does not take stays; unless its source is ordered, it does not
-// hold up the rows behind it. One that can never be admitted is refused, and holds
+// Most passes find nothing: one statement for all sources.
+const waitingSources = `
+SELECT k.name FROM unnest($1::text[]) AS k (name)
+WHERE EXISTS (SELECT FROM outbox o WHERE o.source = k.name AND o.refused_at IS NULL)`
+
+// Run relays everything that is in the outbox now and whose source no other relay has. A
+// row that the gate does not take stays; unless its source is ordered, it holds up only the later rows of its
+// event. One that can never be admitted is refused, and holds
 // up none. It returns how many rows were deleted. It must not be called twice at once.
-func (r *Relay) Run(ctx context.Context) (int, error) {
+func (r *Relay) Run(ctx context.Context) (total int, err error) {
 	if err := r.sweep(ctx); err != nil {
 		return 0, fmt.Errorf("refusing rows of the outbox: %w", err)
 	}
 	if len(r.names) == 0 {
 		return 0, nil
 	}
-	total, last := 0, int64(0)
-	for {
-		seen, deleted, err := r.relayBatch(ctx, &last)
-		total += deleted
-		if err != nil {
-			return total, fmt.Errorf("relaying the outbox: %w", err)
-		}
-		if seen == 0 {
-			break
-		}
-	}
-	deleted, err := r.runOrdered(ctx)
+	rows, err := r.cfg.Pool.Query(ctx, waitingSources, r.names)
 	if err != nil {
-		err = fmt.Errorf("relaying the outbox in order: %w", err)
+		return 0, fmt.Errorf("relaying the outbox: %w", err)
 	}
-	return total + deleted, err
+	passes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*sourcePass, error) {
+		p := &sourcePass{left: map[string]bool{}}
+		return p, row.Scan(&p.source)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("relaying the outbox: %w", err)
+	}
+	var errs []error
+	for len(passes) > 0 { // a batch of each in turn, so that no source waits for all rows of another
+		passes = slices.DeleteFunc(passes, func(p *sourcePass) bool {
+			deleted, more, err := p.batch(ctx, r)
+			total += deleted
+			if err != nil {
+				errs = append(errs, fmt.Errorf("relaying the outbox of source %s: %w", p.source, err))
+			}
+			return err != nil || !more
+		})
+	}
+	return total, errors.Join(errs...)
 }
 
 func (r *Relay) count(ctx context.Context, row *outboxRow, item *inbox.ItemReceipt) {
