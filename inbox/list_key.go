@@ -53,13 +53,8 @@ func queueItemOwners(b *pgx.Batch, asks []ownAsk, within time.Duration) map[ID]I
 		queueItemOwnersWithin(b, asks, within, owners)
 		return owners
 	}
-	hashes, routes := make([][]byte, len(asks)), make([]int32, len(asks))
-	for i, a := range asks {
-		hashes[i], routes[i] = a.hash, a.routeID
-	}
 	all := ownColumns.Args(asks)
 	b.Queue(insertItemKeys, all...)
-	b.Queue(lockKeys, hashes, routes)
 	b.Queue(takeOverItemKeys, all...)
 	b.Queue(readOwners, all...).Query(func(rows pgx.Rows) error { return collectOwners(rows, owners) })
 	return owners
@@ -78,6 +73,7 @@ func queueItemOwnersWithin(b *pgx.Batch, asks []ownAsk, within time.Duration, ow
 	}
 	for _, a := range asks {
 		hashes := periodHashes(a.hash, within, a.receivedAt)
+		b.Queue(lockKeysWithin, a.routeID, hashes, a.receivedAt, within.Microseconds())
 		b.Queue(releaseKeysWithin, a.routeID, hashes, a.receivedAt, within.Microseconds(), a.effect)
 		b.Queue(insertItemKeyWithin, a.effect, a.token, hashes[1], a.routeID, a.receivedAt, a.keep.Microseconds(), hashes, within.Microseconds())
 		b.Queue(readOwnerWithin, a.routeID, hashes, a.receivedAt, within.Microseconds(), a.effect).Query(func(rows pgx.Rows) error {
@@ -160,12 +156,11 @@ type ItemMeaning struct {
 // that is skipped has given it back.
 const keyItems = `
 INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
-SELECT e.route_id, a.stored, e.id, v.received_at, v.received_at + $5::bigint * interval '1 microsecond'
+SELECT DISTINCT ON (a.stored) e.route_id, a.stored, e.id, v.received_at, v.received_at + $5::bigint * interval '1 microsecond'
 FROM unnest($3::int[], $4::bytea[]) AS a (item, stored)
 JOIN effect e ON e.event_id = $1 AND e.route_id = $2 AND e.item = a.item AND e.state NOT IN ('skipped', 'superseded', 'duplicate')
 JOIN inbox_event v ON v.id = e.event_id
-ORDER BY a.stored, a.item
-ON CONFLICT ON CONSTRAINT effect_key_pkey DO NOTHING`
+ORDER BY a.stored, a.item` + orLockKey
 
 // An item asks for its key again when it comes back from a state at rest. One that
 // somebody has locked is told its key the next time that the list is looked at.

@@ -112,31 +112,28 @@ SELECT lease_token, true FROM keyed
 UNION ALL
 SELECT token, false FROM reached WHERE held IS NOT TRUE`
 
-// The first one wins, also inside the group. A key that another transaction is
-// about to write is waited for.
+// The first one wins, also inside the group. A key that another transaction is about to write or to delete is waited for.
 var insertKeys = insertKeysOf(holdsClaim)
 
 // holdsClaim says of an effect e that whoever asks, a, holds its claim.
 const holdsClaim = `e.lease_token = a.token AND e.lease_until > now()`
 
+// orLockKey ends the insertion of keys. A key that is there already is locked and not written. If it is deleted before it is
+// locked, it is inserted: so the unique constraint decides who owns a key, and after the statement each key has an owner
+// that nobody can take away before the transaction ends. The next statement sees whatever the last holders of the keys have
+// committed, an owner among them that was given fresh attempts.
+const orLockKey = `
+ON CONFLICT ON CONSTRAINT effect_key_pkey DO UPDATE SET effect_id = effect_key.effect_id WHERE false`
+
 // insertKeysOf is the statement for the effects that fulfil a condition.
 func insertKeysOf(condition string) string {
 	return `
 INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
-SELECT a.route_id, a.hash, a.id, a.received_at, a.received_at + a.keep * interval '1 microsecond'
+SELECT DISTINCT ON (a.route_id, a.hash) a.route_id, a.hash, a.id, a.received_at, a.received_at + a.keep * interval '1 microsecond'
 FROM unnest(` + ownColumns.Arrays() + `) AS a (` + ownColumns.Names() + `)
 JOIN effect e ON e.id = a.id AND ` + condition + `
-ORDER BY a.route_id, a.hash, a.received_at, a.id
-ON CONFLICT ON CONSTRAINT effect_key_pkey DO NOTHING`
+ORDER BY a.route_id, a.hash, a.received_at, a.id` + orLockKey
 }
-
-// The keys are locked by a statement of its own: the next one then sees whatever their
-// last holders have committed, an owner among them that was given fresh attempts.
-const lockKeys = `
-SELECT FROM effect_key k
-WHERE (k.route_id, k.key_hash) IN (SELECT * FROM unnest($2::int[], $1::bytea[]))
-ORDER BY k.route_id, k.key_hash
-FOR UPDATE OF k`
 
 // neverHappened says of a dead effect o that none of its attempts, of whatever version,
 // may have happened, nor any item of the list that it became. By LIMIT each is looked
@@ -192,9 +189,9 @@ var ownColumns = row.ColumnsFrom(1,
 // ownKeys is one round trip; sent to a pool it is its own transaction.
 func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error) {
 	n := len(asks)
-	ids, tokens, hashes, routes := make([]ID, n), make([]ID, n), make([][]byte, n), make([]int32, n)
+	ids, tokens, hashes := make([]ID, n), make([]ID, n), make([][]byte, n)
 	for i, a := range asks {
-		ids[i], tokens[i], hashes[i], routes[i] = a.effect, a.token, a.hash, a.routeID
+		ids[i], tokens[i], hashes[i] = a.effect, a.token, a.hash
 	}
 	all := ownColumns.Args(asks)
 	var held sendStartRows
@@ -205,7 +202,6 @@ func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error
 		return err
 	})
 	b.Queue(insertKeys, all...)
-	b.Queue(lockKeys, hashes, routes)
 	b.Queue(takeOverKeys, all...)
 	b.Queue(readOwners, all...).Query(func(rows pgx.Rows) error { return collectOwners(rows, owners) })
 	if err := db.SendBatch(ctx, &b).Close(); err != nil {
@@ -214,7 +210,8 @@ func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error
 	out := make([]Owner, n)
 	for i, a := range asks {
 		row := held.of(a.token)
-		out[i] = Owner{Held: row.held, Effect: owners[a.effect], locked: row.locked}
+		owner, known := owners[a.effect]
+		out[i] = Owner{Held: row.held, Effect: owner, locked: row.locked || row.held && !known}
 	}
 	return out, nil
 }
@@ -241,6 +238,16 @@ func collectOwners(rows pgx.Rows, owners map[ID]ID) error {
 // lock keeps two that look into different stretches from overlooking each other.
 const (
 	lockKey = `SELECT pg_advisory_xact_lock($1::bigint)`
+
+	// The keys that are there stay until the transaction ends. One that is deleted before it is locked is not there for the
+	// next statement.
+	lockKeysWithin = `
+SELECT FROM effect_key k
+WHERE k.route_id = $1 AND k.key_hash = ANY ($2::bytea[])
+    AND k.received_at BETWEEN $3::timestamptz - $4::bigint * interval '1 microsecond'
+        AND $3::timestamptz + $4::bigint * interval '1 microsecond'
+ORDER BY k.key_hash
+FOR UPDATE OF k`
 
 	// An owner that certainly never happened loses its key. Whoever asks for it holds
 	// the lock, so that it cannot come back meanwhile.
@@ -320,12 +327,15 @@ func ownWithDeadline(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Durat
 		owner.Held, owner.locked = row.held, row.locked
 		return err
 	})
+	b.Queue(lockKeysWithin, a.routeID, hashes, a.receivedAt, within.Microseconds())
 	b.Queue(releaseKeysWithin, a.routeID, hashes, a.receivedAt, within.Microseconds(), a.effect)
 	b.Queue(insertKeyWithin, a.effect, a.token, hashes[1], a.routeID, a.receivedAt, a.keep.Microseconds(), hashes, within.Microseconds())
 	b.Queue(readOwnerWithin, a.routeID, hashes, a.receivedAt, within.Microseconds(), a.effect).Query(func(rows pgx.Rows) error {
 		owners, err := pgx.CollectRows(rows, pgx.RowTo[ID])
 		if len(owners) == 1 {
 			owner.Effect = owners[0]
+		} else {
+			owner.locked = owner.locked || owner.Held // a key that is held has an owner
 		}
 		return err
 	})

@@ -155,6 +155,70 @@ func TestAKeyIsNotTakenFromAnOwnerThatComesBack(t *testing.T) {
 	}
 }
 
+// A key is deleted while an effect asks for it, by a transaction that has locked it already, as prune does: the effect owns
+// the key then, and the next one that asks is its duplicate. An effect that went ahead without the key would let the next one
+// happen as well.
+func TestAKeyThatIsDeletedMeanwhileIsOwnedAnew(t *testing.T) {
+	t.Parallel()
+	for name, within := range map[string]time.Duration{"ever": 0, "within an hour": time.Hour} {
+		for _, how := range []string{"in a group", "in the effect's transaction"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				b.keys.within = within
+				ids := b.admit(once, 3)
+				store, hash := b.store("node-1"), make([]byte, 32)
+				own := func(claim *inbox.Claim) (owner inbox.Owner, err error) {
+					if how == "in a group" {
+						return store.Own(t.Context(), claim, hash)
+					}
+					err = pgx.BeginFunc(t.Context(), b.work, func(tx pgx.Tx) (err error) {
+						owner, err = store.OwnTx(t.Context(), tx, claim, hash)
+						return err
+					})
+					return owner, err
+				}
+				if owner, err := own(b.claim(store, ids[0])); err != nil || owner.Effect != ids[0] {
+					t.Fatal(owner, err)
+				}
+				second, third := b.claim(store, ids[1]), b.claim(store, ids[2])
+				deleting, err := store.Begin(t.Context(), time.Minute)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = deleting.Rollback(t.Context()) }()
+				if _, err := deleting.Exec(t.Context(), `SELECT FROM effect_key FOR UPDATE`); err != nil {
+					t.Fatal(err)
+				}
+				type answer struct {
+					owner inbox.Owner
+					err   error
+				}
+				asked := make(chan answer, 1)
+				go func() {
+					owner, err := own(second)
+					asked <- answer{owner, err}
+				}()
+				b.eventually("the effect to wait for the key", func() bool {
+					return b.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND $1 = ANY (pg_blocking_pids(pid))`, pid(t, deleting)) > 0
+				})
+				if _, err := deleting.Exec(t.Context(), `DELETE FROM effect_key`); err != nil {
+					t.Fatal(err)
+				}
+				if err := deleting.Commit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if a := <-asked; a.err != nil || !a.owner.Held || a.owner.Effect != ids[1] {
+					t.Errorf("the effect that waited: %+v, %v; want that it owns the key", a.owner, a.err)
+				}
+				if owner, err := own(third); err != nil || owner.Effect != ids[1] {
+					t.Errorf("the next effect: %+v, %v; want that the key is owned by the one before", owner, err)
+				}
+			})
+		}
+	}
+}
+
 func pid(tb testing.TB, tx pgx.Tx) int {
 	tb.Helper()
 	return int(tx.Conn().PgConn().PID())
