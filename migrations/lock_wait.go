@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/internal/sleep"
+
+	"github.com/oncegate/oncegate/session"
 )
 
 const (
@@ -197,11 +199,12 @@ func (r *runner) watch(ctx context.Context, seen *[]Holder) {
 		return
 	case <-timer.C:
 	}
-	cfg, err := (&Migrator{cfg: r.cfg}).connConfig()
+	history := new(session.History)
+	cfg, err := (&Migrator{cfg: r.cfg}).connConfig(history)
 	if err != nil {
 		return
 	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := session.ConnectTo(ctx, cfg, history)
 	if err != nil {
 		return
 	}

@@ -44,7 +44,9 @@ func openPool(ctx context.Context, url, schema string) (*pgxpool.Pool, error) {
 		return nil, errors.New("reading the database url: not a PostgreSQL connection string; use postgres://user:password@host:5432/database")
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = applicationName
-	session.Prepare(cfg.ConnConfig, sessionSettings(schema))
+	history := new(session.History)
+	session.Prepare(cfg.ConnConfig, sessionSettings(schema), history)
+	cfg.BeforeConnect = history.Direct
 	cfg.MaxConns = 2
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

@@ -39,13 +39,14 @@ type runner struct {
 // locked runs f on a connection to the schema that holds the lock. Closing the
 // connection gives the lock back.
 func (m *Migrator) locked(ctx context.Context, f func(*runner) error) error {
-	cfg, err := m.connConfig()
+	history := new(session.History)
+	cfg, err := m.connConfig(history)
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := session.ConnectTo(ctx, cfg, history)
 	if err != nil {
-		return fmt.Errorf("connecting to the database: %w", err)
+		return err
 	}
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelAfter)
@@ -67,14 +68,14 @@ func (m *Migrator) locked(ctx context.Context, f func(*runner) error) error {
 	return r.stopped(ctx, f(r))
 }
 
-func (m *Migrator) connConfig() (*pgx.ConnConfig, error) {
+func (m *Migrator) connConfig(history *session.History) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(m.cfg.URL)
 	if err != nil {
 		// pgx's message may quote the url, password included.
 		return nil, errors.New("reading the database url: not a PostgreSQL connection string; use postgres://user:password@host:5432/database")
 	}
 	cfg.RuntimeParams["application_name"] = applicationName
-	session.Prepare(cfg, sessionSettings(m.cfg.Schema))
+	session.Prepare(cfg, sessionSettings(m.cfg.Schema), history)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	if m.cfg.dial != nil {
 		cfg.DialFunc = m.cfg.dial

@@ -31,6 +31,9 @@ type state struct {
 	commits, path string // synchronous_commit and search_path, if it has set them
 
 	idle bool // it was idle in the pool
+
+	timeline uint32 // of its server when the session was opened; 0 of a standby
+	standby  bool   // its server was in recovery then
 }
 
 func stateOf(conn *pgconn.PgConn) *state {
@@ -96,7 +99,12 @@ type Guard struct {
 	shared atomic.Bool
 	seen   atomic.Uint64
 	direct atomic.Bool
+
+	history History
 }
+
+// History is what the sessions of the guarded pools have shown of the database's history.
+func (g *Guard) History() *History { return &g.history }
 
 // Direct reports whether the connections of the last [Guard.Prove] led straight to the server.
 // Only connections that are made later can lead to a pooler then.
@@ -114,9 +122,36 @@ func (g *Guard) Err() error {
 // out again; it takes the place of the pool's ping.
 const idleFor = time.Second
 
-// Watch has the pool of cfg ask connections that were idle whether they still have their session,
-// within timeout, and hand out none while sessions are shared.
-func (g *Guard) Watch(cfg *pgxpool.Config, timeout time.Duration) {
+// fence is what keeps a pool from sessions on servers that are behind.
+type fence struct {
+	history *History
+	work    bool // effects are carried out over its sessions
+	reads   bool // nothing can be written over them
+}
+
+// pass says whether a session may be used. keep is false if the session must be closed. A session that was opened on a standby is
+// asked again where it could write, because the standby may have been promoted.
+func (f fence) pass(ctx context.Context, conn *pgx.Conn, s *state, timeout time.Duration) (keep bool, err error) {
+	if s.standby && !f.reads {
+		timed, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		p, err := readPosition(timed, conn.PgConn())
+		if err != nil || !p.Standby {
+			return false, ctx.Err() // a promoted one is opened anew
+		}
+	}
+	if f.history.behind(s) {
+		return false, nil
+	}
+	if f.work {
+		return true, f.history.mayWork(s)
+	}
+	return true, nil
+}
+
+// watch has the pool of cfg ask connections that were idle whether they still have their session,
+// within timeout, and hand out none while sessions are shared, or that are behind.
+func (g *Guard) watch(cfg *pgxpool.Config, timeout time.Duration, behind fence) {
 	cfg.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		s := stateOf(p.Conn.PgConn())
 		if s == nil {
@@ -144,6 +179,9 @@ func (g *Guard) Watch(cfg *pgxpool.Config, timeout time.Duration) {
 		}
 		if g.shared.Load() && !proving(ctx) {
 			return true, ErrShared
+		}
+		if s != nil {
+			return behind.pass(ctx, conn, s, timeout)
 		}
 		return true, nil
 	}

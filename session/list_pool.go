@@ -59,6 +59,9 @@ func identify(ctx context.Context, pool *pgxpool.Pool) (identity, error) {
 // pools cannot be asked.
 func CheckListPool(ctx context.Context, primary, lists *pgxpool.Pool) error {
 	read, err := identify(ctx, lists)
+	if errors.Is(err, ErrOtherSystem) {
+		return ErrOtherDatabase
+	}
 	if err != nil {
 		return fmt.Errorf("database.list_url: %w", err)
 	}

@@ -127,6 +127,8 @@ type PoolOption func(*poolOptions)
 type poolOptions struct {
 	settings Settings
 	guard    *Guard
+	history  *History
+	anyHost  bool
 }
 
 // leastIdle is the least time after which the server ends an idle transaction: a
@@ -143,9 +145,22 @@ func VanishAfter(lease time.Duration) PoolOption {
 }
 
 // GuardedBy has the pool hand out no connections while the guard knows that a pooler
-// shares sessions. Pools without the option have a guard of their own.
+// shares sessions, and none that is behind what the guard's [History] remembers. Pools without the option have a guard of
+// their own.
 func GuardedBy(guard *Guard) PoolOption {
-	return func(o *poolOptions) { o.guard = guard }
+	return func(o *poolOptions) { o.guard, o.history = guard, guard.History() }
+}
+
+// FencedBy has the pool hand out no connections that are behind what history remembers. It follows [GuardedBy], for a pool
+// that has a guard of its own.
+func FencedBy(history *History) PoolOption {
+	return func(o *poolOptions) { o.history = history }
+}
+
+// AnyHost has a url with several hosts mean what its target_session_attrs says, instead of the primary: lists may be read from a
+// standby.
+func AnyHost() PoolOption {
+	return func(o *poolOptions) { o.anyHost = true }
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -178,7 +193,8 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	if maxConns > 0 {
 		cfg.MaxConns = maxConns
 	}
-	o := poolOptions{settings: role.settings(), guard: new(Guard)}
+	guard := new(Guard)
+	o := poolOptions{settings: role.settings(), guard: guard, history: guard.History()}
 	maps.Copy(o.settings, Settings{
 		"search_path": schema,
 		// Whoever does not say so makes no stream of a route whose sequence keys are hashed
@@ -207,19 +223,29 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	cfg.MaxConnLifetimeJitter = time.Duration(rand.Int64N(int64(5 * time.Minute))) //nolint:gosec // jitter is no secret
 	cfg.PingTimeout = cmp.Or(cfg.PingTimeout, pingTimeout)
 	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, connectTimeout)
-	w := &watcher{silence: silence}
+	w := &watcher{silence: silence, history: o.history}
 	w.now = time.Now
 	cfg.ConnConfig.DialFunc = w.dial
 	// After the timeout is known, by which a session is set up.
-	Prepare(cfg.ConnConfig, o.settings)
-	o.guard.Watch(cfg, cfg.PingTimeout)
+	Prepare(cfg.ConnConfig, o.settings, o.history)
+	o.guard.watch(cfg, cfg.PingTimeout, fence{history: o.history, work: role == PoolWork, reads: role == PoolList})
 	renewStale(cfg.ConnConfig, w.stale)
-	if role == PoolGate {
-		cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
+	cfg.BeforeConnect = func(ctx context.Context, conn *pgx.ConnConfig) error {
+		toHost := o.history.Direct
+		if o.anyHost {
+			toHost = o.history.leaveOut
+		}
+		if err := toHost(ctx, conn); err != nil {
+			return err
+		}
+		if role == PoolGate {
 			neverCancel(conn)
 			conn.OnNotice = rememberWarning
-			return nil
 		}
+		return nil
+	}
+	if role != PoolList {
+		cfg.AfterConnect = o.history.begin
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

@@ -58,6 +58,9 @@ type watcher struct {
 	// now is the machine's clock, on which connections have their deadlines.
 	now func() time.Time
 
+	// history is told when a connection is closed.
+	history *History
+
 	pool atomic.Pointer[pgxpool.Pool]
 
 	mu      sync.Mutex
@@ -148,6 +151,12 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 		c.look(err)
 	}
 	return n, err
+}
+
+// Close implements [net.Conn].
+func (c *watchedConn) Close() error {
+	c.watcher.history.forget(c)
+	return c.Conn.Close()
 }
 
 // bound sets the deadline of a read: the caller's or, if that is later and an answer

@@ -61,7 +61,9 @@ const prepareTimeout = 5 * time.Second
 //
 // No session compiles its statements (jit). They are short. Compiling takes longer than running
 // them, above all where the planner overestimates what many partitions hold.
-func Prepare(cfg *pgx.ConnConfig, settings Settings) {
+//
+// A session whose server is behind what history remembers is closed too. Connections of one process share a history.
+func Prepare(cfg *pgx.ConnConfig, settings Settings, history *History) {
 	settings = maps.Clone(settings)
 	settings["jit"] = "off"
 	set := maps.Clone(settings)
@@ -85,7 +87,7 @@ func Prepare(cfg *pgx.ConnConfig, settings Settings) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		err := setUp(ctx, conn, set, required)
+		err := setUp(ctx, conn, set, required, history)
 		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("the session was not set up within %s, as when a pooler has no connection to the server to give: %w", timeout, context.Cause(ctx))
 		}
@@ -171,18 +173,18 @@ SELECT set_config(s.name, s.value, false)
 FROM json_to_recordset($1::json) AS s (name text, value text, tolerated boolean)
 WHERE NOT s.tolerated OR current_setting(s.name, true) IS NOT NULL`
 
-// The value as it is now, in the unit of the setting, and the process that serves the session.
+// The value as it is now, in the unit of the setting, the process that serves the session, and where the server stands.
 // pg_settings has none of the settings that are ours alone.
 const readBack = `
 SELECT pg_backend_pid(), (SELECT json_object_agg(n.name, coalesce(p.setting, current_setting(n.name, true)))
-    FROM json_array_elements_text($1::json) AS n (name) LEFT JOIN pg_settings p ON p.name = n.name)`
+    FROM json_array_elements_text($1::json) AS n (name) LEFT JOIN pg_settings p ON p.name = n.name),` + positionColumns
 
 // markName is the setting that holds the session's mark.
 const markName = "oncegate.session"
 
 // setUp sets everything in one round trip, compares what the session then has, and remembers
-// which process serves it.
-func setUp(ctx context.Context, conn *pgconn.PgConn, set Settings, required []string) error {
+// which process serves it and where its server stands.
+func setUp(ctx context.Context, conn *pgconn.PgConn, set Settings, required []string, history *History) error {
 	mark := rand.Text()
 	type setting struct {
 		Name      string `json:"name"`
@@ -202,6 +204,7 @@ func setUp(ctx context.Context, conn *pgconn.PgConn, set Settings, required []st
 	if err != nil {
 		return fmt.Errorf("preparing a session: %w", err)
 	}
+	before := history.Witness()
 	batch := &pgconn.Batch{}
 	batch.ExecParams(setAll, [][]byte{settings}, nil, nil, nil)
 	batch.ExecParams(readBack, [][]byte{names}, nil, nil, nil)
@@ -228,11 +231,16 @@ func setUp(ctx context.Context, conn *pgconn.PgConn, set Settings, required []st
 			return &SettingError{Name: name, Is: have[name], Must: set[name]}
 		}
 	}
-	conn.CustomData()[stateKey] = &state{
+	position, err := parsePosition(row[2:])
+	if err != nil {
+		return fmt.Errorf("preparing a session: %w", err)
+	}
+	s := &state{
 		pid: uint32(pid), mark: mark, pooled: uint32(pid) != conn.PID(),
 		commits: set["synchronous_commit"], path: set["search_path"],
 	}
-	return nil
+	conn.CustomData()[stateKey] = s
+	return history.admit(conn, s, position, before)
 }
 
 // refused names the setting that the server does not take, where its message does.

@@ -68,7 +68,7 @@ func startup(t *testing.T, url string) map[string]string {
 	cfg.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
 	}
-	session.Prepare(cfg, session.Settings{"synchronous_commit": "on", "search_path": "ours"})
+	session.Prepare(cfg, session.Settings{"synchronous_commit": "on", "search_path": "ours"}, new(session.History))
 	if conn, err := pgx.ConnectConfig(t.Context(), cfg); err == nil {
 		_ = conn.Close(t.Context())
 		t.Error("connected to a server that hangs up")
@@ -88,7 +88,7 @@ func TestOurSettingsWin(t *testing.T) {
 	cfg.RuntimeParams["lock_timeout"] = "7s"
 	session.Prepare(cfg, session.Settings{
 		"synchronous_commit": "on", "search_path": "ours", "lock_timeout": "1000", "random_page_cost": "1.1", "tcp_user_timeout": "9000",
-	})
+	}, new(session.History))
 	conn, err := pgx.ConnectConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestASettingThatCannotBeIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		session.Prepare(cfg, test.settings)
+		session.Prepare(cfg, test.settings, new(session.History))
 		_, err = pgx.ConnectConfig(t.Context(), cfg)
 		wrong, ok := errors.AsType[*session.SettingError](err)
 		if !ok || wrong.Error() != test.want {
@@ -144,7 +144,7 @@ func TestASettingThatNotEveryServerHasIsTolerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session.Prepare(cfg, session.Settings{"client_connection_check_interval": "5000", "tcp_keepalives_idle": "10"})
+	session.Prepare(cfg, session.Settings{"client_connection_check_interval": "5000", "tcp_keepalives_idle": "10"}, new(session.History))
 	conn, err := pgx.ConnectConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestNoSessionCompiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session.Prepare(cfg, session.Settings{"search_path": schema})
+	session.Prepare(cfg, session.Settings{"search_path": schema}, new(session.History))
 	conn, err := pgx.ConnectConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/advisory"
+	"github.com/oncegate/oncegate/session"
 )
 
 // Runner is a replay that a process works on, step by step, on a connection of
@@ -27,7 +28,7 @@ const holdReplay = `SELECT pg_try_advisory_lock($1::int, hashtext($2::uuid::text
 // Acquire opens a connection for the steps of a replay, until Release. It is none of
 // the pool's, since it is kept while the replay's rate says to wait.
 func (r *Store) Acquire(ctx context.Context, id inbox.ID) (*Runner, error) {
-	conn, err := pgx.ConnectConfig(ctx, r.pool.Config().ConnConfig)
+	conn, err := session.Connect(ctx, r.pool)
 	if err != nil {
 		return nil, fmt.Errorf("holding replay %s: %w", id, err)
 	}

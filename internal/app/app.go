@@ -234,6 +234,7 @@ func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
 		}
 	}()
 	a.watchSchema()
+	a.watchHistory()
 	if err := a.enlist(ctx); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (a *App) openListPool(ctx context.Context) (err error) {
 		a.lists, err = a.openPool(ctx, "list pool", session.PoolList, listConnections)
 		return err
 	}
-	if a.lists, err = OpenListPool(ctx, a.settings.Database, listConnections); err != nil {
+	if a.lists, err = OpenListPool(ctx, a.settings.Database, listConnections, session.FencedBy(a.sessions.History())); err != nil {
 		return err
 	}
 	a.cleanups.add("list pool", func(ctx context.Context) error { return closePool(ctx, a.lists) })
@@ -42,11 +42,11 @@ func (a *App) openListPool(ctx context.Context) (err error) {
 
 // OpenListPool opens a pool for lists by database.list_url, or by database.url where that is not set. A pooler that shares
 // the sessions of database.list_url stops this pool and no other.
-func OpenListPool(ctx context.Context, database config.Database, size int32) (*pgxpool.Pool, error) {
+func OpenListPool(ctx context.Context, database config.Database, size int32, options ...session.PoolOption) (*pgxpool.Pool, error) {
 	if database.ListURL == "" {
-		return session.OpenPool(ctx, database.URL, database.Schema, session.PoolList, size)
+		return session.OpenPool(ctx, database.URL, database.Schema, session.PoolList, size, options...)
 	}
-	pool, err := session.OpenPool(ctx, database.ListURL, database.Schema, session.PoolList, size)
+	pool, err := session.OpenPool(ctx, database.ListURL, database.Schema, session.PoolList, size, append(options, session.AnyHost())...)
 	if err != nil {
 		return nil, fmt.Errorf("database.list_url: %w", err)
 	}

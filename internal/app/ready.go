@@ -83,6 +83,12 @@ func (a *App) checkDatabase(ctx context.Context) error {
 		return err
 	case errors.Is(err, session.ErrShared):
 		return session.ErrShared
+	case errors.Is(err, session.ErrBehind):
+		return session.ErrBehind
+	case errors.Is(err, session.ErrOtherSystem):
+		return session.ErrOtherSystem
+	case errors.Is(err, session.ErrNoPrimary):
+		return session.ErrNoPrimary
 	case differs:
 		return setting
 	}

@@ -9,6 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // StartStandby makes a hot standby of the server, which streams from it under the given name, and returns when it
@@ -31,6 +35,60 @@ func (s *Server) StartStandby(ctx context.Context, name string) (*Server, error)
 		return nil, errors.Join(err, standby.discard())
 	}
 	return standby, nil
+}
+
+// Promote makes a standby a primary, and returns when it takes writes.
+func (s *Server) Promote(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.dsn("postgres"))
+	if err != nil {
+		return fmt.Errorf("promoting a standby: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var promoted bool
+	if err := conn.QueryRow(ctx, "SELECT pg_promote(true, 60)").Scan(&promoted); err != nil || !promoted {
+		return fmt.Errorf("promoting a standby: promoted=%t: %w", promoted, err)
+	}
+	return nil
+}
+
+// Freeze stops the server's processes as a machine does that hangs: its connections stay open and nothing answers. Thaw lets them
+// go on, and must be called before [Server.Kill] and [Server.Stop].
+func (s *Server) Freeze() error { return s.signalAll(syscall.SIGSTOP) }
+
+// Thaw undoes [Server.Freeze].
+func (s *Server) Thaw() error { return s.signalAll(syscall.SIGCONT) }
+
+// signalAll signals the postmaster, which then starts no more processes, and those that it has started.
+func (s *Server) signalAll(sig syscall.Signal) error {
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		return fmt.Errorf("signalling PostgreSQL: %w", err)
+	}
+	children, err := childrenOf(s.PID())
+	if err != nil {
+		return err
+	}
+	for _, pid := range children {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("signalling process %d of PostgreSQL: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+// childrenOf are the processes that a process has started.
+func childrenOf(parent int) ([]int, error) {
+	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output() //nolint:noctx // it ends at once
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	var children []int
+	for line := range strings.Lines(string(out)) {
+		var pid, ppid int
+		if _, err := fmt.Sscan(line, &pid, &ppid); err == nil && ppid == parent {
+			children = append(children, pid)
+		}
+	}
+	return children, nil
 }
 
 // copyFrom takes a base backup of the primary, and its password.
