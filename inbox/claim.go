@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
@@ -29,7 +30,8 @@ type claimAnswer struct {
 // committed before it returns, together with the claims of other workers. The claim
 // is nil if the effect is not due, is at rest, is settled, is somebody else's, has to
 // wait for another one of its sequence, is of a kind inside the database and not
-// ordered, or of a route that this process does not know; Standing says which.
+// ordered, or of a route that this process does not know; Standing says which. In mode
+// latest the claim is of the newest version of the effect's key, if that one is due.
 func (e *Effects) Claim(ctx context.Context, effect ID, jobID int64) (*Claim, Standing, error) {
 	answer, err := e.claims.Do(ctx, claimAsk{effect: effect, token: e.token(), jobID: jobID})
 	if err == nil && answer.claim == nil {
@@ -47,12 +49,13 @@ func (e *Effects) Claim(ctx context.Context, effect ID, jobID int64) (*Claim, St
 func (e *Effects) claimInOrder(ctx context.Context, effect ID, jobID int64, asked claimAnswer) (claimAnswer, error) {
 	at := asked.standing
 	route, known := e.routes[at.RouteID]
-	if !at.Found || !known || !route.Order.Ordered() || at.Wait > 0 || !at.State.Waiting() && at.State != EffectHeld {
+	newest := at.State == EffectSuperseded && route.Order.Mode == sequence.Latest // its wake-up is there for the newest version
+	if !at.Found || !known || !route.Order.Ordered() || at.Wait > 0 || !at.State.Waiting() && at.State != EffectHeld && !newest {
 		return asked, nil
 	}
 	if asked.hash == nil || !asked.numbered {
-		if at.State == EffectHeld {
-			return asked, nil // until a person decides
+		if !at.State.Waiting() {
+			return asked, nil // held until a person decides
 		}
 		return e.unnumbered.Do(ctx, claimAsk{effect: effect, token: e.token(), jobID: jobID})
 	}

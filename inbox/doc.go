@@ -91,13 +91,21 @@
 // lock, and whoever ends what is before it looks for it under the lock. The gate
 // takes no such lock: what it admits is pending with a job of its own, which
 // decides. A worker claims the next effect of a key in the transaction that
-// settles the one before, and goes on with it; any other caller gives it a job.
+// settles the one before, if that effect's own wake-up has come already, and goes on
+// with it; any other caller gives it a job.
 // What follows it is read ahead, so that the settlement of each of them is one
 // statement, which looks under the lock whether everything is as it was foreseen
 // and does nothing if it is not. A process that does not know a route's policy
 // wakes the first that is held, and the worker that claims it decides. Held
 // effects have no job and no time, but for the first behind a gap; the sweeper
 // looks through them and must find none that is free.
+//
+// Ordered and unordered effects of the same age wait equally long. Workers take the
+// oldest wake-up first, and a wake-up that is made later has the time at which the
+// effect's own event was received: what was held comes back to its place in the queue
+// and not to its end. In mode latest the newest version runs on the first wake-up of any
+// version of its key, because its own is the last in the queue, and the next version
+// would supersede it before that came.
 //
 // Streams belong to the definition by which a route's order was defined when they
 // began ([RegisterOrders]): the hash of a key has the definition in it, but for a

@@ -127,7 +127,7 @@ func (e *Effects) planContinuation(s *Settlement) (g continuation, ok bool) {
 	order := h.stream.ordered(route)
 	plan := sequence.Decide(order, view.view(), s.Of.StartedAt)
 	run, ok := plan.Straight()
-	if !ok {
+	if !ok || view.rows[run].state != EffectHeld {
 		return g, false
 	}
 	at := slices.IndexFunc(h.rows, func(r aheadRow) bool { return r.id == view.rows[run].id })

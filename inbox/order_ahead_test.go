@@ -54,6 +54,7 @@ func newLine(t *testing.T, b *streamBook, p sequence.Policy, condition, instead 
 	for n := 5; n <= 9; n++ {
 		l.arrive(n)
 	}
+	storetest.Exec(t, l.pool, `UPDATE effect SET state = 'pending', next_at = now() WHERE id = $1`, l.effectOf(5))
 	first, _, err := l.work.Claim(t.Context(), l.effectOf(5), 1)
 	if err != nil || first == nil {
 		t.Fatalf("%+v, %v", first, err)
@@ -65,10 +66,10 @@ func newLine(t *testing.T, b *streamBook, p sequence.Policy, condition, instead 
 	return l
 }
 
-// arrive writes an effect with a body of its own.
+// arrive writes an effect with a body of its own, whose wake-up has come and found it waiting.
 func (l *line) arrive(n int) inbox.ID {
 	l.t.Helper()
-	id := l.effect(l.key, n, inbox.EffectPending)
+	id := l.effect(l.key, n, inbox.EffectHeld)
 	storetest.Exec(l.t, l.pool, `INSERT INTO inbox_body (class, id, headers, body) VALUES ('default', $1, '{}', $2)`, id, fmt.Appendf(nil, "body %d", n))
 	storetest.Exec(l.t, l.pool, `UPDATE inbox_event SET body_length = 6 WHERE id = $1`, id)
 	return id
@@ -195,6 +196,9 @@ var inBetween = map[string]between{
 	"the next one is not due": {sequence.Policy{}, func(l *line) {
 		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'retry', next_at = now() + interval '1 hour' WHERE id = $1`, l.effectOf(7))
 	}, "none"},
+	"the next one keeps its place in the queue": {sequence.Policy{}, func(l *line) {
+		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'pending', next_at = now() WHERE id = $1`, l.effectOf(7))
+	}, "none"},
 	"the next one is taken no more": {sequence.Policy{}, func(l *line) {
 		storetest.Exec(l.t, l.pool, `UPDATE effect SET filtered = true WHERE id = $1`, l.effectOf(7))
 	}, "8"},
@@ -234,14 +238,15 @@ func TestGoingOnAheadIsDecidingAnew(t *testing.T) {
 func TestMuseumOfGoingOn(t *testing.T) {
 	t.Parallel()
 	b := newLineBook(t)
-	const waits = "(e.state = 'held' OR e.state IN ('pending', 'retry') AND e.next_at <= now())"
+	const waits = "e.state = 'held'"
 	for _, e := range []struct{ condition, instead, seenBy string }{
 		{"s.in_flight = a.id", "true", "another is in flight"},
 		{"s.applied IS NOT DISTINCT FROM nullif(a.applied, '')::numeric", "true", "numbers were passed over"},
 		{"s.gap_since IS NULL", "true", "a gap was seen"},
 		{"s.blocked_by IS NULL", "true", "it seemed blocked"},
 		{waits, "true", "the next one is settled"},
-		{waits, "e.state IN ('held', 'pending', 'retry')", "the next one is not due"},
+		{waits, "e.state IN ('held', 'retry')", "the next one is not due"},
+		{waits, "e.state IN ('held', 'pending')", "the next one keeps its place in the queue"},
 		{"NOT e.filtered", "true", "the next one is taken no more"},
 		{"e.reason IS DISTINCT FROM 'sequence_number_taken'", "true", "the next one is a tie that is put aside"},
 		{"o.route_id = l.route_id", "false", "another with this number"},

@@ -2,13 +2,15 @@ package inbox
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // claimOrdered claims effects of ordered routes, those whose turn it is: the others
-// are held, superseded or whatever else their order says.
+// are held, superseded or whatever else their order says. In mode latest the claim may
+// be one of a newer version than was asked for.
 func (e *Effects) claimOrdered(ctx context.Context, asks []orderAsk) ([]claimAnswer, error) {
 	var answers []claimAnswer
 	err := e.ownTx(ctx, func(conn *pgxpool.Conn, send func(context.Context, *pgx.Batch) error) (err error) {
@@ -32,11 +34,15 @@ func (e *Effects) claimOrdered(ctx context.Context, asks []orderAsk) ([]claimAns
 		if err := o.decide(ctx, ids, &last); err != nil {
 			return err
 		}
-		tokens := make([]ID, len(asks))
+		tokens, read := make([]ID, len(asks)), ids
 		for i := range asks {
-			tokens[i] = asks[i].token
+			a := &asks[i]
+			tokens[i] = a.token
+			if !a.claimed.IsZero() && a.claimed != a.effect {
+				read = append(slices.Clip(read), a.claimed)
+			}
 		}
-		rows := e.queueReadClaims(&last, ids, tokens)
+		rows := e.queueReadClaims(&last, read, tokens)
 		last.Queue("COMMIT")
 		if err := send(ctx, &last); err != nil {
 			return err
@@ -44,7 +50,11 @@ func (e *Effects) claimOrdered(ctx context.Context, asks []orderAsk) ([]claimAns
 		o.committed()
 		answers = make([]claimAnswer, len(asks))
 		for i := range asks {
-			answers[i] = rows.answer(asks[i].effect, asks[i].token)
+			effect := asks[i].effect
+			if !asks[i].claimed.IsZero() {
+				effect = asks[i].claimed
+			}
+			answers[i] = rows.answer(effect, asks[i].token)
 			answers[i].locked = o.streamFor(asks[i].routeID, asks[i].hash).id == 0
 			if answers[i].claim != nil {
 				answers[i].claim.Late = asks[i].late

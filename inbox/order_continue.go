@@ -34,7 +34,7 @@ ready AS MATERIALIZED (
     SELECT l.*
     FROM streams l
     JOIN effect e ON e.id = l.next
-    WHERE (e.state = 'held' OR e.state IN ('pending', 'retry') AND e.next_at <= now()) AND NOT e.filtered
+    WHERE e.state = 'held' AND NOT e.filtered
         AND e.reason IS DISTINCT FROM 'sequence_number_taken'
         AND NOT EXISTS (
             SELECT FROM effect o

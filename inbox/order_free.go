@@ -62,16 +62,12 @@ func (e *Effects) freeChunkTx(ctx context.Context, tx pgx.Tx, route int32, after
 	if err != nil || len(ids) == 0 {
 		return 0, after, err
 	}
-	jobIDs, err := e.ReserveTx(ctx, tx, len(ids))
+	wakes, err := e.reserveWakes(ctx, sendTo(tx), ids)
 	if err != nil {
 		return 0, after, err
 	}
-	wakes := make([]Wake, len(ids))
-	for i, id := range ids {
-		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: id}
-	}
 	var b pgx.Batch
-	b.Queue(freeEffects, ids, jobIDs)
+	b.Queue(freeEffects, ids, jobsOf(wakes))
 	e.enqueuer.EnqueueTx(&b, wakes)
 	return len(ids), ids[len(ids)-1], tx.SendBatch(ctx, &b).Close()
 }

@@ -65,8 +65,8 @@ func (o *order) move(s *orderStream, r *orderRow, d sequence.Decision, wakeAt ti
 	switch d.Action {
 	case sequence.Keep:
 	case sequence.Run:
-		if ask == nil && s.chain != nil && s.chain.claimed.IsZero() && (r.state == EffectHeld || r.due) {
-			ask = s.chain
+		if ask == nil {
+			ask = s.wakeUpFor(r, s.ordered(route).Mode)
 		}
 		switch {
 		case ask != nil && (ask.effect.IsZero() || r.due || r.state == EffectHeld):
@@ -127,27 +127,24 @@ func (o *order) move(s *orderStream, r *orderRow, d sequence.Decision, wakeAt ti
 	return ID{}
 }
 
-// jobs gives new jobs to the moves that ask for one.
+// jobs gives new jobs to the moves that ask for one. A successor has the place in the
+// queue of its own event: behind everything that is there, ordered effects would wait for
+// the whole queue a second time.
 func (o *order) jobs(ctx context.Context, w *orderWrites) error {
-	n := 0
+	var ids []ID
 	for i := range w.moves {
 		if w.moves[i].newJob {
-			n++
+			ids = append(ids, w.moves[i].id)
 		}
 	}
-	if n == 0 {
-		return nil
-	}
-	var ids []int64
-	var b pgx.Batch
-	o.store.enqueuer.ReserveTx(&b, n, &ids)
-	if err := o.send(ctx, &b); err != nil {
+	wakes, err := o.store.reserveWakes(ctx, o.send, ids)
+	if err != nil {
 		return err
 	}
+	o.wakes = append(o.wakes, wakes...)
 	for i := range w.moves {
 		if m := &w.moves[i]; m.newJob {
-			m.jobID, ids = ids[0], ids[1:]
-			o.wakes = append(o.wakes, Wake{JobID: m.jobID, Kind: WakeEffect, ID: m.id})
+			m.jobID, wakes = wakes[0].JobID, wakes[1:]
 		}
 	}
 	return nil

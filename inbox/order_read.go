@@ -211,6 +211,9 @@ func (s *orderStream) add(part int, row orderRow) {
 func (s *orderStream) sort() {
 	s.full = len(s.rows) >= orderShown
 	for id, row := range s.named {
+		if row.state == EffectSuperseded && s.asksFor(id) {
+			continue // it was superseded before: its wake-up is there for the newest version
+		}
 		if !slices.ContainsFunc(s.rows, func(r orderRow) bool { return r.id == id }) && !row.number.IsZero() {
 			s.rows = append(s.rows, row)
 		}

@@ -119,7 +119,7 @@ func (e *Effects) settleOrdered(ctx context.Context, group []Settlement, o *orde
 
 // settleOrderedTx does it in the caller's transaction.
 func (e *Effects) settleOrderedTx(ctx context.Context, db row.Batcher, group []Settlement) ([]Settled, error) {
-	o := e.newOrder(func(ctx context.Context, b *pgx.Batch) error { return db.SendBatch(ctx, b).Close() })
+	o := e.newOrder(sendTo(db))
 	var first, last pgx.Batch
 	settled, err := o.settle(ctx, &first, &last, group)
 	if err != nil {

@@ -24,8 +24,7 @@ type Overdue struct {
 	sendStarted time.Time
 	age         time.Duration
 	leaseUntil  time.Time
-	dueFor      time.Duration // how long it has been due
-	unknown     time.Time     // since when the outcome is unknown
+	unknown     time.Time // since when the outcome is unknown
 	now         time.Time
 	keyHash     []byte
 	tenant      string // of the event
@@ -43,7 +42,7 @@ const lockOverdue = `
 SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.fresh_trigger, e.unfinished,
     e.send_started_at, e.lease_until, e.sequence_key_hash,
     coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0), e.unknown_since, now(),
-    (extract(epoch FROM now() - e.next_at) * 1000000)::bigint, coalesce(v.tenant, '')
+    coalesce(v.tenant, '')
 FROM effect e
 LEFT JOIN inbox_event v ON v.id = e.event_id
 WHERE e.id = ANY ($1::uuid[]) AND e.next_at <= now()
@@ -98,10 +97,10 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 				unfinished          bool
 				sendStarted, leased *time.Time
 				unknown             *time.Time
-				age, dueFor         int64
+				age                 int64
 			)
 			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &fresh, &unfinished,
-				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now, &dueFor, &o.tenant)
+				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now, &o.tenant)
 			if err != nil {
 				return err
 			}
@@ -114,7 +113,7 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 			if unknown != nil {
 				o.unknown = *unknown
 			}
-			o.age, o.dueFor = time.Duration(age)*time.Microsecond, time.Duration(dueFor)*time.Microsecond
+			o.age = time.Duration(age) * time.Microsecond
 			o.trigger = triggerOf(o.attempt, fresh, unfinished)
 			overdue = append(overdue, o)
 		}
@@ -132,14 +131,7 @@ type Rewake struct {
 
 	// Unfinished: the job it had says that it is running.
 	Unfinished bool
-
-	// Age is how long the effect has been due. Its new job is as old, so that it comes
-	// before what came since.
-	Age time.Duration
 }
-
-// DueFor is how long the effect has been due.
-func (o *Overdue) DueFor() time.Duration { return o.dueFor }
 
 const rewakeEffects = `
 UPDATE effect e
@@ -147,22 +139,22 @@ SET job_id = a.job_id, unfinished = e.unfinished OR a.unfinished
 FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS a (id, job_id, unfinished)
 WHERE e.id = a.id`
 
-// RewakeTx gives effects that the caller has locked new jobs.
+// RewakeTx gives effects that the caller has locked new jobs, with the places in the
+// queue that are theirs.
 func (e *Effects) RewakeTx(ctx context.Context, tx pgx.Tx, rewakes []Rewake) error {
 	if len(rewakes) == 0 {
 		return nil
 	}
-	jobIDs, err := e.ReserveTx(ctx, tx, len(rewakes))
-	if err != nil {
-		return err
-	}
-	ids, unfinished, wakes := make([]ID, len(rewakes)), make([]bool, len(rewakes)), make([]Wake, len(rewakes))
+	ids, unfinished := make([]ID, len(rewakes)), make([]bool, len(rewakes))
 	for i, r := range rewakes {
 		ids[i], unfinished[i] = r.Effect, r.Unfinished
-		wakes[i] = Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: r.Effect, In: -r.Age}
+	}
+	wakes, err := e.reserveWakes(ctx, sendTo(tx), ids)
+	if err != nil {
+		return fmt.Errorf("reserving jobs: %w", err)
 	}
 	var b pgx.Batch
-	b.Queue(rewakeEffects, ids, jobIDs, unfinished)
+	b.Queue(rewakeEffects, ids, jobsOf(wakes), unfinished)
 	e.enqueuer.EnqueueTx(&b, wakes)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return fmt.Errorf("waking overdue effects: %w", err)

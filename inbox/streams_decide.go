@@ -242,7 +242,7 @@ func (e *Effects) moveStreamTx(ctx context.Context, tx pgx.Tx, s *lockedStream, 
 	if _, err := tx.Exec(ctx, moveStream, stream, number); err != nil {
 		return err
 	}
-	o := e.newOrder(func(ctx context.Context, b *pgx.Batch) error { return tx.SendBatch(ctx, b).Close() })
+	o := e.newOrder(sendTo(tx))
 	o.streamFor(s.route, s.hash)
 	var first, last pgx.Batch
 	o.queueLock(&first, o.streams)

@@ -123,16 +123,16 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 
 // applyUndecidedTx sets effects going; the worker that claims one finds its turn.
 func (e *Effects) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*LockedEffect) error {
-	jobIDs, err := e.ReserveTx(ctx, tx, len(found))
+	ids := make([]ID, len(found))
+	for i, h := range found {
+		ids[i] = h.Effect
+	}
+	wakes, err := e.reserveWakes(ctx, sendTo(tx), ids)
 	if err != nil {
 		return err
 	}
-	ids, wakes := make([]ID, len(found)), make([]Wake, len(found))
-	for i, h := range found {
-		ids[i], wakes[i] = h.Effect, Wake{JobID: jobIDs[i], Kind: WakeEffect, ID: h.Effect}
-	}
 	var b pgx.Batch
-	b.Queue(applyUndecided, ids, jobIDs)
+	b.Queue(applyUndecided, ids, jobsOf(wakes))
 	e.enqueuer.EnqueueTx(&b, wakes)
 	return tx.SendBatch(ctx, &b).Close()
 }

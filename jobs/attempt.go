@@ -39,6 +39,9 @@ func (c *Client) carryOut(ctx context.Context, w wakeUp, claim *inbox.Claim, beg
 	a := attempt{Client: c, wakeUp: w, route: c.routeOf(claim.RouteID), claim: claim, committed: true, begun: begun}
 	if a.route.stored.Order.Ordered() && claim.SequenceKeyHash != nil {
 		a.wakeUp.chain = &chain{began: begun}
+		if claim.Effect != w.effect { // a newer version than the one that the job is of
+			a.wakeUp.effect, a.wakeUp.chain.length = claim.Effect, 1
+		}
 	}
 	for {
 		var err error

@@ -411,10 +411,6 @@ func (s *Sweeper) dead(ctx context.Context, tx pgx.Tx, waiting []inbox.Overdue) 
 		return nil, fmt.Errorf("reading their jobs: %w", err)
 	}
 	defer rows.Close()
-	age := make(map[inbox.ID]time.Duration, len(waiting))
-	for i := range waiting {
-		age[waiting[i].Effect] = waiting[i].DueFor()
-	}
 	var rewakes []inbox.Rewake
 	for rows.Next() {
 		var r inbox.Rewake
@@ -422,7 +418,7 @@ func (s *Sweeper) dead(ctx context.Context, tx pgx.Tx, waiting []inbox.Overdue) 
 		if err := rows.Scan(&r.Effect, &live, &r.Unfinished); err != nil {
 			return nil, fmt.Errorf("reading their jobs: %w", err)
 		}
-		if r.Age = age[r.Effect]; !live {
+		if !live {
 			rewakes = append(rewakes, r)
 		}
 	}

@@ -138,21 +138,6 @@ func TestSweepKnowsWhichJobsAreLive(t *testing.T) {
 	}
 }
 
-// An effect that was due an hour ago is not overtaken by everything that came since,
-// because its job is a new one.
-func TestAReplacementKeepsTheAgeOfWhatItReplaces(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	id := b.admit(repeatable, 1)[0]
-	b.exec(`UPDATE effect SET next_at = now() - interval '1 h'; DELETE FROM river_job`)
-	b.sweep(b.sweeper(nil))
-	if n := b.count(`SELECT count(*) FROM river_job j JOIN effect e ON e.job_id = j.id
-		WHERE e.id = $1 AND j.scheduled_at BETWEEN e.next_at - interval '1 ms' AND e.next_at + interval '1 ms'`, id); n != 1 {
-		t.Errorf("the new job is of %s, want of the effect's own due time %s",
-			b.text(`SELECT scheduled_at::text FROM river_job`), b.text(`SELECT next_at::text FROM effect`))
-	}
-}
-
 func TestLiveJobsInFrontDoNotHideLostOnes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
