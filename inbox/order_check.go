@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/internal/halve"
 )
 
 // heldPage is how many held effects one check looks at.
@@ -61,11 +62,10 @@ func (e *Effects) checkHeld(ctx context.Context) (found int, err error) {
 	var last heldCursor
 	var routeID int32
 	var hash []byte
-	o := e.newOrder(nil)
-	o.checking = true
+	var streams []heldStream
 	_, err = pgx.ForEachRow(rows, []any{&examined, &last.routeID, &last.id, &routeID, &hash}, func() error {
 		if e.routes[routeID].Order.Ordered() {
-			o.streamFor(routeID, append([]byte(nil), hash...))
+			streams = append(streams, heldStream{routeID, append([]byte(nil), hash...)})
 		}
 		return nil
 	})
@@ -75,8 +75,30 @@ func (e *Effects) checkHeld(ctx context.Context) (found int, err error) {
 	if e.heldAt = last; examined < heldPage {
 		e.heldAt = heldCursor{}
 	}
-	if len(o.streams) == 0 {
-		return 0, nil
+	left, err := halve.Each(streams, func(part []heldStream) error {
+		free, err := e.checkStreams(ctx, part)
+		found += free
+		return err
+	})
+	for _, l := range left {
+		e.locked.report(ctx, e.pool, l.Item.routeID, l.Item.hash)
+	}
+	return found, err
+}
+
+// heldStream names a stream that is checked.
+type heldStream struct {
+	routeID int32
+	hash    []byte
+}
+
+// checkStreams sets going what is held in the streams without a reason. If it returns an error,
+// nothing has happened.
+func (e *Effects) checkStreams(ctx context.Context, streams []heldStream) (found int, err error) {
+	o := e.newOrder(nil)
+	o.checking = true
+	for _, s := range streams {
+		o.streamFor(s.routeID, s.hash)
 	}
 	err = e.ownTx(ctx, func(_ *pgxpool.Conn, send func(context.Context, *pgx.Batch) error) error {
 		o.send = send

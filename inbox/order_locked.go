@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/session"
 )
 
 // LockedStream is a stream whose row somebody has kept locked for so long that its
@@ -23,19 +25,7 @@ type LockedStream struct {
 	// Backend is the server's process that holds the lock; nil if the server did not
 	// name one: the lock has just been given back, is shared by several transactions,
 	// or is a prepared transaction's.
-	Backend *Backend
-}
-
-// Backend is a session of the server, as pg_stat_activity shows it. A role without
-// pg_read_all_stats sees no more than the process of sessions of other roles.
-type Backend struct {
-	PID         int32
-	Application string
-	// State is what it does, such as "idle in transaction".
-	State string
-	// TransactionSince is when its transaction began, StateSince when it came to do
-	// what it does; zero where the server does not tell.
-	TransactionSince, StateSince time.Time
+	Backend *session.Backend
 }
 
 // How long a stream has to be locked to be told, and how often it is told again.
@@ -110,20 +100,56 @@ func avoidFor(age time.Duration) time.Duration {
 
 // Who locked a row: its xmax names the transaction, and every transaction that has a
 // number holds a lock on that. There is at most one row for a transaction; a row lock
-// that several share has a number of its own, which is nobody's.
-const readStreamLocker = `
-SELECT src.name, r.name, s.id, a.pid, coalesce(a.application_name, ''), coalesce(a.state, ''), a.xact_start, a.state_change
+// that several share has a number of its own, which is nobody's. What an effect waits for may
+// be its own row, its event's, its key's, its stream's, or that of an effect beside it in the
+// stream.
+const lockersOfEffect = `
+WITH named AS MATERIALIZED (
+    SELECT $1::int AS route_id, $2::bytea AS key_hash
+    UNION ALL
+    SELECT e.route_id, e.sequence_key_hash FROM effect e WHERE e.id = $3)
+SELECT l.pid
+FROM pg_locks l
+WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AND l.transactionid IN (
+    SELECT s.xmax FROM named n JOIN stream s ON s.route_id = n.route_id AND s.key_hash = n.key_hash
+    UNION ALL
+    (SELECT e.xmax FROM named n JOIN effect e ON e.route_id = n.route_id AND e.sequence_key_hash = n.key_hash
+    WHERE e.state IN ('pending', 'claimed', 'retry', 'held')
+    LIMIT 1000)
+    UNION ALL
+    SELECT e.xmax FROM effect e WHERE e.id = $3
+    UNION ALL
+    SELECT v.xmax FROM inbox_event v WHERE v.id = (SELECT e.event_id FROM effect e WHERE e.id = $3)
+    UNION ALL
+    SELECT k.xmax FROM effect_key k WHERE k.effect_id = $3)`
+
+// lockHolder gives the session that has what an effect or a stream waits for; nil if the server
+// names none.
+func lockHolder(ctx context.Context, db session.Querier, routeID int32, hash []byte, effect ID) *session.Backend {
+	backends, err := session.ReadBackends(ctx, db, lockersOfEffect, routeID, hash, effect)
+	if err != nil || len(backends) == 0 {
+		return nil
+	}
+	return &backends[0]
+}
+
+// LockHolder gives the session that has the lock for which an overdue effect was left out of a
+// sweep; nil if the server names none.
+func (e *Effects) LockHolder(ctx context.Context, effect ID) *session.Backend {
+	return lockHolder(ctx, e.pool, 0, nil, effect)
+}
+
+const readStreamName = `
+SELECT src.name, r.name, s.id
 FROM stream s
 JOIN route r ON r.id = s.route_id
 JOIN source src ON src.id = r.source_id
-LEFT JOIN pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = s.xmax AND l.mode = 'ExclusiveLock' AND l.granted
-LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE s.route_id = $1 AND s.key_hash = $2
-LIMIT 1`
+WHERE s.route_id = $1 AND s.key_hash = $2`
 
 // report notes that a stream was found locked and, at most once a minute, tells by
 // whom. It gives how long the stream has been locked.
 func (l *lockedStreams) report(ctx context.Context, db interface {
+	session.Querier
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, routeID int32, hash []byte,
 ) time.Duration {
@@ -134,23 +160,10 @@ func (l *lockedStreams) report(ctx context.Context, db interface {
 	timed, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	told := LockedStream{Since: since}
-	var pid *int32
-	var application, state *string
-	var began, changed *time.Time
-	err := db.QueryRow(timed, readStreamLocker, routeID, hash).
-		Scan(&told.Source, &told.Route, &told.ID, &pid, &application, &state, &began, &changed)
-	if err != nil {
+	if err := db.QueryRow(timed, readStreamName, routeID, hash).Scan(&told.Source, &told.Route, &told.ID); err != nil {
 		told.Route, told.ID = fmt.Sprint(routeID), 0
 	}
-	if pid != nil {
-		told.Backend = &Backend{PID: *pid, Application: *application, State: *state}
-		if began != nil {
-			told.Backend.TransactionSince = *began
-		}
-		if changed != nil {
-			told.Backend.StateSince = *changed
-		}
-	}
+	told.Backend = lockHolder(timed, db, routeID, hash, ID{})
 	l.tell(ctx, told)
 	return age
 }

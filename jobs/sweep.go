@@ -74,6 +74,9 @@ type SweepReport struct {
 	// TakenBack counts the wake-ups that had been handed over to processes that have
 	// vanished since.
 	TakenBack int
+	// Left counts those that were left out, because somebody else keeps a row locked that they
+	// need. The next sweep tries them again, after the others.
+	Left int
 	// Freed counts the held effects that were free to run, and were set going. It is 0
 	// as long as nothing is wrong.
 	Freed int
@@ -93,6 +96,7 @@ type Sweeper struct {
 	shortest time.Duration // of the leases
 
 	cursor cursor
+	left   leftOut
 
 	// replaying: when replays were looked at last, there were some running.
 	replaying bool
@@ -268,12 +272,8 @@ func (s *Sweeper) sweepOverdue(ctx context.Context) (SweepReport, error) {
 		if report.TakenBack += n; err != nil {
 			return report, err
 		}
-		for lost := page.lost; len(lost) > 0; {
-			n := min(len(lost), s.cfg.Chunk)
-			if err := s.wake(ctx, lost[:n], &report); err != nil {
-				return report, err
-			}
-			lost = lost[n:]
+		if err := s.wakeLost(ctx, page.lost, began, &report); err != nil {
+			return report, err
 		}
 		s.cursor = page.last
 		if page.examined < s.cfg.Page {
@@ -353,18 +353,24 @@ LEFT JOIN LATERAL (
     WHERE j.id = a.job_id
     LIMIT 1) j ON true`
 
-// wake locks the effects that may be lost, looks again, and acts.
-func (s *Sweeper) wake(ctx context.Context, ids []inbox.ID, report *SweepReport) error {
+// wake locks the effects that may be lost, looks again, and acts. It returns those that it could
+// lock. Nothing has happened if it returns an error.
+func (s *Sweeper) wake(ctx context.Context, ids []inbox.ID, report *SweepReport) (obtained []inbox.ID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	var settled []inbox.Settlement
-	err := pgx.BeginFunc(ctx, s.cfg.Pool, func(tx pgx.Tx) error {
+	woken := 0
+	err = pgx.BeginFunc(ctx, s.cfg.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, boundRowLocks); err != nil {
+			return err
+		}
 		overdue, err := s.cfg.Store.LockOverdueTx(ctx, tx, ids)
 		if err != nil {
 			return err
 		}
 		var expired, waiting []inbox.Overdue
 		for _, o := range overdue {
+			obtained = append(obtained, o.Effect)
 			if o.State == inbox.EffectClaimed {
 				expired = append(expired, o)
 			} else {
@@ -381,19 +387,20 @@ func (s *Sweeper) wake(ctx context.Context, ids []inbox.ID, report *SweepReport)
 		if settled, err = s.cfg.Store.ExpireTx(ctx, tx, expired); err != nil {
 			return err
 		}
-		report.Woken += len(rewakes)
-		report.Expired += len(settled)
+		woken = len(rewakes)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("waking overdue effects: %w", err)
+		return nil, fmt.Errorf("waking overdue effects: %w", err)
 	}
+	report.Woken += woken
+	report.Expired += len(settled)
 	if s.cfg.Expired != nil {
 		for i := range settled {
 			s.cfg.Expired(ctx, settled[i])
 		}
 	}
-	return nil
+	return obtained, nil
 }
 
 // dead picks those whose job is not live.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/session"
 )
 
 // Whether an index is there, and can be used.
@@ -71,7 +73,7 @@ func (r *runner) indexState(ctx context.Context, name string) (exists, valid boo
 // for.
 func (r *runner) alone(ctx context.Context, what, sql string) error {
 	p := r.patience("a lock of " + what)
-	var seen []Holder
+	var seen []session.Backend
 	err := r.watched(ctx, &seen, func() error {
 		_, err := r.conn.Exec(ctx, sql)
 		return err

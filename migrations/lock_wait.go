@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/internal/sleep"
-
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -29,47 +27,17 @@ const (
 	mostPause = 8 * time.Second
 )
 
-// Holder is a session that has a lock which a migration needs.
-type Holder struct {
-	PID         int32
-	Application string
-	State       string
-	Since       time.Time // when its transaction began, or else its connection
-}
-
-func (h Holder) String() string {
-	name := h.Application
-	if name == "" {
-		name = "no application name"
-	}
-	return fmt.Sprintf("pid %d (%s, %s since %s)", h.PID, name, h.State, h.Since.UTC().Format("2006-01-02 15:04:05Z"))
-}
-
 // LockError is a lock that was not obtained in time.
 type LockError struct {
 	// What was to be done, as in "waiting for ...".
 	What    string
-	Holders []Holder
+	Holders []session.Backend
 	Waited  time.Duration
 }
 
 func (e *LockError) Error() string {
 	return fmt.Sprintf("waiting for %s: not within %s; %s: nothing is half done: end it, or wait until it has ended, and run the command again",
-		e.What, e.Waited.Round(time.Second), said(e.Holders))
-}
-
-func said(holders []Holder) string {
-	if len(holders) == 0 {
-		return "who has the lock is not known"
-	}
-	names := make([]string, len(holders))
-	for i, h := range holders {
-		names[i] = h.String()
-	}
-	if len(holders) == 1 {
-		return names[0] + " has the lock"
-	}
-	return strings.Join(names, ", ") + " have the locks"
+		e.What, e.Waited.Round(time.Second), session.HoldersText(e.Holders))
 }
 
 // patience bounds the tries for a lock.
@@ -79,7 +47,7 @@ type patience struct {
 	within  time.Duration
 	now     func() time.Time
 	begun   time.Time
-	holders []Holder
+	holders []session.Backend
 	told    string
 }
 
@@ -89,13 +57,13 @@ func (r *runner) patience(what string) *patience {
 
 // again pauses before the next try, or returns a [LockError] if the time is up. It
 // tells who has the lock, once for each holder.
-func (p *patience) again(ctx context.Context, holders []Holder, pause time.Duration) error {
+func (p *patience) again(ctx context.Context, holders []session.Backend, pause time.Duration) error {
 	p.holders = holders
 	waited := p.now().Sub(p.begun)
 	if waited >= p.within {
 		return &LockError{What: p.what, Holders: holders, Waited: waited}
 	}
-	if text := said(holders); text != p.told {
+	if text := session.HoldersText(holders); text != p.told {
 		p.tell(fmt.Sprintf("waiting for %s: %s; trying for another %s", p.what, text, (p.within - waited).Round(time.Second)))
 		p.told = text
 	}
@@ -107,7 +75,7 @@ func (p *patience) again(ctx context.Context, holders []Holder, pause time.Durat
 func (r *runner) inTx(ctx context.Context, what string, do func(tx pgx.Tx) error) error {
 	p := r.patience("a lock of " + what)
 	for pause := lockPause; ; pause = min(2*pause, mostPause) {
-		var seen []Holder
+		var seen []session.Backend
 		err := r.watched(ctx, &seen, func() error { return r.try(ctx, do) })
 		if err == nil || !lockNotObtained(err) {
 			return err
@@ -145,29 +113,13 @@ func lockNotObtained(err error) bool {
 	return ok && (pg.Code == "55P03" || pg.Code == "40P01")
 }
 
-// Whoever holds a session lock in a mode that excludes others.
+// The processes that hold a session lock in a mode that excludes others.
 const lockHolders = `
-SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.state, 'unknown'), coalesce(a.xact_start, a.backend_start, now())
-FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+SELECT l.pid
+FROM pg_locks l
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.mode = 'ExclusiveLock'
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    AND (l.classid::bigint << 32) | l.objid::bigint = $1
-ORDER BY a.pid`
-
-// Whoever a session waits for.
-const blockers = `
-SELECT a.pid, coalesce(a.application_name, ''), coalesce(a.state, 'unknown'), coalesce(a.xact_start, a.backend_start, now())
-FROM pg_stat_activity a
-WHERE a.pid = ANY (pg_blocking_pids($1::int))
-ORDER BY a.pid`
-
-func readHolders(ctx context.Context, conn *pgx.Conn, statement string, argument any) ([]Holder, error) {
-	rows, err := conn.Query(ctx, statement, argument)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Holder])
-}
+    AND (l.classid::bigint << 32) | l.objid::bigint = $1`
 
 // What is watched looks after watchAfter and then every watchEvery whom it waits for.
 const (
@@ -178,7 +130,7 @@ const (
 // watched runs do and, if it takes long, finds out over a second connection whom it
 // waits for. seen is complete when watched returns; it may stay empty, since knowing it
 // is not needed.
-func (r *runner) watched(ctx context.Context, seen *[]Holder, do func() error) error {
+func (r *runner) watched(ctx context.Context, seen *[]session.Backend, do func() error) error {
 	watching, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -191,7 +143,7 @@ func (r *runner) watched(ctx context.Context, seen *[]Holder, do func() error) e
 	return err
 }
 
-func (r *runner) watch(ctx context.Context, seen *[]Holder) {
+func (r *runner) watch(ctx context.Context, seen *[]session.Backend) {
 	timer := time.NewTimer(watchAfter)
 	defer timer.Stop()
 	select {
@@ -210,7 +162,7 @@ func (r *runner) watch(ctx context.Context, seen *[]Holder) {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	for {
-		if holders, err := readHolders(ctx, conn, blockers, r.pid); err == nil && len(holders) > 0 {
+		if holders, err := session.ReadBlockers(ctx, conn, r.pid); err == nil && len(holders) > 0 {
 			*seen = holders
 		}
 		timer.Reset(watchEvery)

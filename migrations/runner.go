@@ -125,7 +125,7 @@ func (r *runner) take(ctx context.Context, statement string, id int64) error {
 		if got {
 			return nil
 		}
-		holders, err := readHolders(ctx, r.conn, lockHolders, id)
+		holders, err := session.ReadBackends(ctx, r.conn, lockHolders, id)
 		if err != nil {
 			return fmt.Errorf("waiting for another migration: %w", err)
 		}

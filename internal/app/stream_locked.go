@@ -12,9 +12,6 @@ func (a *App) streamLocked(ctx context.Context, s inbox.LockedStream) {
 	attrs := []slog.Attr{
 		slog.String("source", s.Source), slog.String("route", s.Route), slog.Int64("stream", s.ID), slog.Time("since", s.Since),
 	}
-	if b := s.Backend; b != nil {
-		attrs = append(attrs, slog.Int("pid", int(b.PID)), slog.String("application", b.Application), slog.String("state", b.State),
-			slog.Time("transaction_since", b.TransactionSince), slog.Time("state_since", b.StateSince))
-	}
+	attrs = append(attrs, s.Backend.Attrs()...)
 	a.log.LogAttrs(ctx, slog.LevelWarn, "a stream is locked by another session: its effects wait until that ends, or is ended with pg_terminate_backend", attrs...)
 }

@@ -1,0 +1,113 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/halve"
+)
+
+// boundRowLocks bounds the wait for one row of a sweep: many rows may be locked, and each is
+// waited for when it is alone.
+const boundRowLocks = `SELECT set_config('lock_timeout', '200ms', true)`
+
+// leftToldEvery is how often the log names who keeps a row of the sweep locked.
+const leftToldEvery = time.Minute
+
+// leftOut are the effects that the last sweeps left out.
+type leftOut struct {
+	ids  map[inbox.ID]bool
+	told time.Time
+}
+
+// errSkipped is why an effect was left out whose own row or stream was locked.
+var errSkipped = errors.New("the row of the effect, or its stream's, is locked by another session")
+
+// errBudget ends a chunk when the time of the sweep is up.
+var errBudget = errors.New("the time of the sweep is up")
+
+// wakeLost wakes the effects that may be lost, a chunk in each transaction. One row that somebody
+// else has locked never keeps the others of its chunk waiting: the chunk is halved until the row
+// is alone, and the row is left out. What an earlier sweep left out comes last, so that it cannot
+// use up the time of the others.
+func (s *Sweeper) wakeLost(ctx context.Context, lost []inbox.ID, began time.Time, report *SweepReport) error {
+	slices.SortStableFunc(lost, func(a, b inbox.ID) int { return order(s.left.ids[a]) - order(s.left.ids[b]) })
+	for chunk := range slices.Chunk(lost, s.cfg.Chunk) {
+		first := true
+		var skipped []halve.Left[inbox.ID]
+		left, err := halve.Each(chunk, func(ids []inbox.ID) error {
+			if !first && s.cfg.Now().Sub(began) >= s.cfg.Budget {
+				return errBudget
+			}
+			first = false
+			obtained, err := s.wake(ctx, ids, report)
+			for _, id := range ids {
+				switch {
+				case err != nil:
+				case slices.Contains(obtained, id):
+					delete(s.left.ids, id)
+				default:
+					skipped = append(skipped, halve.Left[inbox.ID]{Item: id, Err: errSkipped})
+				}
+			}
+			return err
+		})
+		s.leave(ctx, append(left, skipped...), report)
+		if errors.Is(err, errBudget) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func order(left bool) int {
+	if left {
+		return 1
+	}
+	return 0
+}
+
+// maxLeft bounds how many effects are remembered that were left out.
+const maxLeft = 10_000
+
+// leave remembers what was left out of a sweep and, at most once a minute, logs who is to blame.
+func (s *Sweeper) leave(ctx context.Context, left []halve.Left[inbox.ID], report *SweepReport) {
+	if len(left) == 0 {
+		return
+	}
+	report.Left += len(left)
+	if s.left.ids == nil || len(s.left.ids) > maxLeft {
+		s.left.ids = map[inbox.ID]bool{}
+	}
+	// A row that a worker of ours has locked at this moment is free when the next sweep comes.
+	told := -1
+	for i, l := range left {
+		if s.left.ids[l.Item] || !errors.Is(l.Err, errSkipped) {
+			told = i
+		}
+		s.left.ids[l.Item] = true
+	}
+	now := s.cfg.Now()
+	if told < 0 || now.Sub(s.left.told) < leftToldEvery {
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	holder := s.cfg.Store.LockHolder(asking, left[told].Item)
+	if errors.Is(left[told].Err, errSkipped) && holder == nil {
+		return
+	}
+	s.left.told = now
+	attrs := []slog.Attr{
+		slog.Int("left_out", len(left)), slog.String("effect", left[told].Item.String()), slog.String("error", clean(left[told].Err.Error())),
+	}
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "overdue effects were left out of the sweep, because another session has locked a row that they need or "+
+		"the row was refused: end that session with pg_terminate_backend, or wait until it has ended", append(attrs, holder.Attrs()...)...)
+}
