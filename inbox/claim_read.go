@@ -29,7 +29,7 @@ const claimColumns = `
     e.attempts, e.version, e.fresh_trigger, now(), e.idempotency_key, e.rendered, e.rendered_key_id, e.item, e.route_version, e.key_hash, e.unknown_since, e.unknown_lease,
     e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
     greatest(v.received_at, e.rearmed_at),
-    v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''), coalesce(v.tenant, ''),
+    v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''), coalesce(v.tenant, ''), v.parent,
     v.class, v.body_id, v.body_offset, v.body_length`
 
 // The body of event v.
@@ -107,7 +107,7 @@ func (row *claimRow) scan(r pgx.Rows, more ...any) error {
 		&wait, &c.Attempt, &c.Version, &fresh, &c.StartedAt, &c.Key, &c.Rendered, &row.renderedKey,
 		&c.Item, &c.RouteVersion, &c.KeyHash, &unknown, &lease,
 		&c.SequenceKeyHash, &c.SequenceNumber, &c.Since,
-		&c.Event.ID, &c.Event.EventID, &c.Event.Type, &occurredAt, &c.Event.ReceivedAt, &c.Event.Traceparent, &c.Event.Tenant,
+		&c.Event.ID, &c.Event.EventID, &c.Event.Type, &occurredAt, &c.Event.ReceivedAt, &c.Event.Traceparent, &c.Event.Tenant, &c.Event.Parent,
 		&b.class, &b.id, &b.offset, &b.length, &b.headers, &b.body, &b.keyID,
 	}, more...)...)
 	if err != nil {

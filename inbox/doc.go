@@ -154,10 +154,13 @@
 // told that it goes on: told of a failure that is being mended, they would call
 // again under a new key, and it would happen twice.
 //
-// A caller whose operation failed calls again under a new key and names the old event
-// as the new one's parent. From then on the old effects are repeated neither by a
-// redelivery nor by a batch replay, nor by a probe: one wish, one effect. A person may
-// still send one of them, by its id, who says that they know of the later call.
+// A caller whose operation did not end well calls again under a new key and says how the new call follows the old one
+// ([FollowKind]): it resumes it, or comes instead of it. The gate inserts the row that says so in the transaction that
+// records the new call, under the lock of the old call's event, and constraints decide between calls that come at
+// once. From then on the old effects are repeated neither by a redelivery nor by a batch replay, nor by a probe: one wish,
+// one effect. A person may still send one of them, by its id, who says that they know of the later call. A
+// resumed call carries out an effect only if a stored effect of the old call says that it did not happen. A row that is
+// missing never says that.
 //
 // # How clocks and connections fail
 //

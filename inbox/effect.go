@@ -185,6 +185,9 @@ type ClaimedEvent struct {
 	Traceparent string
 	Tenant      string // empty if it was recorded without one
 
+	// Parent is the event of the call that an operation follows; zero for none.
+	Parent ID
+
 	// Body is the event's own bytes, as received; nil if BodyGone.
 	Body []byte
 

@@ -75,5 +75,5 @@ const FindAgentSession = findAgentSession
 // ListSumStatements sum up lists that effects became, and recognise calls that came before, for the tests of their plans.
 var ListSumStatements = map[string]string{
 	"list states": countListStates, "item failures": readItemFailures, "item states": countItemStates, "list total": readListTotal, "list place": readListPlace,
-	"claim call": claimRecentCall, "recent call": readRecentCall,
+	"recent call": readRecentCall, "followed call": readFollowedCall, "parent effects": readParentEffects,
 }

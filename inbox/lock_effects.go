@@ -196,7 +196,7 @@ func forEachChunk[T any](ctx context.Context, all []T, size int, effect func(T) 
 }
 
 // those gives the ids that a statement finds among some; none are not asked for.
-func readIDs(ctx context.Context, tx pgx.Tx, statement string, ids []ID) ([]ID, error) {
+func readIDs(ctx context.Context, tx row.Querier, statement string, ids []ID) ([]ID, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}

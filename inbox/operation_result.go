@@ -75,6 +75,11 @@ func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte,
 			}
 		case f.document != nil:
 			out[id] = f.document
+		case f.Pruned:
+			// Not stored: a result is what its effects say, and there are none.
+			if _, out[id], err = f.render(); err != nil {
+				return nil, err
+			}
 		case f.AtRest:
 			due = append(due, id)
 		default:
@@ -109,7 +114,7 @@ func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []ID) error
 	}
 	var results []renderedResult
 	for id, f := range found {
-		if f.document != nil || !f.AtRest || f.sealed != nil {
+		if f.document != nil || !f.AtRest || f.Pruned || f.sealed != nil {
 			continue
 		}
 		status, document, err := f.render()

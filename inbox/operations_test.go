@@ -102,19 +102,21 @@ func TestResultSumsUp(t *testing.T) {
 		states    []string
 		status    string // "" is in flight
 		retriable bool
+		next      inbox.Next
 	}{
-		"all done":             {[]string{"done", "done"}, "done", false},
-		"skipped is no harm":   {[]string{"done", "skipped"}, "done", false},
-		"nothing was to do":    {[]string{"skipped"}, "done", false},
-		"dead":                 {[]string{"dead"}, "failed", true},
-		"dead for good":        {[]string{"dead!", "dead"}, "failed", false},
-		"dead beside skipped":  {[]string{"dead", "skipped"}, "failed", true},
-		"some":                 {[]string{"done", "dead"}, "partial", false},
-		"unknown":              {[]string{"done", "dead", "indeterminate"}, "indeterminate", false},
-		"given up, not known":  {[]string{"done", "dead?"}, "indeterminate", false},
-		"no route takes it":    {nil, "failed", false},
-		"one goes on":          {[]string{"done", "pending"}, "", false},
-		"one goes on, one not": {[]string{"indeterminate", "retry"}, "", false},
+		"all done":             {[]string{"done", "done"}, "done", false, inbox.NextUseResult},
+		"skipped is no harm":   {[]string{"done", "skipped"}, "done", false, inbox.NextUseResult},
+		"nothing was to do":    {[]string{"skipped"}, "done", false, inbox.NextUseResult},
+		"dead":                 {[]string{"dead"}, "failed", true, inbox.NextResume},
+		"dead for good":        {[]string{"dead!", "dead"}, "failed", false, inbox.NextReplace},
+		"dead beside skipped":  {[]string{"dead", "skipped"}, "failed", true, inbox.NextResume},
+		"some, dead for good":  {[]string{"done", "dead!"}, "partial", false, inbox.NextAskOperator},
+		"some":                 {[]string{"done", "dead"}, "partial", false, inbox.NextResume},
+		"unknown":              {[]string{"done", "dead", "indeterminate"}, "indeterminate", false, inbox.NextAskOperator},
+		"given up, not known":  {[]string{"done", "dead?"}, "indeterminate", false, inbox.NextAskOperator},
+		"no route takes it":    {nil, "failed", false, inbox.NextAskOperator},
+		"one goes on":          {[]string{"done", "pending"}, "", false, ""},
+		"one goes on, one not": {[]string{"indeterminate", "retry"}, "", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,6 +131,7 @@ func TestResultSumsUp(t *testing.T) {
 			var got struct {
 				Event, Operation, Status string
 				Retriable                bool
+				Next                     inbox.Next
 				Effects                  []struct {
 					Route, State string
 					Result       *struct{ Charge string }
@@ -137,7 +140,7 @@ func TestResultSumsUp(t *testing.T) {
 			if err := json.Unmarshal(document, &got); err != nil {
 				t.Fatal(err)
 			}
-			if got.Status != c.status || got.Retriable != c.retriable || got.Event != id.String() || got.Operation != "charge" || len(got.Effects) != len(c.states) {
+			if got.Status != c.status || got.Retriable != c.retriable || got.Next != c.next || got.Event != id.String() || got.Operation != "charge" || len(got.Effects) != len(c.states) {
 				t.Errorf("%s", document)
 			}
 			for i, effect := range got.Effects {
@@ -395,5 +398,53 @@ func TestFindIsOfTheCredential(t *testing.T) {
 		if got != c.want || c.want.IsZero() != errors.Is(err, inbox.ErrNotFound) {
 			t.Errorf("%s asks for %q: %s, %v", c.credential, c.ref, got, err)
 		}
+	}
+}
+
+// An event without effects is not done: a route that took it made some, which are pruned, or no route took it, and what was made
+// for it since counts. Where nothing is known nothing is stored, and a stored result stays what it was.
+func TestAnEventWithoutEffectsIsNotDone(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, 1)
+	for name, c := range map[string]struct {
+		state  []string
+		before string // a change of the event before anybody asks
+		status string
+		stored int
+		next   inbox.Next
+	}{
+		"pruned before anybody asked":        {[]string{"done"}, `DELETE FROM effect WHERE event_id = $1`, "indeterminate", 0, inbox.NextAskOperator},
+		"only its number was taken":          {[]string{"skipped"}, `WITH f AS (UPDATE effect SET filtered = true WHERE event_id = $1) UPDATE inbox_event SET admission = 'unrouted' WHERE id = $1`, "failed", 1, inbox.NextAskOperator},
+		"no route took it, and a replay did": {[]string{"done"}, `UPDATE inbox_event SET admission = 'unrouted' WHERE id = $1`, "done", 1, inbox.NextUseResult},
+		"no route took it, a replay failed":  {[]string{"dead"}, `UPDATE inbox_event SET admission = 'unrouted' WHERE id = $1`, "failed", 1, inbox.NextResume},
+	} {
+		id := o.event(t, "agent:charge:"+name, c.state...)
+		storetest.Exec(t, o.pool, c.before, id)
+		for range 2 {
+			document, ok, err := o.ops.Result(t.Context(), id)
+			var got struct {
+				Status, Detail string
+				Next           inbox.Next
+			}
+			if err := json.Unmarshal(document, &got); err != nil {
+				t.Fatal(err)
+			}
+			if err != nil || !ok || got.Status != c.status || got.Next != c.next || (got.Detail == "") != (c.status == "done" || c.next == inbox.NextResume) {
+				t.Errorf("%s: %t, %v: %s", name, ok, err, document)
+			}
+		}
+		var stored int
+		if err := o.pool.QueryRow(t.Context(), `SELECT count(*) FROM operation_result WHERE event_id = $1`, id).Scan(&stored); err != nil || stored != c.stored {
+			t.Errorf("%s: %d results are stored, %v", name, stored, err)
+		}
+	}
+	id := o.event(t, "agent:charge:kept", "done")
+	before, _, err := o.ops.Result(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Exec(t, o.pool, `DELETE FROM effect WHERE event_id = $1`, id)
+	if after, ok, err := o.ops.Result(t.Context(), id); !ok || err != nil || string(after) != string(before) {
+		t.Errorf("a stored result is %t, %v: %s after its effects were pruned, and was %s", ok, err, after, before)
 	}
 }

@@ -25,6 +25,9 @@ type EventOutcome struct {
 	// AtRest: no effect will go on by itself.
 	AtRest bool `json:"-"`
 
+	// Pruned: the event had effects, and what became of them is not kept any more.
+	Pruned bool `json:"-"`
+
 	operation string
 	eventID   string
 	repeat    bool   // it was suspected to repeat another call under another key
@@ -36,6 +39,7 @@ type EventOutcome struct {
 	unknown   int
 	happened  int
 	final     int // of the dead ones, those that the same call cannot end otherwise
+	taken     int // those that a route made because it takes the event, and not only its sequence number
 	details   int // of the effects, those with a Detail
 
 	// sealed is why a result or the document cannot be read: no document is made of
@@ -87,7 +91,7 @@ const (
 const readOutcomes = `
 SELECT v.id, v.type, v.admission, v.parent, d.document, d.key_id,
     f.route, f.state, f.reason, f.item, f.result, f.result_key_id, f.result_of, coalesce(f.failed, false), coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
-    coalesce(f.happened, 0), coalesce(f.final, 0),
+    coalesce(f.happened, 0), coalesce(f.final, 0), coalesce(f.taken, 0),
     v.event_id, coalesce(v.canonical_sha256, v.body_sha256), v.suspected_replay, f.code, t.code, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
 FROM unnest($1::uuid[]) AS a (id)
 JOIN inbox_event v ON v.id = a.id
@@ -101,6 +105,7 @@ LEFT JOIN LATERAL (
         coalesce(o.state, e.state) IN ('dead', 'indeterminate') AS failed,
         CASE WHEN o.id IS NULL THEN e.last_code ELSE o.last_code END AS code,
         count(*) OVER () AS total,
+        count(*) FILTER (WHERE NOT e.filtered) OVER () AS taken,
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('pending', 'claimed', 'retry', 'held')) OVER () AS open,
         count(*) FILTER (WHERE (coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) = 'discarded')
             AND coalesce(o.unknown_since, e.unknown_since) IS NULL) OVER () AS dead,
@@ -136,20 +141,20 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 	out := make(map[ID]*EventOutcome, len(events))
 	for rows.Next() {
 		var (
-			id, parent, resultOf                        ID
-			documentKey, resultKey                      *int32
-			kind, admission                             string
-			document, result                            []byte
-			route, state, reason                        *string
-			item                                        *int
-			total, open, dead, unknown, happened, final int
-			failed, repeat                              bool
-			eventID                                     string
-			intent                                      []byte
-			said                                        lastAnswer
+			id, parent, resultOf                               ID
+			documentKey, resultKey                             *int32
+			kind, admission                                    string
+			document, result                                   []byte
+			route, state, reason                               *string
+			item                                               *int
+			total, open, dead, unknown, happened, final, taken int
+			failed, repeat                                     bool
+			eventID                                            string
+			intent                                             []byte
+			said                                               lastAnswer
 		)
 		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &documentKey, &route, &state, &reason, &item, &result, &resultKey, &resultOf, &failed,
-			&total, &open, &dead, &unknown, &happened, &final,
+			&total, &open, &dead, &unknown, &happened, &final, &taken,
 			&eventID, &intent, &repeat, &said.lastCode, &said.code, &said.excerpt, &said.keyID, &said.sealed); err != nil {
 			return nil, err
 		}
@@ -157,7 +162,8 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 		if o == nil {
 			o = &EventOutcome{
 				Event: id, Effects: []EffectOutcome{}, operation: kind, eventID: eventID, intent: intent, repeat: repeat, admission: admission, parent: parent,
-				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, final: final,
+				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, final: final, taken: taken,
+				Pruned: admission == AdmissionOK && total == 0,
 			}
 			if o.document, o.sealed = keys.Open(place.Document(id), documentKey, document); o.sealed != nil {
 				o.document = nil
@@ -222,10 +228,13 @@ const (
 )
 
 // status sums the effects up. An operation that no route takes has done nothing,
-// and says so.
+// and says so. An event that a route took had effects: if there are none, they were
+// pruned, and nobody can say what they did.
 func (o *EventOutcome) status() ResultStatus {
 	switch {
-	case o.admission != AdmissionOK:
+	case o.Pruned:
+		return ResultIndeterminate
+	case o.taken == 0:
 		return ResultFailed
 	case o.unknown > 0:
 		return ResultIndeterminate
@@ -239,7 +248,8 @@ func (o *EventOutcome) status() ResultStatus {
 
 // render makes the document that the caller gets now and ever after. It is retriable
 // if a new call, under a new key, does no harm and may end otherwise: nothing of this
-// one happened, so partial never is, and each of its effects may succeed.
+// one happened, so partial never is, and each of its effects may succeed. The new call
+// names this one, as next says.
 func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 	status := o.status()
 	document := struct {
@@ -247,6 +257,7 @@ func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 		Operation  string       `json:"operation"`
 		Status     ResultStatus `json:"status"`
 		Retriable  bool         `json:"retriable"`
+		Next       Next         `json:"next"`
 		Detail     string       `json:"detail,omitempty"`
 		Parent     string       `json:"parent,omitempty"`
 		EventID    string       `json:"event_id"`
@@ -255,10 +266,13 @@ func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 		*EventOutcome
 	}{
 		Event: o.Event, Operation: o.operation, Status: status, EventOutcome: o,
-		Retriable: status == ResultFailed && o.admission == AdmissionOK && o.final == 0,
-		EventID:   o.eventID, IntentHash: hex.EncodeToString(o.intent), Repeat: o.repeat,
+		Retriable: status == ResultFailed && o.taken > 0 && o.final == 0, Next: o.next(status),
+		EventID: o.eventID, IntentHash: hex.EncodeToString(o.intent), Repeat: o.repeat,
 	}
-	if o.admission != AdmissionOK {
+	switch {
+	case o.Pruned:
+		document.Detail = "its effects are pruned, and no result was stored before: what became of them is not known any more"
+	case o.taken == 0:
 		document.Detail = "no effect was recorded: " + o.admission
 	}
 	if !o.parent.IsZero() {

@@ -22,6 +22,8 @@ const (
 	ParentPartial ParentState = "partial"
 	// ParentOpen: it is not known yet, or may have happened: a person, a probe or a replay is at it.
 	ParentOpen ParentState = "open"
+	// ParentGone: what an earlier call did is not kept any more, so it may have happened.
+	ParentGone ParentState = "gone"
 )
 
 // ParentEffect is the effect of a route in the calls that an operation follows.
@@ -32,20 +34,18 @@ type ParentEffect struct {
 	Effect ID
 }
 
-// The calls before it are followed by their parents, the nearest first, as far as they are the same
-// operation, and 16 of them. Effects that were duplicates stand for their owners.
+// A call that resumes another one is followed back to the first call of its line. Each row is the effect of the route in one of
+// these calls, or its owner if it was a duplicate; it is null where the call has none. The event of a call may be gone.
 const readParentEffects = `
-WITH RECURSIVE line (id, type, parent, depth) AS (
-    SELECT v.id, v.type, v.parent, 0 FROM inbox_event v WHERE v.id = $1
-    UNION ALL
-    SELECT p.id, p.type, p.parent, l.depth + 1
-    FROM line l
-    JOIN inbox_event p ON p.id = l.parent
-    WHERE p.type = l.type AND l.depth < 16)
-SELECT DISTINCT coalesce(e.duplicate_of, e.id)
+WITH RECURSIVE line (parent) AS (
+    SELECT f.parent FROM operation_follow f WHERE f.child = $1 AND f.kind = 'resumes'
+    UNION
+    SELECT f.parent FROM line l JOIN operation_follow f ON f.child = l.parent AND f.kind = 'resumes')
+SELECT DISTINCT l.parent, coalesce(e.duplicate_of, e.id)
 FROM line l
-JOIN effect e ON e.event_id = l.id AND e.route_id = $2 AND e.item = 0
-WHERE l.depth > 0`
+LEFT JOIN effect e ON e.event_id = l.parent AND e.route_id = $2 AND e.item = 0`
+
+const readFollowKind = `SELECT kind FROM operation_follow WHERE child = $1`
 
 // The share lock has a replay that is about to begin seen: it holds the row, and one that begins later
 // sees the call that asks here. A row that somebody holds is not waited for: its reader may
@@ -84,15 +84,33 @@ func (e *Effects) ParentEffect(ctx context.Context, tx pgx.Tx, claim *Claim) (Pa
 	return found, nil
 }
 
+// earlierEffect is the effect of the route in one of the calls that an operation continues.
+type earlierEffect struct {
+	Call   ID
+	Effect *ID // nil if there is none any more, or never was
+}
+
 func parentEffect(ctx context.Context, db row.Querier, claim *Claim) (ParentEffect, error) {
 	none := ParentEffect{State: ParentNone}
 	rows, err := db.Query(ctx, readParentEffects, claim.Event.ID, claim.RouteID)
 	if err != nil {
 		return none, err
 	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[ID])
-	if err != nil || len(ids) == 0 {
+	earlier, err := pgx.CollectRows(rows, pgx.RowToStructByPos[earlierEffect])
+	if err != nil {
 		return none, err
+	}
+	if len(earlier) == 0 {
+		return notResumed(ctx, db, claim)
+	}
+	out := none
+	var ids []ID
+	for _, e := range earlier {
+		if e.Effect == nil {
+			out.State = ParentGone
+		} else {
+			ids = append(ids, *e.Effect)
+		}
 	}
 	if rows, err = db.Query(ctx, lockParentEffects, ids); err != nil {
 		return none, err
@@ -106,9 +124,16 @@ func parentEffect(ctx context.Context, db row.Querier, claim *Claim) (ParentEffe
 	if err != nil {
 		return none, err
 	}
-	out := none
 	if len(locked) < len(ids) {
-		out.State = ParentOpen
+		there, err := readIDs(ctx, db, readEffectsThere, ids)
+		if err != nil {
+			return none, err
+		}
+		missing := ParentGone // the owner of a duplicate is pruned
+		if len(there) > len(locked) {
+			missing = ParentOpen
+		}
+		out.State = worse(out.State, missing)
 	}
 	for _, s := range locked {
 		switch {
@@ -122,12 +147,28 @@ func parentEffect(ctx context.Context, db row.Querier, claim *Claim) (ParentEffe
 				return ParentEffect{State: ParentDone, Effect: s.ID}, nil
 			}
 			out.State = worse(out.State, state)
-		case s.State == EffectSkipped, s.State == EffectDead && !s.Unknown:
+		case (s.State == EffectSkipped || s.State == EffectDead) && !s.Unknown:
+		case s.State == EffectSkipped: // given up by a person who did not know
+			out.State = worse(out.State, ParentGone)
 		default:
 			out.State = worse(out.State, ParentOpen)
 		}
 	}
 	return out, nil
+}
+
+// notResumed is for a call that takes the place of its parent: it is carried out whole. A call with a parent always has a row
+// that says how it follows it, so that without one nobody knows.
+func notResumed(ctx context.Context, db row.Querier, claim *Claim) (ParentEffect, error) {
+	rows, err := db.Query(ctx, readFollowKind, claim.Event.ID)
+	if err != nil {
+		return ParentEffect{}, err
+	}
+	kinds, err := pgx.CollectRows(rows, pgx.RowTo[FollowKind])
+	if err != nil || len(kinds) == 0 {
+		return ParentEffect{State: ParentGone}, err
+	}
+	return ParentEffect{State: ParentNone}, nil
 }
 
 // listState is what became of an effect that is done: it may have become a list.
@@ -155,7 +196,7 @@ func listState(ctx context.Context, db row.Querier, effect ID) (ParentState, err
 
 // worse is the state that keeps more from happening twice.
 func worse(a, b ParentState) ParentState {
-	for _, s := range []ParentState{ParentOpen, ParentPartial} {
+	for _, s := range []ParentState{ParentOpen, ParentGone, ParentPartial} {
 		if a == s || b == s {
 			return s
 		}

@@ -74,6 +74,10 @@ const (
 	// the effect is to do; it waits until that is known.
 	ReasonParentOpen Reason = "parent_open"
 
+	// ReasonParentGone means that it is not known any more whether an earlier call, whose call this
+	// one resumes, has done what the effect was to do: nothing of it is kept. The effect was not carried out.
+	ReasonParentGone Reason = "parent_gone"
+
 	// ReasonPruned means that an operator had the effect pruned before it was settled.
 	ReasonPruned Reason = "pruned"
 
@@ -113,7 +117,7 @@ const (
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
 	case reasons.Status410, ReasonBodyGone, reasons.Render, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonElsewhere, reasons.Mail5xx, ReasonPruned,
-		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder, ReasonSuppressed, ReasonParentDone, ReasonParentPartial:
+		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder, ReasonSuppressed, ReasonParentDone, ReasonParentPartial, ReasonParentGone:
 		return false, true
 	case ReasonSealed, ReasonKeyMissing, ReasonDamaged, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, reasons.Stopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		reasons.Address, reasons.DNS, reasons.Connect, reasons.TLS, reasons.Timeout, reasons.Connection, reasons.Reply,

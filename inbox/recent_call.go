@@ -13,22 +13,24 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// RecentCall is a call of an operation as far as its repetition under another key is recognised.
+// RecentCall says how the gate notes a call of an operation, so that its repetition under another key is
+// recognised. The gate writes the note in the transaction that records the call: there is none of a call that was
+// not recorded.
 type RecentCall struct {
-	Source int32
-
-	// Hash is [RecentCallHash] of it.
+	// Hash is [RecentCallHash] of the call.
 	Hash [sha256.Size]byte
 
-	// EventID is its whole key: <credential>:<operation>:<key>.
-	EventID string
-
-	// Within is for how long another call with the hash is suspected to be the same.
+	// Within is how long another call with the hash is suspected to be the same.
 	Within time.Duration
 
-	// Insist: the caller knows of the other call, and wants this one too.
-	Insist bool
+	// Refuse has the gate refuse the call with [ErrSuspectedRepeat] if another one with its hash was
+	// recorded within its window. Otherwise the gate records it, and marks its event.
+	Refuse bool
 }
+
+// ErrSuspectedRepeat means that another call with the same arguments was recorded a moment ago under another key.
+// Nothing was recorded. [Operations.RecentCall] says which call that is.
+var ErrSuspectedRepeat = errors.New("the same arguments came a moment ago under another key")
 
 // RecentCallHash is the same for two calls of one credential that ask one operation for the same.
 // intent is the hash of the canonical payload.
@@ -41,54 +43,22 @@ func RecentCallHash(credential, operation string, intent []byte) [sha256.Size]by
 	return sha256.Sum256(text)
 }
 
-// The unique constraint decides which of two calls comes first, also if they come at once. The row
-// belongs to the first one until it expires. Each call removes some of what has expired, so that
-// the table holds no more than the calls of one window and needs no other care.
-const claimRecentCall = `
-WITH removed AS (
-    DELETE FROM recent_call
-    WHERE (source_id, call_hash) IN (
-        SELECT x.source_id, x.call_hash FROM recent_call x
-        WHERE x.expires_at < now() AND NOT (x.source_id = $1 AND x.call_hash = $2)
-        ORDER BY x.expires_at LIMIT 10 FOR UPDATE SKIP LOCKED))
-INSERT INTO recent_call AS r (source_id, call_hash, event_id, expires_at)
-VALUES ($1, $2, $3, now() + $4::bigint * interval '1 microsecond')
-ON CONFLICT ON CONSTRAINT recent_call_pkey DO UPDATE SET event_id = excluded.event_id, expires_at = excluded.expires_at
-WHERE $5 OR r.expires_at < now() OR r.event_id = excluded.event_id
-RETURNING true`
-
-// The first call may not have reached the gate yet.
+// The event is gone only if the window is longer than its key is kept; the call is a new one then.
 const readRecentCall = `
-SELECT coalesce(e.id, '00000000-0000-0000-0000-000000000000')
+SELECT e.id, e.event_id
 FROM recent_call r
-LEFT JOIN inbox_event e ON e.source_id = r.source_id AND e.event_id = r.event_id
-WHERE r.source_id = $1 AND r.call_hash = $2`
+JOIN inbox_event e ON e.source_id = r.source_id AND e.event_id = r.event_id
+WHERE r.source_id = $1 AND r.call_hash = $2 AND r.expires_at >= now()`
 
-// ClaimCall notes the call as the first of its kind. suspected reports that another call of the kind came
-// within its window under another key; first is that one's event, zero if it is not recorded yet. Of
-// calls of one kind that come within a window, exactly one is not suspected, apart from those that insist.
-func (o *Operations) ClaimCall(ctx context.Context, c *RecentCall) (first ID, suspected bool, err error) {
-	var claimed bool
-	err = o.cfg.Pool.QueryRow(ctx, claimRecentCall, c.Source, c.Hash[:], c.EventID, c.Within.Microseconds(), c.Insist).Scan(&claimed)
+// RecentCall finds the call with the hash that was recorded within its window, and its whole key. It returns
+// [ErrNotFound] if there is none. It only spares the gate a call that will be refused: the gate's constraint decides.
+func (o *Operations) RecentCall(ctx context.Context, source int32, hash [sha256.Size]byte) (event ID, key string, err error) {
+	err = o.cfg.Pool.QueryRow(ctx, readRecentCall, source, hash[:]).Scan(&event, &key)
 	switch {
-	case err == nil:
-		return ID{}, false, nil
-	case !errors.Is(err, pgx.ErrNoRows):
-		return ID{}, false, fmt.Errorf("noting a call: %s", row.ErrorText(err))
+	case errors.Is(err, pgx.ErrNoRows):
+		return ID{}, "", ErrNotFound
+	case err != nil:
+		return ID{}, "", fmt.Errorf("reading which call came first: %s", row.ErrorText(err))
 	}
-	err = o.cfg.Pool.QueryRow(ctx, readRecentCall, c.Source, c.Hash[:]).Scan(&first)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return ID{}, false, fmt.Errorf("reading which call came first: %s", row.ErrorText(err))
-	}
-	return first, true, nil
-}
-
-const markRepeat = `UPDATE inbox_event SET suspected_replay = true WHERE id = $1`
-
-// MarkRepeat notes with an event that it was suspected to repeat another one.
-func (o *Operations) MarkRepeat(ctx context.Context, event ID) error {
-	if _, err := o.cfg.Pool.Exec(ctx, markRepeat, event); err != nil {
-		return fmt.Errorf("marking a suspected repeat: %s", row.ErrorText(err))
-	}
-	return nil
+	return event, key, nil
 }

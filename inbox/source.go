@@ -177,9 +177,12 @@ type NewEvent struct {
 	SequenceKey    string
 	SequenceNumber string
 
-	// Parent is the event of an earlier call that this one follows, for operations;
-	// zero for none.
-	Parent ID
+	// Follows is the earlier call that this one follows, for operations; nil for none.
+	Follows *Follow
+
+	// Recent has the call of an operation recognised when it is made again under another key; nil
+	// does not.
+	Recent *RecentCall
 }
 
 // Outcome says what the gate made of an event.
@@ -215,6 +218,10 @@ type ItemReceipt struct {
 
 	// SuspectedReplay: the same bytes were recorded under another id.
 	SuspectedReplay bool
+
+	// Repeats is the event of the call with the same arguments that came a moment before under another key;
+	// zero for none. Only for operations.
+	Repeats ID
 
 	// Effects is how many effects were recorded with it.
 	Effects int

@@ -22,7 +22,8 @@ func TestPlansOfSums(t *testing.T) {
 	for name, want := range map[string][]string{
 		"list states": {"effect_event_route_item_key", "route_pkey"}, "item failures": {"effect_event_route_item_key"},
 		"item states": {"effect_event_route_item_key", "effect_pkey"}, "list total": {"effect_pkey"}, "list place": {"effect_pkey", "effect_event_route_item_key"},
-		"claim call": {"recent_call_expires_idx", "recent_call_pkey"}, "recent call": {"recent_call_pkey", "inbox_event_key"},
+		"recent call": {"recent_call_pkey", "inbox_event_key"}, "followed call": {"inbox_event_pkey", "effect_event_route_item_key", "operation_follow_once"},
+		"parent effects": {"operation_follow_pkey", "effect_event_route_item_key"},
 	} {
 		plans[name] = storetest.Plan{SQL: inbox.ListSumStatements[name], Want: want}
 	}

@@ -12,10 +12,10 @@ import (
 // parentAgain is how long an effect waits that another call may have done already.
 const parentAgain = 5 * time.Second
 
-// checkParent keeps an operation that goes on where an earlier call of the same operation ended from
-// doing again what that one has done. One that may have happened itself is not asked.
+// checkParent keeps a call that resumes an earlier one from doing again what that one has done, or may have done. An effect
+// that may have happened itself is not asked.
 func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement, error) {
-	if !a.route.Resume[a.claim.Event.Type] || !a.claim.UnknownSince.IsZero() || a.claim.Item > 0 {
+	if a.claim.Event.Parent.IsZero() || !a.claim.UnknownSince.IsZero() || a.claim.Item > 0 {
 		return nil, nil
 	}
 	parent, err := a.store.ParentEffect(ctx, tx, a.claim)
@@ -28,6 +28,8 @@ func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement,
 		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, inbox.ReasonParentDone, parent.Effect
 	case inbox.ParentPartial:
 		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonParentPartial
+	case inbox.ParentGone:
+		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonParentGone
 	case inbox.ParentOpen:
 		s = putBack(a.claim, inbox.ReasonParentOpen, a.jittered(parentAgain))
 	default:

@@ -10,16 +10,14 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// resumed gives the bundle's routes, each of which resumes the test's operation.
-func (b *bundle) resumed() map[int32]jobs.Route {
-	return b.changed(func(r *jobs.Route) { r.Resume = map[string]bool{"charge": true} })
-}
-
-// follows admits a call of the operation charge that names a parent, which may be none.
+// follows admits a call of the operation charge that resumes a parent, which may be none.
 func (b *bundle) follows(route string, parent inbox.ID) inbox.ID {
 	b.tb.Helper()
 	id := b.admit(route, 1)[0]
 	b.exec(`UPDATE inbox_event SET type = 'charge', parent = $2 WHERE id = $1`, id, parent)
+	if !parent.IsZero() {
+		b.exec(`INSERT INTO operation_follow (child, parent, kind, intent_hash, parent_status) VALUES ($1, $2, 'resumes', sha256('i'), 'failed')`, id, parent)
+	}
 	return id
 }
 
@@ -28,18 +26,23 @@ func TestACallThatResumesItsParent(t *testing.T) {
 	t.Parallel()
 	const dead = `state = 'dead', next_at = NULL, reason = 'attempts_exhausted'`
 	for name, c := range map[string]struct {
-		parent, parentType string
-		state              inbox.EffectState
-		reason             string
-		sent               int
+		parent, change string
+		state          inbox.EffectState
+		reason         string
+		sent           int
 	}{
-		"done":                 {parent: `state = 'done', next_at = NULL, finished_at = now(), result = '{"n":1}'`, state: inbox.EffectDuplicate, reason: "parent_done"},
-		"dead":                 {parent: dead, state: inbox.EffectDone, sent: 1},
-		"discarded":            {parent: `state = 'skipped', next_at = NULL, finished_at = now(), reason = 'discarded'`, state: inbox.EffectDone, sent: 1},
-		"of another operation": {parent: `state = 'done', next_at = NULL, finished_at = now()`, parentType: "refund", state: inbox.EffectDone, sent: 1},
-		"dead, perhaps done":   {parent: dead + `, unknown_since = now()`, state: inbox.EffectPending, reason: "parent_open"},
-		"indeterminate":        {parent: `state = 'indeterminate', next_at = NULL, reason = 'timeout'`, state: inbox.EffectPending, reason: "parent_open"},
-		"given fresh attempts": {parent: `next_at = now() + interval '1 hour'`, state: inbox.EffectPending, reason: "parent_open"},
+		"done":                        {parent: `state = 'done', next_at = NULL, finished_at = now(), result = '{"n":1}'`, state: inbox.EffectDuplicate, reason: "parent_done"},
+		"dead":                        {parent: dead, state: inbox.EffectDone, sent: 1},
+		"discarded":                   {parent: `state = 'skipped', next_at = NULL, finished_at = now(), reason = 'discarded'`, state: inbox.EffectDone, sent: 1},
+		"discarded, perhaps done":     {parent: `state = 'skipped', next_at = NULL, finished_at = now(), reason = 'discarded', unknown_since = now()`, state: inbox.EffectDead, reason: "parent_gone"},
+		"not resumed, but replaced":   {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `UPDATE operation_follow SET kind = 'instead_of'`, state: inbox.EffectDone, sent: 1},
+		"its effect is pruned":        {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `DELETE FROM effect WHERE id = (SELECT parent FROM operation_follow)`, state: inbox.EffectDead, reason: "parent_gone"},
+		"its event is pruned":         {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `WITH gone AS (DELETE FROM effect WHERE id = (SELECT parent FROM operation_follow)) DELETE FROM inbox_event WHERE id = (SELECT parent FROM operation_follow)`, state: inbox.EffectDead, reason: "parent_gone"},
+		"nobody knows how it follows": {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `DELETE FROM operation_follow`, state: inbox.EffectDead, reason: "parent_gone"},
+		"its owner is pruned":         {parent: `state = 'duplicate', next_at = NULL, finished_at = now(), duplicate_of = gen_random_uuid()`, state: inbox.EffectDead, reason: "parent_gone"},
+		"dead, perhaps done":          {parent: dead + `, unknown_since = now()`, state: inbox.EffectPending, reason: "parent_open"},
+		"indeterminate":               {parent: `state = 'indeterminate', next_at = NULL, reason = 'timeout'`, state: inbox.EffectPending, reason: "parent_open"},
+		"given fresh attempts":        {parent: `next_at = now() + interval '1 hour'`, state: inbox.EffectPending, reason: "parent_open"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,12 +50,12 @@ func TestACallThatResumesItsParent(t *testing.T) {
 			parent := b.follows(repeatable, inbox.ID{})
 			b.exec(`DELETE FROM river_job`)
 			b.exec(`UPDATE effect SET `+c.parent+` WHERE id = $1`, parent)
-			if c.parentType != "" {
-				b.exec(`UPDATE inbox_event SET type = $2 WHERE id = $1`, parent, c.parentType)
-			}
 			child := b.follows(repeatable, parent)
+			if c.change != "" {
+				b.exec(c.change)
+			}
 			s := &sink{idempotent: true}
-			b.client(jobs.Config{Senders: senders(s), Routes: b.resumed()})
+			b.client(jobs.Config{Senders: senders(s)})
 			b.eventually("the child is where it belongs", func() bool {
 				row := b.row(child)
 				return row.State == string(c.state) && row.Reason == c.reason
@@ -79,7 +82,7 @@ func TestACallResumesALineOfParents(t *testing.T) {
 	second := b.follows(repeatable, first)
 	third := b.follows(repeatable, second)
 	s := &sink{idempotent: true}
-	b.client(jobs.Config{Senders: senders(s), Routes: b.resumed()})
+	b.client(jobs.Config{Senders: senders(s)})
 	for _, id := range []inbox.ID{second, third} {
 		b.eventuallyState(id, inbox.EffectDuplicate)
 	}
@@ -104,7 +107,7 @@ func TestAResumedListInParts(t *testing.T) {
 						CASE WHEN $3::text = 'done' THEN now() END, CASE WHEN $3::text = 'dead' THEN 'mail_5xx' END FROM effect WHERE id = $1`, parent, i+1, state)
 			}
 			child := b.follows(repeatable, parent)
-			b.client(jobs.Config{Senders: senders(&sink{idempotent: true}), Routes: b.resumed()})
+			b.client(jobs.Config{Senders: senders(&sink{idempotent: true})})
 			b.eventually("the child is where it belongs", func() bool {
 				row := b.row(child)
 				return row.State+" "+row.Reason == want
@@ -124,7 +127,7 @@ func TestAResumedCallWaitsForAReplayOfItsParent(t *testing.T) {
 	letGo := b.stranger(`UPDATE effect SET revision = revision + 1 WHERE id = $1`, parent)
 	defer letGo()
 	s := &sink{idempotent: true, answer: func(context.Context, *effect.Call) effect.Result { return effect.Result{Outcome: effect.Done} }}
-	b.client(jobs.Config{Senders: senders(s), Routes: b.resumed()})
+	b.client(jobs.Config{Senders: senders(s)})
 	b.eventually("the child waits", func() bool { return b.row(child).Reason == "parent_open" })
 	if s.calls.Load() != 0 {
 		t.Error("the child was sent while its parent was decided about")

@@ -43,9 +43,6 @@ type Route struct {
 	// means that it is not known. nil is nobody.
 	Suppressed func(ctx context.Context, rendered []byte) (bool, error)
 
-	// Resume names the operations of which a call leaves out what its parent has done.
-	Resume map[string]bool
-
 	// Map makes the body that is sent on, as JSON. nil sends it as received.
 	Map *expression.Mapping
 

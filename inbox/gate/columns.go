@@ -34,7 +34,12 @@ var eventColumns = row.ColumnsFrom(1,
 	row.OptionalText("tenant", func(l *keyEntry) *string {
 		return row.Optional(cmp.Or(l.delivery.admission.Tenant, l.source().Tenant))
 	}),
-	row.UUID("parent", func(l *keyEntry) inbox.ID { return l.event().Parent }),
+	row.UUID("parent", func(l *keyEntry) inbox.ID {
+		if follows := l.event().Follows; follows != nil {
+			return follows.Parent
+		}
+		return inbox.ID{}
+	}),
 )
 
 // storedType is the event's type, if it can be stored: that of an unusable event is the sender's text as it came.

@@ -76,6 +76,9 @@ func (g *Gate) runGroup(ctx context.Context, conn Conn, group *group) (sent bool
 		return false, err
 	}
 	b := &pgx.Batch{}
+	if err := queueCalls(b, group); err != nil { // first, since it may refuse
+		return false, err
+	}
 	wrote, woke, err := g.writeTx(b, group, ids)
 	if err != nil {
 		return false, err

@@ -70,7 +70,11 @@ func (g *Gate) commitOrSplit(deliveries []*delivery) {
 			continue
 		case fault == faultSplit && len(deliveries) > 1:
 			g.stats.splits.Add(1)
-			g.split(deliveries)
+			if !g.splitCalls(deliveries) {
+				g.split(deliveries)
+			}
+			return
+		case len(deliveries) == 1 && g.refuseByCall(deliveries[0], err):
 			return
 		case fault == faultSplit && again == 0:
 			continue
@@ -88,7 +92,7 @@ func (g *Gate) split(deliveries []*delivery) {
 	for i, d := range deliveries {
 		lock := min(g.timeLeft(d)/time.Duration(len(deliveries)-i), aloneLockTimeout)
 		switch err := g.commitGroup(newGroup([]*delivery{d}), lock); {
-		case err == nil:
+		case err == nil, g.refuseByCall(d, err):
 		case g.timeLeft(d) > 0 && (classify(err) == faultSplit || classify(err) == faultShared):
 			blocked = append(blocked, d)
 		default:
@@ -97,7 +101,7 @@ func (g *Gate) split(deliveries []*delivery) {
 	}
 	for i, d := range blocked {
 		lock := min(g.timeLeft(d)/time.Duration(len(blocked)-i), gateLockTimeout)
-		if err := g.commitGroup(newGroup([]*delivery{d}), lock); err != nil {
+		if err := g.commitGroup(newGroup([]*delivery{d}), lock); err != nil && !g.refuseByCall(d, err) {
 			g.fail([]*delivery{d}, err)
 		}
 	}
@@ -148,7 +152,7 @@ func (g *Gate) tryGroup(group *group, lock time.Duration, again bool) error {
 		return fmt.Errorf("getting a connection for the gate: %w", err)
 	}
 	for _, l := range group.keyEntries {
-		l.row, l.inserted, l.insertedEarlier, l.rearm = inbox.ID{}, false, false, false
+		l.row, l.inserted, l.insertedEarlier, l.rearm, l.repeats = inbox.ID{}, false, false, false, inbox.ID{}
 	}
 	// The server is to give up a little before we do: an error in time is a rollback,
 	// where a connection that is given up may still commit.

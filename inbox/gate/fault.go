@@ -44,7 +44,7 @@ const (
 // and PANIC end the connection, and may come in reply to a COMMIT that took
 // effect. pgconn.SafeToRetry is never asked; it is wrong for COMMIT.
 func classify(err error) fault {
-	if errors.Is(err, errKeyNotFound) || errors.Is(err, errBodyGone) {
+	if errors.Is(err, errKeyNotFound) || errors.Is(err, errBodyGone) || errors.Is(err, errSameParent) {
 		return faultSplit
 	}
 	var pg *pgconn.PgError

@@ -198,8 +198,8 @@ func (g *Gate) Stop(ctx context.Context) error {
 }
 
 // Accept records a verified delivery and returns after the commit. The caller
-// acknowledges if, and only if, the error is nil; else it is [ErrOverloaded] or
-// wraps [ErrUnavailable]. The sender's disconnect does not cancel a commit:
+// acknowledges if, and only if, the error is nil; else it is [ErrOverloaded],
+// [inbox.ErrSuspectedRepeat] or [inbox.ErrNotFollowed], or wraps [ErrUnavailable]. The sender's disconnect does not cancel a commit:
 // Accept keeps a.Body until it returns, whatever becomes of ctx.
 func (g *Gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 	if len(a.Events) == 0 {

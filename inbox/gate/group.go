@@ -33,6 +33,7 @@ type keyEntry struct {
 	rowSHA          []byte
 	rearm           bool
 	suspected       bool
+	repeats         inbox.ID // the call with the same arguments that came before
 	admittedAs      string
 }
 
@@ -99,7 +100,7 @@ func (e *entry) receipt(first bool, l *keyEntry) {
 		out.Intent = e.intent()
 	}
 	if first {
-		out.Outcome, out.Effects, out.SuspectedReplay = inbox.Recorded, len(e.effects), l.suspected
+		out.Outcome, out.Effects, out.SuspectedReplay, out.Repeats = inbox.Recorded, len(e.effects), l.suspected, l.repeats
 		return
 	}
 	e.differs = string(e.sha[:]) != string(l.rowSHA)

@@ -12,7 +12,9 @@ import (
 
 // An effect goes when it has been settled for longer than its horizon, and
 // nobody asks for it any more: no duplicate that stays, no key, no open replay, and
-// no stream that stands still before its number, which would then be missing. One
+// no stream that stands still before its number, which would then be missing. It stays while
+// another effect of its event is not settled: the result of the event, which may still be made anew, is about
+// all of them. One
 // that an operator had settled in order to prune it goes at once. A replay that is to
 // make an effect of the same route and event would make it once more if it were gone:
 // until that replay has ended it stays, whatever is named.
@@ -23,6 +25,9 @@ const removableEffect = `
         SELECT FROM effect d
         WHERE d.duplicate_of = e.id AND (d.finished_at >= $1::timestamptz OR d.finished_at IS NULL))
     AND NOT EXISTS (SELECT FROM effect_key k WHERE k.effect_id = e.id)
+    AND NOT EXISTS (
+        SELECT FROM effect f
+        WHERE f.event_id = e.event_id AND f.state NOT IN ('done', 'superseded', 'skipped', 'duplicate'))
     AND NOT EXISTS (
         SELECT FROM stream s
         WHERE s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash AND e.sequence_number > s.applied

@@ -44,14 +44,22 @@ SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM page WHERE source_id =
     (SELECT id FROM page ORDER BY id DESC LIMIT 1), coalesce((SELECT array_agg(id) FROM due), '{}')`
 
 // A statement of its own, because only its snapshot sees what was committed
-// before the rows were locked: it looks at everything again.
+// before the rows were locked: it looks at everything again. The row that says which call follows which
+// goes with the last of the two events: it keeps the earlier call from being followed twice, and tells the later call
+// what to leave out.
 const deleteEvents = `
 WITH gone AS (
     DELETE FROM inbox_event e WHERE e.id = ANY ($4::uuid[]) AND ` + removableEvent + ` RETURNING e.id),
 results AS (
     DELETE FROM operation_result o USING gone WHERE o.event_id = gone.id RETURNING 1),
 labels AS (
-    DELETE FROM event_label l USING gone WHERE l.event_id = gone.id RETURNING 1)
+    DELETE FROM event_label l USING gone WHERE l.event_id = gone.id RETURNING 1),
+children AS (
+    DELETE FROM operation_follow o USING gone WHERE o.child = gone.id
+        AND NOT EXISTS (SELECT FROM inbox_event e WHERE e.id = o.parent AND NOT EXISTS (SELECT FROM gone g WHERE g.id = e.id))),
+parents AS (
+    DELETE FROM operation_follow o USING gone WHERE o.parent = gone.id
+        AND NOT EXISTS (SELECT FROM inbox_event e WHERE e.id = o.child AND NOT EXISTS (SELECT FROM gone g WHERE g.id = e.id)))
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM results), (SELECT count(*) FROM labels)`
 
 // groupSpan is more than lies between the ids of any two events of one commit, of which one is that of their labels while they

@@ -103,10 +103,18 @@ const (
 	reasonNotAllowed reason = "operation_not_allowed"
 	// reasonQuota means that the source, the credential or the tenant has used up its new keys for now.
 	reasonQuota reason = "quota"
+	// reasonFollowHeader means that the headers by which an operation names an earlier call do not fit.
+	reasonFollowHeader reason = "follow_header"
 	// reasonParent means that an operation names a parent that is none of its credential's.
 	reasonParent reason = "unknown_parent"
-	// reasonParentUnsettled means that an operation resumes a parent of which it is not known what it has done.
+	// reasonParentUnsettled means that an operation follows a call of which it is not known what it has done.
 	reasonParentUnsettled reason = "parent_unsettled"
+	// reasonParentPruned means that an operation resumes a call of which nothing is kept that says what it did.
+	reasonParentPruned reason = "parent_pruned"
+	// reasonFollowed means that an operation follows a call that another one follows already.
+	reasonFollowed reason = "already_followed"
+	// reasonResumeDiffers means that an operation resumes a call of another operation or with another payload.
+	reasonResumeDiffers reason = "resume_differs"
 	// reasonUnknownOperation means that the source declares its operations, and this is none of them.
 	reasonUnknownOperation reason = "unknown_operation"
 	// reasonContractVersion means that the operation does not accept the contract version of the call.
@@ -131,7 +139,7 @@ const (
 var reasons = [...]reason{
 	reasonUnknownSource, reasonMethod, reasonContentType, reasonContentEncoding,
 	reasonTooLarge, reasonTruncated, reasonSlow, reasonQuota, reasonParent, reasonUnknownEvent,
-	reasonNotAllowed, reasonParentUnsettled, reasonUnknownOperation, reasonContractVersion, reasonSchema, reasonIntent, reasonSuspectedRepeat,
+	reasonNotAllowed, reasonFollowHeader, reasonParentUnsettled, reasonParentPruned, reasonFollowed, reasonResumeDiffers, reasonUnknownOperation, reasonContractVersion, reasonSchema, reasonIntent, reasonSuspectedRepeat,
 	reasonSessionExpired, reasonSessionRevoked, reasonInvalidSession,
 	reason(providers.ReasonUnsigned), reason(providers.ReasonMalformed), reason(providers.ReasonMismatch),
 	reason(providers.ReasonStale), reason(providers.ReasonEarly), reason(providers.ReasonUnidentified),

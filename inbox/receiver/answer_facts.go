@@ -26,25 +26,27 @@ const (
 // acknowledgement is the answer to the first call of an operation. Event and Status lead, as in
 // every acknowledgement.
 type acknowledgement struct {
-	Event      string `json:"event"`
-	Status     string `json:"status"`
-	EventID    string `json:"event_id,omitempty"`
-	Operation  string `json:"operation,omitempty"`
-	State      string `json:"state"`
-	IntentHash string `json:"intent_hash,omitempty"`
-	Retriable  bool   `json:"retriable"`
-	ExpiresAt  string `json:"expires_at,omitempty"`
-	Repeats    string `json:"suspected_repeat,omitempty"`
+	Event      string     `json:"event"`
+	Status     string     `json:"status"`
+	EventID    string     `json:"event_id,omitempty"`
+	Operation  string     `json:"operation,omitempty"`
+	State      string     `json:"state"`
+	IntentHash string     `json:"intent_hash,omitempty"`
+	Retriable  bool       `json:"retriable"`
+	Next       inbox.Next `json:"next"`
+	ExpiresAt  string     `json:"expires_at,omitempty"`
+	Repeats    string     `json:"suspected_repeat,omitempty"`
 }
 
 // inFlightDocument answers a question about an operation that has no result yet.
 type inFlightDocument struct {
-	Event      string `json:"event"`
-	Status     string `json:"status"`
-	State      string `json:"state"`
-	Retriable  bool   `json:"retriable"`
-	RetryAfter int    `json:"retry_after"`
-	ExpiresAt  string `json:"expires_at,omitempty"`
+	Event      string     `json:"event"`
+	Status     string     `json:"status"`
+	State      string     `json:"state"`
+	Retriable  bool       `json:"retriable"`
+	Next       inbox.Next `json:"next"`
+	RetryAfter int        `json:"retry_after"`
+	ExpiresAt  string     `json:"expires_at,omitempty"`
 }
 
 // acknowledgeCaller acknowledges the call of an operation. A provider of the operator's own that
@@ -57,10 +59,10 @@ func acknowledgeCaller(source *endpoint, res *result) providers.Reply {
 	}
 	document := acknowledgement{
 		Event: event, Status: string(res.status), EventID: res.problem.eventID, Operation: res.problem.operation, State: stateInFlight,
-		IntentHash: hex.EncodeToString(res.problem.intentHash), Retriable: true, ExpiresAt: source.expires(res.event), Repeats: res.repeats,
+		IntentHash: hex.EncodeToString(res.problem.intentHash), Retriable: true, Next: inbox.NextWait, ExpiresAt: source.expires(res.event), Repeats: res.repeats,
 	}
 	if res.outcome == outcomeUnusable || res.outcome == outcomeBeyondRetention {
-		document.State, document.Retriable = string(inbox.ResultFailed), false // it has no effects
+		document.State, document.Retriable, document.Next = string(inbox.ResultFailed), false, inbox.NextCorrect // it has no effects
 	}
 	if text, err := json.Marshal(&document); err == nil {
 		reply.Body = visible.JSON(text)
@@ -79,8 +81,8 @@ func (req *request) withFacts(reply providers.Reply, res *result) providers.Repl
 	if hash := res.problem.intentHash; hash != nil {
 		reply.Header = withHeader(reply.Header, HeaderIntentHash, hex.EncodeToString(hash))
 	}
-	if req.repeat.suspected {
-		reply.Header = withHeader(reply.Header, HeaderSuspectedRepeat, req.repeat.String())
+	if !req.repeats.IsZero() {
+		reply.Header = withHeader(reply.Header, HeaderSuspectedRepeat, req.repeats.String())
 	}
 	return reply
 }

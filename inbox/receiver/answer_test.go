@@ -328,8 +328,8 @@ func TestMetricsAreWellFormed(t *testing.T) {
 func problemText(code receiver.Code, status int, more string) string {
 	for _, m := range receiver.Codes() {
 		if m.Code == code {
-			return fmt.Sprintf(`{"type":"https://github.com/oncegate/oncegate/blob/main/docs/reference/errors.md#%s","title":%q,"status":%d,"code":%q,"retriable":false%s,"next":%q}`,
-				code, m.Title, status, code, more, m.Next)
+			return fmt.Sprintf(`{"type":"https://github.com/oncegate/oncegate/blob/main/docs/reference/errors.md#%s","title":%q,"status":%d,"code":%q,"retriable":false%s,"next":%q,"advice":%q}`,
+				code, m.Title, status, code, more, m.Next, m.Advice)
 		}
 	}
 	return ""

@@ -3,6 +3,7 @@ package receiver
 import (
 	"slices"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -23,8 +24,12 @@ const (
 	CodeKeyNotAllowed    Code = Code(providers.ProblemKeyNotAllowed)
 	CodeUnidentified     Code = "unidentified"
 	CodeUnknownOperation Code = "unknown_operation"
+	CodeFollowHeader     Code = "follow_header"
 	CodeUnknownParent    Code = "unknown_parent"
 	CodeParentUnsettled  Code = "parent_unsettled"
+	CodeParentPruned     Code = "parent_pruned"
+	CodeAlreadyFollowed  Code = "already_followed"
+	CodeResumeDiffers    Code = "resume_differs"
 	CodeContractVersion  Code = "contract_version"
 	CodeSchema           Code = "schema"
 	CodeIntentDiffers    Code = "intent_differs"
@@ -66,127 +71,146 @@ type CodeMeaning struct {
 	// does not know better; 0 says nothing.
 	RetryAfter int
 
-	// Next is what the caller, a program or a model, should do next.
-	Next string
+	// Next is what the caller should do next, unless the answer itself knows better.
+	Next inbox.Next
+
+	// Advice says the same in sentences, for people and models.
+	Advice string
 }
 
 // codes is the table. An answer that has no row here cannot be given.
 var codes = [...]CodeMeaning{
 	{
 		Code: CodeUnauthorized, Status: 401, Title: "the credential is missing or not accepted",
-		Next: "Do not repeat the call as it is. Send a valid credential, or ask the operator for one. No key was spent.",
+		Next: inbox.NextStop, Advice: "Do not repeat the call as it is. Send a valid credential, or ask the operator for one. No key was spent.",
 	},
 	{
 		Code: CodeOperationNotAllowed, Status: 403, Title: "the credential may not call this operation",
-		Next: "Do not repeat the call. Ask the operator to allow the operation to the credential, or call one that is allowed. No key was spent.",
+		Next: inbox.NextStop, Advice: "Do not repeat the call. Ask the operator to allow the operation to the credential, or call one that is allowed. No key was spent.",
 	},
 	{
 		Code: CodeNotFound, Status: 404, Title: "the credential has no such operation",
-		Next: "Check the address, which is that of the header Location, and use the credential that made the call. What was pruned is not found either.",
+		Next: inbox.NextCorrect, Advice: "Check the address, which is that of the header Location, and use the credential that made the call. What was pruned is not found either.",
 	},
 	{
 		Code: CodeMissingOperation, Status: 400, Title: "the call names no operation",
-		Next: "Name the operation in the header that detail tells, and call again. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Name the operation in the header that detail tells, and call again. No key was spent.",
 	},
 	{
 		Code: CodeInvalidOperation, Status: 400, Title: "the name of the operation has another form",
-		Next: "Correct the name of the operation as detail says, and call again. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Correct the name of the operation as detail says, and call again. No key was spent.",
 	},
 	{
 		Code: CodeMissingKey, Status: 400, Title: "the call has no key, or lacks a part of it",
-		Next: "Send the key or the part of it that detail tells. Take it from what the call means, so that a repeated call has it too; never make a random one for each attempt. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Send the key or the part of it that detail tells. Take it from what the call means, so that a repeated call has it too; never make a random one for each attempt. No key was spent.",
 	},
 	{
 		Code: CodeInvalidKey, Status: 400, Title: "the key has another form",
-		Next: "Make a key of the form that detail tells, the same one for every repetition of this call. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Make a key of the form that detail tells, the same one for every repetition of this call. No key was spent.",
 	},
 	{
 		Code: CodeKeyNotAllowed, Status: 400, Title: "a call under a session carries no key",
-		Next: "Leave the idempotency key out, and name the step in Oncegate-Step: the key is made of the session's run and of the step. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Leave the idempotency key out, and name the step in Oncegate-Step: the key is made of the session's run and of the step. No key was spent.",
 	},
 	{
 		Code: CodeSessionExpired, Status: 401, Title: "the session has expired",
-		Next: "Have the engine open another session of the same run, and repeat the same step under it: steps that are done are answered with their stored results. No key was spent.",
+		Next: inbox.NextStop, Advice: "Have the engine open another session of the same run, and repeat the same step under it: steps that are done are answered with their stored results. No key was spent.",
 	},
 	{
 		Code: CodeSessionRevoked, Status: 401, Title: "the session was ended",
-		Next: "Stop. The engine or an operator ended the session, or its credential is not accepted any more. No key was spent.",
+		Next: inbox.NextStop, Advice: "Stop. The engine or an operator ended the session, or its credential is not accepted any more. No key was spent.",
 	},
 	{
 		Code: CodeInvalidSession, Status: 400, Title: "the session cannot be opened as it was asked for",
-		Next: "Correct the member that detail tells, and ask again. Asking again is safe: sessions of one run make the same keys.",
+		Next: inbox.NextCorrect, Advice: "Correct the member that detail tells, and ask again. Asking again is safe: sessions of one run make the same keys.",
 	},
 	{
 		Code: CodeUnidentified, Status: 400, Title: "the operation is not identified",
-		Next: "Correct what detail tells, and call again. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Correct what detail tells, and call again. No key was spent.",
 	},
 	{
 		Code: CodeUnknownOperation, Status: 404, Title: "there is no such operation",
-		Next: "Do not repeat the call. Call an operation that the source declares. No key was spent.",
+		Next: inbox.NextStop, Advice: "Do not repeat the call. Call an operation that the source declares. No key was spent.",
 	},
 	{
-		Code: CodeUnknownParent, Status: 400, Title: "the parent is not known",
-		Next: "Name an earlier call of this credential as the parent, or none. No key was spent.",
+		Code: CodeFollowHeader, Status: 400, Title: "the headers that name an earlier call do not fit",
+		Next: inbox.NextCorrect, Advice: "Name one earlier call: in Oncegate-Resumes to have done what it did not do, or in Oncegate-Instead-Of to have this call done whole in its place. No key was spent.",
 	},
 	{
-		Code: CodeParentUnsettled, Status: 409, Title: "the parent has no settled result", Retriable: true, RetryAfter: 1,
-		Next: "Look at the parent's Location. While its state is in_flight, wait as long as Retry-After says and repeat the same call under the same key. If it is indeterminate, a person or a probe has to decide first. No key was spent.",
+		Code: CodeUnknownParent, Status: 400, Title: "the earlier call is not known",
+		Next: inbox.NextCorrect, Advice: "Name an earlier call of this credential, by its event or by its key. If it was pruned, ask the operator what it did before you call without the header. No key was spent.",
+	},
+	{
+		Code: CodeParentUnsettled, Status: 409, Title: "the earlier call has no settled result", Retriable: true, RetryAfter: 1,
+		Next: inbox.NextWait, Advice: "Look at state. While it is in_flight, wait as long as Retry-After says and repeat the same call under the same key. If it is indeterminate, a person or a probe has to decide first. No key was spent.",
+	},
+	{
+		Code: CodeParentPruned, Status: 409, Title: "nothing is kept of what the earlier call did",
+		Next: inbox.NextAskOperator, Advice: "Do not repeat the call: what the earlier call did could happen twice. Ask the operator. Once you know that all of it is to be done, name the earlier call in Oncegate-Instead-Of. No key was spent.",
+	},
+	{
+		Code: CodeAlreadyFollowed, Status: 409, Title: "another call follows the earlier one already",
+		Next: inbox.NextWait, Advice: "Look at the call that event names: it follows the earlier one. Do with it what next says, and name it, not the earlier one, if you follow it. No key was spent.",
+	},
+	{
+		Code: CodeResumeDiffers, Status: 422, Title: "the call says something else than the one that it resumes",
+		Next: inbox.NextCorrect, Advice: "Send the same operation with the same payload to resume the earlier call. To have another payload done in its place, name it in Oncegate-Instead-Of. No key was spent.",
 	},
 	{
 		Code: CodeContractVersion, Status: 409, Title: "the version of the contract is not accepted",
-		Next: "Do not repeat the call. It was planned for another version of the operation: read the present contract, plan again, and call with its version. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Do not repeat the call. It was planned for another version of the operation: read the present contract, plan again, and call with its version. No key was spent.",
 	},
 	{
 		Code: CodeSchema, Status: 422, Title: "the payload does not fit the schema of the operation",
-		Next: "Correct the members that paths and detail tell, and call again, under the same key. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Correct the members that paths and detail tell, and call again, under the same key. No key was spent.",
 	},
 	{
 		Code: CodeIntentDiffers, Status: 422, Title: "the payload has another intent hash than the call says",
-		Next: "Do not repeat the call as it is. Send the payload that was planned, under the same key, or leave Oncegate-Intent-Hash out if this payload is meant. intent_hash is that of the payload that came. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Do not repeat the call as it is. Send the payload that was planned, under the same key, or leave Oncegate-Intent-Hash out if this payload is meant. intent_hash is that of the payload that came. No key was spent.",
 	},
 	{
 		Code: CodeInFlight, Status: 409, Title: "the operation is in flight", Retriable: true, RetryAfter: 1,
-		Next: "Wait as long as Retry-After says, then repeat the same call under the same key, or ask at the Location. Never call under a new key: it would be done twice.",
+		Next: inbox.NextWait, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key, or ask at the Location. Never call under a new key: it would be done twice.",
 	},
 	{
 		Code: CodePayloadDiffers, Status: 409, Title: "the idempotency key was used with another payload",
-		Next: "Do not repeat the call. If it means what the first call meant, take the first one's result from the Location. If it means something new, call under a new key and name the first call in Oncegate-Parent.",
+		Next: inbox.NextWait, Advice: "Do not repeat the call. If it means what the first call meant, use the first one's result, or wait for it while state is in_flight. If it means something new and the first call is settled, call under a new key and name the first call in Oncegate-Instead-Of.",
 	},
 	{
 		Code: CodeSuspectedRepeat, Status: 409, Title: "the same call was made a moment ago under another key",
-		Next: "Do not invent keys. Take the result of the call that event names from the Location. If it is really to be done once more, call again and name that call in Oncegate-Parent. No key was spent.",
+		Next: inbox.NextWait, Advice: "Do not invent keys. Do with the call that event names what next says: wait for its result, use it, or resume the call. Only if all of it is really to be done once more, and it is settled, call again and name it in Oncegate-Instead-Of. No key was spent.",
 	},
 	{
 		Code: CodeMethodNotAllowed, Status: 405, Title: "the method is not accepted here",
-		Next: "Use a method that the header Allow names.",
+		Next: inbox.NextCorrect, Advice: "Use a method that the header Allow names.",
 	},
 	{
 		Code: CodeContentType, Status: 415, Title: "the content type is not accepted",
-		Next: "Send the payload in a content type that the source accepts. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Send the payload in a content type that the source accepts. No key was spent.",
 	},
 	{
 		Code: CodeContentEncoding, Status: 415, Title: "the content encoding is not accepted",
-		Next: "Send the payload without a content encoding. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Send the payload without a content encoding. No key was spent.",
 	},
 	{
 		Code: CodeTooLarge, Status: 413, Title: "the payload is too large",
-		Next: "Do not repeat the call. Send less, or ask the operator for a larger max_body. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Do not repeat the call. Send less, or ask the operator for a larger max_body. No key was spent.",
 	},
 	{
 		Code: CodeIncomplete, Status: 408, Title: "the payload did not arrive whole, or too slowly", Retriable: true,
-		Next: "Repeat the same call under the same key. Nothing was recorded.",
+		Next: inbox.NextRepeat, Advice: "Repeat the same call under the same key. Nothing was recorded.",
 	},
 	{
 		Code: CodeQuota, Status: 429, Title: "too many calls, or too many new keys", Retriable: true, RetryAfter: 1,
-		Next: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded.",
+		Next: inbox.NextRepeat, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded.",
 	},
 	{
 		Code: CodeOverloaded, Status: 503, Title: "there is no room for the call at the moment", Retriable: true, RetryAfter: 1,
-		Next: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded.",
+		Next: inbox.NextRepeat, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded.",
 	},
 	{
 		Code: CodeUnavailable, Status: 503, Title: "a fault kept the call from being answered", Retriable: true, RetryAfter: 5,
-		Next: "Wait as long as Retry-After says, then repeat the same call under the same key: it may have been recorded, and the key keeps it from being done twice. Never call under a new key.",
+		Next: inbox.NextRepeat, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key: it may have been recorded, and the key keeps it from being done twice. Never call under a new key.",
 	},
 }
 
@@ -221,8 +245,16 @@ func codeOf(why reason) Code {
 		return CodeQuota
 	case reasonParent:
 		return CodeUnknownParent
+	case reasonFollowHeader:
+		return CodeFollowHeader
 	case reasonParentUnsettled:
 		return CodeParentUnsettled
+	case reasonParentPruned:
+		return CodeParentPruned
+	case reasonFollowed:
+		return CodeAlreadyFollowed
+	case reasonResumeDiffers:
+		return CodeResumeDiffers
 	case reasonUnknownEvent, reasonUnknownSource:
 		return CodeNotFound
 	case reasonNotAllowed:

@@ -31,10 +31,6 @@ type Operation struct {
 	// InFlight says how a call is answered that repeats one without a result.
 	InFlight InFlight
 
-	// Resume has a call that names a parent leave out the routes that the parent, a call of the
-	// same operation, has done. A parent without a settled result is refused.
-	Resume bool
-
 	// Repeats says what becomes of calls of the operation that are made again under another key. nil
 	// is what the source says.
 	Repeats *Repeats

@@ -198,7 +198,7 @@ func TestADifferentPayloadIsToldWhatWon(t *testing.T) {
 		}
 		return a
 	}
-	if a := ask(t, conflicting(`{"amount":1}`, ""), &outcomes{settled: true}); string(a.Payload) != `{"amount":1}` || string(a.Result) != document || a.State != "" {
+	if a := ask(t, conflicting(`{"amount":1}`, ""), &outcomes{settled: true}); string(a.Payload) != `{"amount":1}` || string(a.Result) != document || a.State != "done" {
 		t.Errorf("%+v", a)
 	}
 	if a := ask(t, conflicting(`{"amount":1}`, ""), &outcomes{}); a.Result != nil || a.State != "in_flight" {

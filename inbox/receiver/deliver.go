@@ -30,8 +30,11 @@ type request struct {
 	// known is what is known of a verified call of an operation, for whatever it is answered.
 	known problem
 
-	// repeat is the call that this one is suspected to repeat under another key.
-	repeat suspicion
+	// repeats is the event of the call that this one is suspected to repeat under another key; zero for none.
+	repeats inbox.ID
+
+	// intent is the hash of an operation's canonical payload, once somebody asked for it.
+	intent []byte
 
 	// waited is how long the caller waited for a result, because it had asked to.
 	waited time.Duration
@@ -80,8 +83,8 @@ func (r *Receiver) serve(req *request) (res result, reply providers.Reply) {
 	}()
 	res = r.deliver(req)
 	res.problem.withKnown(&req.known)
-	if req.repeat.suspected {
-		res.repeats = req.repeat.String()
+	if !req.repeats.IsZero() {
+		res.repeats = req.repeats.String()
 	}
 	var answered bool
 	if reply, answered = r.outcomeReply(req, &res); !answered {
@@ -197,12 +200,6 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 		if res, ok := r.prepare(req, delivery, &admission.Events[0], admission.Body); !ok {
 			return res, false
 		}
-		if res, ok := r.checkRepeat(req, &admission); !ok {
-			if req.tookKey {
-				req.caller.giveKey()
-			}
-			return res, false
-		}
 	}
 	entered := r.cfg.Now()
 	receipt, err := r.cfg.Gate.Accept(req.http.Context(), &admission)
@@ -213,6 +210,10 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 	switch {
 	case errors.Is(err, gate.ErrOverloaded):
 		return result{outcome: outcomeOverloaded}, false
+	case errors.Is(err, inbox.ErrNotFollowed):
+		return r.notFollowed(req, &admission.Events[0], admission.Body), false
+	case errors.Is(err, inbox.ErrSuspectedRepeat):
+		return r.suspectedByGate(req, &admission.Events[0]), false
 	case err != nil:
 		r.logUnrecorded(req, err)
 		return result{outcome: outcomeUnavailable}, true
@@ -221,7 +222,7 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 		return result{outcome: outcomeUnavailable}, true
 	}
 	req.known.intentHash = receipt.Items[0].Intent
-	r.flagRepeat(req, &receipt)
+	req.noteRepeat(&receipt)
 	r.logReceipt(req, delivery, &receipt)
 	for i := range receipt.Items {
 		if delivery.Items[i].Unknown && receipt.Items[i].Outcome == inbox.Recorded {

@@ -1,6 +1,8 @@
 package receiver
 
 import (
+	"context"
+
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -24,14 +26,11 @@ func (p *problem) differing(item *inbox.ItemReceipt) {
 
 // differs answers a call whose key was used with another payload, with what became of the first call.
 func (r *Receiver) differs(req *request, res *result) providers.Reply {
-	document, ok, err := r.cfg.Outcomes.Await(req.http.Context(), res.event, 0)
-	switch {
-	case err != nil: // that the payload differs is true without it
-		r.logUnrecorded(req, err)
-	case ok:
-		res.problem.result = document
-	default:
-		res.problem.state = stateInFlight
+	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
+	defer cancel()
+	r.showOwn(ctx, req, &res.problem, res.event)
+	if n := res.problem.next; n != "" && n != inbox.NextWait && n != inbox.NextAskOperator {
+		res.problem.next = inbox.NextReplace // settled: something new may take its place
 	}
 	return answerCaller(req.source, res)
 }

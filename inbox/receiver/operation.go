@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"math"
@@ -33,11 +34,14 @@ type Outcomes interface {
 	// FindKey gives that of two event ids which is recorded, the first if both are, or
 	// [inbox.ErrNotFound]. former may be empty.
 	FindKey(ctx context.Context, source int32, eventID, former string) (string, error)
-}
 
-// HeaderParent is sent by the caller of an operation to name the call that it follows: by Oncegate's
-// id of the event, or by the idempotency key, quoted or bare, if both calls are of the same operation.
-const HeaderParent = "Oncegate-Parent"
+	// FollowedCall gives the call that another one wants to follow, or [inbox.ErrNotFound].
+	FollowedCall(ctx context.Context, f *inbox.Follow) (*inbox.FollowedCall, error)
+
+	// RecentCall gives the call with the hash that was recorded within its window, and its whole key, or
+	// [inbox.ErrNotFound].
+	RecentCall(ctx context.Context, source int32, hash [sha256.Size]byte) (event inbox.ID, key string, err error)
+}
 
 // DefaultLongestWait is how long an operation may be waited for, if the source
 // does not say otherwise.
@@ -68,22 +72,11 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 		return res, false
 	}
 	credential := req.caller.credential
-	if parents := req.http.Header[http.CanonicalHeaderKey(HeaderParent)]; len(parents) > 0 {
-		if len(parents) > 1 || r.cfg.Outcomes == nil {
-			return r.refuse(req, nil, reasonParent, "header "+HeaderParent+" is not one value"), false
-		}
-		parent, err := r.parent(ctx, req, credential, event.Type, parents[0])
-		switch {
-		case errors.Is(err, inbox.ErrNotFound):
-			return r.refuse(req, nil, reasonParent, "header "+HeaderParent+" names no earlier call of this credential"), false
-		case err != nil:
-			r.logUnrecorded(req, err)
-			return result{outcome: outcomeUnavailable}, false
-		}
-		event.Parent = parent
-		if res, ok := r.checkParent(ctx, req, event); !ok {
-			return res, false
-		}
+	if res, ok := r.checkFollow(ctx, req, event, body); !ok {
+		return res, false
+	}
+	if res, ok := r.checkRepeat(ctx, req, event, body); !ok {
+		return res, false
 	}
 	taken, after, owner := req.caller.takeKey(req.started)
 	if taken {
@@ -101,22 +94,6 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 		return result{outcome: outcomeUnavailable}, false
 	}
 	return result{}, true
-}
-
-// parent finds the call that a header names. As in the header of the idempotency key, a key in quotes and the
-// bare one are the same, whichever of them is recorded.
-func (r *Receiver) parent(ctx context.Context, req *request, credential, operation, ref string) (inbox.ID, error) {
-	bare, quoted := providers.KeyForms(ref)
-	for _, key := range []string{bare, quoted} {
-		id, err := r.findOwn(ctx, req, credential, credential+":"+operation+":"+key)
-		if !errors.Is(err, inbox.ErrNotFound) {
-			return id, err
-		}
-	}
-	if _, err := inbox.ParseID(bare); err != nil {
-		return inbox.ID{}, inbox.ErrNotFound
-	}
-	return r.findOwn(ctx, req, credential, bare)
 }
 
 // outcomeReply answers a recorded operation, or a duplicate of a source that
@@ -299,7 +276,7 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 // inFlight tells a caller that there is no result yet.
 func (e *endpoint) inFlight(event inbox.ID) providers.Reply {
 	text, err := json.Marshal(inFlightDocument{
-		Event: event.String(), Status: stateInFlight, State: stateInFlight, Retriable: true, RetryAfter: 1, ExpiresAt: e.expires(event),
+		Event: event.String(), Status: stateInFlight, State: stateInFlight, Retriable: true, Next: inbox.NextWait, RetryAfter: 1, ExpiresAt: e.expires(event),
 	})
 	if err != nil { // texts, numbers and times always marshal
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)

@@ -2,6 +2,7 @@ package receiver_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
-const document = `{"event":"` + recordedID + `","status":"done"}`
+const document = `{"event":"` + recordedID + `","status":"done","next":"use_result"}`
 
 // outcomes answers as the test says; keys are the known ones, by whole key or id.
 type outcomes struct {
@@ -26,6 +27,10 @@ type outcomes struct {
 	err     error
 	keys    map[string]inbox.ID
 	waited  atomic.Int64 // a time.Duration; callers may ask at once
+
+	// first is the recent call with the same arguments, under the key "first"; asked counts who looked for it.
+	first inbox.ID
+	asked atomic.Int64
 
 	// meanwhile is called while somebody waits; it may be nil.
 	meanwhile func()
@@ -66,6 +71,21 @@ func (o *outcomes) FindKey(_ context.Context, source int32, eventID, former stri
 		}
 	}
 	return "", inbox.ErrNotFound
+}
+
+func (o *outcomes) FollowedCall(context.Context, *inbox.Follow) (*inbox.FollowedCall, error) {
+	return nil, inbox.ErrNotFound
+}
+
+func (o *outcomes) RecentCall(_ context.Context, _ int32, _ [sha256.Size]byte) (inbox.ID, string, error) {
+	o.asked.Add(1)
+	switch {
+	case o.err != nil:
+		return inbox.ID{}, "", o.err
+	case o.first.IsZero():
+		return inbox.ID{}, "", inbox.ErrNotFound
+	}
+	return o.first, "agent:charge:first", nil
 }
 
 // operations serves the catalogue's operations at /in/agents.
@@ -114,7 +134,7 @@ func operateAt(t *testing.T, h http.Handler, source string, headers ...string) *
 func TestOperationAnswers(t *testing.T) {
 	t.Parallel()
 	const acknowledged = `{"event":"` + recordedID + `","status":"recorded","event_id":"agent:charge:k1","operation":"charge","state":"in_flight",` +
-		`"intent_hash":"c0ffee","retriable":true,"expires_at":"2025-03-31T12:40:33Z"}`
+		`"intent_hash":"c0ffee","retriable":true,"next":"wait","expires_at":"2025-03-31T12:40:33Z"}`
 	for name, c := range map[string]struct {
 		outcome inbox.Outcome
 		settled bool
@@ -191,7 +211,7 @@ func TestOperationIsIdentified(t *testing.T) {
 		"a longer key":       {"Idempotency-Key", strings.Repeat("k", 256-len("agent:charge:")), 400, "longer than 255 bytes"},
 		"a stranger":         {"Authorization", "Bearer three", 401, ""},
 		"nobody":             {"Authorization", "", 401, ""},
-		"an unknown parent":  {receiver.HeaderParent, "k0", 400, "names no earlier call"},
+		"an unknown parent":  {receiver.HeaderResumes, "k0", 400, "names no earlier call"},
 	} {
 		w := operate(t, h, c.header, c.value)
 		var problem struct{ Detail string }
@@ -216,14 +236,15 @@ func TestOperationParent(t *testing.T) {
 		`"k0"`: older, `"` + recordedID + `"`: recorded, `"former"`: older, "former": older, `"k9"`: {}, `"k0`: {}, `k0"`: {},
 	} {
 		g := answering(inbox.Recorded)
-		w := operate(t, operations(t, g, o, nil), receiver.HeaderParent, ref)
+		l := &line{outcomes: o, document: `{"status":"failed","next":"resume"}`, call: inbox.FollowedCall{Operation: "charge"}}
+		w := operate(t, operations(t, g, l, nil), receiver.HeaderInsteadOf, ref)
 		if want.IsZero() {
 			if w.Code != http.StatusBadRequest || len(g.admissions()) != 0 {
 				t.Errorf("%s: %d, %d admissions", ref, w.Code, len(g.admissions()))
 			}
 			continue
 		}
-		if w.Code != http.StatusAccepted || g.admissions()[0].Events[0].Parent != want {
+		if w.Code != http.StatusAccepted || g.admissions()[0].Events[0].Follows.Parent != want {
 			t.Errorf("%s: %d %s", ref, w.Code, w.Body)
 		}
 	}
@@ -270,7 +291,7 @@ func TestStatus(t *testing.T) {
 		body         string
 	}{
 		"settled":          {settled, "GET", "/in/agents/" + recordedID, "one", 200, document},
-		"in flight":        {o, "GET", "/in/agents/" + recordedID, "one", 202, `{"event":"` + recordedID + `","status":"in_flight","state":"in_flight","retriable":true,"retry_after":1,"expires_at":"2025-03-31T12:40:33Z"}`},
+		"in flight":        {o, "GET", "/in/agents/" + recordedID, "one", 202, `{"event":"` + recordedID + `","status":"in_flight","state":"in_flight","retriable":true,"next":"wait","retry_after":1,"expires_at":"2025-03-31T12:40:33Z"}`},
 		"somebody else's":  {settled, "GET", "/in/agents/" + recordedID, "two", 404, "not_found"},
 		"a stranger":       {settled, "GET", "/in/agents/" + recordedID, "three", 401, "unauthorized"},
 		"nothing":          {settled, "GET", "/in/agents/019551b9-0000-7001-8001-000000000000", "one", 404, "not_found"},

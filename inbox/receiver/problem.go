@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -53,6 +54,9 @@ type problem struct {
 	// the key, for the credential that owns it and for nobody else.
 	result, payload json.RawMessage
 
+	// next is what the caller should do, where that depends on another call; empty takes the code's.
+	next inbox.Next
+
 	// location is the address of the operation that the caller should look at.
 	location string
 }
@@ -75,7 +79,8 @@ type problemDocument struct {
 	Paths      []string        `json:"paths,omitzero"`
 	Result     json.RawMessage `json:"result,omitempty"`
 	Payload    json.RawMessage `json:"payload,omitempty"`
-	Next       string          `json:"next"`
+	Next       inbox.Next      `json:"next"`
+	Advice     string          `json:"advice"`
 }
 
 // problemReply makes the answer of a code. It is the only way in which a caller of operations
@@ -85,7 +90,7 @@ func problemReply(code Code, p *problem) providers.Reply {
 	document := problemDocument{
 		Type: problemType + string(meaning.Code), Title: meaning.Title, Status: meaning.Status, Detail: p.detail, Code: meaning.Code,
 		Retriable: meaning.Retriable, RetryAfter: meaning.RetryAfter, EventID: p.eventID, Operation: p.operation,
-		IntentHash: hex.EncodeToString(p.intentHash), State: p.state, ExpiresAt: p.expiresAt, Paths: p.paths, Result: p.result, Payload: p.payload, Next: meaning.Next,
+		IntentHash: hex.EncodeToString(p.intentHash), State: p.state, ExpiresAt: p.expiresAt, Paths: p.paths, Result: p.result, Payload: p.payload, Next: cmp.Or(p.next, meaning.Next), Advice: meaning.Advice,
 	}
 	if p.retryAfter > 0 {
 		document.RetryAfter = p.retryAfter

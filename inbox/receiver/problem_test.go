@@ -16,12 +16,12 @@ import (
 
 // problem reads an answer as a caller's library does.
 type problem struct {
-	Type, Title, Detail, Code, Event, State, Next, Operation string
-	EventID                                                  string `json:"event_id"`
-	Status                                                   int
-	Retriable                                                *bool
-	RetryAfter                                               int `json:"retry_after"`
-	Paths                                                    []string
+	Type, Title, Detail, Code, Event, State, Next, Advice, Operation string
+	EventID                                                          string `json:"event_id"`
+	Status                                                           int
+	Retriable                                                        *bool
+	RetryAfter                                                       int `json:"retry_after"`
+	Paths                                                            []string
 }
 
 // problemOf reads the answer, which must be one of the table, and must say the same in its
@@ -37,7 +37,7 @@ func problemOf(t *testing.T, w *httptest.ResponseRecorder) problem {
 		t.Fatalf("the code %q is not in the table", p.Code)
 	}
 	meaning := receiver.Codes()[row]
-	if p.Status != w.Code || p.Status != meaning.Status || p.Title != meaning.Title || p.Next != meaning.Next || !strings.HasSuffix(p.Type, "#"+p.Code) {
+	if p.Status != w.Code || p.Status != meaning.Status || p.Title != meaning.Title || p.Advice != meaning.Advice || !slices.ContainsFunc(inbox.NextMeanings(), func(n inbox.NextMeaning) bool { return string(n.Next) == p.Next }) || !strings.HasSuffix(p.Type, "#"+p.Code) {
 		t.Errorf("%d %s is not what the table says of it", w.Code, w.Body)
 	}
 	if p.Retriable == nil || *p.Retriable != meaning.Retriable {
@@ -78,7 +78,7 @@ func TestEveryFailedCallIsAProblem(t *testing.T) {
 		"a wild operation": {change: func(r *http.Request) { r.Header.Set("Oncegate-Operation", "a:b") }, code: "invalid_operation", detail: true},
 		"no key":           {change: func(r *http.Request) { r.Header.Del("Idempotency-Key") }, code: "missing_key", detail: true},
 		"a wild key":       {change: func(r *http.Request) { r.Header.Set("Idempotency-Key", "a b") }, code: "invalid_key", detail: true},
-		"a wild parent":    {change: func(r *http.Request) { r.Header.Set(receiver.HeaderParent, "k0") }, code: "unknown_parent", eventID: id, detail: true},
+		"a wild parent":    {change: func(r *http.Request) { r.Header.Set(receiver.HeaderResumes, "k0") }, code: "unknown_parent", eventID: id, detail: true},
 		"overload":         {gate: failing(gate.ErrOverloaded), code: "overloaded", eventID: id},
 		"a fault":          {gate: failing(errors.New("down")), code: "unavailable", eventID: id},
 		"in flight":        {gate: answering(inbox.Duplicate), code: "in_flight", event: recordedID, eventID: id},
@@ -156,7 +156,7 @@ func TestCodesAreWhole(t *testing.T) {
 			t.Errorf("the code %q is there twice or has another form", m.Code)
 		}
 		seen[m.Code] = true
-		if http.StatusText(m.Status) == "" || m.Status < 400 || m.Title == "" || !strings.HasSuffix(m.Next, ".") {
+		if http.StatusText(m.Status) == "" || m.Status < 400 || m.Title == "" || m.Next == "" || !strings.HasSuffix(m.Advice, ".") {
 			t.Errorf("%s: %+v", m.Code, m)
 		}
 		if m.Retriable && (m.Status == 401 || m.Status == 403 || m.Status == 422) {

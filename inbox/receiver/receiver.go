@@ -20,8 +20,9 @@ import (
 )
 
 // Accepter is the gate. It answers only after the commit; any error but
-// [gate.ErrOverloaded] is a fault of ours. When it returns without an error or
-// with ErrOverloaded, it has let go of the admission's body.
+// [gate.ErrOverloaded], [inbox.ErrSuspectedRepeat] and [inbox.ErrNotFollowed] is a fault of
+// ours. When it returns without an error or with one of these, it has let go of the
+// admission's body.
 type Accepter interface {
 	Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error)
 }
@@ -123,9 +124,6 @@ type Config struct {
 
 	// Sessions keeps the sessions of agents. It may be nil, if no source allows any.
 	Sessions SessionStore
-
-	// Calls remembers which calls were made a moment ago. Sources with Repeats need it.
-	Calls CallClaimer
 
 	// Refusals may be nil: refused deliveries are then only counted.
 	Refusals RefusalKeeper

@@ -127,7 +127,7 @@ func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason,
 // and so after their body was read.
 func (why reason) afterBody() bool {
 	switch why {
-	case reasonQuota, reasonParent, reasonParentUnsettled, reasonNotAllowed, reasonUnknownOperation, reasonContractVersion, reasonSchema, reasonIntent, reasonSuspectedRepeat:
+	case reasonQuota, reasonFollowHeader, reasonParent, reasonParentUnsettled, reasonParentPruned, reasonFollowed, reasonResumeDiffers, reasonNotAllowed, reasonUnknownOperation, reasonContractVersion, reasonSchema, reasonIntent, reasonSuspectedRepeat:
 		return true
 	default:
 		return false

@@ -16,8 +16,8 @@ type Repeats struct {
 	// Within is how long after a call another one with its arguments is suspected; 0 looks for none.
 	Within time.Duration
 
-	// Refuse answers a suspected call with 409 and records nothing, unless it names an earlier call
-	// in the header Oncegate-Parent. Otherwise it is done, and flagged.
+	// Refuse answers a suspected call with 409 and records nothing, unless it follows the earlier call
+	// by a header. Otherwise it is done, and flagged.
 	Refuse bool
 }
 
@@ -39,85 +39,71 @@ func checkRepeats(s *Source) (wanted bool, err error) {
 	return wanted, err
 }
 
-// CallClaimer remembers which call of a kind came first. [inbox.Operations] is one.
-type CallClaimer interface {
-	// ClaimCall notes the call as the first of its kind, or says which one came before.
-	ClaimCall(ctx context.Context, c *inbox.RecentCall) (first inbox.ID, suspected bool, err error)
-
-	// MarkRepeat notes with an event that it was suspected.
-	MarkRepeat(ctx context.Context, event inbox.ID) error
-}
-
 // HeaderSuspectedRepeat is the event of the call with the same arguments that the credential made a moment
-// before under another key. It is "unknown" if that call is not recorded yet.
+// before under another key.
 const HeaderSuspectedRepeat = "Oncegate-Suspected-Repeat"
 
-// suspicion is what a call is suspected to repeat.
-type suspicion struct {
-	suspected bool
-	first     inbox.ID // zero if it is not recorded yet
-}
-
-func (s suspicion) String() string {
-	if s.first.IsZero() {
-		return "unknown"
-	}
-	return s.first.String()
-}
-
-// checkRepeat looks whether the call repeats another one under a new key. It returns false if the
-// call is refused for it, or if nobody can tell and it might have to be.
-func (r *Receiver) checkRepeat(req *request, a *inbox.Admission) (result, bool) {
-	source, event := req.source, &a.Events[0]
+// checkRepeat has the gate look whether the call repeats another one under a new key. It returns false if the
+// call is refused for that: what was recorded some time ago is found here, and the gate decides about calls that come
+// at once.
+func (r *Receiver) checkRepeat(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
+	source := req.source
 	repeats := source.repeatsOf(event.Type)
-	if repeats.Within <= 0 || r.cfg.Calls == nil || event.Unusable != "" {
+	if repeats.Within <= 0 || event.Unusable != "" {
 		return result{}, true
 	}
-	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
-	defer cancel()
-	intent := intentHash(source.Inbox.Comparison(event.Type), a.Body[event.Offset:event.Offset+event.Length])
-	first, suspected, err := r.cfg.Calls.ClaimCall(ctx, &inbox.RecentCall{
-		Source: source.Inbox.ID, Hash: inbox.RecentCallHash(req.caller.credential, event.Type, intent), EventID: event.EventID,
-		Within: repeats.Within, Insist: !event.Parent.IsZero(),
-	})
-	if err == nil && suspected {
-		// A key that is known is answered, whoever came first since.
-		_, err = r.cfg.Outcomes.Find(ctx, source.Inbox.ID, req.caller.credential, event.EventID)
-		if err == nil {
-			return result{}, true
-		}
-		if errors.Is(err, inbox.ErrNotFound) {
-			err = nil
-		}
+	if req.intent == nil {
+		req.intent = intentHash(source.Inbox.Comparison(event.Type), body[event.Offset:event.Offset+event.Length])
 	}
+	event.Recent = &inbox.RecentCall{
+		Hash: inbox.RecentCallHash(req.caller.credential, event.Type, req.intent), Within: repeats.Within, Refuse: repeats.Refuse,
+	}
+	if !repeats.Refuse || r.cfg.Outcomes == nil {
+		return result{}, true
+	}
+	first, key, err := r.cfg.Outcomes.RecentCall(ctx, source.Inbox.ID, event.Recent.Hash)
 	switch {
-	case err != nil && repeats.Refuse:
+	case errors.Is(err, inbox.ErrNotFound):
+		return result{}, true
+	case err != nil:
 		r.logUnrecorded(req, err)
 		return result{outcome: outcomeUnavailable}, false
-	case err != nil: // a flag is worth less than the call
-		r.logUnrecorded(req, err)
-	case suspected && repeats.Refuse:
-		source.repeats.refused.Inc()
-		res := r.refuse(req, nil, reasonSuspectedRepeat, "the same arguments came under another key within "+repeats.Within.String())
-		res.problem.event = first
-		return res, false
-	case suspected:
-		req.repeat = suspicion{suspected: true, first: first}
+	case key == event.EventID, event.Follows != nil && key == event.Follows.ParentKey:
+		return result{}, true
 	}
-	return result{}, true
+	switch known, err := r.recorded(ctx, req, event); {
+	case err != nil:
+		return result{outcome: outcomeUnavailable}, false
+	case known: // a key that is known is answered, whoever came first
+		return result{}, true
+	}
+	return r.suspected(ctx, req, repeats, first), false
 }
 
-// flagRepeat notes a suspicion with the event that was recorded all the same.
-func (r *Receiver) flagRepeat(req *request, receipt *inbox.Receipt) {
-	if !req.repeat.suspected || receipt.Items[0].Outcome != inbox.Recorded {
-		req.repeat = suspicion{}
-		return
-	}
-	req.source.repeats.flagged.Inc()
-	req.source.count.rollup[req.tenant()].Add(req.started, rollup.Suspected, 1)
+// suspected refuses a call that repeats another one.
+func (r *Receiver) suspected(ctx context.Context, req *request, repeats Repeats, first inbox.ID) result {
+	req.source.repeats.refused.Inc()
+	return r.refuseFor(ctx, req, reasonSuspectedRepeat, first, "the same arguments came under another key within "+repeats.Within.String())
+}
+
+// suspectedByGate is for a call that the gate refused because another one came first.
+func (r *Receiver) suspectedByGate(req *request, event *inbox.NewEvent) result {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.http.Context()), lookupTimeout)
 	defer cancel()
-	if err := r.cfg.Calls.MarkRepeat(ctx, receipt.Items[0].ID); err != nil {
+	first, _, err := r.cfg.Outcomes.RecentCall(ctx, req.source.Inbox.ID, event.Recent.Hash)
+	if err != nil && !errors.Is(err, inbox.ErrNotFound) { // it is refused all the same
 		r.logUnrecorded(req, err)
 	}
+	return r.suspected(ctx, req, req.source.repeatsOf(event.Type), first)
+}
+
+// noteRepeat notes which call a recorded one is suspected to repeat.
+func (req *request) noteRepeat(receipt *inbox.Receipt) {
+	first := receipt.Items[0].Repeats
+	if first.IsZero() {
+		return
+	}
+	req.repeats = first
+	req.source.repeats.flagged.Inc()
+	req.source.count.rollup[req.tenant()].Add(req.started, rollup.Suspected, 1)
 }

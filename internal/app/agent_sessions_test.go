@@ -103,7 +103,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	o.do(t, "GET", at(own), "", "Authorization", bearer).is(t, "the own operation", 200, `"status":"done"`)
 	o.do(t, "GET", at(foreign), "", "Authorization", bearer).is(t, "that of another run", 404, `"not_found"`)
 	for _, parent := range []string{foreign.header.Get("Oncegate-Event"), "43:1"} {
-		o.under(t, "agents", mine, `{}`, "Oncegate-Step", "2", "Oncegate-Parent", parent).is(t, "a parent of another run", 400, `"unknown_parent"`)
+		o.under(t, "agents", mine, `{}`, "Oncegate-Step", "2", "Oncegate-Resumes", parent).is(t, "a parent of another run", 400, `"unknown_parent"`)
 	}
 	o.do(t, "POST", "agents/sessions", `{"run":"44"}`, "Authorization", bearer).is(t, "a session that opens another one", 403, `"operation_not_allowed"`)
 	o.do(t, "POST", "runs", `{}`, "Authorization", bearer, "Oncegate-Step", "1").is(t, "the token at another source", 401, `"unauthorized"`)

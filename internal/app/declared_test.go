@@ -21,7 +21,7 @@ sources:
     secrets: [{ env: AGENT, name: agent }, { env: CLERK, name: clerk }]
     redact: [card]
     operations:
-      charge: { schema: charge.json, versions: ">=2", volatile: [note], resume: true }
+      charge: { schema: charge.json, versions: ">=2", volatile: [note] }
     routes:
       - { name: bank, types: [charge], target: bank }
       - { name: mail, types: [charge], target: mail }
@@ -139,7 +139,7 @@ func TestResumedOperation(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	up.Store(true)
-	child := call("order-1742/charge-2", "Oncegate-Parent", "order-1742/charge")
+	child := call("order-1742/charge-2", "Oncegate-Resumes", "order-1742/charge")
 	got := tell(t, child, 200)
 	if got.Status != "done" || len(got.Effects) != 2 || got.Effects[0].Reason != "parent_done" || got.Effects[1].State != "done" || !strings.Contains(child.body, `"result":{"n":1}`) {
 		t.Errorf("%s", child.body)

@@ -15,7 +15,7 @@ func declaredOperations(s *config.Source) map[string]*receiver.Operation {
 	}
 	out := make(map[string]*receiver.Operation, len(s.Operations))
 	for _, o := range s.Operations {
-		declared := &receiver.Operation{Versions: o.Versions, MinKey: o.MinKey, InFlight: o.InFlight, Resume: o.Resume}
+		declared := &receiver.Operation{Versions: o.Versions, MinKey: o.MinKey, InFlight: o.InFlight}
 		if o.Repeats != nil {
 			repeats := receiver.Repeats(*o.Repeats)
 			declared.Repeats = &repeats
@@ -45,20 +45,6 @@ func comparison(c *providers.Comparison) *inbox.Comparison {
 	out := &inbox.Comparison{Canonical: c.Canonical, Differences: c.Differences}
 	if c.ByMeaning() {
 		out.Mark = inbox.MarkMeaning
-	}
-	return out
-}
-
-// resumedOperations are the operations of a source of which a call leaves out what its parent has done.
-func resumedOperations(s *config.Source) map[string]bool {
-	var out map[string]bool
-	for _, o := range s.Operations {
-		if o.Resume {
-			if out == nil {
-				out = map[string]bool{}
-			}
-			out[o.Name] = true
-		}
 	}
 	return out
 }

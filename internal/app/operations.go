@@ -76,14 +76,6 @@ func (a *App) sessionStore() receiver.SessionStore {
 	return a.agents
 }
 
-// receiverCalls does the same for what looks for repeated calls.
-func (a *App) receiverCalls() receiver.CallClaimer {
-	if a.outcomes == nil {
-		return nil
-	}
-	return a.outcomes
-}
-
 // makeGate makes the gate, once for all that take events in.
 func (a *App) makeGate() error {
 	if a.gate != nil {

@@ -182,7 +182,7 @@ func TestFailureIsReturned(t *testing.T) {
 		t.Errorf("%d %s, then %d %s, %d calls", first.status, first.body, again.status, again.body, o.calls.Load())
 	}
 	parent := first.header.Get("Oncegate-Event")
-	next := o.do(t, "POST", "agents", `{}`, "Idempotency-Key", "k2", "Oncegate-Parent", "k1", "Prefer", "wait=20")
+	next := o.do(t, "POST", "agents", `{}`, "Idempotency-Key", "k2", "Oncegate-Resumes", "k1", "Prefer", "wait=20")
 	if next.status != 200 || !strings.Contains(next.body, `"parent":"`+parent+`"`) {
 		t.Errorf("%d %s", next.status, next.body)
 	}

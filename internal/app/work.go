@@ -169,7 +169,7 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 			var err error
 			route := jobs.Route{
 				Name: r.Name, Version: int(registered.Routes[r.Name].Version), Source: s.Name, KeySource: a.keySource(s), Provider: s.Provider.Name(), Target: r.Target.Name, Timeout: r.Timeout,
-				When: r.When, Map: r.Map, Resume: resumedOperations(s),
+				When: r.When, Map: r.Map,
 			}
 			if r.Mail != nil {
 				if route.List, err = list(r); err != nil {

@@ -51,9 +51,6 @@ type DeclaredOperation struct {
 	// InFlight is how a repeat of an unfinished call is answered.
 	InFlight receiver.InFlight
 
-	// Resume has a call with a parent of the same operation do only what the parent has not done.
-	Resume bool
-
 	// Repeats looks for calls that are made again under another key; nil is what the source says.
 	Repeats *Repeats
 
@@ -109,8 +106,10 @@ func (r *reader) declaredOperation(s *Source, n *yamltree.Node) *DeclaredOperati
 		"compare":   yamltree.Value(&o.Exact, compareExactly),
 		"keep":      yamltree.Duration(&o.Keep),
 		"in_flight": yamltree.Value(&o.InFlight, inFlightAnswer),
-		"resume":    yamltree.Bool(&o.Resume),
-		"repeats":   func(n *yamltree.Node) { o.Repeats = ownRepeats(n) },
+		"resume": func(n *yamltree.Node) {
+			n.FailKey("is not a setting any more; remove it: a caller that goes on where an earlier call ended says so in the header %s", receiver.HeaderResumes)
+		},
+		"repeats": func(n *yamltree.Node) { o.Repeats = ownRepeats(n) },
 	})
 	if s.Provider == nil {
 		return o
@@ -298,9 +297,6 @@ func (o *DeclaredOperation) effective() yaml.MapSlice {
 		if how == o.InFlight {
 			out = append(out, item("in_flight", text))
 		}
-	}
-	if o.Resume {
-		out = append(out, item("resume", true))
 	}
 	if o.Repeats != nil {
 		out = append(out, item("repeats", o.Repeats.effective()))

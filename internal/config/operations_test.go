@@ -29,7 +29,6 @@ sources:
         compare: exact
         keep: 90d
         in_flight: wait
-        resume: true
       notify: {}
     routes: [{ name: pay, types: [charge], target: bank }]
 `
@@ -58,7 +57,7 @@ func TestDeclaredOperations(t *testing.T) {
 	}
 	charge, notify := s.Operations[0], s.Operations[1]
 	if charge.Schema == nil || charge.Versions.String() != ">=2" || strings.Join(charge.Key, " ") != "body.step body.currency=EUR body.version" || !charge.Exact ||
-		charge.Keep != 90*24*time.Hour || charge.InFlight != receiver.InFlightWait || !charge.Resume || charge.MinKey != 16 || charge.Compared.ByMeaning() {
+		charge.Keep != 90*24*time.Hour || charge.InFlight != receiver.InFlightWait || charge.MinKey != 16 || charge.Compared.ByMeaning() {
 		t.Errorf("%+v", charge)
 	}
 	if notify.Schema != nil || notify.Versions != nil || notify.Exact || notify.MinKey != 16 || notify.InFlight != receiver.InFlightConflict || !notify.Compared.ByMeaning() {

@@ -56,7 +56,6 @@ func sourceReference() []Section {
 			{"compare", "`canonical`", "How a repeated payload is compared. `canonical`: by value, so that 100, 100.00 and 1e2 are one number and white space around a text does not count. `exact`: as it is written. Order of members and white space between them never count."},
 			{"keep", "as long as tombstones", "How long the keys and results are kept at least: the source's tombstones live as long as the longest `keep`."},
 			{"in_flight", "`409`", "How a repeat of a call without a result is answered: `409`, `202` (as the first call), or `wait` (as long as `operation.wait` allows, then 409)."},
-			{"resume", "`false`", "A call that names an earlier call of the same operation in `Oncegate-Parent` leaves out the routes that the earlier one has done."},
 			{"repeats", "those of `operation`", "What becomes of calls that are made again under another key, as in [Suspected repeats](#suspected-repeats), or `off`."},
 		}},
 		{Name: "route", Title: "Routes", Prefix: "sources.<name>.routes[].", Keys: []Key{

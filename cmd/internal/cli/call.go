@@ -19,7 +19,7 @@ type callFlags struct {
 	keyFrom                           []string
 	data                              string
 	headers                           []string
-	contract, parent                  string
+	contract, resumes, insteadOf      string
 	wait, timeout                     time.Duration
 }
 
@@ -71,7 +71,8 @@ func (s *shell) callCommand() *cobra.Command {
 	flags.StringVar(&f.data, "data", "", "the payload: @file, - for stdin, or the text itself")
 	flags.StringArrayVar(&f.headers, "header", nil, "one more header, such as 'Traceparent: 00-...'; may be repeated")
 	flags.StringVar(&f.contract, "contract", "", "the contract version that the caller was built for")
-	flags.StringVar(&f.parent, "parent", "", "the call that this one follows, by its event or its key")
+	flags.StringVar(&f.resumes, "resumes", "", "go on where this earlier `call` ended, by its event or its key: what it has done is left out")
+	flags.StringVar(&f.insteadOf, "instead-of", "", "have all of this call done in the place of this earlier `call`, by its event or its key")
 	flags.DurationVar(&f.wait, "wait", 0, "wait for the result, this long at most once the call is recorded")
 	flags.Lookup("wait").NoOptDefVal = defaultCallWait.String()
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "go on trying this long until the call is recorded")
@@ -147,6 +148,7 @@ func (s *shell) showCall(report *callReport, last *callAnswer) {
 		{"key", report.Key},
 		{"repeated", replayed},
 		{"parent", document.Parent},
+		{"next", string(document.Next)},
 	})
 	if len(document.Effects) == 0 {
 		return
@@ -174,9 +176,9 @@ func callVerdict(request *callRequest, last *callAnswer, f callFlags) error {
 		}
 		return tryLaterf("the operation is recorded as %s and not at rest after %s; repeat the same command to go on waiting", clean(last.event), f.wait)
 	case callFailed:
-		return &failure{text: "the operation failed" + last.effectsThat("failed") + "; to try again, call under a new key and name this call with --parent " + clean(last.event)}
+		return &failure{text: "the operation failed" + last.effectsThat("failed") + "; " + last.advice()}
 	case callPartial:
-		return &failure{text: "the operation is done in part" + last.effectsThat("failed") + "; what is done stays done, so correct the rest by another operation"}
+		return &failure{text: "the operation is done in part" + last.effectsThat("failed") + "; " + last.advice()}
 	case callIndeterminate:
 		return &unknownOutcomeError{text: fmt.Sprintf("nobody knows whether the operation happened%s; do not call again under another key: ask %s later, when a person or a probe has found out", last.effectsThat("indeterminate"), clean(cmp.Or(last.location, last.event)))}
 	case callRefused:

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
@@ -151,9 +152,10 @@ func noAnswer(err error) string {
 
 // resultDocument is the part of a result that is shown.
 type resultDocument struct {
-	Event   string `json:"event"`
-	Status  string `json:"status"`
-	Parent  string `json:"parent"`
+	Event   string     `json:"event"`
+	Status  string     `json:"status"`
+	Next    inbox.Next `json:"next"`
+	Parent  string     `json:"parent"`
 	Effects []struct {
 		Route  string          `json:"route"`
 		State  string          `json:"state"`
@@ -178,6 +180,18 @@ func (a *callAnswer) document() resultDocument {
 		return resultDocument{}
 	}
 	return d
+}
+
+// advice says how to go on after a result that is not done.
+func (a *callAnswer) advice() string {
+	switch event := clean(a.event); a.document().Next {
+	case inbox.NextResume:
+		return "to have the rest done, make the same call under a new key with --resumes " + event
+	case inbox.NextReplace:
+		return "the same call ends the same way; to have another one done, call under a new key with --instead-of " + event
+	default:
+		return "a person has to look at it first: oncegate events show " + event
+	}
 }
 
 func (a *callAnswer) problemDocument() problemDocument {

@@ -35,14 +35,16 @@ const maxCallBody = 64 << 20
 
 // callHeaders are the headers that the flags make, and the flag that makes each.
 var callHeaders = map[string]string{
-	"Authorization":      "--secret-env",
-	"Idempotency-Key":    "--key",
-	"Oncegate-Operation": "the second argument",
-	"Oncegate-Contract":  "--contract",
-	"Oncegate-Parent":    "--parent",
-	"Oncegate-Step":      "--key-from step=...",
-	"Oncegate-Tick":      "--key-from tick=...",
-	"Prefer":             "--wait",
+	"Authorization":       "--secret-env",
+	"Idempotency-Key":     "--key",
+	"Oncegate-Operation":  "the second argument",
+	"Oncegate-Contract":   "--contract",
+	"Oncegate-Resumes":    "--resumes",
+	"Oncegate-Instead-Of": "--instead-of",
+	"Oncegate-Parent":     "--resumes or --instead-of",
+	"Oncegate-Step":       "--key-from step=...",
+	"Oncegate-Tick":       "--key-from tick=...",
+	"Prefer":              "--wait",
 }
 
 // connectionHeaders belong to the connection, and the client sets them.
@@ -71,14 +73,17 @@ func (s *shell) callRequest(source, operation string, f callFlags) (*callRequest
 		return nil, err
 	}
 	r.header.Set("Oncegate-Operation", operation)
-	for flag, text := range map[string]string{"--contract": f.contract, "--parent": f.parent} {
+	if f.resumes != "" && f.insteadOf != "" {
+		return nil, usagef("--resumes and --instead-of exclude each other: the first leaves out what the earlier call has done, the second has all of this call done")
+	}
+	for flag, text := range map[string]string{"--contract": f.contract, "--resumes": f.resumes, "--instead-of": f.insteadOf} {
 		if text == "" {
 			continue
 		}
 		if err := checkHeaderText(flag, text); err != nil {
 			return nil, err
 		}
-		r.header.Set("Oncegate-"+strings.ToUpper(flag[2:3])+flag[3:], text)
+		r.header.Set("Oncegate-"+flag[2:], text)
 	}
 	if r.body, err = s.callData(f.data); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package docs
 import (
 	"strconv"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -16,9 +17,18 @@ func codes() string {
 		if m.Retriable {
 			retriable = "yes"
 		}
-		rows = append(rows, []string{`<a id="` + string(m.Code) + `"></a>` + code(string(m.Code)), strconv.Itoa(m.Status), m.Title, retriable, m.Next})
+		rows = append(rows, []string{`<a id="` + string(m.Code) + `"></a>` + code(string(m.Code)), strconv.Itoa(m.Status), m.Title, retriable, code(string(m.Next)), m.Advice})
 	}
-	return table([]string{"code", "status", "title", "retriable", "what the caller should do next"}, rows)
+	return table([]string{"code", "status", "title", "retriable", "next", "what the caller should do next"}, rows)
+}
+
+// nextMeanings documents the values of next.
+func nextMeanings() string {
+	var rows [][]string
+	for _, m := range inbox.NextMeanings() {
+		rows = append(rows, []string{code(string(m.Next)), m.Meaning})
+	}
+	return table([]string{"next", "what the caller should do"}, rows)
 }
 
 // apiCodes documents what a caller of the API is told when a request fails. Each row can be linked to by "api-" and its code.

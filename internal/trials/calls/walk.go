@@ -219,7 +219,7 @@ func (w *walk) followUp(ctx context.Context, actor int, random *rand.Rand) error
 	child := &made{amount: m.amount}
 	child.call = &call{
 		operation: "charge", key: m.call.key + "+", intent: m.call.intent, body: m.call.body,
-		header: http.Header{"Oncegate-Parent": {m.call.key}},
+		header: http.Header{"Oncegate-Resumes": {m.call.key}},
 	}
 	return w.take(ctx, child, "follow-up")
 }
