@@ -97,6 +97,9 @@ func (r *reader) declaredOperation(s *Source, n *yamltree.Node) *DeclaredOperati
 	if n.IsEmpty() {
 		return o
 	}
+	if old := n.Member("resume"); old != nil {
+		old.FailKey("is not a setting any more; remove it: a caller that goes on where an earlier call ended says so in the header %s", receiver.HeaderResumes)
+	}
 	n.Fields(map[string]func(*yamltree.Node){
 		"schema":    func(n *yamltree.Node) { r.schema(o, n) },
 		"versions":  yamltree.Value(&o.Versions, receiver.ParseVersions),
@@ -106,10 +109,7 @@ func (r *reader) declaredOperation(s *Source, n *yamltree.Node) *DeclaredOperati
 		"compare":   yamltree.Value(&o.Exact, compareExactly),
 		"keep":      yamltree.Duration(&o.Keep),
 		"in_flight": yamltree.Value(&o.InFlight, inFlightAnswer),
-		"resume": func(n *yamltree.Node) {
-			n.FailKey("is not a setting any more; remove it: a caller that goes on where an earlier call ended says so in the header %s", receiver.HeaderResumes)
-		},
-		"repeats": func(n *yamltree.Node) { o.Repeats = ownRepeats(n) },
+		"repeats":   func(n *yamltree.Node) { o.Repeats = ownRepeats(n) },
 	})
 	if s.Provider == nil {
 		return o

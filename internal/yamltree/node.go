@@ -175,11 +175,14 @@ func (n *Node) Members() []*Node {
 }
 
 // Fields hands each member of a mapping with known keys to its reader. Any other key is
-// a problem.
+// a problem, unless a problem of it was reported before.
 func (n *Node) Fields(known map[string]func(*Node)) {
 	for _, member := range n.Members() {
 		if read, ok := known[member.name]; ok {
 			read(member)
+			continue
+		}
+		if member.hasProblem {
 			continue
 		}
 		names := make([]string, 0, len(known))
