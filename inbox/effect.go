@@ -140,6 +140,9 @@ type Claim struct {
 	// Key is the idempotency key, the same in every attempt.
 	Key string
 
+	// Remade: Key was made of the recipe in this attempt, and is stored when the effect asks for its key.
+	Remade bool
+
 	// Item counts from 0: a mapping that gives a list makes further items of the
 	// effect that admission wrote.
 	Item int

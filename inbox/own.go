@@ -34,7 +34,8 @@ type ownAsk struct {
 	hash          []byte
 	receivedAt    time.Time
 	keep          time.Duration
-	item          bool // one of a list
+	item          bool   // one of a list
+	remade        string // the idempotency key to be stored; empty leaves the one that is there
 }
 
 // Own asks for an effect's key, committed before it returns. The first effect of
@@ -84,7 +85,12 @@ func (e *Effects) OwnTx(ctx context.Context, tx pgx.Tx, claim *Claim, hash []byt
 }
 
 func (e *Effects) ownAsk(claim *Claim, hash []byte) ownAsk {
+	remade := ""
+	if claim.Remade {
+		remade = claim.Key
+	}
 	return ownAsk{
+		remade: remade,
 		effect: claim.Effect, token: claim.Token, routeID: claim.RouteID, hash: hash,
 		receivedAt: claim.Event.ReceivedAt, keep: e.routes[claim.RouteID].KeyKeep, item: claim.Item > 0,
 	}
@@ -95,16 +101,19 @@ func (e *Effects) ownGroup(ctx context.Context, asks []ownAsk) ([]Owner, error) 
 }
 
 // The order of locks: effects by id, then their keys. An effect that somebody else has
-// locked is not waited for, and not in the answer.
+// locked is not waited for, and not in the answer. Where the idempotency key is made of the recipe from now on, the one that was
+// made of the event stays beside it: replay recognises the event's effect by it.
 const holdBehindOwner = `
 WITH reached AS MATERIALIZED (
-    SELECT e.id, a.token, a.hash, e.lease_token = a.token AND e.lease_until > now() AS held
-    FROM unnest($1::uuid[], $2::uuid[], $3::bytea[]) AS a (id, token, hash)
+    SELECT e.id, a.token, a.hash, a.remade, e.lease_token = a.token AND e.lease_until > now() AS held
+    FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::text[]) AS a (id, token, hash, remade)
     JOIN effect e ON e.id = a.id
     ORDER BY e.id
     FOR UPDATE OF e SKIP LOCKED),
 keyed AS (
-    UPDATE effect e SET key_hash = h.hash
+    UPDATE effect e
+    SET key_hash = h.hash, idempotency_key = coalesce(nullif(h.remade, ''), e.idempotency_key),
+        event_key = CASE WHEN h.remade = '' THEN e.event_key ELSE coalesce(e.event_key, e.idempotency_key) END
     FROM reached h
     WHERE e.id = h.id AND h.held
     RETURNING e.lease_token)
@@ -189,15 +198,15 @@ var ownColumns = row.ColumnsFrom(1,
 // ownKeys is one round trip; sent to a pool it is its own transaction.
 func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error) {
 	n := len(asks)
-	ids, tokens, hashes := make([]ID, n), make([]ID, n), make([][]byte, n)
+	ids, tokens, hashes, remade := make([]ID, n), make([]ID, n), make([][]byte, n), make([]string, n)
 	for i, a := range asks {
-		ids[i], tokens[i], hashes[i] = a.effect, a.token, a.hash
+		ids[i], tokens[i], hashes[i], remade[i] = a.effect, a.token, a.hash, a.remade
 	}
 	all := ownColumns.Args(asks)
 	var held sendStartRows
 	owners := make(map[ID]ID, n)
 	var b pgx.Batch
-	b.Queue(holdBehindOwner, ids, tokens, hashes).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(holdBehindOwner, ids, tokens, hashes, remade).Query(func(rows pgx.Rows) (err error) {
 		held, err = collectSendStarts(rows)
 		return err
 	})
@@ -321,7 +330,7 @@ func ownWithDeadline(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Durat
 	var owner Owner
 	var b pgx.Batch
 	b.Queue(lockKey, keyLock(a.routeID, a.hash))
-	b.Queue(holdBehindOwner, []ID{a.effect}, []ID{a.token}, [][]byte{noted}).Query(func(rows pgx.Rows) error {
+	b.Queue(holdBehindOwner, []ID{a.effect}, []ID{a.token}, [][]byte{noted}, []string{a.remade}).Query(func(rows pgx.Rows) error {
 		held, err := collectSendStarts(rows)
 		row := held.of(a.token)
 		owner.Held, owner.locked = row.held, row.locked

@@ -37,15 +37,14 @@ func (a attempt) groupKind(standing inbox.Standing) groupable {
 // done is false if the effect has to be carried out by itself, because the group
 // did not come to an end.
 func (a attempt) actInGroup(ctx context.Context, standing inbox.Standing, kind groupable, noted *effect.Result) (done bool, _ error) {
+	var hash []byte // of the key, which the statement is made with and which is asked for after that
 	end, err := a.store.Act(ctx, standing.RouteID, inbox.GroupedAct{
 		Effect: a.wakeUp.effect, JobID: a.wakeUp.jobID,
-		Act: func(claim *inbox.Claim) (string, []any, inbox.Settlement) { return a.of(claim).statement(ctx, kind) },
-		Key: func(claim *inbox.Claim) ([]byte, *inbox.Settlement) {
-			if s := a.of(claim).checkSealingKey(ctx); s != nil {
-				return nil, s
-			}
-			return a.of(claim).effectKey(ctx)
+		Act: func(claim *inbox.Claim) (statement string, args []any, s inbox.Settlement) {
+			statement, args, hash, s = a.of(claim).statement(ctx, kind)
+			return statement, args, s
 		},
+		Key: func(*inbox.Claim) ([]byte, *inbox.Settlement) { return hash, nil },
 	})
 	switch {
 	case errors.Is(err, inbox.ErrAmbiguous), err != nil && !errors.Is(err, inbox.ErrUngrouped):
@@ -68,23 +67,27 @@ func (a attempt) of(claim *inbox.Claim) attempt {
 
 // statement is what one claim of a group comes to: what is run for it, or, without a
 // statement, how it ends.
-func (a attempt) statement(ctx context.Context, kind groupable) (string, []any, inbox.Settlement) {
+func (a attempt) statement(ctx context.Context, kind groupable) (_ string, args []any, hash []byte, _ inbox.Settlement) {
 	if s := a.checkSealingKey(ctx); s != nil {
-		return "", nil, *s
+		return "", nil, nil, *s
 	}
 	result := effect.Result{Outcome: effect.Dead, Reason: string(a.claim.Event.GoneReason)}
 	if !a.claim.Event.BodyGone {
 		if s := a.checkCondition(ctx); s != nil {
-			return "", nil, *s
+			return "", nil, nil, *s
 		}
 		if s := a.checkDeadline(0); s != nil {
-			return "", nil, *s
+			return "", nil, nil, *s
+		}
+		hash, s := a.effectKey(ctx)
+		if s != nil {
+			return "", nil, nil, *s
 		}
 		args, failure := safeArguments(kind, a.route.call(a.claim))
 		if failure == nil {
-			return kind.Statement(), args, a.decide(effect.Result{Outcome: effect.Done})
+			return kind.Statement(), args, hash, a.decide(effect.Result{Outcome: effect.Done})
 		}
 		result = *failure
 	}
-	return "", nil, a.decide(result)
+	return "", nil, nil, a.decide(result)
 }

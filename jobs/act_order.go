@@ -60,7 +60,7 @@ func (a attempt) actInOrder(ctx context.Context) error {
 // other streams. done is false if it has to be carried out by itself, because the
 // group did not come to an end.
 func (a attempt) actInStreams(ctx context.Context, kind groupable, noted *effect.Result) (done bool, _ error) {
-	statement, args, s := a.statement(ctx, kind)
+	statement, args, _, s := a.statement(ctx, kind)
 	if statement == "" {
 		return true, a.settle(ctx, s)
 	}

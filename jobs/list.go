@@ -154,6 +154,7 @@ func (a attempt) expand(ctx context.Context, call *effect.Call) (rendered []byte
 		if s, held := a.askForItem(ctx, items[0].meaning); s != nil || !held {
 			return nil, s, held
 		}
+		call.Key = claim.Key // it may have been made anew
 		rendered, err := safeItem(route.List, call, items[0].text)
 		if err != nil {
 			return nil, a.expressionFailure(ctx, "message", err), true

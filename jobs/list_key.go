@@ -93,6 +93,7 @@ func (a attempt) askForItem(ctx context.Context, meaning string) (s *inbox.Settl
 	if err != nil {
 		return a.expressionFailure(ctx, "key", err), true
 	}
+	a.route.remakeKey(a.claim, recipe, meaning)
 	owner, err := a.store.Own(context.WithoutCancel(ctx), a.claim, inbox.ItemKeyHash(recipe, meaning))
 	switch {
 	case err != nil:

@@ -112,6 +112,7 @@ func (a attempt) effectKey(ctx context.Context) (hash []byte, s *inbox.Settlemen
 	if err != nil {
 		return nil, a.expressionFailure(ctx, "key", err)
 	}
+	a.route.remakeKey(a.claim, hash, "")
 	return hash, nil
 }
 

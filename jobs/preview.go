@@ -98,6 +98,9 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 		if out.KeyHash, err = route.Key.Hash(route.keyInput(claim)); err != nil {
 			return dead(reasons.Mapping, "key: "+err.Error())
 		}
+		remade := *claim
+		claim = &remade
+		route.remakeKey(claim, out.KeyHash, "")
 	}
 	call := route.call(claim)
 	out.Stored = claim.Rendered != nil
@@ -124,6 +127,8 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 			one.Key = inbox.ItemKey(claim, items[0].meaning)
 		}
 		if len(items) == 1 && out.KeyHash != nil {
+			route.remakeKey(claim, out.KeyHash, items[0].meaning)
+			one.Key = claim.Key
 			out.RecipeHash, out.KeyHash = out.KeyHash, inbox.ItemKeyHash(out.KeyHash, items[0].meaning)
 		}
 		if call.Rendered, err = safeItem(route.List, &one, items[0].text); err != nil {

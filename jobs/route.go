@@ -35,6 +35,10 @@ type Route struct {
 	// the event's own key, under which there are no others.
 	Key *expression.Recipe
 
+	// KeyOf makes the idempotency key that is sent of what Key gives; see [inbox.MeaningKey]. nil leaves that of the event, as it has
+	// to be where equal keys mean different things once they are a time apart.
+	KeyOf func(recipe []byte) string
+
 	// List makes several effects of one; nil leaves it one.
 	List *List
 
@@ -106,6 +110,22 @@ func (r *Route) asksForKey(claim *inbox.Claim) bool {
 		return claim.KeyHash != nil && claim.Attempt <= 1 && claim.Trigger != inbox.TriggerInitial
 	}
 	return claim.KeyHash == nil || claim.Attempt <= 1 || claim.Trigger == inbox.TriggerSweep
+}
+
+// remakeKey makes the idempotency key of what the recipe gives, in the first attempt of an effect. Later ones keep theirs, as an
+// attempt may have been made under it. meaning is what the effect's only item means; empty for an effect that is no list.
+func (r *Route) remakeKey(claim *inbox.Claim, recipe []byte, meaning string) {
+	if r.KeyOf == nil || claim.Item > 0 {
+		return
+	}
+	first := claim.Attempt <= 1 && claim.Version <= 1 && claim.UnknownSince.IsZero() && claim.KeyHash == nil && claim.Trigger != inbox.TriggerSweep
+	key := r.KeyOf(recipe)
+	if first && !claim.Remade {
+		claim.Key, claim.Remade = key, true
+	}
+	if meaning != "" && claim.Key == key {
+		claim.Key, claim.Remade = inbox.ItemKey(claim, meaning), true
+	}
 }
 
 // expands reports whether the effect is one that may become several.

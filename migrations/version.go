@@ -3,12 +3,12 @@ package migrations
 const (
 	// Version is the version of Oncegate's own tables that this binary needs. It is
 	// also the version of the program, as far as the schema is concerned.
-	Version = 39
+	Version = 40
 
 	// RiverVersion is the version of River's tables that this binary needs. It is
 	// pinned: a new River may bring indexes that migration 2 drops, and the gate
 	// writes river_job by SQL of its own.
-	RiverVersion = 8
+	RiverVersion = 40
 
 	// riverOldest is the oldest RiverVersion of a program that may run on River's
 	// tables at RiverVersion. Whoever raises RiverVersion leaves it as it is only if the

@@ -22,14 +22,14 @@ JOIN route r ON r.id = a.route_id
 ORDER BY v.id`
 
 // The unique constraint decides who makes the effect. One that was moved to another route
-// has kept its key, perhaps with a version behind it: a second one under that key would be
+// has kept its key, perhaps with a version behind it, or beside one that is made of a recipe: a second one under that key would be
 // sent once more. The event is locked, by whoever moves its effects too, so that none moves meanwhile.
 const insertNewEffect = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, fresh_trigger)
 SELECT $1, $2, $3, $4, $5::text, $6, 'pending', now(), 'replay'
 WHERE NOT EXISTS (
     SELECT FROM effect x
-    WHERE x.event_id = $2 AND (x.idempotency_key = $5::text OR starts_with(x.idempotency_key, $5::text || '~v')))
+    WHERE x.event_id = $2 AND (x.idempotency_key = $5::text OR starts_with(x.idempotency_key, $5::text || '~v') OR x.event_key = $5::text))
 ON CONFLICT ON CONSTRAINT effect_event_route_item_key DO NOTHING
 RETURNING id`
 

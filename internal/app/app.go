@@ -124,6 +124,9 @@ type App struct {
 
 	publicAddr, adminAddr net.Addr
 
+	// installation is the secret under which labels and the keys of recipes are hashed; zero for none.
+	installation inbox.InstallationSecret
+
 	// unasked says that the database is not asked for anything: the process is only checked.
 	unasked bool
 

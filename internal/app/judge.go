@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -111,6 +112,13 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 	a := &App{cfg: Config{DevURL: cfg.DevURL, Now: cfg.Now}, settings: cfg.Settings, sources: registered, log: cfg.Logger}
 	if a.series, err = inbox.ReadSeries(ctx, cfg.Pool, cfg.Keyring, a.orders(cfg.Settings.Sources...)); err != nil {
 		return nil, err
+	}
+	secrets, err := inbox.InstallationSecrets(ctx, cfg.Pool, cfg.Keyring, nil)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(secrets, func(s inbox.InstallationSecret) bool { return s.Err == nil }); i >= 0 && cfg.Keyring != nil {
+		a.installation = secrets[i]
 	}
 	targets, err := a.targets()
 	if err != nil {

@@ -60,21 +60,24 @@ func (a *App) labelsOf(s *config.Source, registered registry.Registered) func(d 
 	}
 }
 
-// labelSecret gives the secret under which labels are hashed; none where nothing is sealed or no source has labels.
-func (a *App) labelSecret() (secret inbox.InstallationSecret, err error) {
-	labelled := slices.ContainsFunc(a.settings.Sources, func(s *config.Source) bool { return len(s.Labels) > 0 })
-	if !labelled || a.keys == nil || a.unasked {
-		return secret, nil
+// readInstallation reads the secret under which labels and the keys of recipes are hashed; none where nothing is sealed or no
+// source has labels or recipes.
+func (a *App) readInstallation() (err error) {
+	hashes := func(s *config.Source) bool {
+		return len(s.Labels) > 0 || slices.ContainsFunc(s.Routes, func(r *config.Route) bool { return r.Key != nil })
+	}
+	if a.installation.Value != nil || a.keys == nil || a.unasked || !slices.ContainsFunc(a.settings.Sources, hashes) {
+		return nil
 	}
 	ctx := context.Background()
 	err = pgx.BeginFunc(ctx, a.adminPool, func(tx pgx.Tx) error {
-		secret, err = inbox.InstallationSecretTx(ctx, tx, a.keys)
+		a.installation, err = inbox.InstallationSecretTx(ctx, tx, a.keys)
 		return err
 	})
 	if err != nil {
-		return secret, fmt.Errorf("reading the secret of labels: %w", err)
+		return fmt.Errorf("reading the secret of the installation: %w", err)
 	}
-	return secret, nil
+	return nil
 }
 
 // makeLabelIndexer makes what moves labels into their index: in each process that has a gate, also if no source of it has labels,

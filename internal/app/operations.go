@@ -88,8 +88,7 @@ func (a *App) makeGate() error {
 	if a.gatePool, err = a.openPool(context.Background(), "gate pool", session.PoolGate, a.settings.Database.GateConnections); err != nil {
 		return err
 	}
-	secret, err := a.labelSecret()
-	if err != nil {
+	if err := a.readInstallation(); err != nil {
 		return err
 	}
 	indexer, err := a.makeLabelIndexer()
@@ -98,7 +97,7 @@ func (a *App) makeGate() error {
 	}
 	limits := a.settings.Gate
 	a.gate, err = gate.New(gate.Config{
-		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys, LabelSecret: secret, Counted: a.countEvents,
+		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys, LabelSecret: a.installation, Counted: a.countEvents,
 		Labelled:    indexer.Wake,
 		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
 	})

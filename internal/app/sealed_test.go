@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
@@ -31,7 +33,7 @@ sources:
     secrets: [{ env: AGENT, name: agent }]
     routes:
       - { name: plain, types: [charge], target: bank }
-      - { name: mapped, types: [charge], target: bank, map: { note: body.note } }
+      - { name: mapped, types: [charge], target: bank, map: { note: body.note }, key: [body.note] }
       - { name: failing, types: [fail], target: bank }
       - { name: unmapped, types: [fail], target: bank, map: { note: body.nothing } }
   hooks:
@@ -59,6 +61,13 @@ func TestNothingSealedIsInPlain(t *testing.T) {
 				}
 			}
 			found := tablesWith(t, pool, schema, canary)
+			// What is made of content is a hash that nobody can guess at without the installation's secret.
+			recipe := sha256.Sum256([]byte(`[1,"` + canary + `"]`))
+			var key string
+			err := pool.QueryRow(t.Context(), `SELECT e.idempotency_key FROM effect e JOIN route r ON r.id = e.route_id WHERE r.name = 'mapped'`).Scan(&key)
+			if plain := inbox.MeaningKey(nil, "agents", "mapped", recipe[:]); err != nil || !strings.HasPrefix(key, "og2_") || (key == plain) != (keyring == "") {
+				t.Errorf("the idempotency key by recipe is %s, without a secret it would be %s: %v", key, plain, err)
+			}
 			if keyring != "" {
 				if len(found) > 0 {
 					t.Errorf("in plain: %v", found)

@@ -47,6 +47,9 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
+	if err := a.readInstallation(); err != nil {
+		return err
+	}
 	storeRoutes, routes, err := a.routes()
 	if err != nil {
 		return err
@@ -179,11 +182,19 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 			}
 			if r.Key != nil {
 				route.Key = r.Key.Recipe
+				if r.Key.Within == 0 {
+					route.KeyOf = a.keyOf(a.keySource(s), cmp.Or(registered.Routes[r.Name].KeyName, r.Name))
+				}
 			}
 			worker[id] = route
 		}
 	}
 	return store, worker, errors.Join(errs...)
+}
+
+// keyOf makes the idempotency keys of a route's effects of its recipe, with what the source and the route were first named.
+func (a *App) keyOf(source, route string) func(recipe []byte) string {
+	return func(recipe []byte) string { return inbox.MeaningKey(a.installation.Value, source, route, recipe) }
 }
 
 // list makes the messages of a route, one for each recipient.

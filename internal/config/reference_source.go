@@ -87,11 +87,11 @@ func sourceReference() []Section {
 			{"start", "none", "Mode `contiguous`: the first number of every key."},
 			{"settle", "`10s`", "Mode `contiguous` without `start`: the first number is the smallest one that arrives within this time of the first event."},
 		}},
-		{Name: "key", Title: "Effect keys", Prefix: "key.", Text: "Of all effects of a route with one effect key, one happens and the others are its duplicates. `key` is a list of fields or a mapping:", Keys: []Key{
+		{Name: "key", Title: "Effect keys", Prefix: "key.", Text: "Of all effects of a route with one effect key, one happens and the others are its duplicates. The idempotency key that the target gets is made of the effect key, so two events with one meaning carry one key, also after the database was restored from a backup that lacks the first. With `within` it is made of the event instead, because equal keys mean different things once they are further apart. `key` is a list of fields or a mapping:", Keys: []Key{
 			{"fields", "required", "Expressions. Effects with equal values are one. `{ field: body.currency, default: EUR }` has a default for an event that lacks the field; `body.version` has the default 1."},
 			{"version", "`1`", "A higher version begins new keys on purpose, after `fields` changed."},
 			{"exclude", "none", "Names of members that are left out of the values."},
-			{"keep", "`30d`", "How long after the receipt of an event another one with the same key is its duplicate."},
+			{"keep", "`30d`", "How long after the receipt of an event another one with the same key is its duplicate. A later one is carried out again, under the same idempotency key: a target that still remembers the key does nothing."},
 			{"within", "none", "Only events received within this time of each other are one."},
 		}},
 		{Name: "mail", Title: "Messages", Prefix: "mail.", Text: "Either `template`, or `subject` with `text`, `html` or both. Templates see `.Body`, `.Event` and `.To`; any other field is refused at start.", Keys: []Key{
