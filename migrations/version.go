@@ -8,7 +8,7 @@ const (
 	// RiverVersion is the version of River's tables that this binary needs. It is
 	// pinned: a new River may bring indexes that migration 2 drops, and the gate
 	// writes river_job by SQL of its own.
-	RiverVersion = 40
+	RiverVersion = 8
 
 	// riverOldest is the oldest RiverVersion of a program that may run on River's
 	// tables at RiverVersion. Whoever raises RiverVersion leaves it as it is only if the
