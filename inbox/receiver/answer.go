@@ -31,7 +31,7 @@ const (
 	outcomeHandshake outcome = "handshake"
 	// outcomeInFlight means that an operation was repeated before its effects were at rest.
 	outcomeInFlight outcome = "in_flight"
-	// outcomeStatus means that a caller asked how an operation ended.
+	// outcomeStatus means that a caller asked how an operation ended, or what it may call.
 	outcomeStatus outcome = "status"
 	// outcomeSession means that a caller opened a session for an agent, or ended one.
 	outcomeSession outcome = "session"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/providers"
@@ -17,6 +18,20 @@ const DefaultMinKey = 16
 
 // Operation is what a source declares about one of its operations.
 type Operation struct {
+	// Description says in a sentence what the operation does, for callers and models that read their contract.
+	Description string
+
+	// Schema is the JSON Schema of the payload, which callers are shown; nil is any object. Check decides.
+	Schema []byte
+
+	// Key are the fields that the key is made of; empty takes the source's, or a key of the caller's own. Volatile are the members that
+	// do not count in a comparison, and Exact compares numbers and texts as they are written. Keep is how long keys and results are
+	// kept, if that is longer than the source's tombstones. All four are shown to callers; the provider and the source decide.
+	Key      []string
+	Volatile []string
+	Exact    bool
+	Keep     time.Duration
+
 	// Check names the JSON paths at which a payload does not fit, and says in one line what is wrong
 	// there, without a value; both are empty if it fits. nil takes every payload.
 	Check func(payload []byte) (paths []string, detail string)

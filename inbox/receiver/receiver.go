@@ -84,6 +84,10 @@ type Source struct {
 	// 0 is no limit.
 	MinKey int
 
+	// KeyFields are the fields that keys are made of, for operations that have none of their own. Callers are shown them; Provider
+	// decides.
+	KeyFields []string
+
 	// Repeats looks for calls of operations that are made again under another key, of those that say
 	// nothing else themselves.
 	Repeats Repeats
@@ -303,6 +307,7 @@ type Router interface {
 func (r *Receiver) Register(router Router) {
 	router.Any("/in/:source", r.Handle)
 	router.Any("/in/:source/:event", r.HandleStatus)
+	router.Any("/in/:source/operations", r.HandleContract)
 	router.Any("/in/:source/sessions", r.HandleSessions)
 	router.Any("/in/:source/sessions/:session", r.HandleSession)
 }

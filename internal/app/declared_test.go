@@ -120,6 +120,15 @@ func TestDeclaredOperation(t *testing.T) {
 	}
 }
 
+// The contract has the schema of the configuration.
+func TestContractOfADeclaredOperation(t *testing.T) {
+	t.Parallel()
+	o := newDeclared(t, func(http.ResponseWriter, *http.Request) {}, func(http.ResponseWriter, *http.Request) {})
+	if got := o.do(t, "GET", "agents/operations", ""); got.status != 200 || got.header.Get("ETag") == "" || !strings.Contains(got.body, `"input_schema":{"type":"object","required":["amount"]`) {
+		t.Errorf("%d %v %s", got.status, got.header, got.body)
+	}
+}
+
 // A child of a partial operation does what its parent has not, and shows what that has.
 func TestResumedOperation(t *testing.T) {
 	t.Parallel()

@@ -15,13 +15,13 @@ func declaredOperations(s *config.Source) map[string]*receiver.Operation {
 	}
 	out := make(map[string]*receiver.Operation, len(s.Operations))
 	for _, o := range s.Operations {
-		declared := &receiver.Operation{Versions: o.Versions, MinKey: o.MinKey, InFlight: o.InFlight}
+		declared := &receiver.Operation{Versions: o.Versions, MinKey: o.MinKey, InFlight: o.InFlight, Description: o.Description, Key: o.Key, Volatile: o.Volatile, Exact: o.Exact, Keep: o.Keep}
 		if o.Repeats != nil {
 			repeats := receiver.Repeats(*o.Repeats)
 			declared.Repeats = &repeats
 		}
 		if o.Schema != nil {
-			declared.Check = o.Schema.Check
+			declared.Check, declared.Schema = o.Schema.Check, o.Schema.JSON()
 		}
 		out[o.Name] = declared
 	}

@@ -52,7 +52,7 @@ func (a *App) makeReceive() error {
 			Inbox:         a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
 			Secrets:     func() []providers.Secret { return secrets },
 			Credentials: callersOf(s), Keep: passedHeaders(s), NewKeys: s.Operation.NewKeys, LongestWait: s.Operation.Wait, AnswerOutcome: s.AnswerOutcome,
-			Operations: declaredOperations(s), MinKey: s.Operation.MinKey, Repeats: receiver.Repeats(s.Operation.Repeats),
+			Operations: declaredOperations(s), MinKey: s.Operation.MinKey, KeyFields: s.Operation.Key, Repeats: receiver.Repeats(s.Operation.Repeats),
 		}
 	}
 	now := a.clock.Now

@@ -21,6 +21,9 @@ import (
 type DeclaredOperation struct {
 	Name string
 
+	// Description says what the operation does, for callers that read their contract; may be empty.
+	Description string
+
 	// SchemaFile is the file of the payload's JSON Schema, as it is written, and Schema what it
 	// says; empty and nil take every payload.
 	SchemaFile string
@@ -101,15 +104,16 @@ func (r *reader) declaredOperation(s *Source, n *yamltree.Node) *DeclaredOperati
 		old.FailKey("is not a setting any more; remove it: a caller that goes on where an earlier call ended says so in the header %s", receiver.HeaderResumes)
 	}
 	n.Fields(map[string]func(*yamltree.Node){
-		"schema":    func(n *yamltree.Node) { r.schema(o, n) },
-		"versions":  yamltree.Value(&o.Versions, receiver.ParseVersions),
-		"key":       func(n *yamltree.Node) { o.Key = recipeFields(n) },
-		"min_key":   yamltree.Value(&o.MinKey, minKey),
-		"volatile":  yamltree.List(&o.Volatile, verbatim),
-		"compare":   yamltree.Value(&o.Exact, compareExactly),
-		"keep":      yamltree.Duration(&o.Keep),
-		"in_flight": yamltree.Value(&o.InFlight, inFlightAnswer),
-		"repeats":   func(n *yamltree.Node) { o.Repeats = ownRepeats(n) },
+		"description": yamltree.Text(&o.Description),
+		"schema":      func(n *yamltree.Node) { r.schema(o, n) },
+		"versions":    yamltree.Value(&o.Versions, receiver.ParseVersions),
+		"key":         func(n *yamltree.Node) { o.Key = recipeFields(n) },
+		"min_key":     yamltree.Value(&o.MinKey, minKey),
+		"volatile":    yamltree.List(&o.Volatile, verbatim),
+		"compare":     yamltree.Value(&o.Exact, compareExactly),
+		"keep":        yamltree.Duration(&o.Keep),
+		"in_flight":   yamltree.Value(&o.InFlight, inFlightAnswer),
+		"repeats":     func(n *yamltree.Node) { o.Repeats = ownRepeats(n) },
 	})
 	if s.Provider == nil {
 		return o
@@ -272,6 +276,9 @@ func (s *Source) appendOperations(to yaml.MapSlice) yaml.MapSlice {
 
 func (o *DeclaredOperation) effective() yaml.MapSlice {
 	out := yaml.MapSlice{}
+	if o.Description != "" {
+		out = append(out, item("description", o.Description))
+	}
 	if o.Schema != nil {
 		// The digest has a changed schema be another configuration.
 		out = append(out, item("schema", o.SchemaFile), item("schema_digest", o.Schema.Digest()))

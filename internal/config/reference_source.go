@@ -48,6 +48,7 @@ func sourceReference() []Section {
 			{"answer", "`flag`", "What becomes of it: `flag` does it and flags it, `409` refuses it."},
 		}},
 		{Name: "declared", Title: "Declared operations", Prefix: "sources.<name>.operations.<operation>.", Text: "What is not declared is refused, and so is a call that does not fit what is: no key is spent. See [Declare operations](../guides/operations.md#declare-operations).", Keys: []Key{
+			{"description", "none", "What the operation does, in a sentence. Callers and models read it in their contract (`GET /in/<source>/operations`)."},
 			{"schema", "none", "The file of a JSON Schema for the payload, beside the configuration. References may lead to other files; nothing is fetched. Formats are checked."},
 			{"versions", "none asked for", "Which values of the header `Oncegate-Contract` are accepted: whole numbers (`2`), ranges (`2-4`), `>=2`, `<=3`, or several with commas. A call without the header is then refused."},
 			{"key", "that of `operation`", "The recipe of the operation's keys, as in [Operations](#operations)."},

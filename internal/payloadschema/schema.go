@@ -29,6 +29,7 @@ const maxFile = 1 << 20
 type Schema struct {
 	schema *jsonschema.Schema
 	digest string
+	json   []byte
 }
 
 // Load reads and compiles a schema. References lead to files beside it and are read too; nothing is
@@ -47,11 +48,14 @@ func Load(file string) (*Schema, error) {
 	if err != nil {
 		return nil, errors.New(loadError(err))
 	}
-	return &Schema{schema: schema, digest: hex.EncodeToString(files.read.Sum(nil)[:8])}, nil
+	return &Schema{schema: schema, digest: hex.EncodeToString(files.read.Sum(nil)[:8]), json: files.first}, nil
 }
 
 // Digest tells the content of the schema, and of the files that it refers to, from others.
 func (s *Schema) Digest() string { return s.digest }
+
+// JSON is the schema as its file has it. Files that it refers to are not part of it.
+func (s *Schema) JSON() []byte { return s.json }
 
 // loadError is the first line of what the library says, which may go on for pages.
 func loadError(err error) string {
@@ -74,6 +78,7 @@ type loader struct {
 		Write([]byte) (int, error)
 		Sum([]byte) []byte
 	}
+	first []byte // the content of the first file
 }
 
 func (l *loader) Load(address string) (any, error) {
@@ -93,6 +98,9 @@ func (l *loader) Load(address string) (any, error) {
 		return nil, fmt.Errorf("it is not JSON: %w", err)
 	}
 	_, _ = l.read.Write(content) // of a hash: never fails
+	if l.first == nil {
+		l.first = content
+	}
 	return document, nil
 }
 

@@ -1,0 +1,223 @@
+package receiver
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/visible"
+)
+
+// contractDocument tells a caller what it may call, and how. Its operations are a tool list for an agent: each has a name,
+// a description and an input schema. Programs read its members: never change one.
+type contractDocument struct {
+	Source     string              `json:"source"`
+	Credential string              `json:"credential"`
+	Tenant     string              `json:"tenant,omitempty"`
+	Run        string              `json:"run,omitempty"`
+	Operations []contractOperation `json:"operations"`
+	// OtherOperations: the source declares none, so it takes operations of any name.
+	OtherOperations bool                `json:"other_operations"`
+	Limits          contractLimits      `json:"limits"`
+	Statuses        []statusMeaning     `json:"statuses"`
+	Next            []inbox.NextMeaning `json:"next"`
+}
+
+type contractOperation struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"input_schema"`
+	// Versions are those that the header Oncegate-Contract may name; empty asks for none.
+	Versions string           `json:"versions,omitempty"`
+	Key      contractKey      `json:"key"`
+	Compare  string           `json:"compare"`
+	Volatile []string         `json:"volatile,omitempty"`
+	InFlight string           `json:"in_flight"`
+	Repeats  *contractRepeats `json:"repeats,omitempty"`
+	KeptFor  int64            `json:"kept_for_seconds,omitempty"`
+}
+
+// contractKey says what makes the key of a call: a header of the caller's own, or fields of the call.
+type contractKey struct {
+	Header    string   `json:"header,omitempty"`
+	MinLength int      `json:"min_length,omitempty"`
+	Fields    []string `json:"fields,omitempty"`
+}
+
+type contractRepeats struct {
+	Within int64  `json:"within_seconds"`
+	Answer string `json:"answer"`
+}
+
+type contractLimits struct {
+	MaxBody     int64           `json:"max_body_bytes"`
+	LongestWait int64           `json:"longest_wait_seconds"`
+	NewKeys     []contractQuota `json:"new_keys,omitempty"`
+}
+
+// contractQuota bounds new keys in each process of the server.
+type contractQuota struct {
+	Of     string  `json:"of"`
+	Burst  float64 `json:"burst"`
+	Minute float64 `json:"per_minute"`
+}
+
+type statusMeaning struct {
+	Status  inbox.ResultStatus `json:"status"`
+	Meaning string             `json:"meaning"`
+}
+
+var statusMeanings = []statusMeaning{
+	{inbox.ResultDone, "Everything happened, or was not to happen."},
+	{inbox.ResultFailed, "Nothing happened. next says whether the same call can end otherwise."},
+	{inbox.ResultPartial, "Some effects happened and some did not: effects shows which. What happened stays; it is never undone and, if the call is resumed, never repeated."},
+	{inbox.ResultIndeterminate, "Something may have happened, and nobody knows yet. A person or a probe decides."},
+}
+
+// HandleContract tells a caller what it may call: GET /in/:source/operations.
+func (r *Receiver) HandleContract(c echo.Context) error {
+	source := r.sources[c.Param("source")]
+	if source == nil || !source.operation {
+		return r.HandleStatus(c)
+	}
+	req := &request{http: c.Request(), w: c.Response().Writer, started: r.cfg.Now(), source: source}
+	req.id = r.requestID(req.http)
+	r.metrics.inFlight.Add(1)
+	defer r.metrics.inFlight.Add(-1)
+	connectionOf(req.http.Context()).arrived(r.cfg.SystemNow())
+	res, reply := r.contract(req)
+	source.count.observeStatus(&res, req.tenant(), req.started, r.cfg.Now().Sub(req.started), 0)
+	return r.write(c, req, &reply, &res)
+}
+
+func (r *Receiver) contract(req *request) (result, providers.Reply) {
+	source := req.source
+	if req.http.Method != http.MethodGet && req.http.Method != http.MethodHead {
+		res := r.refuse(req, nil, reasonMethod, "")
+		reply := answerCaller(source, &res)
+		reply.Header = withHeader(reply.Header, "Allow", "GET, HEAD")
+		return res, reply
+	}
+	known, ok := source.Provider.(callerVerifier)
+	if !ok {
+		res := r.refuse(req, nil, reasonUnknownEvent, "")
+		return res, answer(source, &res)
+	}
+	incoming := r.bareRequest(req)
+	credential, err := r.verifyCaller(req, &incoming, known)
+	if err != nil {
+		res := r.unverified(req, nil, err)
+		return res, answer(source, &res)
+	}
+	req.caller = r.findCaller(req, credential)
+	text, err := json.Marshal(req.contract())
+	if err != nil { // a schema that is no JSON, which was read as JSON
+		r.logUnrecorded(req, err)
+		res := result{outcome: outcomeUnavailable}
+		return res, answerCaller(source, &res)
+	}
+	body := visible.JSON(text)
+	sum := sha256.Sum256(body)
+	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+	reply := providers.Reply{Status: http.StatusOK, ContentType: "application/json", Body: body}
+	if matchesTag(req.http.Header["If-None-Match"], tag) {
+		reply = providers.Reply{Status: http.StatusNotModified}
+	}
+	reply.Header = http.Header{"Etag": {tag}, "Cache-Control": {"private, no-cache"}, "Vary": {"Authorization"}}
+	return result{outcome: outcomeStatus}, reply
+}
+
+// matchesTag reports whether the caller has the document with the tag (RFC 9110, 13.1.2).
+func matchesTag(given []string, tag string) bool {
+	for _, header := range given {
+		for one := range strings.SplitSeq(header, ",") {
+			if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (req *request) contract() *contractDocument {
+	source := req.source
+	out := &contractDocument{
+		Source: source.name, Credential: req.caller.credential, Tenant: req.tenant(), Operations: []contractOperation{}, OtherOperations: source.Operations == nil && req.caller.operations == nil,
+		Limits:   contractLimits{MaxBody: source.maxBody, LongestWait: int64(max(source.longestWait, 0) / time.Second)},
+		Statuses: statusMeanings, Next: inbox.NextMeanings(),
+	}
+	if req.session != nil {
+		out.Run = req.session.Run
+	}
+	for _, q := range req.caller.quotas {
+		out.Limits.NewKeys = append(out.Limits.NewKeys, contractQuota{Of: q.owner, Burst: q.burst, Minute: q.perSecond * 60})
+	}
+	for _, name := range source.operationNames(&req.caller) {
+		if req.caller.mayCall(name) {
+			out.Operations = append(out.Operations, req.contractOf(name))
+		}
+	}
+	return out
+}
+
+// operationNames are the operations that the source declares. Where it declares none, they are those that the caller may call or
+// that a route names.
+func (e *endpoint) operationNames(c *caller) []string {
+	if e.Operations != nil {
+		return slices.Sorted(maps.Keys(e.Operations))
+	}
+	names := slices.Clone(c.operations)
+	for i := range e.Inbox.Routes {
+		for _, name := range e.Inbox.Routes[i].Types {
+			if !strings.Contains(name, "*") {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+var inFlightTexts = map[InFlight]string{InFlightConflict: "409", InFlightAccepted: "202", InFlightWait: "wait"}
+
+func (req *request) contractOf(name string) contractOperation {
+	e := req.source
+	o := e.declared(name)
+	out := contractOperation{
+		Name: name, Description: cmp.Or(o.Description, "Operation "+name+" of source "+e.name+"."), InputSchema: o.Schema, Versions: o.Versions.String(),
+		Compare: "canonical", Volatile: o.Volatile, InFlight: inFlightTexts[o.InFlight], KeptFor: int64(max(o.Keep, e.Inbox.Tombstone) / time.Second),
+	}
+	if o.Schema == nil {
+		out.InputSchema = json.RawMessage(`{"type":"object"}`)
+	}
+	if o.Exact || e.Operations == nil {
+		out.Compare = "exact"
+	}
+	switch fields := o.Key; {
+	case req.session != nil:
+		out.Key.Fields = []string{"header.Oncegate-Step", "header.Oncegate-Tick"}
+	case len(fields) > 0:
+		out.Key.Fields = fields
+	case len(e.KeyFields) > 0:
+		out.Key.Fields = e.KeyFields
+	default:
+		out.Key = contractKey{Header: "Idempotency-Key", MinLength: o.MinKey}
+	}
+	if repeats := e.repeatsOf(name); repeats.Within > 0 {
+		out.Repeats = &contractRepeats{Within: int64(repeats.Within / time.Second), Answer: "flag"}
+		if repeats.Refuse {
+			out.Repeats.Answer = "409"
+		}
+	}
+	return out
+}
