@@ -20,9 +20,9 @@ import (
 // A database whose clock can be set: its own clock_timestamp() is found before
 // PostgreSQL's.
 const settableClock = `
-CREATE TABLE clock_ahead (by interval NOT NULL);
-INSERT INTO clock_ahead VALUES ('0');
-CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT pg_catalog.clock_timestamp() + by FROM clock_ahead'`
+CREATE TABLE clock_ahead (by interval NOT NULL, delay float NOT NULL);
+INSERT INTO clock_ahead VALUES ('0', 0);
+CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT pg_catalog.clock_timestamp() + by FROM clock_ahead, pg_sleep(delay)'`
 
 // While nobody can know which of two clocks is right, the time of a delivery is in
 // doubt: when the database's is set to something else, and when it is set right again,
@@ -89,6 +89,33 @@ func TestClockInDoubt(t *testing.T) {
 	}
 	if skew := clock.Skew().Abs(); skew > inbox.MaxSkew {
 		t.Errorf("the skew is still %s", skew)
+	}
+
+	// The offset is that of the quickest answers: slow ones change nothing. The time never
+	// goes back.
+	compare := func(ahead string, seconds float64) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), `UPDATE clock_ahead SET by = $1::text::interval, delay = $2`, ahead, seconds); err != nil {
+			t.Fatal(err)
+		}
+		if err := clock.Measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compare("0", 0)
+	quick := clock.Skew()
+	compare("0", 0.5)
+	if moved := (clock.Skew() - quick).Abs(); moved > 100*time.Millisecond {
+		t.Errorf("a slow answer moved the time by %s", moved)
+	}
+	earlier := clock.Now()
+	compare("-10 s", 0)
+	if now := clock.Now(); now.Before(earlier) || clock.Skew() > quick-9*time.Second {
+		t.Errorf("the database's clock was set back: the time went back by %s, and the skew is %s", earlier.Sub(now), clock.Skew())
+	}
+	compare("0", 0)
+	if moved := (clock.Skew() - quick).Abs(); moved > 100*time.Millisecond {
+		t.Errorf("the skew is %s, want %s", clock.Skew(), quick)
 	}
 
 	// Whoever asks in bulk makes one comparison a second.

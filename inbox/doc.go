@@ -191,6 +191,6 @@
 // everything that leaves, and expression, which evaluates the configuration's
 // expressions about an event. In mode latest an unknown outcome counts as applied:
 // an older version must not follow what may have happened. In mode arrival an
-// effect's sequence number is the time of its receipt, so that a target can refuse
-// there too.
+// effect's sequence number is the database's count of receipts, so that a target can
+// refuse there too.
 package inbox

@@ -85,6 +85,8 @@ type newEffect struct {
 	*effectRow
 	event inbox.ID
 	job   int64
+
+	position int // of the event among those of the group, as they came
 }
 
 // effectColumns are the columns of the effects of unordered routes.

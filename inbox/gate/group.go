@@ -26,6 +26,7 @@ type group struct {
 type keyEntry struct {
 	*entry
 	followers []*entry
+	position  int // among the group's entries, as they came
 
 	// What the run found:
 	inserted        bool // inserted by this run
@@ -56,7 +57,7 @@ func newGroup(deliveries []*delivery) *group {
 				first.followers = append(first.followers, e)
 				continue
 			}
-			leads[k] = &keyEntry{entry: e}
+			leads[k] = &keyEntry{entry: e, position: len(g.keyEntries)}
 			g.keyEntries = append(g.keyEntries, leads[k])
 			for i := range e.effects {
 				if e.effects[i].pending() {

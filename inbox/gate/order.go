@@ -3,7 +3,6 @@ package gate
 import (
 	"bytes"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,6 +19,7 @@ type sequencePlace struct {
 	label    place.Label // the same, as it is stored
 	hash     []byte      // nil without a key
 	number   string      // empty without one
+	arrival  bool        // the database gives the number
 	filtered bool
 	state    inbox.EffectState
 	reason   inbox.Reason
@@ -51,8 +51,7 @@ func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *s
 	}
 	p.key, p.hash = pgtext.Clean(key, labelLength), route.Series.KeyHash(a.Source.FirstName(), route.FirstName(), key)
 	if policy.Mode == sequence.Arrival {
-		// In the order of receipt, and inside one delivery in the order of its events.
-		p.number = sequence.NumberOf(a.ReceivedAt.Add(time.Duration(event))).String()
+		p.arrival = true
 		return p
 	}
 	n, err := sequence.ParseNumber(number)
@@ -111,17 +110,23 @@ FROM unnest(` + streamColumns.Arrays() + `) AS k (` + streamColumns.Names() + `)
 ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 
 // Apart from the unordered ones, which have nothing of this to pay for.
+//
+// In mode arrival the number is taken here, from one sequence for all processes. No
+// process's clock has a part in it. The commit is answered after that, so that what a
+// sender delivers after it was answered has a higher number, whichever process takes it.
+// Inside one delivery the numbers follow its events, because the rows come in that order.
 var insertOrdered = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, sequence_key_hash, sequence_number,
     filtered, reason)
 SELECT k.id, k.event_id, k.route_id, k.route_version, k.key, nullif(k.job_id, 0), k.state, CASE WHEN k.state = 'pending' THEN now() END,
-    k.hash, nullif(k.number, '')::numeric, k.filtered, nullif(k.reason, '')
+    k.hash, CASE WHEN k.arrival THEN nextval('effect_arrival') ELSE nullif(k.number, '')::numeric END, k.filtered, nullif(k.reason, '')
 FROM unnest(` + orderedColumns.Arrays() + `) AS k (` + orderedColumns.Names() + `)`
 
 var orderedColumns = row.ColumnsFrom(1, append(columnsOfEffect("key"),
 	row.Text("state", func(e *newEffect) inbox.EffectState { return e.place.state }),
 	row.Bytes("hash", func(e *newEffect) []byte { return e.place.hash }),
 	row.Text("number", func(e *newEffect) string { return e.place.number }),
+	row.Bool("arrival", func(e *newEffect) bool { return e.place.arrival }),
 	row.Bool("filtered", func(e *newEffect) bool { return e.place.filtered }),
 	row.Text("reason", func(e *newEffect) inbox.Reason { return e.place.reason }),
 )...)
@@ -164,5 +169,6 @@ func queueOrdered(b *pgx.Batch, effects []newEffect) {
 	if len(streams) > 0 {
 		b.Queue(insertStreams, streamColumns.Args(streams)...)
 	}
+	slices.SortStableFunc(effects, func(x, y newEffect) int { return x.position - y.position })
 	b.Queue(insertOrdered, orderedColumns.Args(effects)...)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -111,6 +112,42 @@ func TestPlacesAtTheGate(t *testing.T) {
 				t.Errorf("admitted as %q, %v, want %q", admission, err, want)
 			}
 		})
+	}
+}
+
+// A sender that waits for each answer is served in its order, whichever process takes a
+// delivery and whatever that process takes for the time: the database gives the numbers.
+func TestArrivalIsTheOrderOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	const events = 40
+	url, schema := inboxtest.Schema(t)
+	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 4)
+	source := inboxtest.Source(t, pool, "shop")
+	source.Routes[0].Order = sequence.Policy{Mode: sequence.Arrival}
+	wrong := inbox.NewClock(pool, func() time.Time { return time.Now().Add(-3 * time.Second) }) // not compared with the database's
+	processes := []*inbox.Clock{inboxtest.Clock(t, pool), wrong}
+	var gates []inboxtest.Gate
+	for _, clock := range processes {
+		gates = append(gates, newGate(t, inboxtest.Bench{Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Clock: clock, Queue: storetest.Queue()}))
+	}
+	for i := range events {
+		process := i % len(processes)
+		a := inboxtest.Admission(source, fmt.Sprintf("evt_%02d", i))
+		a.Events[0].SequenceKey, a.ReceivedAt = "one", processes[process].Now()
+		if _, err := gates[process].Accept(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var effects, inversions, dated int
+	err := pool.QueryRow(t.Context(), `
+		WITH o AS (SELECT v.event_id, v.received_at, e.sequence_number FROM effect e JOIN inbox_event v ON v.id = e.event_id)
+		SELECT (SELECT count(*) FROM o), count(*) FILTER (WHERE a.sequence_number >= b.sequence_number), count(*) FILTER (WHERE a.received_at > b.received_at)
+		FROM o a JOIN o b ON a.event_id < b.event_id`).Scan(&effects, &inversions, &dated)
+	if err != nil || effects != events || inversions != 0 {
+		t.Errorf("%d effects with %d inversions, %v", effects, inversions, err)
+	}
+	if dated == 0 {
+		t.Error("the processes agree on the time: the test shows nothing")
 	}
 }
 

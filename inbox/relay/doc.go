@@ -17,6 +17,5 @@
 // commit, may be another.
 //
 // Order of arrival, for sources that have such a route: all rows of the source share a lock, and the relay admits them as one
-// delivery of many events, whose time of receipt is later than all that the source was given before, by a time that the
-// database keeps. This order holds from the process on that first registers such a route.
+// delivery of many events, to which the gate gives their places in this order. This order holds from the process on that first registers such a route.
 package relay

@@ -251,28 +251,6 @@ func TestRelaysKeepTheOrder(t *testing.T) {
 	}
 }
 
-// A clock that is set back gives no time twice and none before what was given.
-func TestEmitArrivesBehindWhatArrived(t *testing.T) {
-	t.Parallel()
-	o := newArrival(t)
-	r := o.Relay(t, o.Gate, 0)
-	storetest.Exec(t, o.Pool, emit, "first", `{}`)
-	storetest.RunRelay(t, r)
-	storetest.Exec(t, o.Pool, `UPDATE source SET emitted_at = now() + interval '1 hour'`) // as if the database's clock was an hour ahead until now
-	for _, id := range []string{"second", "third"} {
-		storetest.Exec(t, o.Pool, emit, id, `{}`)
-		storetest.RunRelay(t, r)
-	}
-	if got := o.arrivals(t); !slices.Equal(got, []string{"first", "second", "third"}) {
-		t.Errorf("arrived as %v", got)
-	}
-	var behind bool
-	o.Scan(t, `SELECT min(received_at) FILTER (WHERE event_id <> 'first') > now() + interval '59 minutes' FROM inbox_event`, &behind)
-	if !behind {
-		t.Error("an event arrived before a time that had been given")
-	}
-}
-
 // What the gate does not take holds up what comes behind it in order, and nothing
 // of another source.
 func TestRelayHoldsAnOrderedSource(t *testing.T) {

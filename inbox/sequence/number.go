@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
-	"time"
 )
 
 // MaxDigits is the most digits that a number may have. PostgreSQL's numeric type holds
@@ -51,12 +50,6 @@ func digits(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-// NumberOf returns t as a number: the nanoseconds since 1970-01-01 UTC.
-func NumberOf(t time.Time) Number {
-	ns := new(big.Int).Mul(big.NewInt(t.Unix()), big.NewInt(int64(time.Second)))
-	return fromBig(ns.Add(ns, big.NewInt(int64(t.Nanosecond()))))
 }
 
 func fromBig(n *big.Int) Number {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -53,9 +52,6 @@ func TestNeighbours(t *testing.T) {
 		if got := n.Next(); got.String() != next || got.Previous() != n {
 			t.Errorf("after %s comes %s, before that %s", n, got, got.Previous())
 		}
-	}
-	if got := sequence.NumberOf(time.Date(2022, 2, 22, 19, 22, 22, 7, time.UTC)).String(); got != "1645557742000000007" {
-		t.Errorf("the time is the number %s", got)
 	}
 }
 
