@@ -67,10 +67,7 @@ func queueItemOwnersWithin(b *pgx.Batch, asks []ownAsk, within time.Duration, ow
 	for i, a := range asks {
 		locks[i] = keyLock(a.routeID, a.hash)
 	}
-	slices.Sort(locks)
-	for _, lock := range locks {
-		b.Queue(lockKey, lock)
-	}
+	queueKeyLocks(b, locks...)
 	for _, a := range asks {
 		hashes := periodHashes(a.hash, within, a.receivedAt)
 		b.Queue(lockKeysWithin, a.routeID, hashes, a.receivedAt, within.Microseconds())

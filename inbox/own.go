@@ -5,13 +5,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/advisory"
+	"github.com/oncegate/oncegate/session"
 )
 
 // Owner is which effect has a key, after [Effects.Own].
@@ -47,11 +51,22 @@ type ownAsk struct {
 func (e *Effects) Own(ctx context.Context, claim *Claim, hash []byte) (Owner, error) {
 	route := e.routes[claim.RouteID]
 	if route.KeyWithin > 0 {
-		var owner Owner
-		err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
-			owner, err = e.OwnTx(ctx, tx, claim, hash)
-			return err
+		// It keeps no connection while it waits for the lock of its key.
+		var why error
+		owner, err := retryWhileLocked(ctx, func() (owner Owner, locked bool, err error) {
+			err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+				owner, err = e.OwnTx(ctx, tx, claim, hash)
+				return err
+			})
+			if errors.Is(err, ErrLocked) {
+				why = err
+				return owner, true, nil
+			}
+			return owner, false, err
 		})
+		if errors.Is(err, ErrLocked) {
+			err = why
+		}
 		return owner, err
 	}
 	owner, err := retryWhileLocked(ctx, func() (Owner, bool, error) {
@@ -68,7 +83,9 @@ func (e *Effects) Own(ctx context.Context, claim *Claim, hash []byte) (Owner, er
 func (e *Effects) OwnTx(ctx context.Context, tx pgx.Tx, claim *Claim, hash []byte) (owner Owner, err error) {
 	ask := e.ownAsk(claim, hash)
 	if within := e.routes[claim.RouteID].KeyWithin; within > 0 {
-		owner, err = ownWithDeadline(ctx, tx, ask, within)
+		if owner, err = ownWithDeadline(ctx, tx, ask, within); row.IsLocked(err) {
+			err = e.keyLocked(ctx, keyLock(ask.routeID, ask.hash))
+		}
 	} else {
 		var owners []Owner
 		if owners, err = ownKeys(ctx, tx, []ownAsk{ask}); err == nil {
@@ -246,7 +263,8 @@ func collectOwners(rows pgx.Rows, owners map[ID]ID) error {
 // one owner only, and an event looks into its own and the two beside it. The
 // lock keeps two that look into different stretches from overlooking each other.
 const (
-	lockKey = `SELECT pg_advisory_xact_lock($1::bigint)`
+	lockKey       = `SELECT pg_advisory_xact_lock($1::bigint)`
+	boundKeyLocks = `SELECT set_config('lock_timeout', '250ms', true)`
 
 	// The keys that are there stay until the transaction ends. One that is deleted before it is locked is not there for the
 	// next statement.
@@ -321,6 +339,24 @@ func KeyOwner(ctx context.Context, pool *pgxpool.Pool, routeID int32, hash []byt
 	return owners[0], nil
 }
 
+// queueKeyLocks queues the locks of keys, in the order of their numbers. Every role may take such
+// a lock, so a transaction waits for it only for a moment, because it holds a connection meanwhile.
+func queueKeyLocks(b *pgx.Batch, keys ...int64) {
+	slices.Sort(keys)
+	b.Queue(boundKeyLocks)
+	for _, key := range keys {
+		b.Queue(lockKey, key)
+	}
+}
+
+// keyLocked is [ErrLocked], with the session that has the lock of a key.
+func (e *Effects) keyLocked(ctx context.Context, key int64) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	holders, _ := advisory.Holders(ctx, e.pool, key)
+	return fmt.Errorf("%w: %s", ErrLocked, session.HoldersText(holders))
+}
+
 func ownWithDeadline(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Duration) (Owner, error) {
 	hashes := periodHashes(a.hash, within, a.receivedAt)
 	noted := hashes[1]
@@ -329,7 +365,7 @@ func ownWithDeadline(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Durat
 	}
 	var owner Owner
 	var b pgx.Batch
-	b.Queue(lockKey, keyLock(a.routeID, a.hash))
+	queueKeyLocks(&b, keyLock(a.routeID, a.hash))
 	b.Queue(holdBehindOwner, []ID{a.effect}, []ID{a.token}, [][]byte{noted}, []string{a.remade}).Query(func(rows pgx.Rows) error {
 		held, err := collectSendStarts(rows)
 		row := held.of(a.token)

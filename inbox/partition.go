@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/internal/advisory"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // ErrClassName is returned for a retention class whose name cannot name a partition.
@@ -29,7 +32,7 @@ func CheckClassName(name string) error {
 
 // EnsurePartitions makes the body partitions of the classes for the days from
 // the day before from to days ahead, where they are missing. Several processes
-// may call it at once. A new partition is made as a table of its own and then
+// may call it at once: each waits a moment for its turn, and then goes on without it. A new partition is made as a table of its own and then
 // attached, since PARTITION OF would lock the whole class against reading.
 func EnsurePartitions(ctx context.Context, pool *pgxpool.Pool, classes []string, from time.Time, days int) error {
 	for _, class := range classes {
@@ -37,23 +40,64 @@ func EnsurePartitions(ctx context.Context, pool *pgxpool.Pool, classes []string,
 			return err
 		}
 	}
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1, $2)`, advisory.Space, advisory.Partitions); err != nil {
-			return fmt.Errorf("locking the partitions: %w", err)
-		}
-		for _, class := range classes {
-			if err := ensureClassTx(ctx, tx, class); err != nil {
+	for try := 0; ; try++ {
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			if err := takeTurnTx(ctx, tx); err != nil {
 				return err
 			}
-			first := from.UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
-			for day := range days + 2 {
-				if err := ensureDayTx(ctx, tx, class, first.AddDate(0, 0, day)); err != nil {
-					return err
-				}
+			return ensureTx(ctx, tx, classes, from, days)
+		})
+		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || try == partitionTries || !madeElsewhere(pg.Code) {
+			return err
+		}
+	}
+}
+
+func ensureTx(ctx context.Context, tx pgx.Tx, classes []string, from time.Time, days int) error {
+	for _, class := range classes {
+		if err := ensureClassTx(ctx, tx, class); err != nil {
+			return err
+		}
+		first := from.UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
+		for day := range days + 2 {
+			if err := ensureDayTx(ctx, tx, class, first.AddDate(0, 0, day)); err != nil {
+				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
+}
+
+const (
+	// partitionPatience is how long one process waits for its turn while another makes partitions.
+	partitionPatience = time.Second
+
+	// partitionTries is how often partitions are looked for again that somebody else has just made.
+	partitionTries = 3
+
+	tryPartitions = `SELECT pg_try_advisory_xact_lock($1, $2)`
+)
+
+// takeTurnTx waits until nobody else makes partitions, but not for long. The lock only spares work: every role may take it, and
+// deliveries wait for the partition of their day.
+func takeTurnTx(ctx context.Context, tx pgx.Tx) error {
+	patience, cancel := context.WithTimeout(ctx, partitionPatience)
+	defer cancel()
+	for {
+		var obtained bool
+		if err := tx.QueryRow(ctx, tryPartitions, advisory.Space, advisory.Partitions).Scan(&obtained); err != nil {
+			return fmt.Errorf("locking the partitions: %w", err)
+		}
+		if obtained || sleep.For(patience, 20*time.Millisecond) != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// madeElsewhere reports whether a table was made by another transaction since it was looked for: there is one of that name or type
+// (42P07, 42710, 23505), or it is attached or its bounds are taken (42809, 42P17).
+func madeElsewhere(code string) bool {
+	return slices.Contains([]string{"42P07", "42710", "23505", "42809", "42P17"}, code)
 }
 
 // to_regclass follows the search path, so a table of that name in another schema

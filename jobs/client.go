@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -148,6 +148,7 @@ type Client struct {
 	handOvers *handOvers
 	missing   missingKeys
 	claims    claimHealth
+	begun     atomic.Int64 // when the last wake-up was begun, in nanoseconds of the Unix time
 
 	mu      sync.Mutex
 	started bool
@@ -285,7 +286,7 @@ func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
 		queues[replayQueue] = river.QueueConfig{MaxWorkers: replayWorkers, FetchPollInterval: replayPoll}
 	}
 	timeout := 10*time.Second + longest + 5*time.Second
-	return river.NewClient(riverpgxv5.New(c.cfg.Pool), &river.Config{
+	return river.NewClient(newQueueDriver(c.cfg.Pool), &river.Config{
 		Queues:              queues,
 		Workers:             workers,
 		PeriodicJobs:        c.periodic(),
@@ -328,6 +329,7 @@ func (c *Client) Start(ctx context.Context) error {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
+	c.begun.Store(c.now().UnixNano())
 	if err := c.river.Start(ctx); err != nil {
 		return fmt.Errorf("starting the River client: %w", err)
 	}

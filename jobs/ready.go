@@ -36,7 +36,8 @@ func (c *Client) standstill() time.Duration {
 }
 
 // Ready returns why this process carries out nothing, though it runs: no sweep, or no
-// claim, has succeeded for three leases. The cause stands in the log. An idle process
+// claim, has succeeded for three leases, or effects have been due for that long and it has begun no
+// wake-up. The cause of the first two stands in the log. An idle process
 // claims nothing and is ready as long as it sweeps.
 func (c *Client) Ready() error {
 	now, limit := c.now(), c.standstill()
@@ -45,6 +46,11 @@ func (c *Client) Ready() error {
 	}
 	if since := c.claims.since(); !since.IsZero() && now.Sub(since) > limit {
 		return fmt.Errorf("no claim has succeeded for %s, over %s", now.Sub(since).Round(time.Second), limit)
+	}
+	// Others may be busy with a backlog, and so may this process. One that begins nothing of it does not work.
+	if begun := time.Unix(0, c.begun.Load()); now.Sub(begun) > limit && c.sweeper.Unbegun() > limit {
+		return fmt.Errorf("an effect has been due for %s and this process has begun none for %s, over %s: River fetches no jobs here, see its messages in the log",
+			c.sweeper.Unbegun().Round(time.Second), now.Sub(begun).Round(time.Second), limit)
 	}
 	return nil
 }

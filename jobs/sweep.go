@@ -101,6 +101,10 @@ type Sweeper struct {
 	// replaying: when replays were looked at last, there were some running.
 	replaying bool
 
+	// unbegun is for how many microseconds the oldest effect has been due, when the last sweep began,
+	// that this process could begin: its job is there and nobody has fetched it.
+	unbegun atomic.Int64
+
 	// swept is when a sweep ended without an error; the begin, before the first one.
 	swept atomic.Pointer[time.Time]
 
@@ -229,6 +233,12 @@ func (s *Sweeper) Swept() (at time.Time, ok bool) {
 	return time.Time{}, false
 }
 
+// Unbegun is for how long the oldest effect has been due that this process could begin and that
+// nobody has begun, by the last sweep.
+func (s *Sweeper) Unbegun() time.Duration {
+	return time.Duration(s.unbegun.Load()) * time.Microsecond
+}
+
 func (s *Sweeper) sweep(ctx context.Context) {
 	report, err := s.Sweep(ctx)
 	if err == nil {
@@ -266,6 +276,9 @@ func (s *Sweeper) sweepOverdue(ctx context.Context) (SweepReport, error) {
 		page, err := s.page(ctx)
 		if err != nil {
 			return report, err
+		}
+		if s.cursor == (cursor{}) { // the first page has the oldest
+			s.unbegun.Store(page.unbegun)
 		}
 		report.Examined += page.examined
 		n, err := s.takeBack(ctx, page.stranded)
@@ -310,17 +323,20 @@ WITH page AS MATERIALIZED (
     LIMIT $1),
 judged AS (
     SELECT p.id, p.job_id, p.state = 'claimed' OR NOT coalesce(j.live, false) AS lost,
-        j.handed AND NOT p.route_id = ANY ($5::int[] || $7::int[]) AS stranded
+        j.handed AND NOT p.route_id = ANY ($5::int[] || $7::int[]) AS stranded,
+        j.available AND p.route_id = ANY ($5::int[]) AND p.state <> 'claimed' AS waits, p.next_at
     FROM page p
     LEFT JOIN unnest($5::int[], $6::bigint[]) AS r (route_id, lease) ON r.route_id = p.route_id
     LEFT JOIN LATERAL (
-        SELECT ` + liveJob + ` AS live, j.state = 'available' AND j.kind LIKE '` + handedPrefix + `%' AS handed
+        SELECT ` + liveJob + ` AS live, j.state = 'available' AND j.kind LIKE '` + handedPrefix + `%' AS handed,
+            j.state = 'available' AS available
         FROM river_job j
         WHERE j.id = p.job_id
         LIMIT 1) j ON true)
 SELECT (SELECT count(*) FROM page),
     coalesce((SELECT array_agg(id) FROM judged WHERE lost), '{}'),
     coalesce((SELECT array_agg(job_id) FROM judged WHERE stranded), '{}'),
+    coalesce((SELECT (extract(epoch FROM now() - min(next_at)) * 1000000)::bigint FROM judged WHERE waits), 0),
     coalesce((SELECT max(next_at) FROM page), now()),
     (SELECT id FROM page ORDER BY next_at DESC, id DESC LIMIT 1)`
 
@@ -328,6 +344,7 @@ type page struct {
 	examined int
 	lost     []inbox.ID
 	stranded []int64 // jobs that were handed over to nobody that lives
+	unbegun  int64   // microseconds for which the oldest has been due that this process could begin
 	last     cursor
 }
 
@@ -336,7 +353,7 @@ func (s *Sweeper) page(ctx context.Context) (page, error) {
 	defer cancel()
 	var p page
 	err := s.cfg.Pool.QueryRow(ctx, pageOverdue, s.cfg.Page, s.cfg.MinRunning.Microseconds(),
-		s.cursor.at, s.cursor.id, s.routes, s.leases, s.cfg.Peers.Routes()).Scan(&p.examined, &p.lost, &p.stranded, &p.last.at, &p.last.id)
+		s.cursor.at, s.cursor.id, s.routes, s.leases, s.cfg.Peers.Routes()).Scan(&p.examined, &p.lost, &p.stranded, &p.unbegun, &p.last.at, &p.last.id)
 	if err != nil {
 		return page{}, fmt.Errorf("reading overdue effects: %w", err)
 	}

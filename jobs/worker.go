@@ -23,6 +23,7 @@ type effectWorker struct {
 // Work implements [river.Worker]. It completes, snoozes, or on a stop returns
 // context.Canceled; it never fails.
 func (w *effectWorker) Work(ctx context.Context, job *river.Job[effectArgs]) error {
+	w.client.begun.Store(w.client.now().UnixNano())
 	defer w.client.analyze.after()
 	return w.client.notifier.after(w.client.snoozeAtDeadline(ctx, w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1})))
 }

@@ -113,14 +113,6 @@ func lockNotObtained(err error) bool {
 	return ok && (pg.Code == "55P03" || pg.Code == "40P01")
 }
 
-// The processes that hold a session lock in a mode that excludes others.
-const lockHolders = `
-SELECT l.pid
-FROM pg_locks l
-WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.mode = 'ExclusiveLock'
-    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    AND (l.classid::bigint << 32) | l.objid::bigint = $1`
-
 // What is watched looks after watchAfter and then every watchEvery whom it waits for.
 const (
 	watchAfter = 500 * time.Millisecond

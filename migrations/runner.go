@@ -125,7 +125,7 @@ func (r *runner) take(ctx context.Context, statement string, id int64) error {
 		if got {
 			return nil
 		}
-		holders, err := session.ReadBackends(ctx, r.conn, lockHolders, id)
+		holders, err := advisory.Holders(ctx, r.conn, id)
 		if err != nil {
 			return fmt.Errorf("waiting for another migration: %w", err)
 		}

@@ -196,7 +196,10 @@ type pass struct {
 var errTimeIsUp = errors.New("the pass is over")
 
 // What is left over after a lost connection is a lock that went with it.
-const tryLock = `SELECT pg_try_advisory_lock($1::int, hashtext(coalesce(current_schema(), '')))`
+const (
+	schemaKey = `hashtext(coalesce(current_schema(), ''))`
+	tryLock   = `SELECT pg_try_advisory_lock($1::int, ` + schemaKey + `)`
+)
 
 // Every statement of a pass finds its rows through an index. A lost deletion
 // comes back as a row that is due, so its commits need not wait for the disk; a
@@ -239,6 +242,8 @@ func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 		return s.report, fmt.Errorf("pruning: asking for the lock: %w", err)
 	}
 	if !s.report.Obtained {
+		attrs := advisory.Holder(ctx, s.conn, advisory.Prune, schemaKey).Attrs()
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "no pass of prune: another session holds its lock, which is another pass unless it says otherwise", attrs...)
 		return s.report, nil
 	}
 	if _, err := s.conn.Exec(ctx, prepareSession); err != nil {

@@ -16,7 +16,11 @@ import (
 	"github.com/oncegate/oncegate/internal/advisory"
 )
 
-const tryRelayLock = `SELECT pg_try_advisory_xact_lock($1::int, hashtext(coalesce(current_schema(), '') || '/' || $2))`
+// sourceKey is the second key of a source's lock; $2 is its name.
+const (
+	sourceKey    = `hashtext(coalesce(current_schema(), '') || '/' || $2)`
+	tryRelayLock = `SELECT pg_try_advisory_xact_lock($1::int, ` + sourceKey + `)`
+)
 
 // Rows are taken in the order of their positions: that of the commits, wherever two rows have to be in order. The next pass
 // begins at the front again, because a row can commit with a lower position than one that this pass has taken, if the two need
@@ -74,9 +78,14 @@ const maxLeft = 10_000
 func (p *sourcePass) batch(ctx context.Context, r *Relay) (deleted int, more bool, err error) {
 	err = pgx.BeginFunc(ctx, r.cfg.Pool, func(tx pgx.Tx) error {
 		var obtained bool
-		if err := tx.QueryRow(ctx, tryRelayLock, advisory.Relay, p.source).Scan(&obtained); err != nil || !obtained {
+		if err := tx.QueryRow(ctx, tryRelayLock, advisory.Relay, p.source).Scan(&obtained); err != nil {
 			return err
 		}
+		if !obtained {
+			r.tellHolder(ctx, tx, p.source)
+			return nil
+		}
+		r.waiting.Delete(p.source)
 		rows, err := tx.Query(ctx, takeOutbox, p.source, p.id, p.position, r.cfg.Batch, r.cfg.Bytes, maxPayload)
 		if err != nil {
 			return err
@@ -116,6 +125,27 @@ func (p *sourcePass) batch(ctx context.Context, r *Relay) (deleted int, more boo
 		return 0, false, err
 	}
 	return deleted, more, nil
+}
+
+// holderWorthTelling is how long a relay waits for a source before it logs who has it. Another relay of ours has it for a batch.
+const holderWorthTelling = 10 * time.Second
+
+// sourceWait is a wait for the lock of a source.
+type sourceWait struct{ since, told time.Time }
+
+// tellHolder logs, once a minute, which session keeps this relay from a source.
+func (r *Relay) tellHolder(ctx context.Context, tx pgx.Tx, source string) {
+	now := r.cfg.Clock.Local()
+	found, _ := r.waiting.LoadOrStore(source, sourceWait{since: now})
+	wait := found.(sourceWait)
+	if now.Sub(wait.since) < holderWorthTelling || now.Sub(wait.told) < time.Minute {
+		return
+	}
+	wait.told = now
+	r.waiting.Store(source, wait)
+	attrs := []slog.Attr{slog.String("source", source), slog.Time("since", wait.since)}
+	attrs = append(attrs, advisory.Holder(ctx, tx, advisory.Relay, sourceKey, source).Attrs()...)
+	r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "another session holds the lock of a source: its emitted events wait until that ends, or is ended with pg_terminate_backend", attrs...)
 }
 
 // admitEach takes the rows to the gate all at once, so that they become one group, and returns the ids of those that are

@@ -66,6 +66,8 @@ type Relay struct {
 
 	sweepAt time.Time // when rows of unknown sources are looked for next
 
+	waiting sync.Map // sourceWait, by source
+
 	mu   sync.Mutex
 	stop context.CancelFunc
 	done chan struct{}

@@ -56,9 +56,11 @@ func (h *Runner) Release() {
 	_ = h.conn.Close(ctx) // nothing is lost with it: each step has committed
 }
 
+// A session of another role that has the lock works on no replay.
 const runningReplays = `
 SELECT p.id, coalesce(p.job_id, 0), EXISTS (
     SELECT FROM pg_locks l
+    JOIN pg_stat_activity a ON a.pid = l.pid AND a.usename = session_user
     WHERE l.locktype = 'advisory' AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
         AND l.classid = $1::int::oid AND l.objid::bigint = hashtext(p.id::text)::bigint & 4294967295 AND l.objsubid = 2)
 FROM replay p
