@@ -12,7 +12,7 @@
 //   - labels moves the labels of events, which the gate writes as one row a commit, into the index by which they are found;
 //   - rollup counts by minute and by hour what sources and routes do, and attention says what waits for a person;
 //   - replay carries effects out again, prune removes and erases;
-//   - registry writes the configuration's names, node lets processes know of each other;
+//   - registry writes the configuration's names, node lets processes know of each other, history knows what became of the database;
 //   - receiver and admin are the HTTP sides.
 //
 // Below it stand sequence, which decides about order without a database, seal, which encrypts, and internal, which holds

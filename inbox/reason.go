@@ -64,6 +64,10 @@ const (
 	// the route has now, where its key is unknown.
 	ReasonElsewhere Reason = "sent_elsewhere"
 
+	// ReasonRestored means that the database was restored, or lost its last commits in a failover, and that
+	// the effect may have happened after what is left of it.
+	ReasonRestored Reason = "restored"
+
 	// ReasonParentDone means that an earlier call of the same operation, whose call this one
 	// resumes, has done what the effect was to do.
 	ReasonParentDone Reason = "parent_done"
@@ -116,7 +120,7 @@ const (
 // target may have been mended since. It is also the closed set.
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
-	case reasons.Status410, ReasonBodyGone, reasons.Render, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonElsewhere, reasons.Mail5xx, ReasonPruned,
+	case reasons.Status410, ReasonBodyGone, reasons.Render, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonElsewhere, ReasonRestored, reasons.Mail5xx, ReasonPruned,
 		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder, ReasonSuppressed, ReasonParentDone, ReasonParentPartial, ReasonParentGone:
 		return false, true
 	case ReasonSealed, ReasonKeyMissing, ReasonDamaged, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, reasons.Stopped, ReasonPanic, ReasonSaturated, ReasonRoute,

@@ -70,8 +70,8 @@ func (b *streamBook) effect(key string, number int, state inbox.EffectState) inb
 		item, body_offset, body_length, id_unsigned, suspected_replay)
 		VALUES ($1::uuid, $2, $3, 'order.changed', sha256(''), now(), 'ok', 'default', $1, 0, 0, 0, false, false)`, id, b.source, fmt.Sprintf("%s-%d-%s", key, number, id))
 	storetest.Exec(b.t, b.pool, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, reason, next_at, finished_at, sequence_key_hash, sequence_number, lease_token, lease_until)
-		VALUES ($1::uuid, $1, $2, $3::text, 'key', 1, CASE WHEN $3 IN ('dead', 'indeterminate') THEN 'status_4xx' END,
-			CASE WHEN $3 IN ('pending', 'retry', 'claimed') THEN now() END, CASE WHEN $3 = 'done' THEN now() END, $4, $5,
+		VALUES ($1::uuid, $1, $2, $3::text, 'key', 1, CASE WHEN $3 IN ('dead', 'indeterminate', 'skipped') THEN 'status_4xx' END,
+			CASE WHEN $3 IN ('pending', 'retry', 'claimed') THEN now() END, CASE WHEN $3 IN ('done', 'superseded', 'skipped') THEN now() END, $4, $5,
 			CASE WHEN $3 = 'claimed' THEN $1 END, CASE WHEN $3 = 'claimed' THEN now() + interval '1 minute' END)`,
 		id, b.route, string(state), inbox.SequenceKeyHash("orders", "fulfil", key), number)
 	return id

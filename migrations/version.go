@@ -3,7 +3,7 @@ package migrations
 const (
 	// Version is the version of Oncegate's own tables that this binary needs. It is
 	// also the version of the program, as far as the schema is concerned.
-	Version = 42
+	Version = 43
 
 	// RiverVersion is the version of River's tables that this binary needs. It is
 	// pinned: a new River may bring indexes that migration 2 drops, and the gate

@@ -188,8 +188,8 @@ func (h *History) begin(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// Decide has pools of role [PoolWork] hand out sessions of this timeline only, and of none with 0: then they return
-// [ErrUndecided]. Without a call they hand out all of them.
+// Decide has pools that effects are carried out over ([CarriesOut]) hand out sessions of this timeline only, and none with 0: then they
+// return [ErrUndecided]. Without a call they hand out all sessions.
 func (h *History) Decide(timeline uint32) {
 	h.decided.Store(timeline)
 	h.decides.Store(true)

@@ -129,6 +129,7 @@ type poolOptions struct {
 	guard    *Guard
 	history  *History
 	anyHost  bool
+	effects  bool
 }
 
 // leastIdle is the least time after which the server ends an idle transaction: a
@@ -161,6 +162,12 @@ func FencedBy(history *History) PoolOption {
 // standby.
 func AnyHost() PoolOption {
 	return func(o *poolOptions) { o.anyHost = true }
+}
+
+// CarriesOut says that effects are carried out over the pool: it hands out no session before it is known what became of the
+// database; see [History.Decide].
+func CarriesOut() PoolOption {
+	return func(o *poolOptions) { o.effects = true }
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -228,7 +235,7 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	cfg.ConnConfig.DialFunc = w.dial
 	// After the timeout is known, by which a session is set up.
 	Prepare(cfg.ConnConfig, o.settings, o.history)
-	o.guard.watch(cfg, cfg.PingTimeout, fence{history: o.history, work: role == PoolWork, reads: role == PoolList})
+	o.guard.watch(cfg, cfg.PingTimeout, fence{history: o.history, work: o.effects, reads: role == PoolList})
 	renewStale(cfg.ConnConfig, w.stale)
 	cfg.BeforeConnect = func(ctx context.Context, conn *pgx.ConnConfig) error {
 		toHost := o.history.Direct

@@ -5,6 +5,8 @@ type Kind string
 
 // The kinds, in the order in which people are shown them: what may have happened twice or not at all comes first.
 const (
+	// Undeclared databases were copied or restored from a dump: nothing is carried out until somebody declares what they are.
+	Undeclared Kind = "undeclared"
 	// Indeterminate effects have an unknown outcome: somebody asks their target and resolves them.
 	Indeterminate Kind = "indeterminate"
 	// Dead effects are not tried again: somebody mends the cause and replays or discards them.
@@ -38,6 +40,6 @@ const (
 // Kinds are all of them, in their order.
 func Kinds() []Kind {
 	return []Kind{
-		Indeterminate, Dead, Unusable, Blocked, Gaps, Undecided, Conflicts, RefusedOutbox, Stranded, Silent, Refusals, Suspected, Plans, Standstills,
+		Undeclared, Indeterminate, Dead, Unusable, Blocked, Gaps, Undecided, Conflicts, RefusedOutbox, Stranded, Silent, Refusals, Suspected, Plans, Standstills,
 	}
 }

@@ -164,6 +164,12 @@ FROM (
     WHERE r.state = 'planned' AND (r.expires_at IS NULL OR r.expires_at > now()) AND ($2::text = '' OR r.scope->>'tenant' = $2)
     LIMIT $1) p`
 
+	// The database belongs to no tenant. The last row is where it is now.
+	readUndeclared = `
+SELECT count(*), min(h.began_at)
+FROM (SELECT d.verdict, d.began_at FROM database_history d ORDER BY d.id DESC LIMIT least($1::bigint, 1)) h
+WHERE h.verdict = 'undeclared' AND $2::text = ''`
+
 	readStandstills = `
 SELECT count(*), min(p.at)
 FROM (

@@ -35,6 +35,7 @@ func (a *App) makeAdmin() error {
 			return a.gate.Ready()
 		})},
 		{Name: "schema", Ready: a.checkSchema},
+		{Name: "history", Ready: a.onceStarted(a.checkHistory)},
 		{Name: "keys", Ready: a.onceStarted(a.checkKeys)},
 		{Name: "work", Ready: a.onceStarted(func() error {
 			if a.work == nil {

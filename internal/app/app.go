@@ -84,6 +84,8 @@ type App struct {
 	clock *inbox.Clock
 	fit   schemaFit
 
+	history databaseHistory
+
 	suppressions        *suppression.Store
 	suppressedAddresses *prometheus.CounterVec
 

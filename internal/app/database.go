@@ -36,6 +36,9 @@ func (a *App) openDatabase(ctx context.Context) error {
 	if err := inbox.Writable(ctx, a.adminPool); err != nil {
 		return err
 	}
+	if err := a.openHistory(ctx); err != nil {
+		return err
+	}
 	volatile, err := inbox.Volatile(ctx, a.adminPool)
 	if err != nil {
 		return err
@@ -50,8 +53,11 @@ func (a *App) openPool(ctx context.Context, name string, role session.PoolRole, 
 	return a.openPoolWithin(ctx, name, role, size, 0)
 }
 
-func (a *App) openPoolWithin(ctx context.Context, name string, role session.PoolRole, size int32, silence time.Duration) (*pgxpool.Pool, error) {
-	options := []session.PoolOption{session.GuardedBy(&a.sessions)}
+func (a *App) openPoolWithin(ctx context.Context, name string, role session.PoolRole, size int32, silence time.Duration, more ...session.PoolOption) (*pgxpool.Pool, error) {
+	options := append([]session.PoolOption{session.GuardedBy(&a.sessions)}, more...)
+	if unfenced() {
+		options[0] = session.GuardedBy(new(session.Guard))
+	}
 	if role == session.PoolWork || role == session.PoolQueue {
 		options = append(options, session.VanishAfter(a.settings.Work.Lease))
 	}

@@ -43,6 +43,9 @@ const (
 	// Workers that do not lock streams: the campaign for order must notice.
 	wrongUnlocked = "work-unlocked"
 
+	// A process that uses whatever session it has, also on a former primary: the trial of failovers must notice.
+	wrongUnfenced = "unfenced"
+
 	// Workers that break the promise, which the kill test must notice: one that says
 	// done and sends then, keys and bytes that differ between attempts, a transport
 	// that sends again by itself, and no answer taken for a success.
@@ -167,6 +170,8 @@ func failingPool(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Pool, error)
 	cfg.ConnConfig.DialFunc = wrong.Unlocked(cfg.ConnConfig.DialFunc)
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
+
+func unfenced() bool { return wrongOnPurpose(wrongUnfenced) }
 
 func failingGate(gate receiver.Accepter) receiver.Accepter {
 	if wrongOnPurpose(wrongAckEarly) {

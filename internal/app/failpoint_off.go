@@ -19,6 +19,8 @@ func failingAcquire(*pgxpool.Pool) gate.Acquire { return nil }
 
 func failingNow(now func() time.Time) func() time.Time { return now }
 
+func unfenced() bool { return false }
+
 func failingGate(gate receiver.Accepter) receiver.Accepter { return gate }
 
 func failingSender(sender effect.Sender) effect.Sender { return sender }

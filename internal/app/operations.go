@@ -121,7 +121,7 @@ func (a *App) makeRelay() error {
 			sources[cmp.Or(source.KeyName, source.Name)] = source
 		}
 	}
-	cfg := relay.Config{Pool: a.workPool, Clock: a.clock, Logger: a.log, Sources: sources, Fits: a.fit.Err}
+	cfg := relay.Config{Pool: a.workPool, Clock: a.clock, Logger: a.log, Sources: sources, Fits: a.mayWork}
 	if len(sources) > 0 { // without any, it only refuses what was emitted to sources that are gone
 		if err := a.makeGate(); err != nil {
 			return err
@@ -187,7 +187,7 @@ func (a *App) makeProber(store *inbox.Effects) error {
 		resolved.WithLabelValues(r.Source, r.Route, r.Target)
 	}
 	prober, err := jobs.NewProber(jobs.ProberConfig{
-		Store: store, Logger: a.log, Routes: routes, Every: a.settings.Work.SweepEvery, Now: a.cfg.Now, Fits: a.fit.Err,
+		Store: store, Logger: a.log, Routes: routes, Every: a.settings.Work.SweepEvery, Now: a.cfg.Now, Fits: a.mayWork,
 		Observe: func(r jobs.ProbeReport) {
 			asked.WithLabelValues(r.Source, r.Route, r.Target, string(r.Outcome)).Inc()
 			if r.Resolved {

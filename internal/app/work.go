@@ -33,7 +33,7 @@ func (a *App) makeWork() error {
 	// A statement of a user's may take as long as its attempt, which ends before the
 	// lease. River's are short, and some of them have no deadline of their own.
 	lease := cmp.Or(a.settings.Work.Lease, inbox.DefaultLease)
-	if a.workPool, err = a.openPoolWithin(ctx, "work pool", session.PoolWork, a.settings.Database.WorkConnections, max(lease, leastSilence)); err != nil {
+	if a.workPool, err = a.openPoolWithin(ctx, "work pool", session.PoolWork, a.settings.Database.WorkConnections, max(lease, leastSilence), session.CarriesOut()); err != nil {
 		return err
 	}
 	silence := min(max(lease/3, leastSilence), mostSilence)
@@ -72,6 +72,7 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
+	a.history.store = store
 	replays, err := replay.New(replay.Config{Pool: a.workPool, Store: store})
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func (a *App) makeWork() error {
 		Senders:      targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
 		Logger: a.log, MaxWorkers: a.settings.Work.Workers, SweepEvery: a.settings.Work.SweepEvery,
 		Observe: func(r jobs.Report) { metrics.observe(r); unsettled.observe(r); a.countEffect(&r); a.settled(r) }, Now: a.cfg.Now,
-		Fits: a.fit.Err, Prune: pruner, Pruned: pruning.pruned,
+		Fits: a.mayWork, Prune: pruner, Pruned: pruning.pruned,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,10 @@ import (
 
 // needs are what the kinds of things that wait are called, where somebody decides about them, and what they do.
 var needs = map[attention.Kind]struct{ one, several, href, action, tone string }{
+	attention.Undeclared: {
+		"database that nobody declared", "databases that nobody declared", "/overview",
+		"It was copied or restored, and nothing is carried out: run oncegate history declare.", "bad",
+	},
 	attention.Indeterminate: {"unknown outcome", "unknown outcomes", "/unknown", "Ask the target, then resolve.", "bad"},
 	attention.Dead:          {"dead letter", "dead letters", "/dead", "Mend the cause, then replay or discard.", "bad"},
 	attention.Unusable:      {"unusable event", "unusable events", "/dead?error_class=admission", "Replay or discard.", "bad"},

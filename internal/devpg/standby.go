@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -50,6 +51,46 @@ func (s *Server) Promote(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Rejoin makes a server that has ended a standby of another one. It keeps its address and loses its data.
+func (s *Server) Rejoin(ctx context.Context, primary *Server, name string) error {
+	var err error
+	for range 20 { // its last processes may still be ending
+		if err = os.RemoveAll(s.data()); err == nil {
+			break
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("clearing %s: %w", s.data(), err)
+	}
+	if err := s.copyFrom(ctx, primary, name); err != nil {
+		return err
+	}
+	return s.start(ctx)
+}
+
+// Crash kills all processes of the server at once, as when its machine loses power, and returns when the postmaster has been reaped.
+func (s *Server) Crash() error {
+	children, err := childrenOf(s.PID())
+	if err != nil {
+		return err
+	}
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	for _, pid := range children {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("killing process %d of PostgreSQL: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+// ShutDown ends the server in order (fast shutdown), and keeps its directory. Standbys have received everything by then.
+func (s *Server) ShutDown(ctx context.Context) error { return s.shutDown(ctx) }
 
 // Freeze stops the server's processes as a machine does that hangs: its connections stay open and nothing answers. Thaw lets them
 // go on, and must be called before [Server.Kill] and [Server.Stop].

@@ -127,6 +127,7 @@ func (s *shell) root() *cobra.Command {
 		s.loginsCommand(),
 		s.readyCommand(),
 		s.nodesCommand(),
+		s.historyCommand(),
 		s.sourcesCommand(),
 		s.targetsCommand(),
 		s.statusCommand(),

@@ -52,6 +52,10 @@ func exampleOf(path string) []string {
 		return []string{"keys activate 2"}
 	case "keys remove":
 		return []string{"keys remove 1"}
+	case "history show":
+		return []string{"history show", "history show --json"}
+	case "history declare":
+		return []string{"history declare --as restored --reason 'restored from the backup of Monday'", "history declare --as copy --yes --reason 'clone for tests'"}
 	case "keys reseal":
 		return []string{"keys reseal"}
 	}

@@ -19,7 +19,7 @@ const serverTimeout = 40 * time.Second
 // withoutServer are the commands, or the first words of them, that work on this machine, on a configuration or as the
 // sender does. All others ask a server that --server names.
 var withoutServer = []string{
-	"call", "config", "dev", "keys activate", "keys remove", "keys reseal", "keys rotate", "migrate", "providers draft", "providers inspect",
+	"call", "config", "dev", "history", "keys activate", "keys remove", "keys reseal", "keys rotate", "migrate", "providers draft", "providers inspect",
 	"providers sign", "providers verify", "ready", "send", "serve", "version",
 }
 

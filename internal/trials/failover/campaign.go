@@ -1,0 +1,248 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/devpg"
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// Options say what a campaign does.
+type Options struct {
+	// Cycles is the number of failovers, and Seed decides their order.
+	Cycles int
+	Seed   uint64
+
+	// Synchronous has commits wait for the standby.
+	Synchronous bool
+
+	// Wrong runs a binary that uses whatever session it has. Only the fault that shows it is made.
+	Wrong bool
+
+	// Progress reports each cycle; it may be nil.
+	Progress func(format string, args ...any)
+}
+
+// Summary is a campaign in figures.
+type Summary struct {
+	Synchronous                                     bool
+	Cycles, Acked, Recorded, Lost, Doubled          int
+	Once, Indeterminate, Restored, NeverArrived     int
+	SentAgain, Applied, Violations, Whole, SetAside int
+	Pauses                                          map[Fault][]time.Duration
+	Seed                                            uint64
+	Elapsed                                         time.Duration
+}
+
+// String is the summary in one line.
+func (s *Summary) String() string {
+	standby := "asynchronous"
+	if s.Synchronous {
+		standby = "synchronous"
+	}
+	var pauses []string
+	for _, fault := range Faults() {
+		if all := s.Pauses[fault]; len(all) > 0 {
+			least, most := all[0], all[0]
+			for _, p := range all {
+				least, most = min(least, p), max(most, p)
+			}
+			pauses = append(pauses, fmt.Sprintf("%s %.1f to %.1f s", fault, least.Seconds(), most.Seconds()))
+		}
+	}
+	return fmt.Sprintf("failover: %d cycles with a %s standby, %d events acknowledged, %d recorded; lost %d, doubled %d; where the target cannot deduplicate: "+
+		"%d effects, %d indeterminate, of which %d restored and %d never arrived; where it can: %d sent more than once; in the database: %d; "+
+		"%d timelines found whole and %d restored; pause of acknowledgements: %s; %d violations; seed %d, %.1f s",
+		s.Cycles, standby, s.Acked, s.Recorded, s.Lost, s.Doubled, s.Once, s.Indeterminate, s.Restored, s.NeverArrived, s.SentAgain, s.Applied,
+		s.Whole, s.SetAside, strings.Join(pauses, ", "), s.Violations, s.Seed, s.Elapsed.Seconds())
+}
+
+// Result is what a campaign found.
+type Result struct {
+	Summary    Summary
+	Violations []rig.Violation
+}
+
+const (
+	senders   = 8
+	secret    = "whsec_failover_0123456789abcdef0123456789" //nolint:gosec // of a server that lives for minutes
+	waitLimit = 90 * time.Second
+)
+
+const configuration = `
+work: { lease: 2s, sweep_every: 1s, workers: 20 }
+targets:
+  once: { kind: forward, url: "http://%[1]s/once", idempotent: false, timeout: 1s, concurrency: 4, breaker: { open: 1s }, retry: { attempts: 1000, base: 100ms, max: 1s } }
+  keyed: { kind: forward, url: "http://%[1]s/keyed", idempotent: true, timeout: 1s, breaker: { open: 1s }, retry: { attempts: 1000, base: 100ms, max: 1s } }
+  table: { kind: sql, call: failover_apply, timeout: 1s, retry: { attempts: 1000, base: 100ms, max: 1s } }
+sources:
+  stripe:
+    provider: stripe
+    secrets: [env:FAILOVER_SECRET]
+    routes:
+      - { name: once, types: ["*"], target: once }
+      - { name: keyed, types: ["*"], target: keyed }
+      - { name: table, types: ["*"], target: table }
+`
+
+// A function that is called twice leaves two rows, since nothing is unique here.
+const makeTarget = `
+CREATE TABLE failover_applied (event_id text NOT NULL);
+CREATE FUNCTION failover_apply(document jsonb) RETURNS void LANGUAGE sql AS
+    'INSERT INTO failover_applied VALUES (document ->> ''id'')';`
+
+type campaign struct {
+	options          Options
+	world            *rig.World
+	schema           string
+	random           *rand.Rand
+	ledger           *ledger
+	primary, standby *devpg.Server
+	nodes            []*rig.Node
+	summary          Summary
+
+	stopSending context.CancelFunc
+	sending     sync.WaitGroup
+}
+
+// Run runs a campaign on two servers that stream: the world's own, and a standby that it makes.
+func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
+	began := time.Now()
+	if o.Progress == nil {
+		o.Progress = func(string, ...any) {}
+	}
+	c := &campaign{
+		options: o, world: w, schema: "failover_" + rig.RunID(), random: rig.Random(o.Seed, 0), ledger: newLedger(), primary: w.Server,
+		stopSending: func() {}, summary: Summary{Synchronous: o.Synchronous, Seed: o.Seed, Pauses: map[Fault][]time.Duration{}},
+	}
+	defer func() {
+		repeat := fmt.Sprintf("./scripts/failover -asynchronous %d -seed %d", o.Cycles, o.Seed)
+		err = rig.ExplainFailure(err, repeat, w.Logs(c.schema)...)
+	}()
+	target, err := rig.StartTarget(c.ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close(), target.Close()) }()
+	if err := c.prepare(ctx, target.Address); err != nil {
+		return nil, err
+	}
+	if err := c.runCycles(ctx); err != nil {
+		return nil, err
+	}
+	r := &Result{}
+	if r.Violations, err = c.check(ctx); err != nil {
+		return nil, err
+	}
+	c.summary.Violations, c.summary.Elapsed = len(r.Violations), time.Since(began)
+	r.Summary = c.summary
+	return r, nil
+}
+
+func (c *campaign) close() error {
+	c.stopSending()
+	c.sending.Wait()
+	var errs []error
+	for _, n := range c.nodes {
+		errs = append(errs, n.Kill())
+	}
+	for _, s := range []*devpg.Server{c.primary, c.standby} {
+		if s != nil && running(s) {
+			errs = append(errs, s.Thaw())
+		}
+	}
+	other := c.standby
+	if other == c.world.Server {
+		other = c.primary
+	}
+	if other != nil { // the world stops its own, with the data that it has now
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		errs = append(errs, other.Stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func running(s *devpg.Server) bool {
+	select {
+	case <-s.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// prepare makes the schema, the standby and the configuration, and starts two nodes and the senders.
+func (c *campaign) prepare(ctx context.Context, target string) error {
+	db, err := c.world.Prepare(ctx, c.schema, makeTarget)
+	if err != nil {
+		return err
+	}
+	if err := db.Close(ctx); err != nil {
+		return fmt.Errorf("closing the connection: %w", err)
+	}
+	if c.standby, err = c.primary.StartStandby(ctx, "standby"); err != nil {
+		return err
+	}
+	if err := c.stream(ctx); err != nil {
+		return err
+	}
+	config, err := c.world.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, target))
+	if err != nil {
+		return err
+	}
+	both, err := url.Parse(c.primary.DSN())
+	if err != nil {
+		return fmt.Errorf("reading an address: %w", err)
+	}
+	other, err := url.Parse(c.standby.DSN())
+	if err != nil {
+		return fmt.Errorf("reading an address: %w", err)
+	}
+	both.Host += "," + other.Host
+	for i := range 2 {
+		cfg := rig.NodeConfig{
+			Name: fmt.Sprintf("%s-%d", c.schema, i), Config: config, Schema: c.schema, DSN: both.String() + "&target_session_attrs=read-write",
+			Env: []string{"FAILOVER_SECRET=" + secret, "LOG_LEVEL=warn"},
+		}
+		if c.options.Wrong {
+			cfg.Failpoint = "unfenced"
+		}
+		n, err := c.world.Serve(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	sending, stop := context.WithCancel(ctx)
+	c.stopSending = stop
+	for i := range senders {
+		c.sending.Go(func() { c.send(sending, i) })
+	}
+	return nil
+}
+
+// send delivers one event after the other, each until it is acknowledged, to either node.
+func (c *campaign) send(ctx context.Context, sender int) {
+	client := rig.NewClient(2, 10*time.Second)
+	for n := 0; ctx.Err() == nil; n++ {
+		id := fmt.Sprintf("evt_%s_%d_%d", c.schema, sender, n)
+		body := fmt.Appendf(nil, `{"id":"%s","object":"event","created":%d,"type":"invoice.paid"}`, id, time.Now().Unix())
+		for try := sender; ctx.Err() == nil; try++ {
+			status, err := rig.Deliver(context.WithoutCancel(ctx), client, c.nodes[try%len(c.nodes)].SourceURL("stripe"), secret, body)
+			if err == nil && status/100 == 2 {
+				c.ledger.ack(id)
+				break
+			}
+			rig.Pause(ctx, 50*time.Millisecond)
+		}
+		rig.Pause(ctx, 60*time.Millisecond)
+	}
+}

@@ -1,0 +1,163 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/internal/devpg"
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// Fault is what happens to the primary before its standby is promoted, and afterwards.
+type Fault string
+
+// The faults.
+const (
+	// Kill crashes the primary.
+	Kill Fault = "kill"
+	// Freeze stops it, and lets it go on when work goes on elsewhere.
+	Freeze Fault = "freeze"
+	// Thaw stops it only until the standby is promoted, so that its sessions live.
+	Thaw Fault = "thaw"
+	// Switchover shuts it down in order.
+	Switchover Fault = "switchover"
+	// Return crashes it, and starts it again as it was, taking writes.
+	Return Fault = "return"
+)
+
+// Faults are all of them.
+func Faults() []Fault { return []Fault{Kill, Freeze, Thaw, Switchover, Return} }
+
+const (
+	// warmUp is how long the load runs before a fault, so that every process has made a commit that it remembers.
+	warmUp = 5 * time.Second
+
+	// together is how long a former primary and its successor both take writes.
+	together = 5 * time.Second
+
+	// enough acknowledgements say that deliveries are taken again.
+	enough = 30
+)
+
+func (c *campaign) runCycles(ctx context.Context) error {
+	var round []Fault
+	for i := range c.options.Cycles {
+		if len(round) == 0 {
+			round = Faults()
+			c.random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+		}
+		fault := round[0]
+		round = round[1:]
+		if c.options.Wrong {
+			fault = Thaw
+		}
+		began := time.Now()
+		if err := c.cycle(ctx, fault); err != nil {
+			return fmt.Errorf("cycle %d, %s: %w", i+1, fault, err)
+		}
+		c.summary.Cycles++
+		pauses := c.summary.Pauses[fault]
+		c.options.Progress("cycle %d of %d: %s, acknowledged again after %.1f s (%.1f s)",
+			i+1, c.options.Cycles, fault, pauses[len(pauses)-1].Seconds(), time.Since(began).Seconds())
+	}
+	return nil
+}
+
+func (c *campaign) cycle(ctx context.Context, fault Fault) error {
+	former, next := c.primary, c.standby
+	if !rig.Pause(ctx, warmUp) {
+		return ctx.Err()
+	}
+	at := time.Now()
+	begin := map[Fault]func() error{
+		Kill: former.Crash, Return: former.Crash, Freeze: former.Freeze, Thaw: former.Freeze,
+		Switchover: func() error { return former.ShutDown(ctx) },
+	}[fault]
+	if err := begin(); err != nil {
+		return err
+	}
+	if err := c.promote(ctx, next); err != nil {
+		return err
+	}
+	if fault == Thaw {
+		if err := former.Thaw(); err != nil {
+			return err
+		}
+	}
+	promoted := time.Now()
+	err := rig.Until(ctx, waitLimit, "acknowledgements", func() (bool, error) { n, _ := c.ledger.since(promoted); return n >= enough, nil })
+	if err != nil {
+		return err
+	}
+	_, first := c.ledger.since(promoted)
+	c.summary.Pauses[fault] = append(c.summary.Pauses[fault], first.Sub(at))
+	switch fault {
+	case Freeze:
+		err = former.Thaw()
+	case Return:
+		err = former.Restart(ctx)
+	case Kill, Thaw, Switchover:
+	}
+	if err != nil {
+		return err
+	}
+	if !rig.Pause(ctx, together) {
+		return ctx.Err()
+	}
+	if running(former) {
+		if err := former.Crash(); err != nil {
+			return err
+		}
+	}
+	if err := former.Rejoin(ctx, next, "standby"); err != nil {
+		return err
+	}
+	c.primary, c.standby = next, former
+	return c.stream(ctx)
+}
+
+// promote makes the standby the primary. It has nobody to wait for.
+func (c *campaign) promote(ctx context.Context, next *devpg.Server) error {
+	if err := execute(ctx, next, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"); err != nil {
+		return err
+	}
+	return next.Promote(ctx)
+}
+
+const streaming = `SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND (sync_state <> 'async') = $1`
+
+// stream waits until the standby has what the primary has, and commits wait for it if they are to.
+func (c *campaign) stream(ctx context.Context) error {
+	if c.options.Synchronous {
+		if err := execute(ctx, c.primary, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"); err != nil {
+			return err
+		}
+	}
+	conn, err := pgx.Connect(ctx, c.primary.DSN())
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return rig.Until(ctx, waitLimit, "the standby to stream", func() (bool, error) {
+		var n int
+		err := conn.QueryRow(ctx, streaming, c.options.Synchronous).Scan(&n)
+		return n == 1, err
+	})
+}
+
+func execute(ctx context.Context, s *devpg.Server, statements ...string) error {
+	conn, err := pgx.Connect(ctx, s.DSN())
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	var errs []error
+	for _, statement := range statements {
+		_, err := conn.Exec(ctx, statement)
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, conn.Close(ctx))...)
+}

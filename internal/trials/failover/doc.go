@@ -1,0 +1,12 @@
+// Package failover fails a PostgreSQL with a standby over, again and again, under load, and shows that nothing is lost where the standby is
+// synchronous, and that nothing happens twice at a target that cannot deduplicate, whatever the standby is.
+//
+// Run it with ./scripts/failover. It builds the real binary and starts two PostgreSQL servers of its own, which stream. Two
+// processes of the binary know both of them. The primary is crashed, frozen, shut down or left alone while the standby is promoted;
+// the former primary thaws or starts again and takes writes, as where nothing fences it.
+//
+// A ledger outside the product knows which events were acknowledged, and what the targets heard. It prints a line for each cycle and
+// a summary for each sort of standby. Where the standby is asynchronous, acknowledged events may be lost: they are counted.
+//
+// With -wrong the binary uses whatever session it has, also on a former primary. The trial must notice that.
+package failover

@@ -1,0 +1,67 @@
+package failover_test
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/oncegate/oncegate/internal/devpg"
+	"github.com/oncegate/oncegate/internal/trials/failover"
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+var (
+	synchronous  = flag.Int("synchronous", 1, "failovers to a synchronous standby")
+	asynchronous = flag.Int("asynchronous", 1, "failovers to an asynchronous standby")
+	seed         = flag.Uint64("seed", 0, "of the order of faults; 0 draws one")
+	wrong        = flag.Bool("wrong", false, "run a binary without the fence, which has to be noticed")
+)
+
+func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine for itself
+	*seed = rig.DrawSeed(*seed)
+	t.Logf("seed %d", *seed)
+	for _, c := range []struct {
+		name        string
+		cycles      int
+		synchronous bool
+	}{{"synchronous", *synchronous, true}, {"asynchronous", *asynchronous, false}} {
+		if c.cycles == 0 || *wrong && c.synchronous {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) { //nolint:paralleltest // as above
+			world, err := rig.NewWorld(t.Context(), rig.WorldConfig{
+				Name: "failover", Dir: t.TempDir(), Failpoints: *wrong,
+				Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "120", "wal_keep_size": "256MB"}},
+			})
+			if world != nil {
+				t.Cleanup(func() {
+					if err := world.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := failover.Run(rig.TestContext(t), world, failover.Options{
+				Cycles: c.cycles, Seed: *seed, Synchronous: c.synchronous, Wrong: *wrong, Progress: t.Logf,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(result.Summary.String())
+			if *wrong {
+				if rig.CountKind(result.Violations, failover.Doubled) == 0 {
+					t.Error("not noticed: nothing happened twice")
+				}
+				t.Logf("noticed: %d effects happened twice at a target that cannot deduplicate", result.Summary.Doubled)
+				return
+			}
+			for _, line := range rig.List(result.Violations) {
+				t.Error(line)
+			}
+			if s := result.Summary; s.Acked < 50*c.cycles || s.Once == 0 {
+				t.Errorf("too little happened to prove anything: %s", s.String())
+			}
+		})
+	}
+}

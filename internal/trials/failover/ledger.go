@@ -1,0 +1,70 @@
+package failover
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ledger is what senders and targets have seen.
+type ledger struct {
+	mu     sync.Mutex
+	acked  map[string]time.Time
+	last   time.Time                 // of the last acknowledgement
+	once   map[string]int            // requests at the target that cannot deduplicate
+	keyed  map[string]map[string]int // requests at the one that can, by key
+	slowly time.Duration
+}
+
+func newLedger() *ledger {
+	return &ledger{acked: map[string]time.Time{}, once: map[string]int{}, keyed: map[string]map[string]int{}, slowly: 20 * time.Millisecond}
+}
+
+func (l *ledger) ack(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = time.Now()
+	l.acked[id] = l.last
+}
+
+// since counts the acknowledgements after an instant, and gives the first.
+func (l *ledger) since(at time.Time) (n int, first time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, acked := range l.acked {
+		if acked.After(at) {
+			n++
+			if first.IsZero() || acked.Before(first) {
+				first = acked
+			}
+		}
+	}
+	return n, first
+}
+
+// ServeHTTP implements [http.Handler] for both targets.
+func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var event struct {
+		ID string `json:"id"`
+	}
+	if err != nil || json.Unmarshal(body, &event) != nil || event.ID == "" {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	l.mu.Lock()
+	if strings.HasPrefix(r.URL.Path, "/once") {
+		l.once[event.ID]++
+	} else {
+		if l.keyed[event.ID] == nil {
+			l.keyed[event.ID] = map[string]int{}
+		}
+		l.keyed[event.ID][r.Header.Get("Idempotency-Key")]++
+	}
+	l.mu.Unlock()
+	time.Sleep(l.slowly) //nolint:forbidigo // the work that the target does
+	w.WriteHeader(http.StatusOK)
+}
