@@ -36,13 +36,14 @@ SELECT e.id, e.route_id, e.event_id, v.event_id, v.type, e.idempotency_key, e.ve
     (extract(epoch FROM now() - coalesce(e.send_started_at, v.received_at)) * 1000000)::bigint, e.unknown_lease
 FROM effect e
 JOIN inbox_event v ON v.id = e.event_id
-WHERE e.route_id = $1 AND e.state = 'indeterminate' AND e.id > coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
+WHERE e.route_id = $1 AND e.state = 'indeterminate' AND e.reason IS DISTINCT FROM 'parent_gone' AND e.id > coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
 ORDER BY e.id
 LIMIT $3`
 
 // Indeterminate gives the route's effects whose outcome is unknown, in the order
 // of their ids after the one given. Those that may have happened at another target than
-// this process has for the route are told to be elsewhere.
+// this process has for the route are told to be elsewhere. Those that an earlier call may have made under a key of its own are
+// left out: the target knows nothing of their keys.
 func (e *Effects) Indeterminate(ctx context.Context, route int32, after ID, limit int) ([]Indeterminate, error) {
 	rows, err := e.pool.Query(ctx, listIndeterminate, route, after, limit)
 	if err != nil {

@@ -17,7 +17,7 @@ func finalReasons() []string {
 		reasons.Mapping, reasons.Render, // the payload cannot be understood
 		reasons.Status410, reasons.Mail5xx, // the target wants nothing of it
 		string(ReasonNoKey), string(ReasonNoNumber), string(ReasonTie), string(ReasonLate), string(ReasonListOrder), // its place is in the payload
-		string(ReasonParentPartial), string(ReasonParentGone), string(ReasonDiscarded), string(ReasonPruned), // a person decided, perhaps did it by hand
+		string(ReasonParentPartial), string(ReasonDiscarded), string(ReasonPruned), // a person decided, perhaps did it by hand
 	}
 }
 

@@ -29,7 +29,10 @@ func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement,
 	case inbox.ParentPartial:
 		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonParentPartial
 	case inbox.ParentGone:
-		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonParentGone
+		if a.claim.Trigger == inbox.TriggerManual { // a person has decided that it is to be done
+			return nil, nil
+		}
+		s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonParentGone
 	case inbox.ParentOpen:
 		s = putBack(a.claim, inbox.ReasonParentOpen, a.jittered(parentAgain))
 	default:

@@ -34,12 +34,12 @@ func TestACallThatResumesItsParent(t *testing.T) {
 		"done":                        {parent: `state = 'done', next_at = NULL, finished_at = now(), result = '{"n":1}'`, state: inbox.EffectDuplicate, reason: "parent_done"},
 		"dead":                        {parent: dead, state: inbox.EffectDone, sent: 1},
 		"discarded":                   {parent: `state = 'skipped', next_at = NULL, finished_at = now(), reason = 'discarded'`, state: inbox.EffectDone, sent: 1},
-		"discarded, perhaps done":     {parent: `state = 'skipped', next_at = NULL, finished_at = now(), reason = 'discarded', unknown_since = now()`, state: inbox.EffectDead, reason: "parent_gone"},
+		"discarded, perhaps done":     {parent: `state = 'skipped', next_at = NULL, finished_at = now(), reason = 'discarded', unknown_since = now()`, state: inbox.EffectIndeterminate, reason: "parent_gone"},
 		"not resumed, but replaced":   {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `UPDATE operation_follow SET kind = 'instead_of'`, state: inbox.EffectDone, sent: 1},
-		"its effect is pruned":        {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `DELETE FROM effect WHERE id = (SELECT parent FROM operation_follow)`, state: inbox.EffectDead, reason: "parent_gone"},
-		"its event is pruned":         {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `WITH gone AS (DELETE FROM effect WHERE id = (SELECT parent FROM operation_follow)) DELETE FROM inbox_event WHERE id = (SELECT parent FROM operation_follow)`, state: inbox.EffectDead, reason: "parent_gone"},
-		"nobody knows how it follows": {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `DELETE FROM operation_follow`, state: inbox.EffectDead, reason: "parent_gone"},
-		"its owner is pruned":         {parent: `state = 'duplicate', next_at = NULL, finished_at = now(), duplicate_of = gen_random_uuid()`, state: inbox.EffectDead, reason: "parent_gone"},
+		"its effect is pruned":        {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `DELETE FROM effect WHERE id = (SELECT parent FROM operation_follow)`, state: inbox.EffectIndeterminate, reason: "parent_gone"},
+		"its event is pruned":         {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `WITH gone AS (DELETE FROM effect WHERE id = (SELECT parent FROM operation_follow)) DELETE FROM inbox_event WHERE id = (SELECT parent FROM operation_follow)`, state: inbox.EffectIndeterminate, reason: "parent_gone"},
+		"nobody knows how it follows": {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `DELETE FROM operation_follow`, state: inbox.EffectIndeterminate, reason: "parent_gone"},
+		"its owner is pruned":         {parent: `state = 'duplicate', next_at = NULL, finished_at = now(), duplicate_of = gen_random_uuid()`, state: inbox.EffectIndeterminate, reason: "parent_gone"},
 		"dead, perhaps done":          {parent: dead + `, unknown_since = now()`, state: inbox.EffectPending, reason: "parent_open"},
 		"indeterminate":               {parent: `state = 'indeterminate', next_at = NULL, reason = 'timeout'`, state: inbox.EffectPending, reason: "parent_open"},
 		"given fresh attempts":        {parent: `next_at = now() + interval '1 hour'`, state: inbox.EffectPending, reason: "parent_open"},
@@ -132,4 +132,24 @@ func TestAResumedCallWaitsForAReplayOfItsParent(t *testing.T) {
 	if s.calls.Load() != 0 {
 		t.Error("the child was sent while its parent was decided about")
 	}
+}
+
+// What an earlier call may have done waits for a person, and no probe asks for it. A person may have it done.
+func TestAPersonDecidesWhereNothingIsKeptOfTheParent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	parent := b.follows(once, inbox.ID{})
+	child := b.follows(once, parent)
+	b.exec(`DELETE FROM effect WHERE id = $1`, parent)
+	s := &sink{}
+	b.client(jobs.Config{Senders: map[string]effect.Sender{once: s}})
+	b.eventuallyState(child, inbox.EffectIndeterminate)
+	store := b.store("node-2")
+	if asked, err := store.Indeterminate(t.Context(), b.routes[once], inbox.ID{}, 10); len(asked) != 0 || err != nil || s.calls.Load() != 0 {
+		t.Errorf("a probe asks for %+v, %v; %d sent", asked, err, s.calls.Load())
+	}
+	if err := store.Resolve(t.Context(), inbox.Resolve{Effect: child, As: inbox.ResolveResend, Actor: actor, Reason: why}); err != nil {
+		t.Fatal(err)
+	}
+	b.eventuallyState(child, inbox.EffectDone)
 }

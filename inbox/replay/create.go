@@ -10,11 +10,12 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// Their events are locked already.
+// Their events are locked already. A call that a later call follows gets no more effects: what was wanted is, or will be, done by that one.
 const readNewEvents = `
 SELECT v.id, coalesce(s.key_name, s.name), v.event_id, r.id, coalesce(r.key_name, r.name), r.version,
     EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), v.discarded_at IS NOT NULL,
-    v.class = 'erased' OR EXISTS (SELECT FROM conflict c WHERE c.event_id = v.id AND c.admitted_at >= $3), now()
+    v.class = 'erased' OR EXISTS (SELECT FROM conflict c WHERE c.event_id = v.id AND c.admitted_at >= $3)
+        OR EXISTS (SELECT FROM operation_follow f WHERE f.parent = v.id), now()
 FROM unnest($1::uuid[], $2::int[]) AS a (event_id, route_id)
 JOIN inbox_event v ON v.id = a.event_id
 JOIN source s ON s.id = v.source_id
@@ -120,6 +121,7 @@ func (r *Store) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items [
 			return err
 		})
 	}
+	b.Queue(inbox.ForgetResults, events, []inbox.ID{}) // one that said that no route took the call is not true any more
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}
