@@ -22,7 +22,8 @@ const (
 	ParentPartial ParentState = "partial"
 	// ParentOpen: it is not known yet, or may have happened: a person, a probe or a replay is at it.
 	ParentOpen ParentState = "open"
-	// ParentGone: what an earlier call did is not kept any more, so it may have happened.
+	// ParentGone: what an earlier call did is not kept any more, or was decided by somebody who did not know, so it may have
+	// happened.
 	ParentGone ParentState = "gone"
 )
 
@@ -51,7 +52,7 @@ const readFollowKind = `SELECT kind FROM operation_follow WHERE child = $1`
 // sees the call that asks here. A row that somebody holds is not waited for: its reader may
 // hold locks that come after it.
 const lockParentEffects = `
-SELECT e.id, e.state, e.unknown_since IS NOT NULL OR e.unknown_before
+SELECT e.id, e.state, e.unknown_since IS NOT NULL, e.unknown_before
 FROM effect e
 WHERE e.id = ANY ($1::uuid[])
 ORDER BY e.id
@@ -119,6 +120,7 @@ func parentEffect(ctx context.Context, db row.Querier, claim *Claim) (ParentEffe
 		ID      ID
 		State   EffectState
 		Unknown bool
+		Before  bool // of an earlier version nobody knew; somebody then decided to have it sent again
 	}
 	locked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[standing])
 	if err != nil {
@@ -147,8 +149,8 @@ func parentEffect(ctx context.Context, db row.Querier, claim *Claim) (ParentEffe
 				return ParentEffect{State: ParentDone, Effect: s.ID}, nil
 			}
 			out.State = worse(out.State, state)
-		case (s.State == EffectSkipped || s.State == EffectDead) && !s.Unknown:
-		case s.State == EffectSkipped: // given up by a person who did not know
+		case (s.State == EffectSkipped || s.State == EffectDead) && !s.Unknown && !s.Before:
+		case s.State == EffectSkipped, s.State == EffectDead && !s.Unknown: // it is at rest, and nobody will find out
 			out.State = worse(out.State, ParentGone)
 		default:
 			out.State = worse(out.State, ParentOpen)

@@ -79,7 +79,7 @@ const (
 	ReasonParentOpen Reason = "parent_open"
 
 	// ReasonParentGone means that it is not known any more whether an earlier call, whose call this
-	// one resumes, has done what the effect was to do: nothing of it is kept. A person decides.
+	// one resumes, has done what the effect was to do: its effect is pruned, or was ended by somebody who did not know. A person decides.
 	ReasonParentGone Reason = "parent_gone"
 
 	// ReasonPruned means that an operator had the effect pruned before it was settled.

@@ -39,6 +39,7 @@ func TestACallThatResumesItsParent(t *testing.T) {
 		"its effect is pruned":        {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `DELETE FROM effect WHERE id = (SELECT parent FROM operation_follow)`, state: inbox.EffectIndeterminate, reason: "parent_gone"},
 		"its event is pruned":         {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `WITH gone AS (DELETE FROM effect WHERE id = (SELECT parent FROM operation_follow)) DELETE FROM inbox_event WHERE id = (SELECT parent FROM operation_follow)`, state: inbox.EffectIndeterminate, reason: "parent_gone"},
 		"nobody knows how it follows": {parent: `state = 'done', next_at = NULL, finished_at = now()`, change: `DELETE FROM operation_follow`, state: inbox.EffectIndeterminate, reason: "parent_gone"},
+		"dead, sent again before":     {parent: dead + `, unknown_before = true`, state: inbox.EffectIndeterminate, reason: "parent_gone"},
 		"its owner is pruned":         {parent: `state = 'duplicate', next_at = NULL, finished_at = now(), duplicate_of = gen_random_uuid()`, state: inbox.EffectIndeterminate, reason: "parent_gone"},
 		"dead, perhaps done":          {parent: dead + `, unknown_since = now()`, state: inbox.EffectPending, reason: "parent_open"},
 		"indeterminate":               {parent: `state = 'indeterminate', next_at = NULL, reason = 'timeout'`, state: inbox.EffectPending, reason: "parent_open"},
