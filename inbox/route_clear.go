@@ -191,7 +191,18 @@ WHERE o.id = a.id AND o.route_id = $6 AND o.state IN ('pending', 'retry') AND o.
     AND ($5 OR o.item = 0 AND ` + noneHappened + `)
 RETURNING o.id`
 
-const releaseMoved = `DELETE FROM effect_key WHERE effect_id = ANY ($1::uuid[])`
+// The key of what may have happened goes along: the first event of the key on the other route would repeat it. That of another
+// effect on the other route stays.
+const (
+	moveKeys = `
+UPDATE effect_key k
+SET route_id = $2
+FROM effect o
+WHERE k.effect_id = ANY ($1::uuid[]) AND o.id = k.effect_id AND NOT (` + noneHappened + `)
+    AND NOT EXISTS (SELECT FROM effect_key x WHERE x.route_id = $2 AND x.key_hash = k.key_hash)`
+
+	releaseMoved = `DELETE FROM effect_key WHERE effect_id = ANY ($1::uuid[]) AND route_id = $2`
+)
 
 func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen) (n int, missed []ID, err error) {
 	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: seenIDs(all)})
@@ -220,7 +231,8 @@ func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen)
 		return 0, missed, nil
 	}
 	var b pgx.Batch
-	b.Queue(releaseMoved, moved)
+	b.Queue(moveKeys, moved, c.to)
+	b.Queue(releaseMoved, moved, c.from)
 	wakes := make([]Wake, len(moved))
 	for i, id := range moved {
 		h := held[id]

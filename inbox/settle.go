@@ -228,15 +228,14 @@ const RaiseRevisions = `UPDATE effect SET revision = revision + 1 WHERE id = ANY
 const fenceHolds = `CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
         ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END`
 
-// A superseded or skipped effect gives its key back; any other keeps it. So does one that is skipped because its recipient
-// is suppressed, if an earlier attempt may have happened: a later event would repeat it once the recipient is written to again.
+// A superseded effect gives its key back, and so does a skipped one that certainly never happened. Any other keeps it,
+// whatever a person decides about it: a later event of the key would repeat what may have happened.
 const releaseKeys = `
 WITH released AS MATERIALIZED (
     SELECT k.route_id, k.key_hash
     FROM effect_key k
-    JOIN effect e ON e.id = k.effect_id
-    WHERE k.effect_id = ANY ($1::uuid[]) AND e.state IN ('superseded', 'skipped')
-        AND NOT (e.reason IS NOT DISTINCT FROM 'suppressed' AND (e.unknown_before OR e.unknown_since IS NOT NULL))
+    JOIN effect o ON o.id = k.effect_id
+    WHERE k.effect_id = ANY ($1::uuid[]) AND (o.state = 'superseded' OR o.state = 'skipped' AND ` + noneHappened + `)
     ORDER BY k.route_id, k.key_hash
     FOR UPDATE OF k NOWAIT)
 DELETE FROM effect_key k

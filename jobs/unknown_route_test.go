@@ -112,19 +112,21 @@ func TestClearingARoute(t *testing.T) {
 		max         int
 		err         error
 		moved, left int
+		keys        string // the routes of the effect keys that are left to them
 	}{
-		"discarded":                    {``, "", 0, nil, 3, 0},
-		"moved":                        {``, repeatable, 0, nil, 3, 0},
-		"more than allowed":            {``, "", 2, inbox.ErrBound, 0, 0},
-		"not gone":                     {`UPDATE route SET updated_at = now()`, "", 0, inbox.ErrRouteKnown, 0, 0},
-		"to one that is gone":          {`UPDATE source SET updated_at = now()`, once, 0, inbox.ErrRouteGone, 0, 0},
-		"to one that is not":           {``, "other", 0, inbox.ErrNotFound, 0, 0},
-		"may have happened":            {`UPDATE effect SET unknown_since = now()`, repeatable, 0, nil, 0, 3},
-		"may have, to the same target": {`UPDATE effect SET unknown_since = now(); UPDATE route SET target = 'elsewhere' WHERE name = 'repeatable'`, repeatable, 0, nil, 3, 0},
-		"has a place in a sequence":    {`UPDATE effect SET sequence_key_hash = sha256('s'), sequence_number = 1`, repeatable, 0, nil, 0, 3},
-		"a worker has them":            {`UPDATE effect SET state = 'claimed', lease_token = gen_random_uuid(), lease_until = now() + interval '1 h'`, "", 0, nil, 0, 0},
+		"discarded":                    {``, "", 0, nil, 3, 0, ``},
+		"may have happened, discarded": {`UPDATE effect SET unknown_since = now()`, "", 0, nil, 3, 0, `old old old`},
+		"moved":                        {``, repeatable, 0, nil, 3, 0, ``},
+		"more than allowed":            {``, "", 2, inbox.ErrBound, 0, 0, ``},
+		"not gone":                     {`UPDATE route SET updated_at = now()`, "", 0, inbox.ErrRouteKnown, 0, 0, ``},
+		"to one that is gone":          {`UPDATE source SET updated_at = now()`, once, 0, inbox.ErrRouteGone, 0, 0, ``},
+		"to one that is not":           {``, "other", 0, inbox.ErrNotFound, 0, 0, ``},
+		"may have happened":            {`UPDATE effect SET unknown_since = now()`, repeatable, 0, nil, 0, 3, ``},
+		"may have, to the same target": {`UPDATE effect SET unknown_since = now(); UPDATE route SET target = 'elsewhere' WHERE name = 'repeatable'`, repeatable, 0, nil, 3, 0, `repeatable repeatable repeatable`},
+		"has a place in a sequence":    {`UPDATE effect SET sequence_key_hash = sha256('s'), sequence_number = 1`, repeatable, 0, nil, 0, 3, ``},
+		"a worker has them":            {`UPDATE effect SET state = 'claimed', lease_token = gen_random_uuid(), lease_until = now() + interval '1 h'`, "", 0, nil, 0, 0, ``},
 		"the other route has it as well": {`INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, finished_at)
-			SELECT gen_random_uuid(), event_id, (SELECT id FROM route WHERE name = 'repeatable'), 1, 'x', 'done', now() FROM effect`, repeatable, 0, nil, 0, 3},
+			SELECT gen_random_uuid(), event_id, (SELECT id FROM route WHERE name = 'repeatable'), 1, 'x', 'done', now() FROM effect`, repeatable, 0, nil, 0, 3, ``},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,8 +158,8 @@ func TestClearingARoute(t *testing.T) {
 			if c.moved == 0 {
 				return
 			}
-			if b.count(`SELECT count(*) FROM effect_key WHERE effect_id = ANY ($1)`, ids) != 0 {
-				t.Error("they keep the keys of their old route")
+			if keys := b.text(`SELECT coalesce(string_agg(r.name, ' '), '') FROM effect_key k JOIN route r ON r.id = k.route_id WHERE k.effect_id = ANY ($1)`, ids); keys != c.keys {
+				t.Errorf("they have the keys of %q, want %q", keys, c.keys)
 			}
 			if c.to == "" {
 				if n := b.count(`SELECT count(*) FROM effect WHERE state = 'skipped' AND reason = 'discarded'`); n != 3 {

@@ -6,11 +6,11 @@
 //
 // By itself, prune never takes
 //   - an effect that is not at rest, or that is dead or indeterminate: a person must name these ([Run].Include);
-//   - an effect or event that an open plan of a replay may still act on;
 //   - a body that an effect still needs: it is copied to the class "kept" when its day goes;
-//   - an event that has effects or a conflict;
 //   - a key, as long as a duplicate of its event may come: tombstones outlive the gate's horizon by an hour;
-//   - a stream that has effects, a gap or a block, or that began under contiguous order: it would wait for its first number again.
+//   - a stream that has a gap or a block;
+//   - any row that a check still reads whose absence would let something happen twice: [inbox.Guards] is the list of these
+//     checks, and the statements of prune are made of it.
 //
 // # How a pass goes
 //

@@ -31,6 +31,9 @@ func TestEraseLeavesTheTombstone(t *testing.T) {
 		p.Exec(t, `INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, headers, body, size)
 			VALUES ($1, $2, now(), 'mismatch', '', true, 'POST', '/', '', '{}', $3, 1)`, inbox.NewID(time.Now().Add(time.Duration(i)*time.Second)), p.Source.ID, []byte(body))
 	}
+	// What was emitted under its id and refused goes, and what was emitted under another one stays.
+	p.Exec(t, `INSERT INTO outbox (source, event_id, type, payload, refused_at, refusal) VALUES
+		('stripe', 'evt_1', 'x', 'canary-4711', now(), 'too_large'), ('stripe', 'evt_9', 'x', '{}', now(), 'too_large'), ('shop', 'evt_1', 'x', '{}', now(), 'too_large')`)
 	out, err := p.Erase(t, "evt_1")
 	if err != nil {
 		t.Fatal(err)
@@ -39,10 +42,13 @@ func TestEraseLeavesTheTombstone(t *testing.T) {
 	if !reflect.DeepEqual(out, want) {
 		t.Errorf("erased %+v, want %+v", out, want)
 	}
-	for _, table := range []string{"inbox_event", "inbox_body", "effect", "effect_attempt", "operation_result", "refusal", "audit", "river_job"} {
+	for _, table := range []string{"inbox_event", "inbox_body", "effect", "effect_attempt", "operation_result", "refusal", "audit", "river_job", "outbox"} {
 		if n := p.Count(t, `SELECT count(*) FROM `+table+` r WHERE r::text LIKE '%canary-4711%' OR r::text LIKE '%'||encode('canary-4711', 'hex')||'%'`); n > 0 {
 			t.Errorf("%s still holds the content", table)
 		}
+	}
+	if n := p.Count(t, `SELECT count(*) FROM outbox`); n != 2 {
+		t.Errorf("%d of the 2 other refused emissions are left", n)
 	}
 	if n := p.Count(t, `SELECT count(*) FROM audit WHERE action = 'event.erase' AND actor = 'test' AND reason = 'a test' AND object = 'event/' || $1`, id); n != 2 {
 		t.Errorf("%d audit entries, want its begin and its end", n)

@@ -4,52 +4,51 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/labels"
 )
 
-// An event's row is its tombstone. It goes when it is past its horizon, counted
+// An event's row is its tombstone. It goes when it is past its horizon ($1), counted
 // from its receipt or from its own time, whichever is later (the gate counts from
-// its own, but one that lies more than a day ahead says nothing), and nothing
-// depends on it: no effect, whatever its state, no kept payload of a conflict and no
-// open replay. One that is a
-// dead letter itself goes only if it was discarded, or that is named ($2, $3).
-const removableEvent = `
+// its own, but one that lies more than a day ahead says nothing), and no guard needs it. One that is a
+// dead letter itself goes only if it was discarded, or that is named ($2). What an open replay lists goes if it is named ($3).
+func removableEvent(without ...string) string {
+	return `
     greatest(e.received_at, least(e.occurred_at, e.received_at + interval '1 day')) < $1::timestamptz
-    AND ($2::boolean OR e.admission NOT IN ('unusable', 'beyond_retention') OR e.discarded_at IS NOT NULL)
-    AND NOT EXISTS (SELECT FROM effect f WHERE f.event_id = e.id)
-    AND NOT EXISTS (SELECT FROM conflict c WHERE c.event_id = e.id)
-    AND NOT EXISTS (
-        SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id
-        WHERE NOT $3::boolean AND i.event_id = e.id AND ` + row.OpenItem + `)`
+    AND ($2::boolean OR e.admission NOT IN ('unusable', 'beyond_retention') OR e.discarded_at IS NOT NULL)` +
+		inbox.KeptRows("inbox_event", strings.NewReplacer(tableNames("{replays}", "$3::boolean")...), without...)
+}
 
 // A row that somebody has locked is being delivered again, resolved or erased:
 // it is left for the next walk.
-const lockDueEvents = `
+func lockDueEvents(without ...string) string {
+	return `
 WITH page AS MATERIALIZED (
     SELECT id, source_id FROM inbox_event WHERE id > $4::uuid AND id < $5::uuid ORDER BY id LIMIT $6),
 due AS MATERIALIZED (
     SELECT e.id
     FROM page p
     JOIN inbox_event e ON e.id = p.id
-    WHERE p.source_id = ANY ($7::int[]) AND ` + removableEvent + `
+    WHERE p.source_id = ANY ($7::int[]) AND ` + removableEvent(without...) + `
     ORDER BY e.id
     FOR UPDATE OF e SKIP LOCKED)
 SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM page WHERE source_id = ANY ($7::int[])),
     (SELECT id FROM page ORDER BY id DESC LIMIT 1), coalesce((SELECT array_agg(id) FROM due), '{}')`
+}
 
 // A statement of its own, because only its snapshot sees what was committed
 // before the rows were locked: it looks at everything again. The row that says which call follows which
 // goes with the last of the two events: it keeps the earlier call from being followed twice, and tells the later call
 // what to leave out.
-const deleteEvents = `
+func deleteEvents(without ...string) string {
+	return `
 WITH gone AS (
-    DELETE FROM inbox_event e WHERE e.id = ANY ($4::uuid[]) AND ` + removableEvent + ` RETURNING e.id),
+    DELETE FROM inbox_event e WHERE e.id = ANY ($4::uuid[]) AND ` + removableEvent(without...) + ` RETURNING e.id),
 results AS (
     DELETE FROM operation_result o USING gone WHERE o.event_id = gone.id RETURNING 1),
 labels AS (
@@ -61,6 +60,7 @@ parents AS (
     DELETE FROM operation_follow o USING gone WHERE o.parent = gone.id
         AND NOT EXISTS (SELECT FROM inbox_event e WHERE e.id = o.child AND NOT EXISTS (SELECT FROM gone g WHERE g.id = e.id)))
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM results), (SELECT count(*) FROM labels)`
+}
 
 // groupSpan is more than lies between the ids of any two events of one commit, of which one is that of their labels while they
 // wait for their index. Where no process receives any more, they still wait when the events go.
@@ -113,7 +113,7 @@ func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, cutoff
 		ids  []inbox.ID
 	)
 	before, dead, replay := s.retention.now.Add(-g.horizon), s.run.includes(Dead), s.run.includes(Replay)
-	err = tx.QueryRow(ctx, lockDueEvents, before, dead, replay, floor(after), cutoff, n, g.ids).
+	err = tx.QueryRow(ctx, s.sql.lockEvents, before, dead, replay, floor(after), cutoff, n, g.ids).
 		Scan(&got.examined, &got.due, &last, &ids)
 	if err != nil {
 		return batchResult{}, err
@@ -123,7 +123,7 @@ func (s *pass) eventBatch(ctx context.Context, tx pgx.Tx, g horizonGroup, cutoff
 		return got, nil
 	}
 	var results, labels int64
-	if err := tx.QueryRow(ctx, deleteEvents, before, dead, replay, ids).Scan(&got.removed, &results, &labels); err != nil {
+	if err := tx.QueryRow(ctx, s.sql.deleteEvents, before, dead, replay, ids).Scan(&got.removed, &results, &labels); err != nil {
 		return batchResult{}, err
 	}
 	s.report.Rows["operation_result"] += results

@@ -3,12 +3,17 @@ package prune
 // PrepareSession are the settings under which the statements of prune are planned.
 const PrepareSession = prepareSession
 
+// Without makes p a pruner that does not heed one rule of a guard, as "list/0".
+func Without(p *Pruner, rule string) *Pruner {
+	return &Pruner{cfg: p.cfg, sql: newStatements(rule)}
+}
+
 // PruneStatements are the statements of prune and erase, for the tests of their
 // plans; %[1]s is a day of bodies.
 var PruneStatements = map[string]string{
-	"lock events": lockDueEvents, "delete events": deleteEvents, "lock effects": lockDueEffects, "delete effects": deleteEffects,
-	"lock keys": lockDueKeys, "delete keys": deleteKeys, "under way": readUnsettledEffects, "oldest at rest": readOldestAtRest,
-	"lock streams": lockDueStreams, "delete streams": deleteStreams, "at rest": findDueAtRest, "held": findDueHeld,
+	"lock events": lockDueEvents(), "delete events": deleteEvents(), "lock effects": lockDueEffects(), "delete effects": deleteEffects(),
+	"lock keys": lockDueKeys(), "delete keys": deleteKeys(), "under way": readUnsettledEffects, "oldest at rest": readOldestAtRest,
+	"lock streams": lockDueStreams(), "delete streams": deleteStreams(), "at rest": findDueAtRest, "held": findDueHeld,
 	"refusals": deleteRefusals, "replay items": deleteReplayItems, "replays": deleteReplays, "audits": deleteAudits,
 	"keep bodies": copyBodies, "lock kept": lockKeptBodies, "delete kept": deleteKeptBodies, "backlog": countBacklog,
 	"find erased": findErased, "lock siblings": lockSiblings, "lock erased": lockErasedEffects, "erase effects": eraseEffects,

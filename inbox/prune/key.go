@@ -15,19 +15,20 @@ import (
 )
 
 // A key goes when its window has passed and its tombstone's horizon too ($1 to
-// $3, by route), unless its owner is not settled, or the route has an effect that
+// $3, by route), unless a guard needs it, or the route has an effect that
 // is not settled and may still ask for it: one received before the key's window
-// ended ($4).
-const removableKey = `
+// ended ($3).
+func removableKey(without ...string) string {
+	return `
     k.expires_at < now()
     AND EXISTS (
         SELECT FROM unnest($1::int[], $2::timestamptz[], $3::timestamptz[]) AS r (id, received, asked)
-        WHERE r.id = k.route_id AND k.received_at < r.received AND k.expires_at < r.asked)
-    AND NOT EXISTS (
-        SELECT FROM effect o
-        WHERE o.id = k.effect_id AND o.state NOT IN ('done', 'superseded', 'skipped', 'duplicate'))`
+        WHERE r.id = k.route_id AND k.received_at < r.received AND k.expires_at < r.asked)` +
+		inbox.KeptRows("effect_key", strings.NewReplacer(tableNames()...), without...)
+}
 
-const lockDueKeys = `
+func lockDueKeys(without ...string) string {
+	return `
 WITH page AS MATERIALIZED (
     SELECT route_id, key_hash, expires_at
     FROM effect_key
@@ -39,7 +40,7 @@ due AS MATERIALIZED (
     SELECT k.route_id, k.key_hash
     FROM page p
     JOIN effect_key k ON k.route_id = p.route_id AND k.key_hash = p.key_hash
-    WHERE ` + removableKey + `
+    WHERE ` + removableKey(without...) + `
     ORDER BY k.route_id, k.key_hash
     FOR UPDATE OF k SKIP LOCKED)
 SELECT (SELECT count(*) FROM page), l.expires_at, l.route_id, l.key_hash,
@@ -47,11 +48,14 @@ SELECT (SELECT count(*) FROM page), l.expires_at, l.route_id, l.key_hash,
     coalesce((SELECT array_agg(key_hash ORDER BY route_id, key_hash) FROM due), '{}')
 FROM (SELECT 1) one
 LEFT JOIN (SELECT * FROM page ORDER BY expires_at DESC, route_id DESC, key_hash DESC LIMIT 1) l ON true`
+}
 
-const deleteKeys = `
+func deleteKeys(without ...string) string {
+	return `
 DELETE FROM effect_key k
 USING unnest($4::int[], $5::bytea[]) AS d (route_id, key_hash)
-WHERE k.route_id = d.route_id AND k.key_hash = d.key_hash AND ` + removableKey
+WHERE k.route_id = d.route_id AND k.key_hash = d.key_hash AND ` + removableKey(without...)
+}
 
 // The effects that are under way, through the index of what is due. With more of
 // them than this, keys can wait.
@@ -102,7 +106,7 @@ func (s *pass) keys(ctx context.Context) error {
 				dueRoutes []int32
 				dueHashes [][]byte
 			)
-			err = tx.QueryRow(ctx, lockDueKeys, b.routes, b.received, b.asked, after.expires, after.route, row.NotNil(after.hash), n).
+			err = tx.QueryRow(ctx, s.sql.lockKeys, b.routes, b.received, b.asked, after.expires, after.route, row.NotNil(after.hash), n).
 				Scan(&got.examined, &last, &lastRoute, &lastHash, &dueRoutes, &dueHashes)
 			if err != nil {
 				return batchResult{}, err
@@ -114,7 +118,7 @@ func (s *pass) keys(ctx context.Context) error {
 			if len(dueRoutes) == 0 {
 				return got, nil
 			}
-			tag, err := tx.Exec(ctx, deleteKeys, b.routes, b.received, b.asked, dueRoutes, dueHashes)
+			tag, err := tx.Exec(ctx, s.sql.deleteKeys, b.routes, b.received, b.asked, dueRoutes, dueHashes)
 			got.removed = tag.RowsAffected()
 			return got, err
 		},

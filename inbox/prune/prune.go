@@ -38,6 +38,9 @@ type Config struct {
 	// batches, so that deliveries go on. It defaults to 25,000; -1 makes no pauses.
 	Rate int
 
+	// CountLimit is how many rows of a table [Pruner.DryRun] looks at, the oldest first. It defaults to 10,000.
+	CountLimit int64
+
 	// Progress is called after each batch, if set.
 	Progress func(Progress)
 
@@ -148,6 +151,7 @@ type Progress struct {
 // Pruner removes what is past its horizon and no longer needed.
 type Pruner struct {
 	cfg Config
+	sql *statements
 }
 
 // New makes a Pruner, or reports everything that is wrong with cfg.
@@ -156,13 +160,14 @@ func New(cfg Config) (*Pruner, error) {
 	if cfg.Pool == nil {
 		errs = append(errs, errors.New("prune: Pool is required"))
 	}
-	if cfg.Budget < 0 || cfg.Batch < 0 || cfg.Rate < -1 {
-		errs = append(errs, errors.New("prune: Budget, Batch and Rate must not be negative, but for a Rate of -1"))
+	if cfg.Budget < 0 || cfg.Batch < 0 || cfg.CountLimit < 0 || cfg.Rate < -1 {
+		errs = append(errs, errors.New("prune: Budget, Batch, CountLimit and Rate must not be negative, but for a Rate of -1"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	cfg.Batch = cmp.Or(cfg.Batch, 200*time.Millisecond)
+	cfg.CountLimit = cmp.Or(cfg.CountLimit, 10_000)
 	cfg.Rate = cmp.Or(cfg.Rate, 25_000)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -173,7 +178,7 @@ func New(cfg Config) (*Pruner, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(Progress) {}
 	}
-	return &Pruner{cfg: cfg}, nil
+	return &Pruner{cfg: cfg, sql: newStatements()}, nil
 }
 
 // pass is one run over everything.

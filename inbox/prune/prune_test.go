@@ -2,6 +2,7 @@ package prune_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -93,6 +94,32 @@ func compare(t *testing.T, counts []prune.Count, report prune.Report) {
 	}
 	if days != len(report.Partitions) {
 		t.Errorf("the dry run said %d days of bodies, the pass dropped %v", days, report.Partitions)
+	}
+}
+
+// A dry run looks at so many rows of a table and says that there may be more.
+func TestDryRunSaysAtLeast(t *testing.T) {
+	t.Parallel()
+	p := storetest.NewPast(t)
+	for i := range 5 {
+		p.Deliver(t, fmt.Sprint("old ", i), 40*storetest.Day, inbox.EffectDone)
+	}
+	for limit, want := range map[int64]prune.Count{
+		3: {Class: "default", Table: "inbox_event", Rows: 3, AtLeast: true}, 5: {Class: "default", Table: "inbox_event", Rows: 5, AtLeast: true}, 6: {Class: "default", Table: "inbox_event", Rows: 5},
+	} {
+		pruner, err := prune.New(prune.Config{Pool: p.Pool, CountLimit: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts, err := pruner.DryRun(t.Context(), prune.Run{})
+		if err != nil || !slices.Contains(counts, want) {
+			t.Errorf("with a limit of %d: %v, %+v, want %+v among them", limit, err, counts, want)
+		}
+		for _, c := range counts {
+			if c.Rows > limit && c.Table != "effect_attempt" {
+				t.Errorf("with a limit of %d, %d rows of %s were counted", limit, c.Rows, c.Table)
+			}
+		}
 	}
 }
 

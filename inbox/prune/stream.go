@@ -3,41 +3,42 @@ package prune
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
 )
 
 // A stream goes when nothing has moved it for as long as tombstones live, nothing
-// is in flight, missing or blocking, and no effect of its key is left. One of a route
-// that was ever contiguous stays once it has begun: without the number it has come to,
-// a sequence with a start would wait for its first number again, and any other would
-// take an old number for a new one.
-const removableStream = `
+// is in flight, missing or blocking, and no guard needs it.
+func removableStream(without ...string) string {
+	return `
     s.in_flight IS NULL AND s.blocked_by IS NULL AND s.gap_since IS NULL
     AND EXISTS (
         SELECT FROM unnest($1::int[], $2::timestamptz[]) AS r (id, idle)
-        WHERE r.id = s.route_id AND s.updated_at < r.idle)
-    AND NOT EXISTS (SELECT FROM effect e WHERE e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash)
-    AND NOT (s.applied IS NOT NULL AND ` + everContiguous + `)`
+        WHERE r.id = s.route_id AND s.updated_at < r.idle)` +
+		inbox.KeptRows("stream", strings.NewReplacer(tableNames()...), without...)
+}
 
-// everContiguous says of a stream s whether its route was contiguous in any version.
-const everContiguous = `EXISTS (
-        SELECT FROM route_version v WHERE v.route_id = s.route_id AND v.definition -> 'order' ->> 'mode' = 'contiguous')`
-
-const lockDueStreams = `
+func lockDueStreams(without ...string) string {
+	return `
 WITH page AS MATERIALIZED (
     SELECT id FROM stream WHERE id > $3::bigint ORDER BY id LIMIT $4),
 due AS MATERIALIZED (
     SELECT s.id
     FROM page p
     JOIN stream s ON s.id = p.id
-    WHERE ` + removableStream + `
+    WHERE ` + removableStream(without...) + `
     ORDER BY s.id
     FOR UPDATE OF s SKIP LOCKED)
 SELECT (SELECT count(*) FROM page), (SELECT max(id) FROM page), coalesce((SELECT array_agg(id) FROM due), '{}')`
+}
 
-const deleteStreams = `DELETE FROM stream s WHERE s.id = ANY ($3::bigint[]) AND ` + removableStream
+func deleteStreams(without ...string) string {
+	return `DELETE FROM stream s WHERE s.id = ANY ($3::bigint[]) AND ` + removableStream(without...)
+}
 
 // The key of a stream that stays is kept for people no longer than an effect of it: with the
 // last one went what could name the stream when an event is erased.
@@ -77,7 +78,7 @@ func (s *pass) streams(ctx context.Context) error {
 			var got batchResult
 			var last *int64
 			var ids []int64
-			if err := tx.QueryRow(ctx, lockDueStreams, routes, idle, after, n).Scan(&got.examined, &last, &ids); err != nil {
+			if err := tx.QueryRow(ctx, s.sql.lockStreams, routes, idle, after, n).Scan(&got.examined, &last, &ids); err != nil {
 				return batchResult{}, err
 			}
 			if last != nil {
@@ -89,7 +90,7 @@ func (s *pass) streams(ctx context.Context) error {
 			if len(ids) == 0 {
 				return got, nil
 			}
-			tag, err := tx.Exec(ctx, deleteStreams, routes, idle, ids)
+			tag, err := tx.Exec(ctx, s.sql.deleteStreams, routes, idle, ids)
 			got.removed = tag.RowsAffected()
 			return got, err
 		},

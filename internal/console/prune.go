@@ -61,7 +61,11 @@ func previewPrune(r *request) (*page, error) {
 			if c.Bytes > 0 {
 				size = text(byteSize(c.Bytes))
 			}
-			return []cell{code(c.Table), text(c.Class), number(c.Rows), {Text: groupDigits(c.Stays), Number: true, Detail: "still needed"}, size}
+			going, stays := number(c.Rows), cell{Text: groupDigits(c.Stays), Number: true, Detail: "still needed"}
+			if c.AtLeast {
+				going.Text, stays = "at least "+going.Text, text("not counted")
+			}
+			return []cell{code(c.Table), text(c.Class), going, stays, size}
 		})},
 		block{ID: "run", Title: "Run it", Forms: []form{{
 			Action: "/retention/prune", Button: "Prune", Danger: true, Text: "What goes is gone for good. Keys of events stay until their tombstone's horizon.",

@@ -18,7 +18,7 @@ type RunPruneRequest struct {
 	// Resume goes on where the request before ended, instead of beginning anew.
 	Resume bool `json:"resume,omitempty"`
 
-	// DryRun counts what would go, by class, and removes nothing.
+	// DryRun counts what would go, by class, and removes nothing. Of a table with more than 10,000 old rows it says "at least".
 	DryRun bool `json:"dry_run,omitempty"`
 }
 

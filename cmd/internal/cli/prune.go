@@ -175,7 +175,11 @@ func (s *shell) pruneDry(ctx context.Context, caller control.Caller, r control.R
 		if c.Bytes > 0 {
 			bytes = strconv.FormatInt(c.Bytes, 10)
 		}
-		t.add(cmp.Or(c.Class, "-"), c.Table, strconv.FormatInt(c.Rows, 10), strconv.FormatInt(c.Stays, 10), bytes)
+		going, stays := strconv.FormatInt(c.Rows, 10), strconv.FormatInt(c.Stays, 10)
+		if c.AtLeast {
+			going, stays = "at least "+going, "not counted"
+		}
+		t.add(cmp.Or(c.Class, "-"), c.Table, going, stays, bytes)
 	}
 	if len(t.rows) == 0 {
 		fmt.Fprintln(s.out, "nothing is past its horizon")

@@ -3,7 +3,8 @@ package row
 // CalledAgain says of an effect x whether a later call repeats it: an event whose
 // `parent` is the event of x, or of a duplicate of x, or of such a later call. That
 // call counts if it has an effect of the same route, whatever became of it: done, it
-// happened; dead, it is the one to replay. With other routes it counts once all of it
+// happened; dead, it is the one to replay. With other routes it counts while it is under way or may have happened, since a
+// person may have moved its effects to them, and once all of it
 // is settled; its effects may be pruned by then, which only happens to settled ones.
 // A later call whose effect was discarded, or is x itself under the same effect key,
 // does not count. A chain is followed for 16 calls.
@@ -25,7 +26,8 @@ const CalledAgain = `
         SELECT
         FROM later l
         CROSS JOIN LATERAL (
-            SELECT coalesce(bool_or(f.route_id = x.route_id AND coalesce(o.id, f.id) <> x.id AND coalesce(o.state, f.state) <> 'skipped'), false) AS same,
+            SELECT coalesce(bool_or(f.route_id = x.route_id AND coalesce(o.id, f.id) <> x.id AND coalesce(o.state, f.state) <> 'skipped'
+                    OR coalesce(o.id, f.id) <> x.id AND coalesce(o.state, f.state) IN ('pending', 'claimed', 'retry', 'held', 'indeterminate')), false) AS same,
                 coalesce(bool_and(coalesce(o.state, f.state) IN ('done', 'superseded', 'skipped') AND coalesce(o.id, f.id) <> x.id
                     AND coalesce(o.reason, f.reason, '') <> 'discarded'), l.admission = 'ok') AS settled
             FROM effect f

@@ -1,0 +1,16 @@
+package prune
+
+// statements are those of a pass that the guards are part of.
+type statements struct {
+	lockKeys, deleteKeys, lockEffects, deleteEffects, lockEvents, deleteEvents, lockStreams, deleteStreams string
+}
+
+// newStatements makes the statements. without leaves out rules of guards, which only a test does.
+func newStatements(without ...string) *statements {
+	return &statements{
+		lockKeys: lockDueKeys(without...), deleteKeys: deleteKeys(without...),
+		lockEffects: lockDueEffects(without...), deleteEffects: deleteEffects(without...),
+		lockEvents: lockDueEvents(without...), deleteEvents: deleteEvents(without...),
+		lockStreams: lockDueStreams(without...), deleteStreams: deleteStreams(without...),
+	}
+}
