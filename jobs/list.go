@@ -44,7 +44,7 @@ var errListLength = errors.New("the list is longer than 50,000")
 
 // listItem is one text of a list.
 type listItem struct {
-	position      int // in the list as it is stored, from 1
+	position      int // in the list as the sender wrote it, from 1
 	text, meaning string
 }
 
@@ -88,9 +88,6 @@ func (r *Route) items(claim *inbox.Claim) ([]listItem, error) {
 	if len(items) > MaxItems {
 		return nil, errListLength
 	}
-	for i := range items {
-		items[i].position = i + 1
-	}
 	return items, nil
 }
 
@@ -106,11 +103,15 @@ func keptTexts(stored []byte) ([]string, error) {
 	return texts, nil
 }
 
-// keepTexts is a list as it is stored.
+// keepTexts is a list as it is stored: each item stands at its position. Where the sender repeated one stands the first item, which
+// counts as a repetition there whatever the texts are.
 func keepTexts(items []listItem) ([]byte, error) {
-	texts := make([]string, len(items))
-	for i := range items {
-		texts[i] = items[i].text
+	texts := make([]string, items[len(items)-1].position)
+	for i := range texts {
+		texts[i] = items[0].text
+	}
+	for _, item := range items {
+		texts[item.position-1] = item.text
 	}
 	list, err := json.Marshal(texts)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -109,5 +110,30 @@ func TestListsOfOneAndOfNone(t *testing.T) {
 				t.Errorf("reason %q, %d calls", r.Reason, s.calls.Load())
 			}
 		})
+	}
+}
+
+// An item has the number of its recipient in the list as the sender wrote it, whoever is repeated or cannot be sent to, and
+// keeps it in a run that goes on with what an earlier one wrote.
+func TestItemsAreNumberedAsTheyWereSent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.batch("spring", "a@a.example", "A@A.EXAMPLE <a@a.example>", "", "b@a.example", "a@a.example", "", "c@a.example", "b@a.example")
+	numbers := func() string {
+		return b.text(`SELECT string_agg(item || ' ' || state, ', ' ORDER BY item) FROM effect WHERE item > 0`)
+	}
+	const want = "1 done, 2 dead, 3 dead, 4 done, 7 done"
+	cfg := jobs.Config{Routes: b.campaigns(false), Logger: slog.New(slog.DiscardHandler), Senders: senders(&sink{})}
+	b.workOff(cfg)
+	if got := numbers(); got != want {
+		t.Errorf("the items are %s, want %s", got, want)
+	}
+	// As if the process had died after the third item.
+	b.exec(`DELETE FROM effect WHERE item > 3`)
+	b.exec(`UPDATE effect SET state = 'pending', next_at = now(), finished_at = NULL, job_id = NULL WHERE item = 0`)
+	cfg.SweepEvery = 20 * time.Millisecond
+	b.workOff(cfg)
+	if got := numbers(); got != want {
+		t.Errorf("written on, the items are %s, want %s", got, want)
 	}
 }
