@@ -35,6 +35,9 @@ type Resolve struct {
 	// decides knows that it may happen once more.
 	CalledAgain bool
 
+	// Result is what is kept of an effect that is done; nil keeps what is known from what was sent.
+	Result []byte
+
 	// Actor and Reason go into the audit. Both are required.
 	Actor, Reason string
 }
@@ -96,13 +99,14 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) (missed [
 	case h.CalledAgain && r.As == ResolveResend && !r.CalledAgain:
 		return nil, ErrCalledAgain
 	}
-	return nil, e.resolveLockedTx(ctx, tx, decision{as: r.As, actor: r.Actor, reason: r.Reason}, []*LockedEffect{h})
+	return nil, e.resolveLockedTx(ctx, tx, decision{as: r.As, actor: r.Actor, reason: r.Reason, result: r.Result}, []*LockedEffect{h})
 }
 
 // decision is what a person, or a probe, decided about indeterminate effects.
 type decision struct {
 	as            Resolution
 	actor, reason string
+	result        []byte // of one that is done; nil keeps what is known from what was sent
 }
 
 // resolveLockedTx carries a decision out for effects that the caller has locked, each
@@ -111,6 +115,11 @@ func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, fo
 	group, wakes, err := e.resolutions(ctx, tx, d.as, found)
 	if err != nil {
 		return err
+	}
+	if d.as == ResolveDone && len(d.result) > 0 {
+		for i := range group {
+			group[i].Result = d.result
+		}
 	}
 	settled, err := e.SettleLocked(ctx, tx, group, wakes)
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 type groupable interface {
 	Statement() string
 	Arguments(call *effect.Call) (args []any, failure *effect.Result)
+	// KeepsReply reports whether the statement's result is kept, which a group cannot do.
+	KeepsReply() bool
 }
 
 var _ groupable = (*sql.Transactional)(nil)
@@ -21,7 +23,7 @@ var _ groupable = (*sql.Transactional)(nil)
 // one that has to be by itself.
 func (a attempt) groupKind(standing inbox.Standing) groupable {
 	kind, ok := a.route.transactional.(groupable)
-	if !ok || a.wakeUp.again || standing.Unfinished {
+	if !ok || a.wakeUp.again || standing.Unfinished || kind.KeepsReply() {
 		return nil
 	}
 	// Events that count as one only within a stretch of time are compared under a

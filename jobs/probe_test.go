@@ -26,7 +26,7 @@ func (a *answering) Probe(_ context.Context, call *effect.Call) effect.ProbeResu
 	if a.found[call.Key] == "panic" {
 		panic("a probe's own trouble")
 	}
-	return effect.ProbeResult{Outcome: a.found[call.Key], Code: "299"}
+	return effect.ProbeResult{Outcome: a.found[call.Key], Code: "299", Stored: []byte(`{"id":"ch_1"}`)}
 }
 
 func (a *answering) count(id inbox.ID) int {
@@ -88,6 +88,9 @@ func TestProberResolves(t *testing.T) {
 	}
 	if len(resolved) != 5 || !resolved[done] || !resolved[absent] || resolved[unsure] || resolved[broken] || resolved[young] {
 		t.Errorf("resolved: %v", resolved)
+	}
+	if got := b.text(`SELECT convert_from(result, 'UTF8') FROM effect WHERE id = $1`, done); got != `{"id":"ch_1"}` {
+		t.Errorf("its result is %q, want what the target answered", got)
 	}
 	for id, want := range map[inbox.ID]string{
 		done: "done", absent: "pending", unsure: "indeterminate", broken: "indeterminate", young: "indeterminate",

@@ -253,7 +253,7 @@ func (a *App) targets() (targets, error) {
 		case config.KindDev:
 			out.senders[t.Name], err = a.forward(t, a.cfg.DevURL)
 		case config.KindSQL:
-			out.transactionals[t.Name], err = sql.New(sql.Config{Call: t.Call, Statement: t.Statement, Parameters: parameters(t), DeadOn: t.DeadOn})
+			out.transactionals[t.Name], err = sql.New(sql.Config{Call: t.Call, Statement: t.Statement, Parameters: parameters(t), DeadOn: t.DeadOn, KeepReply: t.KeepReply})
 		case config.KindMail:
 			out.senders[t.Name], err = mailSender(t)
 		case config.KindSuppress:

@@ -205,7 +205,7 @@ type Target struct {
 	// ReplayedHeader is the header by which a reply says that the target knew the
 	// key; Idempotent-Replayed by default.
 	ReplayedHeader string
-	// KeepReply keeps the body of a success as the effect's result.
+	// KeepReply keeps the body of a success, or what the database returns, as the effect's result.
 	KeepReply bool
 	// Probe is how the target is asked about an unknown outcome; nil if it cannot be.
 	Probe *Probe

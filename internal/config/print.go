@@ -167,6 +167,9 @@ func (t *Target) effective() yaml.MapSlice {
 }
 
 func (t *Target) sql(out yaml.MapSlice) yaml.MapSlice {
+	if t.KeepReply {
+		out = append(out, item("keep_reply", true))
+	}
 	if len(t.DeadOn) > 0 {
 		out = append(out, item("dead_on", t.DeadOn))
 	}

@@ -33,7 +33,7 @@ func targetReference() []Section {
 			Key{"headers", "none", "Headers that every request carries. Their values are never printed."},
 			Key{"pass_headers", "none", "Headers of the delivery that are sent on, such as `[X-GitHub-Event]`. They are kept with the delivery for that. Credentials are refused."},
 			Key{"retry_on", "`[429]`", "The statuses (400 to 599) by which the target says that it has not begun the work. They are retried even with `idempotent: false`. The list replaces the default: `[503]` makes a 429 an unknown outcome, and `[]` retries no answer. See [Which answers are retried](../guides/http-target.md#which-answers-are-retried) before you add one."},
-			Key{"keep_reply", "`false`", "Keep the body of a successful reply as the result of the effect."},
+			Key{"keep_reply", "`false`", "Keep the body of a successful reply as the result of the effect, up to 64 KiB."},
 			Key{"replayed_header", "`Idempotent-Replayed`", "The header by which a reply says that the target knew the key."},
 			Key{"probe", "none", "How the target is asked about an unknown outcome."},
 			Key{"dry_run", "none", "How the target is asked what it would do. See [Dry run](#dry-run)."},
@@ -41,7 +41,7 @@ func targetReference() []Section {
 		{Name: "probe", Title: "Probe", Prefix: "probe.", Text: "A probe asks a target over HTTP whether an effect happened. See [Unknown outcomes](../guides/unknown-outcomes.md).", Keys: []Key{
 			{"url", "required", "The address to ask, with `{key}`, `{event}` or `{event_id}` in it."},
 			{"headers", "none", "Headers of the question. Their values are never printed."},
-			{"done", "`[200]`", "Statuses that mean that the effect happened."},
+			{"done", "`[200]`", "Statuses that mean that the effect happened. The body of the answer, up to 64 KiB, becomes the result of the effect."},
 			{"absent", "`[404]`", "Statuses that mean that it did not."},
 			{"every", "`30s`", "The pause between two questions about one effect."},
 			{"absent_after", "`10m`", "How old the last attempt must be before `absent` is believed, since the request may still be on its way."},
@@ -57,6 +57,7 @@ func targetReference() []Section {
 		{Name: "target sql", Title: "Targets in SQL (`sql`)", Prefix: "targets.<name>.", Text: "Either `call` or `statement` is required. Both run in the transaction that records the outcome. See [A target in SQL](../guides/sql-target.md).", Keys: with(
 			Key{"call", "none", "A function of one `jsonb` argument, such as `ledger.apply_event`."},
 			Key{"statement", "none", "One SQL statement with parameters written as `@name`."},
+			Key{"keep_reply", "`false`", "Keep what the function returns, or the rows of the statement (`RETURNING`), as the result of the effect, as JSON up to 64 KiB. Such effects are carried out one at a time and not in groups."},
 			Key{"dead_on", "none", "SQLSTATEs such as `P0002`, or classes such as `\"38\"`, that make a dead letter without another attempt. Classes 22, 23 and 42 and P0001 always do. Every other error is retried. See [Which errors are retried](../guides/sql-target.md#which-errors-are-retried)."},
 			Key{"parameters", "none", "An expression for each parameter of `statement`."},
 		)},

@@ -85,6 +85,7 @@ func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
 	case KindSQL:
 		keys["call"] = yamltree.Value(&t.Call, functionName)
 		keys["statement"] = yamltree.Text(&t.Statement)
+		keys["keep_reply"] = yamltree.Bool(&t.KeepReply)
 		keys["dead_on"] = yamltree.List(&t.DeadOn, verbatim)
 		keys["parameters"] = func(n *yamltree.Node) { t.Parameters = r.parameters(n) }
 	case KindMail:

@@ -21,6 +21,9 @@ type ProbeResult struct {
 
 	// Code is the target's HTTP status; empty if it gave none.
 	Code string
+
+	// Stored is what to keep of the answer of a target that has done it; may be nil.
+	Stored []byte
 }
 
 // Prober asks a target whether it has done an effect, by its key. It changes

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/oncegate/oncegate/egress"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -115,7 +117,8 @@ func escapePart(s string) string {
 	return strings.NewReplacer("+", "%2B", "&", "%26", "=", "%3D", ".", "%2E").Replace(url.PathEscape(s))
 }
 
-// Probe implements [effect.Prober]. The status line alone decides.
+// Probe implements [effect.Prober]. The status line alone decides. The answer of a target that has done it is kept, up to 64 KiB of
+// valid UTF-8.
 func (p *Prober) Probe(ctx context.Context, call *effect.Call) effect.ProbeResult {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
@@ -132,11 +135,14 @@ func (p *Prober) Probe(ctx context.Context, call *effect.Call) effect.ProbeResul
 	if err != nil {
 		return effect.ProbeResult{Outcome: effect.ProbeUnknown}
 	}
-	_ = reply.Body.Close()
+	defer reply.Body.Close()
 	result := effect.ProbeResult{Outcome: effect.ProbeUnknown, Code: strconv.Itoa(reply.StatusCode)}
 	switch {
 	case slices.Contains(p.cfg.Done, reply.StatusCode):
 		result.Outcome = effect.ProbeDone
+		if body, err := io.ReadAll(io.LimitReader(reply.Body, maxReply+1)); err == nil && len(body) <= maxReply && utf8.Valid(body) {
+			result.Stored = withoutSecrets(body, nil, nil, p.cfg.Headers)
+		}
 	case slices.Contains(p.cfg.Absent, reply.StatusCode):
 		result.Outcome = effect.ProbeAbsent
 	}

@@ -1,6 +1,7 @@
 package forward_test
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ func TestProbe(t *testing.T) {
 		asked = r.Method + " " + r.RequestURI + " " + r.Header.Get("X-Own")
 		w.Header().Set("Location", "http://127.0.0.1:1/")
 		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"status":%d,"asked":%q}`, status, r.Header.Get("X-Own"))
 	}))
 	t.Cleanup(target.Close)
 	p, err := forward.NewProber(forward.ProberConfig{
@@ -38,8 +40,12 @@ func TestProbe(t *testing.T) {
 		201: effect.ProbeUnknown, 301: effect.ProbeUnknown, 401: effect.ProbeUnknown, 429: effect.ProbeUnknown, 500: effect.ProbeUnknown,
 	} {
 		status = given
-		if got := p.Probe(t.Context(), call); got.Outcome != want {
-			t.Errorf("%d: %+v, want %s", given, got, want)
+		answer := ""
+		if want == effect.ProbeDone { // what it says of our own headers is not kept
+			answer = fmt.Sprintf(`{"status":%d,"asked":"<header>"}`, given)
+		}
+		if got := p.Probe(t.Context(), call); got.Outcome != want || string(got.Stored) != answer {
+			t.Errorf("%d: %s with the answer %s, want %s with %s", given, got.Outcome, got.Stored, want, answer)
 		}
 	}
 	// Whatever an id holds, it stays one piece of the path.
@@ -47,7 +53,7 @@ func TestProbe(t *testing.T) {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
 	target.Close()
-	if got := p.Probe(t.Context(), call); got != (effect.ProbeResult{Outcome: effect.ProbeUnknown}) {
+	if got := p.Probe(t.Context(), call); got.Outcome != effect.ProbeUnknown || got.Code != "" || got.Stored != nil {
 		t.Errorf("of a target that is gone: %+v", got)
 	}
 }

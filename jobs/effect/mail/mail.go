@@ -246,8 +246,13 @@ func (m *Sender) data(ctx context.Context, client *smtp.Client, message []byte, 
 	if err != nil {
 		return m.refused(ctx, err)
 	}
+	r := effect.Result{Outcome: effect.Done, Code: "250", Stored: []byte(id)}
+	if said, ok := w.(interface{ ServerResponse() string }); ok {
+		// It has the id under which the server's operator finds the message.
+		r.Excerpt = pgtext.Clean("250 "+m.withoutPassword(said.ServerResponse()), effect.MaxExcerpt)
+	}
 	_ = client.Quit() // whatever it says
-	return effect.Result{Outcome: effect.Done, Code: "250", Stored: []byte(id)}
+	return r
 }
 
 // refused classifies what went wrong before the message was the server's.

@@ -234,3 +234,19 @@ func TestMessagesThatCannotBeMade(t *testing.T) {
 		}
 	}
 }
+
+// The last reply of a server has the id under which it has the message. It is kept, without what a terminal would obey.
+func TestMailKeepsTheLastReply(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"250 2.0.0 Ok: queued as 4XyZ": "250 2.0.0 Ok: queued as 4XyZ", "250-taken\r\n250 id=1tX-0003": "250 taken\nid=1tX-0003", "250 \x00\xff": "250 ��",
+	} {
+		s := effecttest.NewMailServer(t, effecttest.MailScript{"dot": said}, nil, false)
+		sender := newMail(t, mail.Config{Server: "smtp://" + s.Address, StartTLS: mail.StartTLSOff})
+		call := mailCall(t, "ann@example.com")
+		r := sender.Send(t.Context(), call)
+		if id := string(mail.MessageID(call.Rendered)); r.Outcome != effect.Done || r.Excerpt != want || string(r.Stored) != id {
+			t.Errorf("%q gave %+q, want done with %q and the result %s", said, r, want, id)
+		}
+	}
+}

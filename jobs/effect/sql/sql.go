@@ -32,6 +32,10 @@ type Config struct {
 	// DeadOn lists the SQLSTATEs, or classes of two characters, that end an effect without
 	// another attempt, in addition to those of [effect.FinalSQLState].
 	DeadOn []string
+
+	// KeepReply keeps what the function returns, or the rows of the statement, as the result of the effect: as JSON, up to
+	// [MaxReply].
+	KeepReply bool
 }
 
 // Parameter makes the value of a parameter: nil, bool, int64, uint64, float64,
@@ -46,6 +50,7 @@ type Transactional struct {
 	names      []string // of the parameters, in the order of their numbers
 	parameters map[string]Parameter
 	deadOn     []string
+	keepReply  bool
 }
 
 var (
@@ -66,7 +71,7 @@ func New(cfg Config) (*Transactional, error) {
 	}
 	kind, err := newKind(cfg)
 	if err == nil {
-		kind.deadOn = cfg.DeadOn
+		kind.deadOn, kind.keepReply = cfg.DeadOn, cfg.KeepReply
 	}
 	return kind, err
 }
@@ -90,11 +95,34 @@ func (s *Transactional) Act(ctx context.Context, tx pgx.Tx, call *effect.Call) e
 	if failure != nil {
 		return *failure
 	}
+	if s.keepReply {
+		return s.actAndKeep(ctx, tx, args)
+	}
 	if _, err := tx.Exec(ctx, s.statement, args...); err != nil {
 		return effect.SQLFailure(err, s.deadOn...)
 	}
 	return effect.Result{Outcome: effect.Done}
 }
+
+func (s *Transactional) actAndKeep(ctx context.Context, tx pgx.Tx, args []any) effect.Result {
+	rows, err := tx.Query(ctx, s.statement, append([]any{pgx.QueryResultFormats{pgx.TextFormatCode}}, args...)...)
+	if err != nil {
+		return effect.SQLFailure(err, s.deadOn...)
+	}
+	reply, over, err := readReply(rows, s.parameters == nil)
+	if err != nil {
+		return effect.SQLFailure(err, s.deadOn...)
+	}
+	result := effect.Result{Outcome: effect.Done, Stored: reply}
+	if over {
+		result.Excerpt = overReply
+	}
+	return result
+}
+
+// KeepsReply reports whether what the statement returns is the result of the effect. It is then carried out in a transaction with no
+// others, whose settlements are sent along with their statements.
+func (s *Transactional) KeepsReply() bool { return s.keepReply }
 
 // Statement is what is run.
 func (s *Transactional) Statement() string { return s.statement }

@@ -1,0 +1,88 @@
+package sql
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// MaxReply bounds what is kept of a statement's rows, in bytes: as much as of a reply over HTTP.
+const MaxReply = 64 << 10
+
+// overReply is what people are told of rows that are not kept.
+const overReply = "the rows that it returned are over 64 KiB, and are not kept"
+
+// voidOID is the type of a function that returns nothing.
+const voidOID = 2278
+
+// readReply reads all rows, in the format of texts, and gives them as JSON: the value of a function, and the rows of a statement as
+// an array of objects. A function that returns a set gives an array, unless it is of one row. reply is nil if there are no columns or
+// nothing is returned, and over says that there was too much.
+func readReply(rows pgx.Rows, function bool) (reply []byte, over bool, err error) {
+	defer rows.Close()
+	var values [][]byte
+	size := 2
+	for rows.Next() {
+		value := rowJSON(rows.FieldDescriptions(), rows.RawValues(), function)
+		if value == nil || over {
+			continue
+		}
+		size += len(value) + 1
+		if over = size > MaxReply; !over {
+			values = append(values, value)
+		}
+	}
+	if err := rows.Err(); err != nil || over {
+		return nil, over, err
+	}
+	switch fields := rows.FieldDescriptions(); {
+	case len(fields) == 0, function && len(values) == 0:
+		return nil, false, nil
+	case function && len(values) == 1:
+		return values[0], false, nil
+	}
+	return append(append([]byte{'['}, bytes.Join(values, []byte{','})...), ']'), false, nil
+}
+
+// rowJSON is a row as JSON: its only value or an object of its columns. It is nil if the function returns nothing.
+func rowJSON(fields []pgconn.FieldDescription, values [][]byte, only bool) []byte {
+	if only && len(fields) == 1 {
+		if fields[0].DataTypeOID == voidOID {
+			return nil
+		}
+		return valueJSON(fields[0].DataTypeOID, values[0])
+	}
+	out := []byte{'{'}
+	for i, field := range fields {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		name, _ := json.Marshal(field.Name) // a string always marshals
+		out = append(append(append(out, name...), ':'), valueJSON(field.DataTypeOID, values[i])...)
+	}
+	return append(out, '}')
+}
+
+// valueJSON is a value as JSON: numbers, booleans and JSON as themselves, and everything else as PostgreSQL writes it.
+func valueJSON(oid uint32, text []byte) []byte {
+	if text == nil {
+		return []byte("null")
+	}
+	switch oid {
+	case pgtype.BoolOID:
+		if string(text) == "t" {
+			return []byte("true")
+		}
+		return []byte("false")
+	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.NumericOID, pgtype.Float4OID, pgtype.Float8OID, pgtype.JSONOID, pgtype.JSONBOID:
+		if json.Valid(text) && utf8.Valid(text) { // NaN and Infinity are not
+			return bytes.Clone(text)
+		}
+	}
+	out, _ := json.Marshal(string(text)) // a string always marshals
+	return out
+}
