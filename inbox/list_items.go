@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,7 +68,11 @@ func (l *Lister) list(ctx context.Context, d *EffectDetail) (*ListSummary, error
 	if opened, err := l.keys.Open(place.Rendered(d.ID), renderedKey, rendered); err == nil && out.Total == 0 && len(opened) > 0 && opened[0] == '[' {
 		var texts []json.RawMessage
 		if json.Unmarshal(opened, &texts) == nil {
-			out.Total = len(texts)
+			for i, text := range texts { // where the sender repeated an item, the first one stands again
+				if i == 0 || !bytes.Equal(text, texts[0]) {
+					out.Total++
+				}
+			}
 		}
 	}
 	if out.Written == 0 && (out.Total == 0 || state == EffectDone) {

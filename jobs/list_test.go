@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -133,6 +134,15 @@ func TestItemsAreNumberedAsTheyWereSent(t *testing.T) {
 	b.exec(`UPDATE effect SET state = 'pending', next_at = now(), finished_at = NULL, job_id = NULL WHERE item = 0`)
 	cfg.SweepEvery = 20 * time.Millisecond
 	b.workOff(cfg)
+	b.exec(`UPDATE effect SET state = 'claimed', result = NULL WHERE item = 0`)
+	head := b.text(`SELECT id::text FROM effect WHERE item = 0`)
+	id, err := inbox.ParseID(head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := inboxtest.Lister(b.pool).Effect(t.Context(), id); err != nil || d.List == nil || d.List.Total != 5 || d.List.Written != 5 {
+		t.Errorf("the list is summed up as %+v, %v, want 5 of 5", d, err)
+	}
 	if got := numbers(); got != want {
 		t.Errorf("written on, the items are %s, want %s", got, want)
 	}

@@ -246,7 +246,7 @@ func TestMailKeepsTheLastReply(t *testing.T) {
 		call := mailCall(t, "ann@example.com")
 		r := sender.Send(t.Context(), call)
 		if id := string(mail.MessageID(call.Rendered)); r.Outcome != effect.Done || r.Excerpt != want || string(r.Stored) != id {
-			t.Errorf("%q gave %+q, want done with %q and the result %s", said, r, want, id)
+			t.Errorf("%q gave %+v, want done with %q and the result %s", said, r, want, id)
 		}
 	}
 }
