@@ -46,7 +46,7 @@ WHERE e.id = ANY ($1::uuid[]) AND v.id = e.event_id AND e.unknown_since IS NULL`
 const (
 	readRouteIDs = `SELECT id FROM route ORDER BY id`
 
-	readClaimTokens = `SELECT id, lease_token, lease_until, attempts FROM effect WHERE id = ANY ($1::uuid[]) AND state = 'claimed'`
+	readClaimsToMark = `SELECT id, lease_token, lease_until, attempts FROM effect WHERE id = ANY ($1::uuid[]) AND state = 'claimed'`
 )
 
 // MarkRestored makes effects indeterminate, with the reason restored, that may have happened although the database does not know it:
@@ -171,7 +171,7 @@ func readClaimed(ctx context.Context, tx pgx.Tx, group []Settlement, claims map[
 	for id := range claims {
 		ids = append(ids, id)
 	}
-	rows, err := tx.Query(ctx, readClaimTokens, ids)
+	rows, err := tx.Query(ctx, readClaimsToMark, ids)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 		}
 		return n
 	}
-	for name, c := range map[string]struct {
+	for name, c := range map[string]struct { //nolint:paralleltest // see above
 		route   *inbox.EffectRoute
 		marks   bool
 		doubts  bool
@@ -61,7 +61,7 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 		"a target that forgets keys":       {route: &inbox.EffectRoute{Idempotent: true, KeyWindow: time.Hour}, doubts: true},
 		"a target in the database":         {route: &inbox.EffectRoute{InDatabase: true}},
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // see above
+		t.Run(name, func(t *testing.T) {
 			storetest.Exec(t, b.pool, `TRUNCATE effect, stream CASCADE`)
 			ids := map[inbox.EffectState]inbox.ID{}
 			for i, state := range all {
@@ -97,11 +97,11 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 	}
 
 	// A stream goes on in its order when its effects are resolved, whatever its policy.
-	for name, policy := range map[string]sequence.Policy{
+	for name, policy := range map[string]sequence.Policy{ //nolint:paralleltest // see above
 		"block": {Mode: sequence.Contiguous, Start: "1"}, "arrival": {Mode: sequence.Arrival}, "latest": {Mode: sequence.Latest},
 		"skip": {Mode: sequence.Contiguous, Start: "1", OnDead: sequence.DeadSkip},
 	} {
-		t.Run("a stream with "+name, func(t *testing.T) { //nolint:paralleltest // see above
+		t.Run("a stream with "+name, func(t *testing.T) {
 			storetest.Exec(t, b.pool, `TRUNCATE effect, stream CASCADE`)
 			book := *b
 			book.t = t

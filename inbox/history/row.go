@@ -139,6 +139,6 @@ func scan(row pgx.Row) (*Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's history: %w", err)
 	}
-	r.Timeline, r.SwitchedAt = uint32(timeline), uint64(switched) //nolint:gosec // both were written by PostgreSQL
+	r.Timeline, r.SwitchedAt = uint32(timeline), uint64(switched)
 	return &r, nil
 }

@@ -152,7 +152,7 @@ func (a *App) lookAtHosts(ctx context.Context) {
 	if w.LSN, err = session.ParseLSN(lsn); err != nil {
 		return
 	}
-	w.Timeline, w.At = uint32(timeline), a.cfg.Now() //nolint:gosec // a timeline has 32 bits
+	w.Timeline, w.At = uint32(timeline), a.cfg.Now()
 	sessions.Remember(w)
 	a.history.remember(w)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/cli"
 	"github.com/oncegate/oncegate/cmd/internal/docs"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -151,7 +152,7 @@ func runPage(t *testing.T, path string, blocks []block) {
 	script = strings.NewReplacer("postgres://oncegate:...@db:5432/oncegate", "'"+url+"'", "/run/secrets/", directory+"/secrets/").Replace(script)
 	prepare(t, directory)
 	environment := map[string]string{
-		"PATH": os.Getenv("PATH"), "HOME": directory, "USER": "ann", "NO_COLOR": "1", "GORACE": "atexit_sleep_ms=0",
+		"PATH": os.Getenv("PATH") + string(os.PathListSeparator) + postgresPrograms(t), "HOME": directory, "USER": "ann", "NO_COLOR": "1", "GORACE": "atexit_sleep_ms=0",
 		"DATABASE_URL": url, "ONCEGATE_SCHEMA": schema, "TARGET": target,
 		"STRIPE_SECRET": "whsec_stripe_value", "AGENT_SECRET": "agent-secret-value", "ORDERS_SECRET": "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtc2VjcmV0LTMy",
 	}
@@ -187,6 +188,16 @@ func runPage(t *testing.T, path string, blocks []block) {
 			t.Errorf("a command prints\n%s\nand the page shows\n%s", got, want)
 		}
 	}
+}
+
+// postgresPrograms is where PostgreSQL's own tools are.
+func postgresPrograms(t *testing.T) string {
+	t.Helper()
+	found, err := devpg.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Dir
 }
 
 var (

@@ -19,7 +19,7 @@ var (
 func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine for itself
 	*seed = rig.DrawSeed(*seed)
 	t.Logf("seed %d", *seed)
-	for _, c := range []struct {
+	for _, c := range []struct { //nolint:paralleltest // as above
 		name        string
 		cycles      int
 		synchronous bool
@@ -27,7 +27,7 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine 
 		if c.cycles == 0 || *wrong && c.synchronous {
 			continue
 		}
-		t.Run(c.name, func(t *testing.T) { //nolint:paralleltest // as above
+		t.Run(c.name, func(t *testing.T) {
 			world, err := rig.NewWorld(t.Context(), rig.WorldConfig{
 				Name: "failover", Dir: t.TempDir(), Failpoints: *wrong,
 				Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "120", "wal_keep_size": "256MB"}},
