@@ -44,8 +44,13 @@ type Answer struct {
 	Header http.Header
 }
 
-// parentUnsettled is the code of the refusal of a call whose parent has no settled result.
-const parentUnsettled = "parent_unsettled"
+// The codes of refusals of calls because of another call: it has no settled result, another call follows it already, or it was
+// made with the same arguments a moment ago.
+const (
+	parentUnsettled = "parent_unsettled"
+	alreadyFollowed = "already_followed"
+	suspectedRepeat = "suspected_repeat"
+)
 
 // errUnanswered says that a caller got no final answer in its time.
 var errUnanswered = errors.New("no final answer")

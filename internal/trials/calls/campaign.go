@@ -55,7 +55,7 @@ sources:
       greedy: { secrets: [env:GREEDY_NEW, env:GREEDY_OLD], tenant: other, operations: [charge], new_keys: 1/m }
     sessions: { longest: 1h }
     operations:
-      charge: { compare: canonical, volatile: [note] }
+      charge: { compare: canonical, volatile: [note], repeats: { within: 1h, answer: 409 } }
       step: { key: [header.Run-Id, header.Oncegate-Step, header.Oncegate-Tick=0], compare: canonical, volatile: [note] }
     routes:
       - { name: once, types: [charge, step], target: once }

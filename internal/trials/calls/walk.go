@@ -86,9 +86,13 @@ func (w *walk) act(ctx context.Context, actor int, random *rand.Rand) error {
 			step = w.repeat
 		case n < 35:
 			step = w.differ
-		case n < 45:
+		case n < 43:
 			step = w.followUp
-		case n < 65:
+		case n < 48:
+			step = w.replace
+		case n < 53:
+			step = w.confused
+		case n < 68:
 			step = w.stepOfRun
 		}
 		if err := step(ctx, actor, random); err != nil {
@@ -125,8 +129,12 @@ func (w *walk) take(ctx context.Context, m *made, what string) (err error) {
 	if m.answer, err = w.make(ctx, w.planner, m.call); err != nil {
 		return err
 	}
-	if m.answer.Code == parentUnsettled { // a replay made it indeterminate, and the key was not spent
+	switch m.answer.Code {
+	case parentUnsettled: // a replay made it indeterminate, and the key was not spent
 		w.count(what + " of what only a person can settle")
+		return nil
+	case alreadyFollowed, suspectedRepeat: // the key was not spent
+		w.count(what + " refused: " + m.answer.Code)
 		return nil
 	}
 	w.expect(w.planner, m.call, 1)
@@ -216,12 +224,62 @@ func (w *walk) followUp(ctx context.Context, actor int, random *rand.Rand) error
 		return nil // its child may be followed
 	}
 	m.followed = true
-	child := &made{amount: m.amount}
-	child.call = &call{
-		operation: "charge", key: m.call.key + "+", intent: m.call.intent, body: m.call.body,
-		header: http.Header{"Oncegate-Resumes": {m.call.key}},
+	var children []*made
+	for _, mark := range []string{"+", "-"}[:1+random.IntN(2)] {
+		child := &made{amount: m.amount}
+		child.call = &call{
+			operation: "charge", key: m.call.key + mark, intent: m.call.intent, body: m.call.body,
+			header: http.Header{"Oncegate-Resumes": {m.call.key}},
+		}
+		children = append(children, child)
 	}
-	return w.take(ctx, child, "follow-up")
+	return w.race(ctx, children, "follow-up")
+}
+
+// race makes calls at the same moment of which one is taken.
+func (w *walk) race(ctx context.Context, all []*made, what string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, m := range all {
+		group.Go(func() error { return w.take(ctx, m, what) })
+	}
+	return group.Wait()
+}
+
+// replace has a new intent done in the place of a call that is settled. Two callers have the same idea.
+func (w *walk) replace(ctx context.Context, actor int, random *rand.Rand) error {
+	m := w.any(random)
+	if m == nil || m.call.operation != "charge" || m.answer.Result == "indeterminate" || m.answer.Result == "" {
+		return w.newCall(ctx, actor, random)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.followed {
+		return nil
+	}
+	m.followed = true
+	intent := fmt.Sprintf("instead-%d-%016x", actor, random.Uint64())
+	w.faults(intent, random)
+	var children []*made
+	for _, mark := range []string{"a", "b"}[:1+random.IntN(2)] {
+		child := &made{amount: 1 + m.amount}
+		child.call = &call{
+			operation: "charge", key: "key-of-" + intent + mark, intent: intent, body: body(intent, strconv.Itoa(child.amount), "first"),
+			header: http.Header{"Oncegate-Instead-Of": {m.call.key}},
+		}
+		children = append(children, child)
+	}
+	return w.race(ctx, children, "call instead of another")
+}
+
+// confused makes a call again under a key that nobody knows, and names no earlier call. It must not happen again.
+func (w *walk) confused(ctx context.Context, actor int, random *rand.Rand) error {
+	m := w.any(random)
+	if m == nil || m.call.operation != "charge" {
+		return w.newCall(ctx, actor, random)
+	}
+	again := &made{amount: m.amount}
+	again.call = &call{operation: "charge", key: fmt.Sprintf("another-key-of-%s-%016x", m.call.intent, random.Uint64()), intent: m.call.intent, body: reworded(m.call.intent, m.amount, random)}
+	return w.take(ctx, again, "the same call under an invented key")
 }
 
 // stepOfRun makes a step of a run: within a session, within another session of the same run, or with the headers that the key is made of.
