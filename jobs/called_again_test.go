@@ -136,3 +136,28 @@ func TestNothingElseRepeatsWhatACallerDidAgain(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 }
+
+// A call that no route took is told that it failed. A replay that makes an effect for a new route takes that word back; a call that
+// another one follows gets no effect, since its caller has what they wanted, or will have it, by that one.
+func TestAReplayMakesNoEffectOfACallThatIsFollowed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.admit(repeatable, 2)
+	b.exec(`DELETE FROM effect`)
+	b.exec(`DELETE FROM river_job`)
+	b.exec(`UPDATE inbox_event SET admission = 'unrouted'`)
+	b.exec(`INSERT INTO operation_result (event_id, status, document, rendered_at) SELECT id, 'failed', '{}', now() FROM inbox_event`)
+	r := b.replays(replay.Config{Judge: newRoute(b.routes[once])})
+	p := plan(t, r, replay.Scope{IDs: ids}, replay.Options{NewRoutes: true})
+	if p.Summary.ToDo != 2 {
+		t.Fatalf("%+v", p.Summary)
+	}
+	b.exec(`INSERT INTO operation_follow (child, parent, kind, intent_hash, parent_status) VALUES (gen_random_uuid(), $1, 'instead_of', sha256('i'), 'failed')`, ids[0])
+	start(t, r, p)
+	run(t, r, p.ID)
+	for i, want := range []string{"0 effects, 1 results", "1 effects, 0 results"} {
+		if got := b.text(`SELECT (SELECT count(*) FROM effect WHERE event_id = $1) || ' effects, ' || (SELECT count(*) FROM operation_result WHERE event_id = $1) || ' results'`, ids[i]); got != want {
+			t.Errorf("call %d has %s, want %s", i, got, want)
+		}
+	}
+}

@@ -121,6 +121,10 @@ func (r *Store) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items [
 			return err
 		})
 	}
+	events = events[:0]
+	for _, n := range news {
+		events = append(events, n.event)
+	}
 	b.Queue(inbox.ForgetResults, events, []inbox.ID{}) // one that said that no route took the call is not true any more
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err
