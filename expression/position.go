@@ -43,32 +43,34 @@ func (p *Program) Name(in *Input) (string, error) {
 // rounded: a whole number as it is, a time (RFC 3339) as its nanoseconds since
 // 1970. Any other text is given as it is, for the caller to read. A floating point
 // number is refused if it may not be what was written.
-func (p *Program) Number(in *Input) (string, error) {
+//
+// isTime says that the number is a time.
+func (p *Program) Number(in *Input) (number string, isTime bool, err error) {
 	value, err := p.Value(in)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	switch v := value.(type) {
 	case nil:
-		return "", ErrNull
+		return "", false, ErrNull
 	case int64:
-		return strconv.FormatInt(v, 10), nil
+		return strconv.FormatInt(v, 10), false, nil
 	case uint64:
-		return strconv.FormatUint(v, 10), nil
+		return strconv.FormatUint(v, 10), false, nil
 	case float64:
 		if v == math.Trunc(v) && math.Abs(v) < maxExact {
-			return strconv.FormatInt(int64(v), 10), nil
+			return strconv.FormatInt(int64(v), 10), false, nil
 		}
 	case string:
 		if v == "" {
-			return "", ErrNull
+			return "", false, ErrNull
 		}
 		if number, ok := nanoseconds(v); ok {
-			return number, nil
+			return number, true, nil
 		}
-		return v, nil
+		return v, false, nil
 	}
-	return "", ErrType
+	return "", false, ErrType
 }
 
 // nanoseconds reads a time. Beyond nanoseconds nothing is known of it, and

@@ -55,7 +55,8 @@ func mustNumber(source string) *expression.Program {
 
 func number(t *testing.T, written string) (string, error) {
 	t.Helper()
-	return numberOf.Number(input(`{"n": ` + written + `}`))
+	number, _, err := numberOf.Number(input(`{"n": ` + written + `}`))
+	return number, err
 }
 
 // The same instant is the same number in every zone, and the later one is the
@@ -124,7 +125,7 @@ func TestPositionsAreCheckedWhenCompiled(t *testing.T) {
 			t.Errorf("%s was taken as a number", source)
 		}
 	}
-	if _, err := compile(t, `body.?n`, expression.Number).Number(input(`{}`)); !errors.Is(err, expression.ErrNull) {
+	if _, _, err := compile(t, `body.?n`, expression.Number).Number(input(`{}`)); !errors.Is(err, expression.ErrNull) {
 		t.Errorf("an optional number that is not there: %v", err)
 	}
 	for _, source := range []string{`event.received_at`, `timestamp(body.at)`, `int(body.n) + 1`, `"7"`, `body.n`} {
@@ -132,9 +133,9 @@ func TestPositionsAreCheckedWhenCompiled(t *testing.T) {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
-	got, err := compile(t, `timestamp(body.at)`, expression.Number).Number(input(`{"at": "2026-11-21T12:00:00.000000001Z"}`))
-	if err != nil || got != "1795262400000000001" {
-		t.Errorf("%q, %v", got, err)
+	got, isTime, err := compile(t, `timestamp(body.at)`, expression.Number).Number(input(`{"at": "2026-11-21T12:00:00.000000001Z"}`))
+	if err != nil || got != "1795262400000000001" || !isTime {
+		t.Errorf("%q, a time: %t, %v", got, isTime, err)
 	}
 }
 
@@ -144,7 +145,7 @@ func ExampleProgram_Number() {
 		fmt.Println(err)
 		return
 	}
-	number, err := p.Number(&expression.Input{Body: []byte(`{"at": "2026-11-21T12:00:00.5Z"}`)})
+	number, _, err := p.Number(&expression.Input{Body: []byte(`{"at": "2026-11-21T12:00:00.5Z"}`)})
 	fmt.Println(number, err)
 	// Output: 1795262400500000000 <nil>
 }

@@ -93,6 +93,9 @@ const (
 	ReasonNoNumber Reason = "sequence_number_missing"
 	// ReasonTie means that another effect of the stream has the same sequence number (ties).
 	ReasonTie Reason = "sequence_number_taken"
+	// ReasonAhead means that the number is a time more than a day ahead of the receipt; the
+	// effect has no place in its stream, and waits for a person.
+	ReasonAhead Reason = "sequence_time_ahead"
 	// ReasonLate means that the number arrived after it had been given up (late).
 	ReasonLate Reason = "sequence_late"
 	// ReasonGap means that a sequence number before this one is missing.
@@ -121,7 +124,7 @@ const (
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
 	case reasons.Status410, ReasonBodyGone, reasons.Render, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonElsewhere, ReasonRestored, reasons.Mail5xx, ReasonPruned,
-		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonLate, ReasonType, ReasonListOrder, ReasonSuppressed, ReasonParentDone, ReasonParentPartial, ReasonParentGone:
+		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonAhead, ReasonLate, ReasonType, ReasonListOrder, ReasonSuppressed, ReasonParentDone, ReasonParentPartial, ReasonParentGone:
 		return false, true
 	case ReasonSealed, ReasonKeyMissing, ReasonDamaged, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, reasons.Stopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		reasons.Address, reasons.DNS, reasons.Connect, reasons.TLS, reasons.Timeout, reasons.Connection, reasons.Reply,

@@ -16,7 +16,7 @@ func finalReasons() []string {
 	return []string{
 		reasons.Mapping, reasons.Render, // the payload cannot be understood
 		reasons.Status410, reasons.Mail5xx, // the target wants nothing of it
-		string(ReasonNoKey), string(ReasonNoNumber), string(ReasonTie), string(ReasonLate), string(ReasonListOrder), // its place is in the payload
+		string(ReasonNoKey), string(ReasonNoNumber), string(ReasonTie), string(ReasonAhead), string(ReasonLate), string(ReasonListOrder), // its place is in the payload
 		string(ReasonParentPartial), string(ReasonDiscarded), string(ReasonPruned), // a person decided, perhaps did it by hand
 	}
 }

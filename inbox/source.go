@@ -32,6 +32,11 @@ type Source struct {
 	// time is longer ago is not taken for new: nobody could tell. 0 takes every event.
 	Tombstone time.Duration
 
+	// SequenceTimes says that the sequence numbers of the source's events are times, in
+	// nanoseconds since 1970. One that is more than a day ahead of the receipt decides
+	// about no order; see [ReasonAhead].
+	SequenceTimes bool
+
 	// Strict makes a conflict (same event id, other payload) an error of the
 	// caller: operations answer 409. Providers are told 2xx, since a 4xx is never
 	// cured by a retry and gets subscriptions deleted.
@@ -96,10 +101,11 @@ type Route struct {
 	Series Series
 
 	// Sequence gives the sequence key and number of an event of the admission; empty
-	// is one that it does not have. It is called for ordered routes only, once an
-	// event, and must neither block nor keep what it is given. nil takes the event's
-	// own SequenceKey and SequenceNumber.
-	Sequence func(a *Admission, event int) (key, number string)
+	// is one that it does not have. timed says that the number is a time, in nanoseconds
+	// since 1970. It is called for ordered routes only, once an event, and must neither
+	// block nor keep what it is given. nil takes the event's own SequenceKey and
+	// SequenceNumber.
+	Sequence func(a *Admission, event int) (key, number string, timed bool)
 }
 
 func (s *Source) FirstName() string { return cmp.Or(s.KeyName, s.Name) }

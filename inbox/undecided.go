@@ -11,7 +11,8 @@ import (
 )
 
 // Undecided is an effect that is held for a person: it has no sequence key or number,
-// or the number of another one, and the route's order says hold.
+// or the number of another one, and the route's order says hold; or its number is a time
+// more than a day ahead of the receipt.
 type Undecided struct {
 	Effect     ID        `json:"effect"`
 	Event      ID        `json:"event"`
@@ -30,9 +31,11 @@ type Undecided struct {
 }
 
 // heldForPerson says of an effect e that only a person ends its wait.
-const heldForPerson = `e.state = 'held' AND e.reason IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken')`
+const heldForPerson = `e.state = 'held' AND e.reason IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken', 'sequence_time_ahead')`
 
-func forPerson(r Reason) bool { return r == ReasonNoKey || r == ReasonNoNumber || r == ReasonTie }
+func forPerson(r Reason) bool {
+	return r == ReasonNoKey || r == ReasonNoNumber || r == ReasonTie || r == ReasonAhead
+}
 
 // Of each route the oldest are read, through the index of what is held, and of those the oldest.
 const (

@@ -11,8 +11,8 @@ import (
 )
 
 // undecided makes an effect that is held for a person for each of the reasons: one
-// without a key, one without a number, and one whose number is taken by one that is
-// done.
+// without a key, one without a number, one whose number is a time far ahead, and one whose
+// number is taken by one that is done.
 func (b *bundle) undecided(store *inbox.Effects) map[inbox.Reason]inbox.ID {
 	b.tb.Helper()
 	b.end(store, b.try(store, b.sequenced(repeatable, "k", "1")[0]), inbox.EffectDone)
@@ -20,11 +20,13 @@ func (b *bundle) undecided(store *inbox.Effects) map[inbox.Reason]inbox.ID {
 	if b.try(store, tie) != nil {
 		b.tb.Fatal("a tie was claimed")
 	}
-	loose := b.admit(repeatable, 2)
+	loose := b.admit(repeatable, 3)
 	b.exec(`UPDATE effect SET state = 'held', next_at = NULL, reason = 'sequence_key_missing' WHERE id = $1`, loose[0])
 	b.exec(`UPDATE effect SET state = 'held', next_at = NULL, reason = 'sequence_number_missing', sequence_key_hash = $2 WHERE id = $1`,
 		loose[1], inbox.SequenceKeyHash("shop", repeatable, "k"))
-	return map[inbox.Reason]inbox.ID{inbox.ReasonTie: tie, inbox.ReasonNoKey: loose[0], inbox.ReasonNoNumber: loose[1]}
+	b.exec(`UPDATE effect SET state = 'held', next_at = NULL, reason = 'sequence_time_ahead', sequence_key_hash = $2 WHERE id = $1`,
+		loose[2], inbox.SequenceKeyHash("shop", repeatable, "k"))
+	return map[inbox.Reason]inbox.ID{inbox.ReasonTie: tie, inbox.ReasonNoKey: loose[0], inbox.ReasonNoNumber: loose[1], inbox.ReasonAhead: loose[2]}
 }
 
 // Everything that is held for a person can be ended by one, either way, and the audit

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"math/big"
 	"net/url"
 	"strconv"
 	"sync"
@@ -51,8 +52,13 @@ func (s *source) done() {
 	sources.Put(s)
 }
 
-// nanoseconds is a time as a sequence number.
+// nanoseconds is a time as a sequence number. A year that no 64 bits of nanoseconds hold
+// keeps its place behind all others.
 func (s *source) nanoseconds(t time.Time) string {
+	if year := t.UTC().Year(); year < 1678 || year > 2261 {
+		n := new(big.Int).Mul(big.NewInt(t.Unix()), big.NewInt(int64(time.Second)))
+		return s.keep.bytes(n.Add(n, big.NewInt(int64(t.Nanosecond()))).Append(nil, 10))
+	}
 	var digits [20]byte
 	return s.keep.bytes(strconv.AppendInt(digits[:0], t.UnixNano(), 10))
 }

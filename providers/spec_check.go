@@ -10,6 +10,8 @@ import (
 
 	"github.com/oncegate/oncegate/internal/jsonspan"
 	"github.com/oncegate/oncegate/internal/yamltree"
+
+	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
 
 // defaultTolerance is how far a signed time may lie on either side of the receipt.
@@ -279,7 +281,47 @@ func (d *specReader) sequence(s *Spec) {
 		where := fmt.Sprintf("sequence.candidates[%d]", i)
 		d.field(where+".key", &q.Candidates[i].Key, s, false)
 		d.field(where+".number", &q.Candidates[i].Number, s, q.Kind == "time")
+		d.sequenceSigned(where, &q.Candidates[i], s)
 	}
+}
+
+// sequenceSigned refuses an order that somebody could change who has seen one delivery: the
+// number decides which event is newer, and a header can be changed beside a signed body. So
+// can a part of the body that is not signed, and where the event's id is not signed either
+// that makes another event; under a signed id it is a conflict. What authenticates nothing
+// but the origin, a credential or a token, signs nothing: whoever holds it could write the
+// body as well.
+func (d *specReader) sequenceSigned(where string, c *SequenceCandidate, s *Spec) {
+	if !s.Verify.signs() && schemes.Table()[s.Verify.Family] == nil || s.Verify.Authenticates == "origin" {
+		return
+	}
+	name := s.uncoveredHeader(&c.Number)
+	switch {
+	case name != "":
+		d.at(where+".number", "reads "+name+", which the signature does not cover (verify.signed): take the number from what is signed, or leave sequence out")
+	case !s.covered(&c.Number) && !s.idSigned():
+		d.at(where+".number", "is not covered by the signature, and neither is the event's id (verify.signed): take the number from what is signed, or leave sequence out")
+	}
+	if name := s.uncoveredHeader(&c.Key); name != "" {
+		d.at(where+".key", "reads "+name+", which the signature does not cover (verify.signed): take the key from what is signed, or leave sequence out")
+	}
+}
+
+// uncoveredHeader names a header or a query parameter that the field reads and that the
+// signature does not cover; empty if there is none.
+func (s *Spec) uncoveredHeader(f *Field) string {
+	for i := range f.Join {
+		if name := s.uncoveredHeader(&f.Join[i]); name != "" {
+			return name
+		}
+	}
+	switch {
+	case f.Header != "" && !s.covered(f):
+		return "header " + f.Header
+	case f.Query != "" && !s.covered(f):
+		return "query parameter " + f.Query
+	}
+	return ""
 }
 
 func (d *specReader) windows(w *WindowsSpec) {

@@ -37,7 +37,7 @@ type statement struct {
 const ofEvent = `EXISTS (SELECT FROM inbox_event v WHERE v.id = k.event_id AND coalesce(v.tenant, s.tenant) = %s)`
 
 // undecidedReasons are those of effects that only a person frees.
-const undecidedReasons = `('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken')`
+const undecidedReasons = `('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken', 'sequence_time_ahead')`
 
 // ofSource is for what has no event.
 const ofSource = `s.tenant = %s`

@@ -36,9 +36,9 @@ func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *s
 	if filtered && route.Order.Mode != sequence.Contiguous {
 		return nil
 	}
-	key, number := a.Events[event].SequenceKey, a.Events[event].SequenceNumber
+	key, number, timed := a.Events[event].SequenceKey, a.Events[event].SequenceNumber, a.Source.SequenceTimes
 	if route.Sequence != nil {
-		key, number = route.Sequence(a, event)
+		key, number, timed = route.Sequence(a, event)
 	}
 	policy := route.Order.WithDefaults()
 	p := &sequencePlace{state: inbox.EffectPending, filtered: filtered}
@@ -55,6 +55,12 @@ func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *s
 		return p
 	}
 	n, err := sequence.ParseNumber(number)
+	if err == nil && timed && !filtered && n.AheadOf(a.ReceivedAt) {
+		// It would be newer than everything for as long as that. It gets no place, whatever
+		// the policy says, so that those behind it go on.
+		p.applyChoice(sequence.Hold, inbox.ReasonAhead)
+		return p
+	}
 	if err == nil && (policy.Mode != sequence.Contiguous || n.Whole()) {
 		p.number = n.String()
 		return p

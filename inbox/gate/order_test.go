@@ -27,6 +27,9 @@ func TestPlacesAtTheGate(t *testing.T) {
 		Keyed, Filtered, Due  bool
 		Jobs                  int
 	}
+	after := func(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).UnixNano()) }
+	ahead, tomorrow := after(10*365*24*time.Hour), after(23*time.Hour)
+	timed := &row{State: "held", Reason: "sequence_time_ahead", Keyed: true}
 	pending := func(number string) *row {
 		return &row{State: "pending", Number: number, Keyed: true, Due: true, Jobs: 1}
 	}
@@ -52,6 +55,10 @@ func TestPlacesAtTheGate(t *testing.T) {
 		"another type, no key":      {sequence.Policy{Mode: contiguous}, "other", "", "7", nil, inbox.OrderStats{}},
 		"another type, no number":   {sequence.Policy{Mode: contiguous}, "other", "a", "", nil, inbox.OrderStats{}},
 		"another type, in no order": {sequence.Policy{}, "other", "a", "7", nil, inbox.OrderStats{}},
+		"a time ahead":              {sequence.Policy{Mode: latest}, "", "a", ahead, timed, inbox.OrderStats{}},
+		"a time ahead, apply":       {sequence.Policy{Mode: latest, NoNumber: sequence.Apply}, "", "a", ahead, timed, inbox.OrderStats{}},
+		"a time of tomorrow":        {sequence.Policy{Mode: latest}, "", "a", tomorrow, pending(tomorrow), inbox.OrderStats{}},
+		"a version that looks so":   {sequence.Policy{Mode: latest}, "", "a", ahead, pending(ahead), inbox.OrderStats{}},
 		"in no order":               {sequence.Policy{}, "", "a", "7", &row{State: "pending", Due: true, Jobs: 1}, inbox.OrderStats{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,6 +67,7 @@ func TestPlacesAtTheGate(t *testing.T) {
 			pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 4)
 			source := inboxtest.Source(t, pool, "shop")
 			route := &source.Routes[0]
+			source.SequenceTimes = strings.HasPrefix(name, "a time")
 			route.Order, route.Types = c.policy, []string{"test.*"}
 			gate, err := gate.New(gate.Config{
 				Pool: inboxtest.Open(t, url, schema, session.PoolGate, 4), Enqueuer: storetest.Queue(), Clock: inboxtest.Clock(t, pool),
@@ -162,8 +170,8 @@ func TestABatchHasManyPlaces(t *testing.T) {
 	first, second := source.Routes[0], source.Routes[0]
 	second.ID, second.Name = first.ID+1, "other"
 	first.Order = sequence.Policy{Mode: sequence.Contiguous}
-	first.Sequence = func(a *inbox.Admission, event int) (string, string) {
-		return "key_" + a.Events[event].EventID[:1], fmt.Sprint(10 - event)
+	first.Sequence = func(a *inbox.Admission, event int) (string, string, bool) {
+		return "key_" + a.Events[event].EventID[:1], fmt.Sprint(10 - event), false
 	}
 	second.Order = sequence.Policy{Mode: sequence.Arrival}
 	source.Routes = []inbox.Route{first, second}

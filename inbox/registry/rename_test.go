@@ -142,7 +142,7 @@ func TestARenamedSourceKeepsItsKeys(t *testing.T) {
 		t.Errorf("the idempotency key under the new names is %v, under the old ones it was %v", got, want)
 	}
 	var hash []byte
-	source.Routes[0].Order, source.Routes[0].Sequence = sequence.Policy{Mode: sequence.Arrival}, func(*inbox.Admission, int) (string, string) { return "k", "" }
+	source.Routes[0].Order, source.Routes[0].Sequence = sequence.Policy{Mode: sequence.Arrival}, func(*inbox.Admission, int) (string, string, bool) { return "k", "", false }
 	accept(t, b, source, "evt_3")
 	if err := b.Pool.QueryRow(ctx, `SELECT x.sequence_key_hash FROM effect x JOIN inbox_event e ON e.id = x.event_id WHERE e.event_id = 'evt_3'`).Scan(&hash); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func newArrival(t *testing.T) *outbox {
 	t.Helper()
 	o := newOutbox(t)
 	o.Source.Routes[0].Order = sequence.Policy{Mode: sequence.Arrival}
-	o.Source.Routes[0].Sequence = func(*inbox.Admission, int) (key, number string) { return "one", "" }
+	o.Source.Routes[0].Sequence = func(*inbox.Admission, int) (key, number string, timed bool) { return "one", "", false }
 	storetest.Exec(t, o.Pool, `UPDATE source SET emit_ordered = true`)
 	return o
 }

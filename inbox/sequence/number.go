@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"time"
 )
 
 // MaxDigits is the most digits that a number may have. PostgreSQL's numeric type holds
@@ -50,6 +51,18 @@ func digits(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// MaxAhead is how far a time that a sender gives may be ahead of the receipt and still
+// decide about the order.
+const MaxAhead = 24 * time.Hour
+
+// AheadOf reports whether n, as a time in nanoseconds since 1970, is more than [MaxAhead]
+// ahead of the receipt.
+func (n Number) AheadOf(received time.Time) bool {
+	limit := received.Add(MaxAhead)
+	ns := new(big.Int).Mul(big.NewInt(limit.Unix()), big.NewInt(int64(time.Second)))
+	return n.Compare(fromBig(ns.Add(ns, big.NewInt(int64(limit.Nanosecond()))))) > 0
 }
 
 func fromBig(n *big.Int) Number {

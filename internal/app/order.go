@@ -13,13 +13,14 @@ import (
 // sequenceOf gives what reads an event's sequence key and number for a route; nil
 // takes what the provider publishes. What cannot be read is empty, which the gate
 // counts as missing. source is its name as keys see it.
-func sequenceOf(source string, s *config.Source, r *config.Route) func(a *inbox.Admission, event int) (key, number string) {
+func sequenceOf(source string, s *config.Source, r *config.Route) func(a *inbox.Admission, event int) (key, number string, timed bool) {
 	o := r.Order
 	if o.Key == nil && o.Number == nil {
 		return nil
 	}
 	headers := mentionsHeaders(o.Key) || mentionsHeaders(o.Number)
-	return func(a *inbox.Admission, event int) (key, number string) {
+	times := publishesTimes(s)
+	return func(a *inbox.Admission, event int) (key, number string, timed bool) {
 		e := &a.Events[event]
 		in := &expression.Input{
 			Event: expression.Event{
@@ -30,14 +31,14 @@ func sequenceOf(source string, s *config.Source, r *config.Route) func(a *inbox.
 		if headers {
 			in.Headers = jobs.HeaderTexts(a.Headers)
 		}
-		key, number = e.SequenceKey, e.SequenceNumber
+		key, number, timed = e.SequenceKey, e.SequenceNumber, times
 		if o.Key != nil {
 			key = nameOf(o.Key, in)
 		}
 		if o.Number != nil {
-			number = placeOf(&o, in)
+			number, timed = placeOf(&o, in)
 		}
-		return key, number
+		return key, number, timed
 	}
 }
 
@@ -51,17 +52,20 @@ func nameOf(p *expression.Program, in *expression.Input) string {
 
 // placeOf reads a number exactly, with one spelling for each value. Where every
 // number is waited for, only whole ones have successors.
-func placeOf(o *config.Order, in *expression.Input) string {
-	text, err := o.Number.Number(in)
+func placeOf(o *config.Order, in *expression.Input) (number string, timed bool) {
+	text, timed, err := o.Number.Number(in)
 	if err != nil {
-		return ""
+		return "", false
 	}
 	n, err := sequence.ParseNumber(text)
 	if err != nil || o.Mode == sequence.Contiguous && !n.Whole() {
-		return ""
+		return "", false
 	}
-	return n.String()
+	return n.String(), timed
 }
+
+// publishesTimes says that the sequence numbers of the source's provider are times.
+func publishesTimes(s *config.Source) bool { return s.Provider.Spec().Sequence.Kind == "time" }
 
 // mentionsHeaders says that an expression may read a header: reading them all for
 // each event is worth avoiding.

@@ -123,7 +123,7 @@ func (a *App) inboxSource(s *config.Source) *inbox.Source {
 	registered := a.sources[s.Name]
 	out := &inbox.Source{
 		ID: registered.ID, Name: s.Name, KeyName: registered.KeyName, Class: s.Class, Tenant: s.Tenant, Strict: s.Provider.IsOperation(), Rearm: s.Rearm,
-		Tombstone: s.Keep.Tombstone,
+		Tombstone: s.Keep.Tombstone, SequenceTimes: publishesTimes(s),
 		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences, Comparisons: comparisons(s), Shown: shown(s),
 		Labels: a.labelsOf(s, registered),
 	}

@@ -149,7 +149,7 @@ func effectActions(r *request, e *control.Effect) (b block, ok bool) {
 		if !forPerson(e.Reason) {
 			return b, false
 		}
-		b.Text = "Its place in its stream is not known or is taken, so that only a person ends its wait."
+		b.Text = "Its place in its stream is not known, is taken, or is a time too far ahead, so that only a person ends its wait."
 		b.Forms = []form{
 			{Action: "/effects/" + id + "/apply", Title: "Let it run", Button: "Let it run", Closed: true, Fields: []field{tag, reasonField()}},
 			{Action: "/effects/" + id + "/skip", Title: "Skip it", Text: "It never happens.", Button: "Skip", Closed: true, Danger: true, Fields: []field{tag, reasonField(), typedField("skip")}},
@@ -163,7 +163,7 @@ func effectActions(r *request, e *control.Effect) (b block, ok bool) {
 // forPerson reports whether only a person ends the wait of an effect that is held for the reason.
 func forPerson(reason string) bool {
 	held := inbox.Reason(reason)
-	return held == inbox.ReasonNoKey || held == inbox.ReasonNoNumber || held == inbox.ReasonTie
+	return held == inbox.ReasonNoKey || held == inbox.ReasonNoNumber || held == inbox.ReasonTie || held == inbox.ReasonAhead
 }
 
 // decideHeld ends the wait of an effect that is held for a person.

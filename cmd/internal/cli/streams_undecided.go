@@ -69,7 +69,7 @@ func (s *shell) hintUndecided(ctx context.Context, caller control.Caller, r cont
 		reasons[rows[i].Reason]++
 	}
 	fmt.Fprintf(s.err, "oncegate: %s effects are held for a person", heldCount(len(rows)))
-	for _, reason := range []inbox.Reason{inbox.ReasonNoKey, inbox.ReasonNoNumber, inbox.ReasonTie} {
+	for _, reason := range []inbox.Reason{inbox.ReasonNoKey, inbox.ReasonNoNumber, inbox.ReasonTie, inbox.ReasonAhead} {
 		if n := reasons[reason]; n > 0 {
 			fmt.Fprintf(s.err, ", %d %s", n, reason)
 		}
@@ -84,7 +84,7 @@ func (s *shell) streamsApplyCommand() *cobra.Command {
 		Use: "apply <effect id | id | source/route/key>", Short: "Let effects run that are held for a person", Args: cobra.ExactArgs(1),
 		Long: "Let an effect run that is held for a person, or all such effects of one stream. An effect whose\n" +
 			"number another one has takes its turn in the order, as with `ties: apply`. An effect without a key\n" +
-			"or a number runs as soon as it can. On a terminal you type the decision; elsewhere the command\n" +
+			"or a number, or whose number is a time more than a day ahead, runs as soon as it can. On a terminal you type the decision; elsewhere the command\n" +
 			"needs --yes. The decision is audited.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := d.check(s, "why is it right to let it run?"); err != nil {

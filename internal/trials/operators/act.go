@@ -185,7 +185,7 @@ func (o *operator) passStream(ctx context.Context) (bool, error) {
 
 const heldForPerson = `
 SELECT id::text FROM effect
-WHERE state = 'held' AND reason IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken') ORDER BY id DESC LIMIT $1`
+WHERE state = 'held' AND reason IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken', 'sequence_time_ahead') ORDER BY id DESC LIMIT $1`
 
 func (o *operator) endUndecided(ctx context.Context) (bool, error) {
 	id, err := o.drawID(ctx, heldForPerson, o.candidateCount())

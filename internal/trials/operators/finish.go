@@ -19,7 +19,7 @@ SELECT (SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry
        WHERE e.state = 'held' AND ` + heldByNothing + `)`
 
 const heldByNothing = `
-coalesce(e.reason, '') NOT IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken')
+coalesce(e.reason, '') NOT IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken', 'sequence_time_ahead')
 AND s.blocked_by IS NULL AND s.gap_since IS NULL`
 
 // checkAtEnd lets everything come to rest under the whole configuration, and makes the checks that need that.
