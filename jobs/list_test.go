@@ -134,7 +134,7 @@ func TestItemsAreNumberedAsTheyWereSent(t *testing.T) {
 	b.exec(`UPDATE effect SET state = 'pending', next_at = now(), finished_at = NULL, job_id = NULL WHERE item = 0`)
 	cfg.SweepEvery = 20 * time.Millisecond
 	b.workOff(cfg)
-	b.exec(`UPDATE effect SET state = 'pending', result = NULL WHERE item = 0`) // its number of items is read from the list
+	b.exec(`UPDATE effect SET state = 'pending', result = NULL, next_at = now(), finished_at = NULL WHERE item = 0`) // its number of items is read from the list
 	head := b.text(`SELECT id::text FROM effect WHERE item = 0`)
 	id, err := inbox.ParseID(head)
 	if err != nil {

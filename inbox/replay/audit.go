@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -163,7 +162,7 @@ type Audit struct {
 	Run    string    `json:"run"`
 	Steps  []RunStep `json:"steps"`
 
-	// Matching counts the steps that match.
+	// Matching counts the steps that match, results included.
 	Matching int `json:"matching"`
 
 	// Next is the last event of the page if there are more.
@@ -173,9 +172,17 @@ type Audit struct {
 // AllMatch reports whether every step of the run matches, results included. It is false while there
 // are more pages, and for a run of which nothing is known.
 func (a *Audit) AllMatch() bool {
-	return a.Next == nil && len(a.Steps) > 0 && !slices.ContainsFunc(a.Steps, func(s RunStep) bool {
-		return !s.Match || s.Result.differs()
-	})
+	return a.Next == nil && len(a.Steps) > 0 && a.Matching == len(a.Steps)
+}
+
+// CountMatching counts the steps that match. Whoever adds results to the steps counts them again.
+func (a *Audit) CountMatching() {
+	a.Matching = 0
+	for i := range a.Steps {
+		if a.Steps[i].Match && !a.Steps[i].Result.differs() {
+			a.Matching++
+		}
+	}
 }
 
 // Credentials and operations hold no colon, and recipes escape it in what they are made of, so the
@@ -218,6 +225,7 @@ func (a *Auditor) Audit(ctx context.Context, ask AuditRequest) (*Audit, error) {
 			out.Next = &events[ask.Limit-1]
 		}
 		err = a.compareAll(ctx, events, ask.Results, out)
+		out.CountMatching()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("comparing run %s of source %s: %w", ask.Run, ask.Source, err)
@@ -282,12 +290,7 @@ func (a *Auditor) compareAll(ctx context.Context, events []inbox.ID, results boo
 			if err != nil {
 				return err
 			}
-			for _, step := range steps {
-				if step.Match {
-					out.Matching++
-				}
-				out.Steps = append(out.Steps, step)
-			}
+			out.Steps = append(out.Steps, steps...)
 		}
 	}
 	return nil

@@ -57,8 +57,9 @@ func (r *Results) Close() {
 }
 
 // Compare asks about each step, one after the other, and writes what the targets say beside what is stored. progress
-// is told how many steps it is through.
+// is told how many steps it is through. A step whose result differs from what its target says matches no longer.
 func (r *Results) Compare(ctx context.Context, audit *replay.Audit, progress func(steps int)) error {
+	defer audit.CountMatching()
 	for i := range audit.Steps {
 		s := &audit.Steps[i]
 		if s.Original != nil {

@@ -3,6 +3,7 @@ package app
 import (
 	"time"
 
+	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -17,3 +18,6 @@ type elsewhere struct {
 	providers.Fetcher
 	providers.Asker
 }
+
+// BodyChanges are the changes between two bodies of which nothing is hidden.
+func BodyChanges(before, after []byte) []replay.Change { return changes(before, after, redaction{}) }

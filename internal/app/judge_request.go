@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"net/mail"
 	"strings"
 	"time"
 
@@ -108,7 +107,7 @@ func canonical(b *replay.DiffBody, content []byte, redact redaction) {
 }
 
 // changes are what differs between two bodies: by path where both are JSON, by
-// header where both are messages, else as a whole without content.
+// member where both are mails, else as a whole without content.
 func changes(before, after []byte, redact redaction) []replay.Change {
 	if found, ok := jsonspan.Changes(before, after, replay.MaxChanges, redact.hides); ok {
 		out := make([]replay.Change, len(found))
@@ -117,25 +116,11 @@ func changes(before, after []byte, redact redaction) []replay.Change {
 		}
 		return out
 	}
-	out := messageChanges(before, after)
+	if out, ok := messageChanges(before, after); ok {
+		return out
+	}
 	a, b := describeBody(before, false, ""), describeBody(after, false, "")
-	return append(out, replay.Change{Path: "$", Before: "sha256:" + a.SHA256, After: "sha256:" + b.SHA256})
-}
-
-// messageChanges are the headers of a mail that a person knows it by.
-func messageChanges(before, after []byte) []replay.Change {
-	b, errB := mail.ReadMessage(strings.NewReader(string(before)))
-	a, errA := mail.ReadMessage(strings.NewReader(string(after)))
-	if errA != nil || errB != nil {
-		return nil
-	}
-	var out []replay.Change
-	for _, name := range []string{"From", "To", "Subject"} {
-		if x, y := b.Header.Get(name), a.Header.Get(name); x != y {
-			out = append(out, replay.Change{Path: name, Before: short([]byte(x)), After: short([]byte(y))})
-		}
-	}
-	return out
+	return []replay.Change{{Path: "$", Before: "sha256:" + a.SHA256, After: "sha256:" + b.SHA256}}
 }
 
 func short(value []byte) string { return cutAt(value, maxShown) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,8 +148,12 @@ func (s *shell) showAudit(audit *replay.Audit, results bool) error {
 		if !step.Match {
 			match = string(step.Verdict)
 		}
+		why := step.Why
+		if len(step.Changes) > 0 && step.Changes[0].Path != "$" { // that of a body as a whole says no more than its digests
+			why = append(slices.Clone(why), "differs in "+clean(changedPaths(step.Changes)))
+		}
 		cells := []string{
-			step.Operation, step.Key, step.Route, string(step.State), requestText(step.Original), requestText(step.Today), match, strings.Join(step.Why, "; "),
+			step.Operation, step.Key, step.Route, string(step.State), requestText(step.Original), requestText(step.Today), match, strings.Join(why, "; "),
 		}
 		if results {
 			cells = append(cells, resultCells(step.Result)...)
