@@ -47,7 +47,11 @@ func (a *App) enlist(ctx context.Context) error {
 	if a.unasked {
 		return nil
 	}
-	nodes, err := self.Beat(ctx)
+	var nodes []node.Row
+	err = a.whenUnlocked(ctx, "register this process", func() (err error) {
+		nodes, err = self.Beat(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}

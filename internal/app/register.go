@@ -76,19 +76,26 @@ func (a *App) register(ctx context.Context) error {
 	for i, c := range a.settings.Classes {
 		kept[i] = prune.ClassRow{Name: c.Name, Horizons: c.Horizons()}
 	}
-	if err := prune.RegisterClasses(ctx, a.adminPool, kept); err != nil {
+	if err := a.whenUnlocked(ctx, "register retention classes", func() error { return prune.RegisterClasses(ctx, a.adminPool, kept) }); err != nil {
 		return err
 	}
 	all := registry.Registration{Pool: a.adminPool, Sources: rows, Configuration: a.settings.Fingerprint()}
-	if a.sources, err = all.Write(ctx); err != nil {
+	err = a.whenUnlocked(ctx, "register sources and routes", func() (err error) {
+		a.sources, err = all.Write(ctx)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	a.tellRenamed(ctx)
 	a.warnStranded(ctx)
-	if err := a.registerOrders(ctx); err != nil {
+	if err := a.whenUnlocked(ctx, "register the orders of routes", func() error { return a.registerOrders(ctx) }); err != nil {
 		return err
 	}
-	if err := inbox.EnsurePartitions(ctx, a.adminPool, classes, a.clock.Now(), partitionsAhead); err != nil {
+	err = a.whenUnlocked(ctx, "make partitions", func() error {
+		return inbox.EnsurePartitions(ctx, a.adminPool, classes, a.clock.Now(), partitionsAhead)
+	})
+	if err != nil {
 		return err
 	}
 	a.starts = append(a.starts, step{name: "partition maintenance", run: func(ctx context.Context) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/registry"
+	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/migrations"
 	"github.com/oncegate/oncegate/session"
@@ -45,6 +46,7 @@ func exitCode(err error) int {
 	var usage *usageError
 	var problems config.Problems
 	var later *tryLaterError
+	var locked *app.LockError
 	var setting *session.SettingError
 	var unknown *unknownOutcomeError
 	if code, ok := problemExit(err); ok {
@@ -58,7 +60,7 @@ func exitCode(err error) int {
 	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &setting), errors.Is(err, session.ErrShared),
 		errors.Is(err, registry.ErrNames), errors.Is(err, registry.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrCursor), errors.Is(err, inbox.ErrAmbiguousReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, session.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
 		return exitUsage
-	case errors.As(err, &later), errors.Is(err, inbox.ErrStandby), unreachable(err):
+	case errors.As(err, &later), errors.As(err, &locked), errors.Is(err, inbox.ErrStandby), unreachable(err):
 		return exitTryLater
 	}
 	return exitFailed
@@ -104,10 +106,13 @@ func report(w io.Writer, err error) {
 func explain(err error) string {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
+	var locked *app.LockError
 	var setting *session.SettingError
 	switch {
 	case errors.Is(err, session.ErrShared):
 		return session.ErrShared.Error()
+	case errors.As(err, &locked):
+		return oneLine(locked.Error())
 	case errors.As(err, &setting):
 		return setting.Error()
 	case errors.Is(err, inbox.ErrStandby):

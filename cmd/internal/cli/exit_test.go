@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/cmd/internal/cli"
+	"github.com/oncegate/oncegate/internal/app"
 )
 
 // The codes are those of PostgreSQL's appendix A.
@@ -18,5 +19,12 @@ func TestReportSaysWhatToDoAboutTheSchema(t *testing.T) {
 		if got := cli.Report(err); !strings.Contains(got, "run `oncegate migrate up`") || strings.Count(got, "\n") != 1 {
 			t.Errorf("%s: %q", what, got)
 		}
+	}
+}
+
+func TestAStartThatGaveUpIsWorthTryingAgain(t *testing.T) {
+	t.Parallel()
+	if code := cli.ExitCode(fmt.Errorf("starting: %w", &app.LockError{What: "register sources and routes"})); code != 75 {
+		t.Errorf("exit code %d, want 75", code)
 	}
 }

@@ -53,3 +53,6 @@ func (t *Tail) Resume(text string) bool { return t.t.resume(text) }
 
 // Kept is how many ids the Tail remembers.
 func (t *Tail) Kept() int { return len(t.t.shown) + len(t.t.states) }
+
+// ExitCode is the exit code of a command that ends with err.
+func ExitCode(err error) int { return exitCode(err) }

@@ -28,7 +28,9 @@ func (s *shell) serveCommand() *cobra.Command {
 		Short: "Take deliveries and carry out effects",
 		Long: "Take deliveries (role receive) and carry out effects (role work), until SIGTERM or SIGINT. Then\n" +
 			"the process takes nothing new, commits what waits and finishes the effects under way. A second\n" +
-			"signal ends it at once; nothing that was acknowledged is lost.",
+			"signal ends it at once; nothing that was acknowledged is lost.\n\n" +
+			"A start whose tables others keep locked waits for a minute and says who has the lock. It exits with\n" +
+			"75 if it gives up, or if the database cannot be reached.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("role") && s.env("ONCEGATE_ROLE") != "" {

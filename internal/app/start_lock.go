@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/internal/sleep"
+	"github.com/oncegate/oncegate/session"
+)
+
+const (
+	// startPatience is for how long a start waits for locks of tables. Processes that start together
+	// register one after the other.
+	startPatience = time.Minute
+
+	// startPause is between two tries. Each try waits as well, as long as the session's lock_timeout.
+	startPause = 200 * time.Millisecond
+)
+
+// LockError is a start that gave up, because others kept tables locked that it has to write to.
+type LockError struct {
+	// What was to be done, as in "waiting to ...".
+	What    string
+	Holders []session.Backend
+	Waited  time.Duration
+	cause   error
+}
+
+func (e *LockError) Error() string {
+	return fmt.Sprintf("waiting to %s: not within %s; %s: end that session or wait until it has ended, then start again (%v)",
+		e.What, e.Waited.Round(time.Second), session.HoldersText(e.Holders), e.cause)
+}
+
+func (e *LockError) Unwrap() error { return e.cause }
+
+// The locks of Oncegate's tables that keep a registration waiting, and which tables they are of. ROW EXCLUSIVE is that of a
+// transaction that writes.
+const tableLocks = `
+SELECT l.pid
+FROM pg_locks l
+JOIN pg_class c ON c.oid = l.relation AND c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
+WHERE l.locktype = 'relation' AND l.granted AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+    AND (l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+        OR l.mode = 'RowExclusiveLock' AND c.relname IN ('source', 'route'))`
+
+// whenUnlocked does a step of the start. If it does not obtain a lock, it is tried again, for a
+// minute in all, and the log says who has the lock. A step that fails must leave nothing behind.
+func (a *App) whenUnlocked(ctx context.Context, what string, do func() error) error {
+	began, told := a.cfg.Now(), ""
+	for {
+		err := do()
+		if !lockNotObtained(err) {
+			return err
+		}
+		holders, readErr := session.ReadBackends(ctx, a.adminPool, tableLocks)
+		if readErr != nil {
+			holders = nil
+		}
+		waited, limit := a.cfg.Now().Sub(began), startPatience
+		if waited >= limit {
+			return &LockError{What: what, Holders: holders, Waited: waited, cause: err}
+		}
+		if text := session.HoldersText(holders); text != told {
+			a.log.WarnContext(ctx, "waiting for a lock at the start", slog.String("to", what), slog.String("holder", text), slog.Duration("for_another", limit-waited))
+			told = text
+		}
+		if err := sleep.For(ctx, startPause); err != nil {
+			return err
+		}
+	}
+}
+
+// lockNotObtained reports whether a try may be repeated: a lock timeout, or a deadlock or a conflict
+// that PostgreSQL ended here.
+func lockNotObtained(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pg.Code == "55P03" || pg.Code == "40P01" || pg.Code == "40001")
+}
