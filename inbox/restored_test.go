@@ -48,7 +48,7 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 		}
 		return n
 	}
-	for name, c := range map[string]struct { //nolint:paralleltest // see above
+	for name, c := range map[string]struct {
 		route   *inbox.EffectRoute
 		marks   bool
 		doubts  bool

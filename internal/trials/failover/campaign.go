@@ -36,6 +36,7 @@ type Summary struct {
 	Cycles, Acked, Recorded, Lost, Doubled          int
 	Once, Indeterminate, Restored, NeverArrived     int
 	SentAgain, Applied, Violations, Whole, SetAside int
+	InWindow                                        int
 	Pauses                                          map[Fault][]time.Duration
 	Seed                                            uint64
 	Elapsed                                         time.Duration
@@ -57,10 +58,10 @@ func (s *Summary) String() string {
 			pauses = append(pauses, fmt.Sprintf("%s %.1f to %.1f s", fault, least.Seconds(), most.Seconds()))
 		}
 	}
-	return fmt.Sprintf("failover: %d cycles with a %s standby, %d events acknowledged, %d recorded; lost %d, doubled %d; where the target cannot deduplicate: "+
+	return fmt.Sprintf("failover: %d cycles with a %s standby, %d events acknowledged, %d recorded; lost %d, doubled %d, and %d that came in the window before a process saw the new timeline; where the target cannot deduplicate: "+
 		"%d effects, %d indeterminate, of which %d restored and %d never arrived; where it can: %d sent more than once; in the database: %d; "+
 		"%d timelines found whole and %d restored; pause of acknowledgements: %s; %d violations; seed %d, %.1f s",
-		s.Cycles, standby, s.Acked, s.Recorded, s.Lost, s.Doubled, s.Once, s.Indeterminate, s.Restored, s.NeverArrived, s.SentAgain, s.Applied,
+		s.Cycles, standby, s.Acked, s.Recorded, s.Lost, s.Doubled, s.InWindow, s.Once, s.Indeterminate, s.Restored, s.NeverArrived, s.SentAgain, s.Applied,
 		s.Whole, s.SetAside, strings.Join(pauses, ", "), s.Violations, s.Seed, s.Elapsed.Seconds())
 }
 
@@ -106,6 +107,7 @@ type campaign struct {
 	ledger           *ledger
 	primary, standby *devpg.Server
 	nodes            []*rig.Node
+	windows          []window // one a cycle
 	summary          Summary
 
 	stopSending context.CancelFunc
@@ -235,6 +237,7 @@ func (c *campaign) send(ctx context.Context, sender int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		id := fmt.Sprintf("evt_%s_%d_%d", c.schema, sender, n)
 		body := fmt.Appendf(nil, `{"id":"%s","object":"event","created":%d,"type":"invoice.paid"}`, id, time.Now().Unix())
+		c.ledger.post(id)
 		for try := sender; ctx.Err() == nil; try++ {
 			status, err := rig.Deliver(context.WithoutCancel(ctx), client, c.nodes[try%len(c.nodes)].SourceURL("stripe"), secret, body)
 			if err == nil && status/100 == 2 {

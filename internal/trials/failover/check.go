@@ -95,7 +95,9 @@ func (c *campaign) check(ctx context.Context) ([]rig.Violation, error) {
 		return nil, err
 	}
 	for event, n := range c.ledger.once {
-		if n > 1 {
+		if n > 1 && !c.options.Synchronous && c.inWindow(c.ledger.posted[event]) {
+			s.InWindow++
+		} else if n > 1 {
 			s.Doubled++
 			found = append(found, rig.NewViolation(Doubled, "%s was heard %d times by a target that cannot deduplicate", event, n))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,6 +43,22 @@ const (
 	// enough acknowledgements say that deliveries are taken again.
 	enough = 30
 )
+
+// windowAround is for how long around a promotion a process may work on a former primary that still takes writes: it asks the hosts
+// every 3 s and waits for their answers for 2 s. An event that comes then may be recorded there and, if its sender saw no acknowledgement,
+// once more at the successor. Nothing but fencing or a synchronous standby keeps its effect from happening twice, as the guide says.
+const (
+	windowAround = 5 * time.Second
+
+	// inFlight is how long before the fault a delivery may have begun that has no answer.
+	inFlight = 500 * time.Millisecond
+)
+
+type window struct{ from, to time.Time }
+
+func (c *campaign) inWindow(at time.Time) bool {
+	return slices.ContainsFunc(c.windows, func(w window) bool { return at.After(w.from) && at.Before(w.to) })
+}
 
 func (c *campaign) runCycles(ctx context.Context) error {
 	var round []Fault
@@ -89,6 +106,7 @@ func (c *campaign) cycle(ctx context.Context, fault Fault) error {
 		}
 	}
 	promoted := time.Now()
+	c.windows = append(c.windows, window{at.Add(-inFlight), promoted.Add(windowAround)})
 	err := rig.Until(ctx, waitLimit, "acknowledgements", func() (bool, error) { n, _ := c.ledger.since(promoted); return n >= enough, nil })
 	if err != nil {
 		return err

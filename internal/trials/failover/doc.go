@@ -6,7 +6,8 @@
 // the former primary thaws or starts again and takes writes, as where nothing fences it.
 //
 // A ledger outside the product knows which events were acknowledged, and what the targets heard. It prints a line for each cycle and
-// a summary for each sort of standby. Where the standby is asynchronous, acknowledged events may be lost: they are counted.
+// a summary for each sort of standby. Where the standby is asynchronous, acknowledged events may be lost: they are counted. So are the events
+// that came in the few seconds in which a process may still work on a former primary that takes writes, and whose effects happened twice.
 //
 // With -wrong the binary uses whatever session it has, also on a former primary. The trial must notice that.
 package failover

@@ -65,3 +65,29 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine 
 		})
 	}
 }
+
+// TestRecoveryToAPointInTime repeats nothing at a target that cannot deduplicate, although no process remembers what happened.
+func TestRecoveryToAPointInTime(t *testing.T) { //nolint:paralleltest // as above
+	if *wrong {
+		t.Skip("it is about what the fence leaves")
+	}
+	world, err := rig.NewWorld(t.Context(), rig.WorldConfig{Name: "recovery", Dir: t.TempDir(), Postgres: devpg.Config{Volatile: true}})
+	if world != nil {
+		t.Cleanup(func() {
+			if err := world.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const events = 3
+	got, err := failover.RunRecovery(rig.TestContext(t), world, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (failover.Recovery{Sent: events, Restored: events, Later: 1}); *got != want {
+		t.Errorf("the recovery left %+v, want %+v", *got, want)
+	}
+}

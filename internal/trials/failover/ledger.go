@@ -13,6 +13,7 @@ import (
 type ledger struct {
 	mu     sync.Mutex
 	acked  map[string]time.Time
+	posted map[string]time.Time      // first
 	last   time.Time                 // of the last acknowledgement
 	once   map[string]int            // requests at the target that cannot deduplicate
 	keyed  map[string]map[string]int // requests at the one that can, by key
@@ -20,7 +21,13 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{acked: map[string]time.Time{}, once: map[string]int{}, keyed: map[string]map[string]int{}, slowly: 20 * time.Millisecond}
+	return &ledger{acked: map[string]time.Time{}, posted: map[string]time.Time{}, once: map[string]int{}, keyed: map[string]map[string]int{}, slowly: 20 * time.Millisecond}
+}
+
+func (l *ledger) post(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.posted[id] = time.Now()
 }
 
 func (l *ledger) ack(id string) {

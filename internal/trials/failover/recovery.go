@@ -1,0 +1,128 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/trials/rig"
+)
+
+// Recovery is what a recovery to a point in time left.
+type Recovery struct {
+	// Sent is how many effects happened after the point, and Repeated how many of them happened again.
+	Sent, Repeated int
+
+	// Restored is how many of them are indeterminate with the reason restored, and Later how many events that came afterwards were
+	// carried out.
+	Restored, Later int
+}
+
+const countRestored = `SELECT count(*) FROM effect e JOIN route r ON r.id = e.route_id
+WHERE r.name = 'once' AND e.state = 'indeterminate' AND e.reason = 'restored'`
+
+// RunRecovery records events, takes a copy of the server, carries the effects out, and recovers the database to the moment of the copy.
+// No process remembers anything then.
+func RunRecovery(ctx context.Context, w *rig.World, events int) (_ *Recovery, err error) {
+	c := &campaign{world: w, schema: "recovery_" + rig.RunID(), ledger: newLedger(), primary: w.Server, stopSending: func() {}}
+	defer func() {
+		err = rig.ExplainFailure(err, "./scripts/failover -synchronous 0 -asynchronous 0", w.Logs(c.schema)...)
+	}()
+	target, err := rig.StartTarget(c.ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close(), target.Close()) }()
+	db, err := w.Prepare(ctx, c.schema, makeTarget)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Close(ctx); err != nil {
+		return nil, fmt.Errorf("closing the connection: %w", err)
+	}
+	config, err := w.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, target.Address))
+	if err != nil {
+		return nil, err
+	}
+	serve := func(role, dsn string) (*rig.Node, error) {
+		n, err := w.Serve(ctx, rig.NodeConfig{
+			Name: c.schema, Config: config, Schema: c.schema, DSN: dsn, Role: role, Env: []string{"FAILOVER_SECRET=" + secret, "LOG_LEVEL=warn"},
+		})
+		if err == nil {
+			c.nodes = append(c.nodes, n)
+		}
+		return n, err
+	}
+	receiver, err := serve("receive", c.primary.DSN())
+	if err != nil {
+		return nil, err
+	}
+	deliver := func(n *rig.Node, id string) error {
+		body := fmt.Appendf(nil, `{"id":"%s","object":"event","created":%d,"type":"invoice.paid"}`, id, time.Now().Unix())
+		status, err := rig.Deliver(ctx, rig.NewClient(1, 10*time.Second), n.SourceURL("stripe"), secret, body)
+		if err == nil && status/100 != 2 {
+			err = fmt.Errorf("delivering %s: answered %d", id, status)
+		}
+		return err
+	}
+	for i := range events {
+		if err := deliver(receiver, fmt.Sprintf("evt_%d", i)); err != nil {
+			return nil, err
+		}
+	}
+	if c.standby, err = c.primary.StartStandby(ctx, "copy"); err != nil {
+		return nil, err
+	}
+	if err := c.standby.ShutDown(ctx); err != nil {
+		return nil, err
+	}
+	worker, err := serve("work", c.primary.DSN())
+	if err != nil {
+		return nil, err
+	}
+	heard := func(n int) error {
+		return rig.Until(ctx, waitLimit, "the effects", func() (bool, error) {
+			c.ledger.mu.Lock()
+			defer c.ledger.mu.Unlock()
+			return len(c.ledger.once) == n, nil
+		})
+	}
+	if err := errors.Join(heard(events), receiver.Kill(), worker.Kill(), c.primary.Crash()); err != nil {
+		return nil, err
+	}
+	if err := c.standby.Restart(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.standby.Promote(ctx); err != nil {
+		return nil, err
+	}
+	node, err := serve("", c.standby.DSN())
+	if err != nil {
+		return nil, err
+	}
+	// The first event that comes is only carried out after everything else was looked through.
+	if err := errors.Join(deliver(node, "evt_later"), heard(events+1)); err != nil {
+		return nil, err
+	}
+	out := &Recovery{}
+	for event, n := range c.ledger.once {
+		switch {
+		case event == "evt_later":
+			out.Later += n
+		default:
+			out.Sent++
+			if n > 1 {
+				out.Repeated++
+			}
+		}
+	}
+	if db, err = rig.Connect(ctx, c.standby.DSN(), c.schema); err != nil {
+		return nil, err
+	}
+	defer db.Close(context.WithoutCancel(ctx))
+	if err := db.QueryRow(ctx, countRestored).Scan(&out.Restored); err != nil {
+		return nil, fmt.Errorf("counting: %w", err)
+	}
+	return out, nil
+}
