@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // MaxReply bounds what is kept of a statement's rows, in bytes: as much as of a reply over HTTP.
@@ -16,8 +15,22 @@ const MaxReply = 64 << 10
 // overReply is what people are told of rows that are not kept.
 const overReply = "the rows that it returned are over 64 KiB, and are not kept"
 
-// voidOID is the type of a function that returns nothing.
-const voidOID = 2278
+// The types of PostgreSQL that are not written as texts, by their numbers, which never change. void is that of a function that
+// returns nothing.
+const (
+	boolOID = 16
+
+	int8OID    = 20
+	int2OID    = 21
+	int4OID    = 23
+	jsonOID    = 114
+	float4OID  = 700
+	float8OID  = 701
+	numericOID = 1700
+	jsonbOID   = 3802
+
+	voidOID = 2278
+)
 
 // readReply reads all rows, in the format of texts, and gives them as JSON: the value of a function, and the rows of a statement as
 // an array of objects. A function that returns a set gives an array, unless it is of one row. reply is nil if there are no columns or
@@ -73,12 +86,12 @@ func valueJSON(oid uint32, text []byte) []byte {
 		return []byte("null")
 	}
 	switch oid {
-	case pgtype.BoolOID:
+	case boolOID:
 		if string(text) == "t" {
 			return []byte("true")
 		}
 		return []byte("false")
-	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.NumericOID, pgtype.Float4OID, pgtype.Float8OID, pgtype.JSONOID, pgtype.JSONBOID:
+	case int2OID, int4OID, int8OID, numericOID, float4OID, float8OID, jsonOID, jsonbOID:
 		if json.Valid(text) && utf8.Valid(text) { // NaN and Infinity are not
 			return bytes.Clone(text)
 		}
