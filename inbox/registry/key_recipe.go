@@ -95,14 +95,28 @@ func checkRecipes(ctx context.Context, db row.Batcher, decided *decidedNames, so
 	return errors.Join(errs...)
 }
 
-const upsertRecipe = `
-INSERT INTO key_recipe (route_id, digest, version, words) VALUES ($1, $2, $3, $4)
+// recipeRow is how the keys of a route are made.
+type recipeRow struct {
+	route int32
+	*KeyRecipe
+}
+
+var recipeColumns = row.ColumnsFrom(1,
+	row.Int("route_id", func(k *recipeRow) int32 { return k.route }),
+	row.Bytes("digest", func(k *recipeRow) []byte { return k.Digest() }),
+	row.Int("version", func(k *recipeRow) int32 { return int32(k.Version) }),
+	row.Text("words", func(k *recipeRow) string { return k.Words }),
+)
+
+var upsertRecipes = `
+INSERT INTO key_recipe (route_id, digest, version, words)
+SELECT a.route_id, a.digest, a.version, a.words FROM unnest(` + recipeColumns.Arrays() + `) AS a (` + recipeColumns.Names() + `)
 ON CONFLICT ON CONSTRAINT key_recipe_key DO UPDATE SET used_at = now()`
 
-func (r *registrar) recipe(ctx context.Context, route int32, k *KeyRecipe) error {
-	if k == nil {
+func (r *registrar) writeRecipes(ctx context.Context, recipes []recipeRow) error {
+	if len(recipes) == 0 {
 		return nil
 	}
-	_, err := r.tx.Exec(ctx, upsertRecipe, route, k.Digest(), k.Version, k.Words)
+	_, err := r.tx.Exec(ctx, upsertRecipes, recipeColumns.Args(recipes)...)
 	return err
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Source is a source of the configuration as [Register] writes it.
@@ -138,37 +140,129 @@ func (r *registrar) write(ctx context.Context) (map[string]Registered, error) {
 	if err := r.rename(ctx, decided); err != nil {
 		return nil, err
 	}
-	out := make(map[string]Registered, len(r.Sources))
-	for _, source := range r.Sources {
-		d := decided.sources[source.Name]
-		row := Registered{Renamed: d.renamed, Routes: make(map[string]RegisteredRoute, len(source.Routes))}
-		err := r.tx.QueryRow(ctx, upsertSource, cmp.Or(d.now, source.Name), source.Provider, source.Class, source.Tenant, source.Emit,
-			source.Tombstone, source.EmitOrdered, keyNameOf(d, source.Name)).Scan(&row.ID, &row.Name, &row.KeyName)
-		if err != nil {
-			return nil, fmt.Errorf("registering source %s: %w", source.Name, err)
-		}
-		if err := r.writePastNames(ctx, row.ID, nil, d, source.Name); err != nil {
-			return nil, fmt.Errorf("registering source %s: %w", source.Name, err)
-		}
-		for _, route := range source.Routes {
-			d := decided.routes[source.Name][route.Name]
-			to := RegisteredRoute{Renamed: d.renamed}
-			err := r.tx.QueryRow(ctx, upsertRoute, row.ID, cmp.Or(d.now, route.Name), route.Target, route.Kind, bytes.Clone(route.Digest),
-				route.Definition, keyNameOf(d, route.Name)).Scan(&to.ID, &to.Version, &to.Name, &to.KeyName)
-			if err == nil {
-				err = r.writePastNames(ctx, row.ID, &to.ID, d, route.Name)
-			}
-			if err == nil {
-				err = r.recipe(ctx, to.ID, route.Key)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("registering route %s of source %s: %w", route.Name, source.Name, err)
-			}
-			row.Routes[route.Name] = to
-		}
-		out[source.Name] = row
+	var past pastNames
+	out, err := r.writeSources(ctx, decided, &past)
+	if err != nil {
+		return nil, fmt.Errorf("registering sources: %w", err)
+	}
+	if err := r.writeRoutes(ctx, decided, out, &past); err != nil {
+		return nil, fmt.Errorf("registering routes: %w", err)
+	}
+	if err := past.write(ctx, r.tx); err != nil {
+		return nil, fmt.Errorf("writing down previous names: %w", err)
 	}
 	return out, nil
+}
+
+// sourceRow is a source as it is written.
+type sourceRow struct {
+	*Source
+	name    string // in the database
+	keyName *string
+}
+
+// A start writes thousands of sources while nobody else may name one, so it writes each table by one statement.
+var sourceColumns = row.ColumnsFrom(1,
+	row.Text("name", func(s *sourceRow) string { return s.name }),
+	row.Text("provider", func(s *sourceRow) string { return s.Provider }),
+	row.Text("class", func(s *sourceRow) string { return s.Class }),
+	row.Text("tenant", func(s *sourceRow) string { return s.Tenant }),
+	row.Bool("emit", func(s *sourceRow) bool { return s.Emit }),
+	row.Bigint("tombstone", func(s *sourceRow) int64 { return s.Tombstone.Microseconds() }),
+	row.Bool("emit_ordered", func(s *sourceRow) bool { return s.EmitOrdered }),
+	row.OptionalText("key_name", func(s *sourceRow) *string { return s.keyName }),
+)
+
+func (r *registrar) writeSources(ctx context.Context, decided *decidedNames, past *pastNames) (map[string]Registered, error) {
+	written := make([]sourceRow, len(r.Sources))
+	configured := make(map[string]*Source, len(r.Sources))
+	for i := range r.Sources {
+		s := &r.Sources[i]
+		d := decided.sources[s.Name]
+		written[i] = sourceRow{Source: s, name: cmp.Or(d.now, s.Name), keyName: keyNameOf(d, s.Name)}
+		configured[written[i].name] = s
+	}
+	rows, err := r.tx.Query(ctx, upsertSources, sourceColumns.Args(written)...)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]Registered, len(r.Sources))
+	var got Registered
+	_, err = pgx.ForEachRow(rows, []any{&got.ID, &got.Name, &got.KeyName}, func() error {
+		s := configured[got.Name]
+		d := decided.sources[s.Name]
+		got.Renamed, got.Routes = d.renamed, make(map[string]RegisteredRoute, len(s.Routes))
+		out[s.Name] = got
+		past.add(got.ID, nil, d, s.Name)
+		return nil
+	})
+	return out, err
+}
+
+// routeRow is a route as it is written.
+type routeRow struct {
+	*Route
+	source     string // as it is configured
+	sourceID   int32
+	name       string // in the database
+	definition *string
+	keyName    *string
+}
+
+var routeColumns = row.ColumnsFrom(1,
+	row.Int("source_id", func(o *routeRow) int32 { return o.sourceID }),
+	row.Text("name", func(o *routeRow) string { return o.name }),
+	row.Text("target", func(o *routeRow) string { return o.Target }),
+	row.Text("kind", func(o *routeRow) string { return o.Kind }),
+	row.Bytes("digest", func(o *routeRow) []byte { return bytes.Clone(o.Digest) }),
+	row.OptionalText("definition", func(o *routeRow) *string { return o.definition }),
+	row.OptionalText("key_name", func(o *routeRow) *string { return o.keyName }),
+)
+
+func (r *registrar) writeRoutes(ctx context.Context, decided *decidedNames, sources map[string]Registered, past *pastNames) error {
+	type place struct {
+		source int32
+		name   string
+	}
+	var written []routeRow
+	configured := map[place]int{}
+	for i := range r.Sources {
+		s := &r.Sources[i]
+		for j := range s.Routes {
+			o := &s.Routes[j]
+			d := decided.routes[s.Name][o.Name]
+			one := routeRow{Route: o, source: s.Name, sourceID: sources[s.Name].ID, name: cmp.Or(d.now, o.Name), keyName: keyNameOf(d, o.Name)}
+			if o.Definition != nil {
+				text := string(o.Definition)
+				one.definition = &text
+			}
+			configured[place{one.sourceID, one.name}] = len(written)
+			written = append(written, one)
+		}
+	}
+	rows, err := r.tx.Query(ctx, upsertRoutes, routeColumns.Args(written)...)
+	if err != nil {
+		return err
+	}
+	var source int32
+	var got RegisteredRoute
+	var recipes []recipeRow
+	_, err = pgx.ForEachRow(rows, []any{&source, &got.ID, &got.Version, &got.Name, &got.KeyName}, func() error {
+		o := &written[configured[place{source, got.Name}]]
+		d := decided.routes[o.source][o.Route.Name]
+		got.Renamed = d.renamed
+		sources[o.source].Routes[o.Route.Name] = got
+		id := got.ID
+		past.add(source, &id, d, o.Route.Name)
+		if o.Key != nil {
+			recipes = append(recipes, recipeRow{id, o.Key})
+		}
+		return nil
+	})
+	if err == nil {
+		err = r.writeRecipes(ctx, recipes)
+	}
+	return err
 }
 
 // keyNameOf is the stored key name of a new row; nil is its own name.
@@ -181,9 +275,11 @@ func keyNameOf(d nameDecision, name string) *string {
 
 // ON CONFLICT DO UPDATE is right here, where nothing is gated: two processes
 // that start together agree on the id, which never changes.
-const upsertSource = `
+var upsertSources = `
 INSERT INTO source (name, provider, class, tenant, emit, tombstone, emit_ordered, key_name)
-VALUES ($1, $2, $3, $4, $5, nullif($6::interval, '0'), $7, $8)
+SELECT a.name, a.provider, a.class, a.tenant, a.emit, nullif(a.tombstone, 0) * interval '1 microsecond', a.emit_ordered, a.key_name
+FROM unnest(` + sourceColumns.Arrays() + `) WITH ORDINALITY AS a (` + sourceColumns.Names() + `, place)
+ORDER BY a.place
 ON CONFLICT ON CONSTRAINT source_name_key DO UPDATE
 SET provider = excluded.provider, class = excluded.class, tenant = excluded.tenant, emit = excluded.emit,
     tombstone = excluded.tombstone, emit_ordered = excluded.emit_ordered, updated_at = now(),
@@ -194,17 +290,21 @@ RETURNING id, name, coalesce(key_name, name)`
 // The version moves only when the definition does, also when two processes
 // start together: the second sees the first's digest. What a version was is kept;
 // one that was written without its definition gets it from the first who knows.
-const upsertRoute = `
-WITH registered AS (
-    INSERT INTO route (source_id, name, target, kind, digest, key_name) VALUES ($1, $2, $3, $4, $5, $7)
+var upsertRoutes = `
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest(` + routeColumns.Arrays() + `) WITH ORDINALITY AS a (` + routeColumns.Names() + `, place)),
+registered AS (
+    INSERT INTO route (source_id, name, target, kind, digest, key_name)
+    SELECT a.source_id, a.name, a.target, a.kind, a.digest, a.key_name FROM asked a ORDER BY a.place
     ON CONFLICT ON CONSTRAINT route_name_key DO UPDATE
     SET target = excluded.target, kind = excluded.kind, digest = excluded.digest, updated_at = now(),
         version = route.version + (route.digest <> excluded.digest)::int
-    RETURNING id, version, target, kind, name, coalesce(key_name, name) AS key_name),
+    RETURNING source_id, id, version, target, kind, name, coalesce(key_name, name) AS key_name),
 described AS (
     INSERT INTO route_version (route_id, version, target, kind, definition)
-    SELECT id, version, target, kind, coalesce($6::jsonb, '{}') FROM registered
+    SELECT r.id, r.version, r.target, r.kind, coalesce(a.definition::jsonb, '{}')
+    FROM registered r JOIN asked a ON a.source_id = r.source_id AND a.name = r.name
     ON CONFLICT ON CONSTRAINT route_version_pkey DO UPDATE
     SET definition = excluded.definition
     WHERE route_version.definition = '{}')
-SELECT id, version, name, key_name FROM registered`
+SELECT source_id, id, version, name, key_name FROM registered`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -159,35 +160,32 @@ func (r *registrar) names(ctx context.Context) (*decidedNames, error) {
 // Names are given in two steps, since two rows may exchange theirs. The first name of a
 // row stays the one that its keys are made with.
 const (
-	leaveSourceName = `UPDATE source SET name = '~' || id, key_name = coalesce(key_name, name) WHERE id = $1`
-	takeSourceName  = `UPDATE source SET name = $2 WHERE id = $1`
-	leaveRouteName  = `UPDATE route SET name = '~' || id, key_name = coalesce(key_name, name) WHERE id = $1`
-	takeRouteName   = `UPDATE route SET name = $2 WHERE id = $1`
-
-	insertPastName = `
-INSERT INTO past_name (source_id, route_id, name, into_name) VALUES ($1, $2, $3, $4)
-ON CONFLICT ON CONSTRAINT past_name_key DO NOTHING`
+	leaveSourceNames = `UPDATE source SET name = '~' || id, key_name = coalesce(key_name, name) WHERE id = ANY ($1::int[])`
+	takeSourceNames  = `UPDATE source SET name = a.name FROM unnest($1::int[], $2::text[]) AS a (id, name) WHERE source.id = a.id`
+	leaveRouteNames  = `UPDATE route SET name = '~' || id, key_name = coalesce(key_name, name) WHERE id = ANY ($1::int[])`
+	takeRouteNames   = `UPDATE route SET name = a.name FROM unnest($1::int[], $2::text[]) AS a (id, name) WHERE route.id = a.id`
 )
 
 // rename gives the rows their new names.
 func (r *registrar) rename(ctx context.Context, decided *decidedNames) error {
 	var b pgx.Batch
-	queue := func(leave, take string, decisions map[string]nameDecision) {
-		for _, d := range decisions {
-			if d.renamed != "" {
-				b.Queue(leave, d.row)
+	queue := func(leave, take string, every ...map[string]nameDecision) {
+		var ids []int32
+		var names []string
+		for _, decisions := range every {
+			for name, d := range decisions {
+				if d.renamed != "" {
+					ids, names = append(ids, d.row), append(names, name)
+				}
 			}
 		}
-		for name, d := range decisions {
-			if d.renamed != "" {
-				b.Queue(take, d.row, name)
-			}
+		if len(ids) > 0 {
+			b.Queue(leave, ids)
+			b.Queue(take, ids, names)
 		}
 	}
-	queue(leaveSourceName, takeSourceName, decided.sources)
-	for _, routes := range decided.routes {
-		queue(leaveRouteName, takeRouteName, routes)
-	}
+	queue(leaveSourceNames, takeSourceNames, decided.sources)
+	queue(leaveRouteNames, takeRouteNames, slices.Collect(maps.Values(decided.routes))...)
 	if b.Len() == 0 {
 		return nil
 	}
@@ -197,20 +195,47 @@ func (r *registrar) rename(ctx context.Context, decided *decidedNames) error {
 	return nil
 }
 
-// learn writes down the names that a row had before: the one it has just lost, and those
-// that the configuration names.
-func (r *registrar) writePastNames(ctx context.Context, source int32, route *int32, d nameDecision, name string) error {
+// pastNameRow is a name that a row had before it got another one.
+type pastNameRow struct {
+	source     int32
+	route      *int32
+	name, into string
+}
+
+// pastNames are the names that rows had before: those they have just lost, and those that the configuration names.
+type pastNames []pastNameRow
+
+func (p *pastNames) add(source int32, route *int32, d nameDecision, name string) {
 	if d.now != "" {
-		return nil // the configuration is older than what is known
+		return // the configuration is older than what is known
 	}
-	past := d.learned
+	for _, past := range d.learned {
+		*p = append(*p, pastNameRow{source, route, past, name})
+	}
 	if d.renamed != "" {
-		past = append(slices.Clone(past), d.renamed)
+		*p = append(*p, pastNameRow{source, route, d.renamed, name})
 	}
-	for _, p := range past {
-		if _, err := r.tx.Exec(ctx, insertPastName, source, route, p, name); err != nil {
-			return fmt.Errorf("writing down its previous name %s: %w", p, err)
-		}
+}
+
+var pastNameColumns = row.ColumnsFrom(1,
+	row.Int("source_id", func(p *pastNameRow) int32 { return p.source }),
+	row.Int("route_id", func(p *pastNameRow) *int32 { return p.route }),
+	row.Text("name", func(p *pastNameRow) string { return p.name }),
+	row.Text("into_name", func(p *pastNameRow) string { return p.into }),
+)
+
+// In the order in which they are given: what was renamed last is what the last row says.
+var insertPastNames = `
+INSERT INTO past_name (source_id, route_id, name, into_name)
+SELECT a.source_id, a.route_id, a.name, a.into_name
+FROM unnest(` + pastNameColumns.Arrays() + `) WITH ORDINALITY AS a (` + pastNameColumns.Names() + `, place)
+ORDER BY a.place
+ON CONFLICT ON CONSTRAINT past_name_key DO NOTHING`
+
+func (p pastNames) write(ctx context.Context, tx pgx.Tx) error {
+	if len(p) == 0 {
+		return nil
 	}
-	return nil
+	_, err := tx.Exec(ctx, insertPastNames, pastNameColumns.Args(p)...)
+	return err
 }
