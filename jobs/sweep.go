@@ -302,12 +302,14 @@ func (s *Sweeper) sweepOverdue(ctx context.Context) (SweepReport, error) {
 // microseconds, whether it will still wake the effect. One that is scheduled is moved
 // by River's leader, who may be missing, and for much later than now it is no use to an
 // effect that is due. One that is retryable failed: it waits in River's own backoff,
-// which knows nothing of when the effect is due. One that runs may run nowhere.
+// which knows nothing of when the effect is due. One that runs may run nowhere. One that is
+// available or began to run much later than now was written while the database's clock was
+// ahead: River fetches the former no sooner, and the latter would look alive for as long.
 const liveJob = `
     CASE j.state
-    WHEN 'available' THEN true
+    WHEN 'available' THEN j.scheduled_at <= now() + interval '30 seconds'
     WHEN 'scheduled' THEN j.scheduled_at BETWEEN now() - interval '30 seconds' AND now() + interval '30 seconds'
-    WHEN 'running' THEN j.attempted_at > now() - greatest(coalesce(r.lease, 0), $2::bigint) * interval '1 microsecond'
+    WHEN 'running' THEN j.attempted_at BETWEEN now() - greatest(coalesce(r.lease, 0), $2::bigint) * interval '1 microsecond' AND now() + interval '30 seconds'
     ELSE false
     END`
 

@@ -102,6 +102,8 @@ func TestSweepKnowsWhichJobsAreLive(t *testing.T) {
 		unfinished bool
 	}{
 		"available":                   {`UPDATE river_job SET scheduled_at = now() - interval '1 h'`, false, false},
+		"available, for much later":   {`UPDATE river_job SET scheduled_at = now() + interval '1 h'`, true, false},
+		"running, from an hour ahead": {`UPDATE river_job SET state = 'running', attempted_at = now() + interval '1 h'`, true, true},
 		"gone":                        {`DELETE FROM river_job`, true, false},
 		"completed":                   {`UPDATE river_job SET state = 'completed', finalized_at = now()`, true, false},
 		"discarded":                   {`UPDATE river_job SET state = 'discarded', finalized_at = now()`, true, false},
