@@ -82,7 +82,7 @@ func TestLockWaitIsBounded(t *testing.T) {
 	if !ok || len(lock.Holders) != 1 || lock.Holders[0].PID != int32(holder.PgConn().PID()) || lock.Holders[0].Application != "a long report" {
 		t.Fatalf("up gave %v, want the holder", err)
 	}
-	for _, want := range []string{fmt.Sprintf("waiting for a lock of migration %d", migrations.Version+1), "(a long report, role postgres, from 127.0.0.1, idle in transaction since 2", "has the lock: nothing is half done"} {
+	for _, want := range []string{fmt.Sprintf("waiting for a lock of migration %d", migrations.Version+1), "(a long report, role ", ", idle in transaction since 2", "has the lock: nothing is half done"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("up gave %v, want %q", err, want)
 		}
@@ -129,7 +129,8 @@ func TestWaitForAnotherMigrationIsBounded(t *testing.T) {
 
 	h := newHeard()
 	err := migrator(t, migrations.Config{URL: url, Schema: schema, LockWait: time.Second, Tell: h.tell}).Up(t.Context())
-	if _, ok := errors.AsType[*migrations.LockError](err); !ok || !strings.Contains(err.Error(), "waiting for another migration to end") || !strings.Contains(err.Error(), "(oncegate migrate, active since") {
+	if _, ok := errors.AsType[*migrations.LockError](err); !ok || !strings.Contains(err.Error(), "waiting for another migration to end") ||
+		!strings.Contains(err.Error(), "(oncegate migrate, role ") || !strings.Contains(err.Error(), ", active since ") {
 		t.Errorf("the second migration gave %v", err)
 	}
 	if !strings.Contains(h.String(), "waiting for another migration to end: pid") {
