@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -165,6 +166,9 @@ type Effects struct {
 
 	heldMu sync.Mutex // guards heldAt
 	heldAt heldCursor
+
+	pulledTo   pullBackCursor
+	pulledBack atomic.Uint64
 
 	unnumbered        row.Group[claimAsk, claimAnswer]
 	ordered           row.Group[orderAsk, claimAnswer]

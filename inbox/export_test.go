@@ -48,6 +48,8 @@ const (
 	WaitingEffects     = waitingStreamEffects
 	MissingNumbers     = missingNumbers
 	ReadPlaces         = readPlaces
+	PullBackSQL        = pullBack
+	PullBackGapsSQL    = pullBackGaps
 )
 
 // GoOnWith makes a store go on in its streams with another condition instead of one.

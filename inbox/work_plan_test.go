@@ -48,6 +48,8 @@ func TestPlansInOrder(t *testing.T) {
 		"forget":       {SQL: inbox.ForgetIndeterminate, Want: []string{"operation_result_pkey", "effect_duplicate_of_idx"}},
 		"results":      {SQL: inbox.ForgetResults, Want: []string{"operation_result_pkey", "effect_duplicate_of_idx"}},
 		"lock_events":  {SQL: inbox.LockEffectEvents, Want: []string{"inbox_event_pkey", "effect_duplicate_of_idx"}},
+		"pull back":    {SQL: inbox.PullBackSQL, Want: []string{"Index Scan Backward using effect_due_idx", "effect_attempt_pkey", "river_job_pkey", "effect_pkey"}},
+		"gaps ahead":   {SQL: inbox.PullBackGapsSQL, Want: []string{"stream_gap_idx"}},
 		"held":         {SQL: inbox.PageHeld, Want: []string{"effect_held_idx", "stream_key"}},
 	})
 }

@@ -80,6 +80,9 @@ type SweepReport struct {
 	// Freed counts the held effects that were free to run, and were set going. It is 0
 	// as long as nothing is wrong.
 	Freed int
+	// PulledBack counts the times that were further ahead than their policy allows, because the
+	// database's clock had been ahead. They were brought back.
+	PulledBack int
 	// Complete is false if the budget ended first.
 	Complete bool
 }
@@ -249,6 +252,8 @@ func (s *Sweeper) sweep(ctx context.Context) {
 	case ctx.Err() != nil:
 	case err != nil:
 		s.cfg.Logger.WarnContext(ctx, "sweeping overdue effects", "error", clean(err.Error()))
+	case report.PulledBack > 0:
+		s.cfg.Logger.WarnContext(ctx, "times were further ahead than their policy allows, as if the database's clock had been ahead: pulled back", "pulled_back", report.PulledBack)
 	case report.Freed > 0:
 		s.cfg.Logger.WarnContext(ctx, "held effects were free to run", "freed", report.Freed)
 	case report.Woken > 0 || report.Expired > 0 || report.TakenBack > 0:
@@ -259,7 +264,12 @@ func (s *Sweeper) sweep(ctx context.Context) {
 // Sweep makes one sweep, from where the one before it ended if its budget ran
 // out. It is not for concurrent use.
 func (s *Sweeper) Sweep(ctx context.Context) (SweepReport, error) {
+	pulled, err := s.pullBack(ctx)
+	if err != nil {
+		return SweepReport{PulledBack: pulled}, err
+	}
 	report, err := s.sweepOverdue(ctx)
+	report.PulledBack = pulled
 	if err != nil {
 		return report, err
 	}
@@ -267,6 +277,13 @@ func (s *Sweeper) Sweep(ctx context.Context) (SweepReport, error) {
 	defer cancel()
 	report.Freed, err = s.cfg.Store.CheckHeld(ctx)
 	return report, err
+}
+
+// pullBack comes first: what is due now after all is looked at by the same sweep.
+func (s *Sweeper) pullBack(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	return s.cfg.Store.PullBack(ctx)
 }
 
 func (s *Sweeper) sweepOverdue(ctx context.Context) (SweepReport, error) {

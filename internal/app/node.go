@@ -169,6 +169,14 @@ func (a *App) checkKeys() error {
 	return nil
 }
 
+// countPulledBack makes the metric of times that were written while the database's clock was ahead.
+func (a *App) countPulledBack(store *inbox.Effects) error {
+	return a.collect(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "oncegate_times_pulled_back_total",
+		Help: "Times of effects, gaps and replays that were further ahead than their policy allows, as if the database's clock had been ahead, and were brought back.",
+	}, func() float64 { return float64(store.PulledBack()) }))
+}
+
 // countMissingKeys makes the metric of effects that were put off for want of a key.
 func (a *App) countMissingKeys() error {
 	return a.collect(prometheus.NewCounterFunc(prometheus.CounterOpts{

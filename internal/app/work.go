@@ -120,6 +120,9 @@ func (a *App) makeWork() error {
 	if err := a.makeStrandedMetric(); err != nil {
 		return err
 	}
+	if err := a.countPulledBack(store); err != nil {
+		return err
+	}
 	if err := a.countMissingKeys(); err != nil {
 		return err
 	}

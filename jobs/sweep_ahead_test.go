@@ -1,0 +1,80 @@
+package jobs_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/sequence"
+)
+
+// Times that were written while the database's clock was an hour ahead are brought back by one sweep, whatever state they belong to,
+// and no other time is touched.
+func TestSweepPullsBackWhatAWrongClockPutOff(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.order = map[string]sequence.Policy{once: {Mode: sequence.Contiguous, Patience: 10 * time.Minute}}
+	const attempt = `INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome)
+		VALUES ($1, 1, 1, 'initial', 'n', now() + $2::interval, now() + $2::interval, 'retry')`
+	cases := map[string]struct {
+		route   string
+		change  []string // $1 is the effect, $2 how far the clock was ahead
+		ahead   string
+		atMost  time.Duration
+		atLeast time.Duration
+	}{
+		"retry, whose attempt ended ahead": {repeatable, []string{attempt, `UPDATE effect SET state = 'retry', attempts = 1, next_at = now() + $2::interval + interval '2 min' WHERE id = $1`},
+			"1 h", 2 * time.Minute, time.Minute},
+		"retry, beyond every policy": {repeatable, []string{`UPDATE effect SET state = 'retry', attempts = 1, next_at = now() + $2::interval WHERE id = $1`}, "30 h", 24 * time.Hour, 23 * time.Hour},
+		"retry, that its target put off for long": {repeatable, []string{`UPDATE effect SET state = 'retry', attempts = 1, next_at = now() + $2::interval WHERE id = $1`},
+			"20 h", 20 * time.Hour, 19 * time.Hour},
+		"pending, recorded ahead": {repeatable, []string{`UPDATE river_job SET created_at = now() + $2::interval, scheduled_at = now() + $2::interval WHERE id = (SELECT job_id FROM effect WHERE id = $1)`,
+			`UPDATE effect SET next_at = now() + $2::interval WHERE id = $1`}, "1 h", 0, -time.Minute},
+		"pending, put off ahead": {repeatable, []string{`UPDATE river_job SET attempted_at = now() + $2::interval, state = 'scheduled', scheduled_at = now() + $2::interval WHERE id = (SELECT job_id FROM effect WHERE id = $1)`,
+			`UPDATE effect SET next_at = now() + $2::interval + interval '20 s' WHERE id = $1`}, "1 h", 20 * time.Second, 10 * time.Second},
+		"pending, far behind others of its target": {repeatable, []string{`UPDATE effect SET next_at = now() + $2::interval WHERE id = $1`}, "5 h", 5 * time.Hour, 4 * time.Hour},
+		"claimed ahead": {repeatable, []string{`UPDATE river_job SET state = 'running', attempted_at = now() + $2::interval WHERE id = (SELECT job_id FROM effect WHERE id = $1)`,
+			`UPDATE effect SET state = 'claimed', lease_token = gen_random_uuid(), attempts = 1, lease_until = now() + $2::interval + interval '30 s', next_at = now() + $2::interval + interval '30 s' WHERE id = $1`},
+			"1 h", 30 * time.Second, 20 * time.Second},
+		"claimed in a chain": {repeatable, []string{`UPDATE effect SET state = 'claimed', lease_token = gen_random_uuid(), attempts = 1, lease_until = now() + $2::interval, next_at = now() + $2::interval WHERE id = $1`},
+			"1 h", 11 * time.Minute, 10 * time.Minute},
+		"held behind a gap": {once, []string{`UPDATE effect SET state = 'held', next_at = now() + $2::interval + interval '10 min' WHERE id = $1`}, "1 h", 10 * time.Minute, 9 * time.Minute},
+	}
+	ids := map[string]inbox.ID{}
+	for name, c := range cases {
+		id := b.admit(c.route, 1)[0]
+		ids[name] = id
+		for _, sql := range c.change {
+			b.exec(sql, id, c.ahead)
+		}
+	}
+	b.exec(`INSERT INTO stream (route_id, key_hash, gap_since) VALUES ($1, sha256('k'), now() + interval '1 h')`, b.routes[once])
+	store := b.store("sweeper")
+	pulled, err := store.PullBack(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range cases {
+		var wait float64
+		if err := b.pool.QueryRow(t.Context(), `SELECT extract(epoch FROM next_at - now())::float8 FROM effect WHERE id = $1 AND (lease_until IS NULL OR lease_until = next_at)`, ids[name]).Scan(&wait); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := time.Duration(wait * float64(time.Second)); got > c.atMost || got < c.atLeast {
+			t.Errorf("%s: due in %s, want from %s to %s", name, got, c.atLeast, c.atMost)
+		}
+	}
+	if n := b.count(`SELECT count(*) FROM stream WHERE gap_since > now()`); n != 0 {
+		t.Error("the gap begins later than now")
+	}
+	if want := len(cases) - 2 + 1; pulled != want || store.PulledBack() != uint64(want) { // two are as they should be, and there is the gap
+		t.Errorf("%d were pulled back, and %d counted, want %d", pulled, store.PulledBack(), want)
+	}
+	if again, err := store.PullBack(t.Context()); err != nil || again != 0 {
+		t.Errorf("the second call pulled back %d, %v", again, err)
+	}
+	b.sweep(b.sweeper(nil))
+	if n := b.count(`SELECT count(*) FROM effect e JOIN river_job j ON j.id = e.job_id WHERE e.next_at <= now() AND j.state = 'available' AND j.scheduled_at <= now()`); n != 1 {
+		t.Errorf("%d of what is due has a job that wakes it, want 1: %s", n, fmt.Sprint(ids))
+	}
+}
