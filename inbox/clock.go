@@ -53,9 +53,9 @@ type comparison struct {
 	error  time.Duration // at most: half of the time that the answer took
 }
 
-// betterThan reports whether the offset is taken from c and not any more from the
-// comparison that is kept. A slow answer tells less than a quick one that is older, so
-// that it is kept only once drift has made the older one as vague. If both cannot be true,
+// betterThan reports whether the offset is taken from c from now on, instead of the
+// comparison that is kept. A slow answer is less exact than an older, quick one, so
+// c replaces it only once drift has made the older one as vague. If both cannot be true,
 // a clock was set in between.
 func (c *comparison) betterThan(kept *comparison) bool {
 	if kept == nil {

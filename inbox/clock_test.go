@@ -91,7 +91,7 @@ func TestClockInDoubt(t *testing.T) {
 		t.Errorf("the skew is still %s", skew)
 	}
 
-	// The offset is that of the quickest answers: slow ones change nothing. The time never
+	// The quickest answers decide the offset: slow ones change nothing. The time never
 	// goes back.
 	compare := func(ahead string, seconds float64) {
 		t.Helper()

@@ -12,7 +12,7 @@
 //   - labels moves the labels of events, which the gate writes as one row a commit, into the index by which they are found;
 //   - rollup counts by minute and by hour what sources and routes do, and attention says what waits for a person;
 //   - replay carries effects out again, prune removes and erases;
-//   - registry writes the configuration's names, node lets processes know of each other, history knows what became of the database;
+//   - registry writes the configuration's names, node lets processes know of each other, history records failovers, restores and copies;
 //   - receiver and admin are the HTTP sides.
 //
 // Below it stand sequence, which decides about order without a database, seal, which encrypts, and internal, which holds
@@ -88,11 +88,11 @@
 // locks and reads, the second writes what was decided and commits. The lock is
 // never held while anything is attempted. Whichever of two comes second sees what
 // the first has done, so that no wake-up is lost: an effect is held only under the
-// lock, and whoever ends what is before it looks for it under the lock. The gate
+// lock, and the caller that ends its predecessor looks for it under the lock. The gate
 // takes no such lock: what it admits is pending with a job of its own, which
-// decides. A worker claims the next effect of a key in the transaction that
-// settles the one before, if that effect's own wake-up has come already, and goes on
-// with it; any other caller gives it a job.
+// decides. A worker claims the next effect of a key in the transaction that settles
+// the one before, if that effect's own wake-up has come already, and then carries it
+// out; any other caller inserts a job for it.
 // What follows it is read ahead, so that the settlement of each of them is one
 // statement, which looks under the lock whether everything is as it was foreseen
 // and does nothing if it is not. A process that does not know a route's policy

@@ -8,12 +8,12 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// Guard is a check whether a row exists, where something happens if there is none: once more what has happened already, or
-// what somebody must decide first. A guard lives as long as what it protects: whatever removes rows (prune, erase, a discard,
-// a move to another route) leaves the rows that a guard reads.
+// Guard checks for a row before something is done, because without that row something would happen: it would be done a second
+// time, or before a person has made a decision that it needs. A guard must live as long as what it protects, so everything that
+// removes rows (prune, erase, a discard, a move to another route) leaves the rows that a guard reads.
 //
-// [Guards] is the one list of them. Prune makes its statements of it, and a test takes away one rule after the other and wants
-// that to be noticed. Whoever adds a check of this kind adds it to the list, with a scene for the test.
+// [Guards] is the only list of them. Prune makes its statements of it, and a test removes one rule after the other and fails
+// if nothing notices. If you add a check of this kind, add it to the list, with a scene for the test.
 type Guard struct {
 	// Name is unique in the list.
 	Name string
@@ -31,17 +31,17 @@ type Guard struct {
 	Keeps []Keep
 }
 
-// Keep is one rule: a row of the table stays while the condition holds.
+// Keep is one rule: a row of the table stays while the condition is true.
 type Keep struct {
 	Table string
 
-	// While is SQL about the row: e is an effect or an event, k an effect key, s a stream. Names in braces are replaced by
-	// those who use it: {horizon} is the time before which a settled effect has to have ended, and {replays} is true where
-	// what an open replay lists may go. {effect}, {effect_key} and {conflict} are what is left of these tables.
+	// While is SQL about the row: e is an effect or an event, k an effect key, s a stream. Its users replace the names in
+	// braces: {horizon} is the time before which a settled effect has to have ended, and {replays} is true where
+	// rows that an open replay lists may go. {effect}, {effect_key} and {conflict} are the rows that these tables still have.
 	While string
 }
 
-// settledStates are those of [EffectState.Settled], as SQL.
+// settledStates are the states for which [EffectState.Settled] is true, as SQL.
 const settledStates = `('done', 'superseded', 'skipped', 'duplicate')`
 
 // openItemOf says that a plan may still act on a replay item.
@@ -169,8 +169,8 @@ func Guards() []Guard {
 	}
 }
 
-// KeptRows is the condition under which no guard keeps a row of the table: what stands in braces in the rules is replaced by
-// names. without leaves out rules, which only a test does: each is the guard's name and the number of the rule, as "list/0".
+// KeptRows is the condition under which no guard keeps a row of the table. names replaces the names in braces in the rules.
+// without leaves out rules, which only a test does: each is the guard's name and the number of the rule, as "list/0".
 func KeptRows(table string, names *strings.Replacer, without ...string) string {
 	var out strings.Builder
 	for _, g := range Guards() {

@@ -68,7 +68,7 @@ func (l *Lister) list(ctx context.Context, d *EffectDetail) (*ListSummary, error
 	if opened, err := l.keys.Open(place.Rendered(d.ID), renderedKey, rendered); err == nil && out.Total == 0 && len(opened) > 0 && opened[0] == '[' {
 		var texts []json.RawMessage
 		if json.Unmarshal(opened, &texts) == nil {
-			for i, text := range texts { // where the sender repeated an item, the first one stands again
+			for i, text := range texts { // a repetition in the sender's list is stored as the first item
 				if i == 0 || !bytes.Equal(text, texts[0]) {
 					out.Total++
 				}

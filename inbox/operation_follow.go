@@ -16,8 +16,8 @@ type FollowKind string
 
 // How a call follows an earlier one. Stored: never change.
 const (
-	// FollowResumes continues the intent of the earlier call: only those of its effects are carried out
-	// that certainly did not happen.
+	// FollowResumes continues the intent of the earlier call: an effect of it is carried out
+	// only if it certainly did not happen.
 	FollowResumes FollowKind = "resumes"
 	// FollowInsteadOf is a new intent that takes the place of the earlier call's: all of it is carried out.
 	FollowInsteadOf FollowKind = "instead_of"
@@ -31,7 +31,7 @@ type Follow struct {
 	Parent    ID
 	ParentKey string
 
-	// Intent is the [RecentCallHash] of the call that follows. A call that resumes has that of its parent.
+	// Intent is the [RecentCallHash] of the call that follows. A call that resumes has its parent's hash.
 	Intent [sha256.Size]byte
 }
 
@@ -48,15 +48,15 @@ type FollowedCall struct {
 	Operation string
 	// Intent is the hash of its canonical payload.
 	Intent []byte
-	// EffectsKept reports whether at least one of its effects is stored. Without any, nobody can say what it
-	// did: they may have been pruned.
+	// EffectsKept reports whether at least one of its effects is stored. Without any, it is unknown what the
+	// call did, because its effects may have been pruned.
 	EffectsKept bool
 	// Follower is the event of the call that follows it already and keeps another one from it; zero for none.
 	Follower ID
 }
 
-// A call is resumed once, and then its follower is resumed. Of calls that take its place there may be
-// one for each intent, and none beside one that resumes it: both would be carried out.
+// A call is resumed once, and then its follower is resumed. One call for each intent may take its place,
+// but none may if another call resumes it: both would be carried out.
 const readFollowedCall = `
 SELECT v.event_id, v.type, coalesce(v.canonical_sha256, v.body_sha256),
     EXISTS (SELECT FROM effect e WHERE e.event_id = v.id),

@@ -92,7 +92,7 @@ type heldStream struct {
 	hash    []byte
 }
 
-// checkStreams sets going what is held in the streams without a reason. If it returns an error,
+// checkStreams starts the effects that are held in the streams without a reason. If it returns an error,
 // nothing has happened.
 func (e *Effects) checkStreams(ctx context.Context, streams []heldStream) (found int, err error) {
 	o := e.newOrder(nil)

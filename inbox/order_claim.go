@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// claimOrdered claims effects of ordered routes, those whose turn it is: the others
-// are held, superseded or whatever else their order says. In mode latest the claim may
-// be one of a newer version than was asked for.
+// claimOrdered claims the effects of ordered routes whose turn it is. The others
+// are held, superseded or otherwise moved as their order requires. In mode latest it may
+// claim a newer version than was asked for.
 func (e *Effects) claimOrdered(ctx context.Context, asks []orderAsk) ([]claimAnswer, error) {
 	var answers []claimAnswer
 	err := e.ownTx(ctx, func(conn *pgxpool.Conn, send func(context.Context, *pgx.Batch) error) (err error) {

@@ -99,9 +99,9 @@ func avoidFor(age time.Duration) time.Duration {
 }
 
 // Who locked a row: its xmax names the transaction, and every transaction that has a
-// number holds a lock on that. There is at most one row for a transaction; a row lock
-// that several share has a number of its own, which is nobody's. What an effect waits for may
-// be its own row, its event's, its key's, its stream's, or that of an effect beside it in the
+// number holds a lock on that. There is at most one row for a transaction. A row lock
+// that several share has a number of its own, which belongs to no session. An effect may wait
+// for its own row, its event's, its key's, its stream's, or the row of another effect of the
 // stream.
 const lockersOfEffect = `
 WITH named AS MATERIALIZED (
@@ -123,8 +123,8 @@ WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AN
     UNION ALL
     SELECT k.xmax FROM effect_key k WHERE k.effect_id = $3)`
 
-// lockHolder gives the session that has what an effect or a stream waits for; nil if the server
-// names none.
+// lockHolder returns the session that has the lock for which an effect or a stream waits; nil if the
+// server names none.
 func lockHolder(ctx context.Context, db session.Querier, routeID int32, hash []byte, effect ID) *session.Backend {
 	backends, err := session.ReadBackends(ctx, db, lockersOfEffect, routeID, hash, effect)
 	if err != nil || len(backends) == 0 {
@@ -133,7 +133,7 @@ func lockHolder(ctx context.Context, db session.Querier, routeID int32, hash []b
 	return &backends[0]
 }
 
-// LockHolder gives the session that has the lock for which an overdue effect was left out of a
+// LockHolder returns the session that has the lock for which an overdue effect was left out of a
 // sweep; nil if the server names none.
 func (e *Effects) LockHolder(ctx context.Context, effect ID) *session.Backend {
 	return lockHolder(ctx, e.pool, 0, nil, effect)

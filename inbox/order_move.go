@@ -127,8 +127,8 @@ func (o *order) move(s *orderStream, r *orderRow, d sequence.Decision, wakeAt ti
 	return ID{}
 }
 
-// jobs gives new jobs to the moves that ask for one. A successor has the place in the
-// queue of its own event: behind everything that is there, ordered effects would wait for
+// jobs inserts new jobs for the moves that ask for one. A successor has the place in the
+// queue of its own event. If it were put at the end, ordered effects would wait for
 // the whole queue a second time.
 func (o *order) jobs(ctx context.Context, w *orderWrites) error {
 	var ids []ID

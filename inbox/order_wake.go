@@ -9,7 +9,7 @@ import (
 // wakeUpFor returns what claims an effect whose turn it is, other than its own wake-up.
 // nil leaves the effect to its own wake-up, or has it given one.
 //
-// A worker that goes on with a stream takes only an effect whose own wake-up has come
+// A worker that continues a stream takes only an effect whose own wake-up has come
 // and found it waiting for its turn. One whose wake-up is still in the queue keeps its
 // place there, so that no stream passes what was received before.
 //

@@ -25,7 +25,7 @@ type EventOutcome struct {
 	// AtRest: no effect will go on by itself.
 	AtRest bool `json:"-"`
 
-	// Pruned: the event had effects, and what became of them is not kept any more.
+	// Pruned: the event had effects, but they and their outcomes were removed.
 	Pruned bool `json:"-"`
 
 	operation string
@@ -229,7 +229,7 @@ const (
 
 // status sums the effects up. An operation that no route takes has done nothing,
 // and says so. An event that a route took had effects: if there are none, they were
-// pruned, and nobody can say what they did.
+// pruned, and their outcome is unknown.
 func (o *EventOutcome) status() ResultStatus {
 	switch {
 	case o.Pruned:

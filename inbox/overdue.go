@@ -139,8 +139,8 @@ SET job_id = a.job_id, unfinished = e.unfinished OR a.unfinished
 FROM unnest($1::uuid[], $2::bigint[], $3::boolean[]) AS a (id, job_id, unfinished)
 WHERE e.id = a.id`
 
-// RewakeTx gives effects that the caller has locked new jobs, with the places in the
-// queue that are theirs.
+// RewakeTx inserts new jobs for effects that the caller has locked, each at the effect's
+// own place in the queue.
 func (e *Effects) RewakeTx(ctx context.Context, tx pgx.Tx, rewakes []Rewake) error {
 	if len(rewakes) == 0 {
 		return nil

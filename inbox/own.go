@@ -117,9 +117,9 @@ func (e *Effects) ownGroup(ctx context.Context, asks []ownAsk) ([]Owner, error) 
 	return ownKeys(ctx, e.pool, asks)
 }
 
-// The order of locks: effects by id, then their keys. An effect that somebody else has
-// locked is not waited for, and not in the answer. Where the idempotency key is made of the recipe from now on, the one that was
-// made of the event stays beside it: replay recognises the event's effect by it.
+// The order of locks: effects by id, then their keys. The statement skips an effect that another transaction has
+// locked, and does not return it. If the idempotency key is made of the recipe from now on, the key that was made of
+// the event is kept too, because replay recognises the event's effect by it.
 const holdBehindOwner = `
 WITH reached AS MATERIALIZED (
     SELECT e.id, a.token, a.hash, a.remade, e.lease_token = a.token AND e.lease_until > now() AS held
@@ -145,9 +145,9 @@ var insertKeys = insertKeysOf(holdsClaim)
 const holdsClaim = `e.lease_token = a.token AND e.lease_until > now()`
 
 // orLockKey ends the insertion of keys. A key that is there already is locked and not written. If it is deleted before it is
-// locked, it is inserted: so the unique constraint decides who owns a key, and after the statement each key has an owner
-// that nobody can take away before the transaction ends. The next statement sees whatever the last holders of the keys have
-// committed, an owner among them that was given fresh attempts.
+// locked, it is inserted. So the unique constraint decides who owns a key, and after the statement each key has an owner
+// that no other transaction can remove before this one ends. The next statement sees everything that the last holders of the
+// keys have committed, including an owner that was given fresh attempts.
 const orLockKey = `
 ON CONFLICT ON CONSTRAINT effect_key_pkey DO UPDATE SET effect_id = effect_key.effect_id WHERE false`
 
@@ -340,7 +340,7 @@ func KeyOwner(ctx context.Context, pool *pgxpool.Pool, routeID int32, hash []byt
 }
 
 // queueKeyLocks queues the locks of keys, in the order of their numbers. Every role may take such
-// a lock, so a transaction waits for it only for a moment, because it holds a connection meanwhile.
+// a lock, so a transaction waits for it only briefly, because it occupies a connection meanwhile.
 func queueKeyLocks(b *pgx.Batch, keys ...int64) {
 	slices.Sort(keys)
 	b.Queue(boundKeyLocks)

@@ -22,8 +22,8 @@ const (
 	ParentPartial ParentState = "partial"
 	// ParentOpen: it is not known yet, or may have happened: a person, a probe or a replay is at it.
 	ParentOpen ParentState = "open"
-	// ParentGone: what an earlier call did is not kept any more, or was decided by somebody who did not know, so it may have
-	// happened.
+	// ParentGone: the outcome of an earlier call was pruned, or a person ended its effect without knowing the outcome, so the
+	// effect may have happened.
 	ParentGone ParentState = "gone"
 )
 
@@ -120,7 +120,7 @@ func parentEffect(ctx context.Context, db row.Querier, claim *Claim) (ParentEffe
 		ID      ID
 		State   EffectState
 		Unknown bool
-		Before  bool // of an earlier version nobody knew; somebody then decided to have it sent again
+		Before  bool // an earlier version had an unknown outcome, and a person then decided to have it sent again
 	}
 	locked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[standing])
 	if err != nil {
@@ -150,7 +150,7 @@ func parentEffect(ctx context.Context, db row.Querier, claim *Claim) (ParentEffe
 			}
 			out.State = worse(out.State, state)
 		case (s.State == EffectSkipped || s.State == EffectDead) && !s.Unknown && !s.Before:
-		case s.State == EffectSkipped, s.State == EffectDead && !s.Unknown: // it is at rest, and nobody will find out
+		case s.State == EffectSkipped, s.State == EffectDead && !s.Unknown: // it is at rest, and its outcome stays unknown
 			out.State = worse(out.State, ParentGone)
 		default:
 			out.State = worse(out.State, ParentOpen)
@@ -160,7 +160,7 @@ func parentEffect(ctx context.Context, db row.Querier, claim *Claim) (ParentEffe
 }
 
 // notResumed is for a call that takes the place of its parent: it is carried out whole. A call with a parent always has a row
-// that says how it follows it, so that without one nobody knows.
+// that says how it follows it; if the row is missing, the answer is unknown.
 func notResumed(ctx context.Context, db row.Querier, claim *Claim) (ParentEffect, error) {
 	rows, err := db.Query(ctx, readFollowKind, claim.Event.ID)
 	if err != nil {

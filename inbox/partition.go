@@ -32,8 +32,8 @@ func CheckClassName(name string) error {
 
 // EnsurePartitions makes the body partitions of the classes for the days from
 // the day before from to days ahead, where they are missing. Several processes
-// may call it at once: each waits a moment for its turn, and then goes on without it. A new partition is made as a table of its own and then
-// attached, since PARTITION OF would lock the whole class against reading.
+// may call it at once: each waits a moment for its turn, and then proceeds without it. It makes a new partition as a
+// separate table and then attaches it, because PARTITION OF would lock the whole class against reading.
 func EnsurePartitions(ctx context.Context, pool *pgxpool.Pool, classes []string, from time.Time, days int) error {
 	for _, class := range classes {
 		if err := CheckClassName(class); err != nil {
@@ -72,13 +72,13 @@ const (
 	// partitionPatience is how long one process waits for its turn while another makes partitions.
 	partitionPatience = time.Second
 
-	// partitionTries is how often partitions are looked for again that somebody else has just made.
+	// partitionTries limits how often it looks again for partitions that another process has just made.
 	partitionTries = 3
 
 	tryPartitions = `SELECT pg_try_advisory_xact_lock($1, $2)`
 )
 
-// takeTurnTx waits until nobody else makes partitions, but not for long. The lock only spares work: every role may take it, and
+// takeTurnTx waits briefly until no other process makes partitions. The lock only spares work: every role may take it, and
 // deliveries wait for the partition of their day.
 func takeTurnTx(ctx context.Context, tx pgx.Tx) error {
 	patience, cancel := context.WithTimeout(ctx, partitionPatience)

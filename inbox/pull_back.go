@@ -11,7 +11,7 @@ import (
 // saturated target.
 const PolicyMargin = 10 * time.Minute
 
-// pullBackPage is how many effects one call looks at. The walk goes on where the call before ended.
+// pullBackPage is how many effects one call looks at. The next call continues the walk where this one ended.
 const pullBackPage = 2000
 
 // While the database's clock is ahead, each time that is written as "now and so long" is as far ahead as the clock. When the clock
@@ -19,9 +19,9 @@ const pullBackPage = 2000
 //
 // Some rows show that the clock was wrong when they were written: the last attempt ended later than now, or the effect's job was made or
 // began to run later than now. Such an effect waits from now on for as long as it was to wait then. For the others the
-// most that their state and their route allow is the limit. A waiting effect may have a place far behind others of a slow target, so
+// most that their state and their route allow is the limit. A waiting effect may have many others of a slow target before it, so
 // its limit is that of a retry. A claim keeps the margin as well, because ending the lease of an attempt that is under way would
-// have it made again. A row that somebody has locked is left to the next walk.
+// repeat the attempt. The statement skips a row that another transaction has locked, and the next walk looks at it.
 const pullBack = `
 WITH page AS MATERIALIZED (
     SELECT e.id, e.next_at, e.state, e.route_id, e.job_id
@@ -76,7 +76,7 @@ const pullBackReplays = `
 UPDATE replay SET next_at = now()
 WHERE state = 'running' AND next_at > now() + $1::bigint * interval '1 microsecond' + coalesce(100 / rate, 0) * interval '1 second'`
 
-// pullBackCursor is the last effect that the walk looked at. The zero value begins the walk anew.
+// pullBackCursor is the last effect that the walk looked at. The zero value starts a new walk.
 type pullBackCursor struct {
 	at time.Time
 	id ID

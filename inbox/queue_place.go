@@ -11,9 +11,9 @@ import (
 
 // Workers take the oldest wake-up first, so the time of a wake-up is its place in the
 // queue. An effect keeps the place of its own event, however late it is woken and by
-// whom. The exceptions are a retry, which has the place of its own due time, and an
+// whom. The exceptions are a retry, which has the place of its due time, and an
 // effect that got fresh attempts, which has the place of that decision. A replayed effect
-// stays behind what is delivered now.
+// comes after new deliveries.
 const readQueuePlaces = `
 SELECT e.id,
     coalesce(greatest((extract(epoch FROM now() - CASE

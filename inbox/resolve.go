@@ -35,7 +35,7 @@ type Resolve struct {
 	// decides knows that it may happen once more.
 	CalledAgain bool
 
-	// Result is what is kept of an effect that is done; nil keeps what is known from what was sent.
+	// Result is the result to store for an effect that is done; nil keeps the one that follows from what was sent.
 	Result []byte
 
 	// Actor and Reason go into the audit. Both are required.
@@ -106,7 +106,7 @@ func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) (missed [
 type decision struct {
 	as            Resolution
 	actor, reason string
-	result        []byte // of one that is done; nil keeps what is known from what was sent
+	result        []byte // of an effect that is done; nil keeps the one that follows from what was sent
 }
 
 // resolveLockedTx carries a decision out for effects that the caller has locked, each

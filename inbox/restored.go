@@ -14,7 +14,7 @@ import (
 // markChunk is how many effects one transaction marks.
 const markChunk = 200
 
-// What a restored database may have forgotten is the end of whatever is not settled. Held effects come first: as long as their
+// A restored database may have forgotten that an unsettled effect ended. Held effects come first: as long as their
 // predecessors are unsettled, the end of one wakes no other. Dead ones may have been sent again since by an operator. Effects that came
 // later have jobs with higher numbers. Each part is read in the order of its index; what was marked is not in it any more.
 const (
@@ -122,7 +122,7 @@ func markPart(ctx context.Context, pool *pgxpool.Pool, part string, routes any, 
 	}
 }
 
-// markTx marks effects in one transaction. missed are those that somebody else has locked.
+// markTx marks effects in one transaction. missed are the effects that another transaction has locked.
 func (e *Effects) markTx(ctx context.Context, tx pgx.Tx, ids []ID, marked func(context.Context, pgx.Tx, int) error) (missed []ID, err error) {
 	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: ids})
 	if err != nil {
@@ -161,8 +161,8 @@ func (e *Effects) markTx(ctx context.Context, tx pgx.Tx, ids []ID, marked func(c
 	return missed, marked(ctx, tx, len(group))
 }
 
-// readClaimed gives settlements of claimed effects the tokens of their claims: their workers belong to a time that is gone, and their
-// attempts are recorded as lost.
+// readClaimed adds the tokens of their claims to settlements of claimed effects. The workers that claimed them ran before the
+// restore, and their attempts are recorded as lost.
 func readClaimed(ctx context.Context, tx pgx.Tx, group []Settlement, claims map[ID]int) error {
 	if len(claims) == 0 {
 		return nil

@@ -96,7 +96,7 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 		})
 	}
 
-	// A stream goes on in its order when its effects are resolved, whatever its policy.
+	// A stream continues in its order when its effects are resolved, under every policy.
 	for name, policy := range map[string]sequence.Policy{ //nolint:paralleltest // see above
 		"block": {Mode: sequence.Contiguous, Start: "1"}, "arrival": {Mode: sequence.Arrival}, "latest": {Mode: sequence.Latest},
 		"skip": {Mode: sequence.Contiguous, Start: "1", OnDead: sequence.DeadSkip},
@@ -119,7 +119,7 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 			for n := 1; n <= 4; n++ {
 				ids = append(ids, l.arrive(n))
 			}
-			for i, id := range ids { // the first is claimed, and the others are held behind it
+			for i, id := range ids { // the first is claimed, and the others are held until it ends
 				claim, standing, err := l.work.Claim(t.Context(), id, int64(i+1))
 				if err != nil || (claim != nil) != (i == 0) && name != "latest" {
 					t.Fatalf("claiming %d: %+v, %+v, %v", i+1, claim, standing, err)

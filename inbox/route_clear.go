@@ -191,8 +191,8 @@ WHERE o.id = a.id AND o.route_id = $6 AND o.state IN ('pending', 'retry') AND o.
     AND ($5 OR o.item = 0 AND ` + noneHappened + `)
 RETURNING o.id`
 
-// The key of what may have happened goes along: the first event of the key on the other route would repeat it. That of another
-// effect on the other route stays.
+// The keys of effects that may have happened move along, because the first event of the key on the other route would repeat
+// them. If another effect on the other route has the key, that key stays.
 const (
 	moveKeys = `
 UPDATE effect_key k

@@ -228,8 +228,8 @@ const RaiseRevisions = `UPDATE effect SET revision = revision + 1 WHERE id = ANY
 const fenceHolds = `CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
         ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END`
 
-// A superseded effect gives its key back, and so does a skipped one that certainly never happened. Any other keeps it,
-// whatever a person decides about it: a later event of the key would repeat what may have happened.
+// A superseded effect releases its key, and so does a skipped one that certainly never happened. Any other keeps it,
+// even after a person decides about it, because a later event of the key would repeat what may have happened.
 const releaseKeys = `
 WITH released AS MATERIALIZED (
     SELECT k.route_id, k.key_hash

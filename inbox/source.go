@@ -156,7 +156,7 @@ type Admission struct {
 	// IDUnsigned: the signature does not cover the event ids.
 	IDUnsigned bool
 
-	// Emitted: the events were emitted from SQL, so nobody hears the answer. A payload that conflicts with a recorded one is
+	// Emitted: the events were emitted from SQL, so no caller gets the answer. A payload that conflicts with a recorded one is
 	// kept, also where Source.Strict makes a conflict the caller's error.
 	Emitted bool
 

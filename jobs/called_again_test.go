@@ -137,8 +137,8 @@ func TestNothingElseRepeatsWhatACallerDidAgain(t *testing.T) {
 	}
 }
 
-// A call that no route took is told that it failed. A replay that makes an effect for a new route takes that word back; a call that
-// another one follows gets no effect, since its caller has what they wanted, or will have it, by that one.
+// The caller of a call that no route took gets the answer that it failed. A replay that makes an effect for a new route takes that
+// answer back; a call that another one follows gets no effect, since its caller has what they wanted, or will have it, by that one.
 func TestAReplayMakesNoEffectOfACallThatIsFollowed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -103,7 +103,7 @@ func keptTexts(stored []byte) ([]string, error) {
 	return texts, nil
 }
 
-// keepTexts is a list as it is stored: each item stands at its position. Where the sender repeated one stands the first item, which
+// keepTexts is a list as it is stored: each item is at its position. At the position of a repetition it stores the first item, which
 // counts as a repetition there whatever the texts are.
 func keepTexts(items []listItem) ([]byte, error) {
 	texts := make([]string, items[len(items)-1].position)
@@ -155,7 +155,7 @@ func (a attempt) expand(ctx context.Context, call *effect.Call) (rendered []byte
 		if s, held := a.askForItem(ctx, items[0].meaning); s != nil || !held {
 			return nil, s, held
 		}
-		call.Key = claim.Key // it may have been made anew
+		call.Key = claim.Key // askForItem may have made a new one
 		rendered, err := safeItem(route.List, call, items[0].text)
 		if err != nil {
 			return nil, a.expressionFailure(ctx, "message", err), true

@@ -114,8 +114,8 @@ func TestListsOfOneAndOfNone(t *testing.T) {
 	}
 }
 
-// An item has the number of its recipient in the list as the sender wrote it, whoever is repeated or cannot be sent to, and
-// keeps it in a run that goes on with what an earlier one wrote.
+// An item has the number of its recipient in the list as the sender wrote it, even if recipients are repeated or cannot be sent to,
+// and keeps the number in a run that continues what an earlier one wrote.
 func TestItemsAreNumberedAsTheyWereSent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -35,7 +35,7 @@ func (b *bundle) forgets() {
 	b.exec(`DELETE FROM effect`)
 }
 
-// workOff carries out what is there, with a client that is stopped after that.
+// workOff carries out the jobs that are in the queue, with a client that is stopped after that.
 func (b *bundle) workOff(cfg jobs.Config) {
 	b.tb.Helper()
 	c, err := jobs.New(b.config(cfg))
@@ -78,7 +78,7 @@ func (s *sentKeys) of(t *testing.T, what string) string {
 }
 
 // Two events with one meaning carry one key at the target, in every attempt, also if the database has forgotten the first one.
-// Another meaning has another key, and a replay under a new key gets one. It holds for every kind of target.
+// Another meaning has another key, and a replay under a new key gets one. This is the same for every kind of target.
 func TestOneMeaningCarriesOneKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -166,7 +166,7 @@ func TestOneMeaningCarriesOneKey(t *testing.T) {
 	}
 }
 
-// An item's key is made of the recipe and of whom it is for, alone or among others, in whatever event.
+// An item's key is made of the recipe and of its recipient, alone or among others, in any event.
 func TestOneMeaningOfAnItemCarriesOneKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -187,7 +187,7 @@ func TestOneMeaningOfAnItemCarriesOneKey(t *testing.T) {
 	}
 	b.batch("autumn", "x@a.example")
 	b.workOff(cfg)
-	// What is rendered holds the key: one text for each recipient and campaign is one key for each.
+	// The rendered text determines the key: one text for each recipient and campaign is one key for each.
 	if n := len(sent.keys); n != 4 {
 		t.Errorf("sent are %v, want x, y and z of spring and x of autumn, each under one key", slices.Sorted(maps.Keys(sent.keys)))
 	}

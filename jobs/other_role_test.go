@@ -46,9 +46,9 @@ func (b *bundle) otherRole() (run func(sql string, args ...any), letGo func()) {
 	}, let
 }
 
-// Every role of the database can send to every channel that River listens to. Whatever it sends,
-// nothing stops: no queue, and no attempt that is under way. A pause or a cancellation that stands
-// in River's tables is not obeyed either, by a process that starts or by one that runs.
+// Every role of the database can send to every channel that River listens to. No message stops anything:
+// no queue, and no attempt that is under way. A process also ignores a pause or a cancellation in River's
+// tables, when it starts and while it runs.
 func TestNobodyElseStopsTheWork(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -140,8 +140,8 @@ func TestAWorkerThatBeginsNothingIsNotReady(t *testing.T) {
 	b.eventually("it is ready again", func() bool { return c.Ready() == nil })
 }
 
-// Every role can take our advisory locks. Each delays the task that it guards, if anything, and
-// nothing beside it: partitions are made and a replay runs without it; prune and the effects of the
+// Every role can take our advisory locks. Each delays at most the task that it guards:
+// partitions are made and a replay runs without it; prune and the effects of the
 // one key wait, and say for whom.
 func TestALockOfAnotherRoleDelaysOnlyItsTask(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement,
 	case inbox.ParentPartial:
 		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonParentPartial
 	case inbox.ParentGone:
-		if a.claim.Trigger == inbox.TriggerManual { // a person has decided that it is to be done
+		if a.claim.Trigger == inbox.TriggerManual { // a person has decided to have it done
 			return nil, nil
 		}
 		s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonParentGone

@@ -11,9 +11,9 @@ import (
 )
 
 // Every role that may connect to the database can send what River's processes listen to. Oncegate
-// neither pauses a queue nor cancels a job, so it obeys nobody who does: a pause would stop all
-// effects until somebody resumes, and a cancelled attempt may have happened. What makes
-// the work go on sooner is heard. River looks for it by itself as well, only later.
+// neither pauses a queue nor cancels a job, so it ignores all such requests: a pause would stop all
+// effects until a person resumes the queue, and a cancelled attempt may have happened. It accepts the
+// notifications that make work start sooner. River also looks for that work by itself, only later.
 
 // The topics of River's notifications, as its listener gets them.
 const (
@@ -22,7 +22,7 @@ const (
 	topicLeadership = "river_leadership" // resigned, request_resign
 )
 
-// queueDriver is River's driver for PostgreSQL, for a client that nobody else can stop.
+// queueDriver is River's driver for PostgreSQL, for a client that only its own process can stop.
 type queueDriver struct{ *riverpgxv5.Driver }
 
 func newQueueDriver(pool *pgxpool.Pool) *queueDriver { return &queueDriver{riverpgxv5.New(pool)} }
@@ -55,7 +55,7 @@ func (*queueExecutor) JobGetCancelRequested(context.Context, *riverdriver.JobGet
 	return nil, nil
 }
 
-// queueListener hears what makes the work go on sooner, and nothing else.
+// queueListener accepts only the notifications that make work start sooner.
 type queueListener struct{ riverdriver.Listener }
 
 // Listen implements [riverdriver.Listener].
@@ -84,8 +84,8 @@ func (l *queueListener) WaitForNotification(ctx context.Context) (*riverdriver.N
 	}
 }
 
-// heard reports whether River may hear a notification. One that it could not read it would log, as
-// often as somebody sends it; and a leader that was asked to resign as often would never lead.
+// heard reports whether River may hear a notification. River would log each one that it could not
+// read, however many are sent; and a leader that was asked to resign as often would never lead.
 func heard(n *riverdriver.Notification) bool {
 	var said struct {
 		Action   string `json:"action"`

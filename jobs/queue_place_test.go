@@ -36,7 +36,7 @@ func TestEveryWakeUpHasThePlaceOfItsEvent(t *testing.T) {
 		name   string
 		policy sequence.Policy
 		wake   func(store *inbox.Effects, key string, first, second inbox.ID)
-		place  string // in SQL; empty is that of the event
+		place  string // in SQL; empty is the event's place
 		last   bool
 	}{
 		{name: "the one before it settles", policy: contiguous, wake: func(store *inbox.Effects, _ string, first, second inbox.ID) {
@@ -190,8 +190,8 @@ func (p *places) client(b *bundle) {
 }
 
 // In a backlog, ordered and unordered effects run at the places at which they were
-// received: a worker does not go on with a stream past what came before, and what was
-// held comes back to its place when a person lets it go.
+// received: a worker does not continue a stream past what came before, and an effect that was
+// held returns to its place when a person releases it.
 func TestOrderedAndUnorderedEffectsWaitEquallyLong(t *testing.T) {
 	t.Parallel()
 	const events, keys, held, most = 300, 4, 30, 40
@@ -211,7 +211,7 @@ func TestOrderedAndUnorderedEffectsWaitEquallyLong(t *testing.T) {
 		k := (i / 2) % keys
 		admit(i, b.sequenced(repeatable, "key-"+strconv.Itoa(k), strconv.Itoa(1+i/2/keys))[0])
 	}
-	// One key stands still, with more behind it that was received before all of this.
+	// One key is blocked, with more effects that wait for it and were received before all of this.
 	numbers := make([]string, held+1)
 	for i := range numbers {
 		numbers[i] = strconv.Itoa(i + 1)

@@ -37,7 +37,7 @@ func (c *Client) standstill() time.Duration {
 
 // Ready returns why this process carries out nothing, though it runs: no sweep, or no
 // claim, has succeeded for three leases, or effects have been due for that long and it has begun no
-// wake-up. The cause of the first two stands in the log. An idle process
+// wake-up. The log has the cause of the first two. An idle process
 // claims nothing and is ready as long as it sweeps.
 func (c *Client) Ready() error {
 	now, limit := c.now(), c.standstill()

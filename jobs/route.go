@@ -35,8 +35,8 @@ type Route struct {
 	// the event's own key, under which there are no others.
 	Key *expression.Recipe
 
-	// KeyOf makes the idempotency key that is sent of what Key gives; see [inbox.MeaningKey]. nil leaves that of the event, as it has
-	// to be where equal keys mean different things once they are a time apart.
+	// KeyOf makes the idempotency key that is sent, from the result of Key; see [inbox.MeaningKey]. nil keeps the event's key, which
+	// is needed where equal keys mean different things once they are a time apart.
 	KeyOf func(recipe []byte) string
 
 	// List makes several effects of one; nil leaves it one.
@@ -112,8 +112,8 @@ func (r *Route) asksForKey(claim *inbox.Claim) bool {
 	return claim.KeyHash == nil || claim.Attempt <= 1 || claim.Trigger == inbox.TriggerSweep
 }
 
-// remakeKey makes the idempotency key of what the recipe gives, in the first attempt of an effect. Later ones keep theirs, as an
-// attempt may have been made under it. meaning is what the effect's only item means; empty for an effect that is no list.
+// remakeKey makes the idempotency key from the result of the recipe, in the first attempt of an effect. Later attempts keep the key,
+// because an attempt may have been made under it. meaning is the meaning of the effect's only item; empty if the effect is no list.
 func (r *Route) remakeKey(claim *inbox.Claim, recipe []byte, meaning string) {
 	if r.KeyOf == nil || claim.Item > 0 {
 		return

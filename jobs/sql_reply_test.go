@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
-// What a function returns and what RETURNING yields is the effect's result, as JSON, if the target keeps it. What is too much or
-// nothing is not kept, and the effect is done all the same.
+// The result of an effect is the value of its function or the rows of RETURNING, as JSON, if the target keeps it. A reply that is
+// too large is not kept, and void has none; the effect is done all the same.
 func TestSQLKeepsItsReply(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -74,7 +74,7 @@ type SweepReport struct {
 	// TakenBack counts the wake-ups that had been handed over to processes that have
 	// vanished since.
 	TakenBack int
-	// Left counts those that were left out, because somebody else keeps a row locked that they
+	// Left counts the effects that were left out, because another transaction has locked a row that they
 	// need. The next sweep tries them again, after the others.
 	Left int
 	// Freed counts the held effects that were free to run, and were set going. It is 0
@@ -105,7 +105,7 @@ type Sweeper struct {
 	replaying bool
 
 	// unbegun is for how many microseconds the oldest effect has been due, when the last sweep began,
-	// that this process could begin: its job is there and nobody has fetched it.
+	// that this process could begin: its job is there and no process has fetched it.
 	unbegun atomic.Int64
 
 	// swept is when a sweep ended without an error; the begin, before the first one.
@@ -237,7 +237,7 @@ func (s *Sweeper) Swept() (at time.Time, ok bool) {
 }
 
 // Unbegun is for how long the oldest effect has been due that this process could begin and that
-// nobody has begun, by the last sweep.
+// no process has begun, by the last sweep.
 func (s *Sweeper) Unbegun() time.Duration {
 	return time.Duration(s.unbegun.Load()) * time.Microsecond
 }
@@ -279,7 +279,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (SweepReport, error) {
 	return report, err
 }
 
-// pullBack comes first: what is due now after all is looked at by the same sweep.
+// pullBack comes first, so that the same sweep looks at the effects that it makes due.
 func (s *Sweeper) pullBack(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
-// Times that were written while the database's clock was an hour ahead are brought back by one sweep, whatever state they belong to,
-// and no other time is touched.
+// One sweep brings back all times that were written while the database's clock was an hour ahead, in every state,
+// and changes no other time.
 func TestSweepPullsBackWhatAWrongClockPutOff(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

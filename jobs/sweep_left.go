@@ -30,8 +30,8 @@ var errSkipped = errors.New("the row of the effect, or its stream's, is locked b
 // errBudget ends a chunk when the time of the sweep is up.
 var errBudget = errors.New("the time of the sweep is up")
 
-// wakeLost wakes the effects that may be lost, a chunk in each transaction. One row that somebody
-// else has locked never keeps the others of its chunk waiting: the chunk is halved until the row
+// wakeLost wakes the effects that may be lost, a chunk in each transaction. A row that another
+// transaction has locked never delays the others of its chunk: the chunk is halved until the row
 // is alone, and the row is left out. What an earlier sweep left out comes last, so that it cannot
 // use up the time of the others.
 func (s *Sweeper) wakeLost(ctx context.Context, lost []inbox.ID, began time.Time, report *SweepReport) error {

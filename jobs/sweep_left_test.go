@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/jobs"
 )
 
-// One row that somebody keeps locked holds up nothing but itself, in no part of a sweep: the
+// A row that another session keeps locked delays only itself, in every part of a sweep: the
 // wake-ups that are lost, the leases that have ended, with an order and without, and the held
 // effects that are free. The log names who has the row. Before, one such row ended the whole sweep.
 func TestALockedRowHoldsUpNoOtherOfASweep(t *testing.T) {
@@ -76,7 +76,7 @@ func TestALockedRowHoldsUpNoOtherOfASweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Of the leases three wait: a newer version is locked, the effect itself, its stream. Nobody needs
+	// Of the leases three wait: a newer version is locked, the effect itself, its stream. The sweep needs neither
 	// the row of an event, nor the next of a stream whose first is tried again.
 	if n := b.states(expired, "claimed"); n != 3 || b.states(free, "held") != 1 || b.count(`SELECT count(*) FROM river_job j JOIN effect e ON e.job_id = j.id WHERE e.id = ANY ($1)`, lost) != len(lost)-1 {
 		t.Errorf("%+v, %d leases are left", report, n)
@@ -87,7 +87,7 @@ func TestALockedRowHoldsUpNoOtherOfASweep(t *testing.T) {
 	for _, l := range let {
 		l()
 	}
-	// The server gives the locks of a closed connection back a moment later.
+	// The server releases the locks of a closed connection a moment later.
 	b.eventually("what was left out, after the locks", func() bool {
 		return b.sweep(s).Left == 0 && b.states(expired, "claimed") == 0 && b.states(free, "held") == 0
 	})

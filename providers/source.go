@@ -52,8 +52,8 @@ func (s *source) done() {
 	sources.Put(s)
 }
 
-// nanoseconds is a time as a sequence number. A year that no 64 bits of nanoseconds hold
-// keeps its place behind all others.
+// nanoseconds is a time as a sequence number. A year that does not fit in 64 bits of nanoseconds
+// sorts after all others.
 func (s *source) nanoseconds(t time.Time) string {
 	if year := t.UTC().Year(); year < 1678 || year > 2261 {
 		n := new(big.Int).Mul(big.NewInt(t.Unix()), big.NewInt(int64(time.Second)))

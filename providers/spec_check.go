@@ -285,12 +285,11 @@ func (d *specReader) sequence(s *Spec) {
 	}
 }
 
-// sequenceSigned refuses an order that somebody could change who has seen one delivery: the
-// number decides which event is newer, and a header can be changed beside a signed body. So
-// can a part of the body that is not signed, and where the event's id is not signed either
-// that makes another event; under a signed id it is a conflict. What authenticates nothing
-// but the origin, a credential or a token, signs nothing: whoever holds it could write the
-// body as well.
+// sequenceSigned refuses an order that anyone who has seen one delivery could change: the
+// number decides which event is newer, and a header can be changed while the signed body stays valid. So
+// can a part of the body that is not signed. Where the event's id is not signed either, that
+// makes another event; under a signed id it is a conflict. A credential or a token authenticates
+// only the origin and signs nothing: anyone who has it could write the body as well.
 func (d *specReader) sequenceSigned(where string, c *SequenceCandidate, s *Spec) {
 	if !s.Verify.signs() && schemes.Table()[s.Verify.Family] == nil || s.Verify.Authenticates == "origin" {
 		return

@@ -45,7 +45,7 @@ var followColumns = row.ColumnsFrom(1,
 )
 
 // A note makes room for a call when it has expired, and for the call that follows the one it is about. Each call also removes a
-// few notes of others that have expired, so that the table holds no more than the calls of one window.
+// few expired notes of other calls, so that the table has no more than the calls of one window.
 var deleteRecentCalls = `
 WITH expired AS (
     DELETE FROM recent_call
@@ -64,7 +64,7 @@ FROM unnest(` + recentColumns.Arrays() + `) AS k (` + recentColumns.Names() + `)
 // For calls that are recorded all the same.
 const keepFirstCall = ` ON CONFLICT ON CONSTRAINT recent_call_pkey DO NOTHING`
 
-// The calls that a note of another one recognises are marked, and are told which one that is.
+// A call that matches the note of another call is marked, and the statement returns that other call.
 var markRepeats = `
 UPDATE inbox_event e SET suspected_replay = true
 FROM unnest(` + recentColumns.Arrays() + `) AS k (` + recentColumns.Names() + `)
@@ -159,7 +159,7 @@ func queueFollows(b *pgx.Batch, group *group, follows []*keyEntry) error {
 		}
 	}
 	if len(group.deliveries) > 1 {
-		// The others of the group hardly wait for an event that somebody else has locked.
+		// Other events of the group wait only briefly for an event that another transaction has locked.
 		b.Queue(setLockTimeout, strconv.FormatInt(min(aloneLockTimeout, group.lock).Milliseconds(), 10))
 	}
 	b.Queue(lockParents, parents)

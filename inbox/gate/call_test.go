@@ -121,7 +121,7 @@ func TestANoteIsOfARecordedCall(t *testing.T) {
 		return err
 	}
 	b.Start(t)
-	// The transaction fails behind the note, and the call is answered 503.
+	// The transaction fails after the note is written, and the call is answered 503.
 	storetest.Exec(t, b.Pool, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'full' USING ERRCODE = '53100'; END $$`)
 	storetest.Exec(t, b.Pool, `CREATE TRIGGER full_disk BEFORE INSERT ON effect EXECUTE FUNCTION full_disk()`)
 	if err := accept("lost", "a", nil); !errors.Is(err, gate.ErrUnavailable) {
@@ -219,7 +219,7 @@ func TestOneCallFollows(t *testing.T) {
 	}
 }
 
-// Others do not wait long for a parent that somebody keeps locked, and the call that follows it is not recorded.
+// Other calls wait only briefly for a parent that another session keeps locked, and the call that follows it is not recorded.
 func TestALockedParentHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

@@ -86,7 +86,7 @@ type newEffect struct {
 	event inbox.ID
 	job   int64
 
-	position int // of the event among those of the group, as they came
+	position int // of the event in the group, in order of arrival
 }
 
 // effectColumns are the columns of the effects of unordered routes.

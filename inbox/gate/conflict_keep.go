@@ -39,7 +39,7 @@ WHERE c.id IN (
 
 // keepConflict records the conflict and keeps its payload, in one transaction and
 // one round trip. A caller of an operation is answered with the difference and still has
-// its payload, so nothing of it is kept. Nobody answers a transaction that emitted.
+// its payload, so nothing of it is kept. A transaction that emitted gets no answer.
 func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflictingPayload) error {
 	now := g.cfg.Clock.Now()
 	conn, err := g.cfg.Pool.Acquire(ctx)

@@ -19,7 +19,7 @@ type sequencePlace struct {
 	label    place.Label // the same, as it is stored
 	hash     []byte      // nil without a key
 	number   string      // empty without one
-	arrival  bool        // the database gives the number
+	arrival  bool        // the database assigns the number
 	filtered bool
 	state    inbox.EffectState
 	reason   inbox.Reason
@@ -56,8 +56,8 @@ func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *s
 	}
 	n, err := sequence.ParseNumber(number)
 	if err == nil && timed && !filtered && n.AheadOf(a.ReceivedAt) {
-		// It would be newer than everything for as long as that. It gets no place, whatever
-		// the policy says, so that those behind it go on.
+		// Until that time it would be newer than everything else. Whatever the policy,
+		// it gets no place, so that it does not block later ones.
 		p.applyChoice(sequence.Hold, inbox.ReasonAhead)
 		return p
 	}

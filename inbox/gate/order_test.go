@@ -124,7 +124,7 @@ func TestPlacesAtTheGate(t *testing.T) {
 }
 
 // A sender that waits for each answer is served in its order, whichever process takes a
-// delivery and whatever that process takes for the time: the database gives the numbers.
+// delivery and whichever time that process has, because the database assigns the numbers.
 func TestArrivalIsTheOrderOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	const events = 40

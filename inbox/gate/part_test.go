@@ -35,7 +35,7 @@ func (b *bundle) wholeBatch(t *testing.T, n, bodies int) {
 }
 
 // A delivery of many events is committed in parts: another one is committed between
-// them, and does not wait for its end. The clock stands still, because all parts share the
+// them, and does not wait for its end. The test stops the clock, because all parts share the
 // deadline of their delivery, and a busy machine may take longer for so many.
 func TestGateBatchLetsOthersPass(t *testing.T) {
 	t.Parallel()

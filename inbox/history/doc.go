@@ -1,4 +1,4 @@
-// Package history knows what became of the database: on which cluster and timeline it was written, whether data is missing since
+// Package history records on which cluster and timeline the database was written, whether data is missing since
 // then, and what an operator has declared about a copy.
 //
 // Call [Begin] on the first session of each timeline, [Read] to learn whether effects may be carried out, [Judge] and [Decide] after a
@@ -10,7 +10,7 @@
 // The last row of the table database_history names the cluster (its system identifier), the tables (the table's own oid, which a
 // restored dump does not keep) and the timeline on which the installation was written. A server that differs from it has another history:
 //
-//   - Another cluster, or tables that were made anew, is a copy. Nothing is carried out until an operator declares what it is: moved
+//   - Another cluster, or tables that were created again, is a copy. Nothing is carried out until an operator declares it: moved
 //     (everything is there), restored (what happened since the backup is missing) or copy (it is not the installation, and carries nothing
 //     out). It receives and records meanwhile, because a production database that was restored must lose nothing.
 //   - A later timeline of the same cluster is a failover or a recovery to a point in time. It is whole only if a process that lived

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Verdict is what is known of the data on a timeline. Stored: never change.
+// Verdict says whether the data on a timeline is complete. Stored: never change.
 type Verdict string
 
 // The verdicts. Stored: never change.
@@ -30,7 +30,7 @@ const (
 	Copied Verdict = "copy"
 )
 
-// Row says what is known of the data where it is now.
+// Row is the history's entry about the timeline that the server is on.
 type Row struct {
 	ID int64 `json:"-"`
 
@@ -126,7 +126,7 @@ JOIN here ON h.system_identifier = here.system_identifier AND h.table_oid = here
 // ErrUnknown is returned by [Read] if no process has worked on the data where it is now.
 var ErrUnknown = errors.New("no process has begun to work on the database where it is now")
 
-// Read gives what is known of the data where the session's server is.
+// Read reads the row about the cluster and timeline of the session's server.
 func Read(ctx context.Context, db querier) (*Row, error) { return scan(db.QueryRow(ctx, readHere)) }
 
 func scan(row pgx.Row) (*Row, error) {

@@ -145,8 +145,8 @@ ORDER BY 1, 2`
 
 const ripeThen = `e.state IN ('done', 'superseded', 'skipped', 'duplicate') AND (e.finished_at < e.horizon OR e.reason = 'pruned')`
 
-// keptThen is the condition under which no guard will keep a row, when what is counted before it has gone. effects is what
-// is left of the effects then.
+// keptThen is the condition under which no guard will keep a row, once the rows that are counted before it have gone. effects
+// are the effects that remain then.
 func keptThen(table, effects string) string {
 	return inbox.KeptRows(table, strings.NewReplacer("{horizon}", "e.horizon", "{replays}", "$11::boolean",
 		"{effect}", effects, "{effect_key}", "key_left", "{conflict}", "conflict_left"))

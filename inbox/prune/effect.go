@@ -18,7 +18,7 @@ func removableEffect(without ...string) string {
     AND (e.finished_at < $1::timestamptz OR e.reason = 'pruned')` + inbox.KeptRows("effect", strings.NewReplacer(tableNames("{horizon}", "$1::timestamptz", "{replays}", "$2::boolean")...), without...)
 }
 
-// tableNames gives what stands in braces in the rules of guards: pairs, and the tables as they are.
+// tableNames returns the replacements for the names in braces in the rules of guards: pairs, and each table under its own name.
 func tableNames(pairs ...string) []string {
 	return append(pairs, "{effect}", "effect", "{effect_key}", "effect_key", "{conflict}", "conflict")
 }

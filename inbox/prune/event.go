@@ -41,10 +41,10 @@ SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM page WHERE source_id =
     (SELECT id FROM page ORDER BY id DESC LIMIT 1), coalesce((SELECT array_agg(id) FROM due), '{}')`
 }
 
-// A statement of its own, because only its snapshot sees what was committed
-// before the rows were locked: it looks at everything again. The row that says which call follows which
-// goes with the last of the two events: it keeps the earlier call from being followed twice, and tells the later call
-// what to leave out.
+// This is a separate statement, because only its snapshot sees what was committed
+// before the rows were locked: it checks everything again. It deletes the row that says which call follows which
+// with the last of the two events, because the row prevents a second call from following the earlier one, and says
+// what the later call must leave out.
 func deleteEvents(without ...string) string {
 	return `
 WITH gone AS (

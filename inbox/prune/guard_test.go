@@ -17,7 +17,7 @@ const old = 40 * storetest.Day
 
 // scene is a past in which one rule of a guard, or a guard without a rule, is all that keeps some row.
 type scene struct {
-	// holds reports whether the guard still finds what it asks for.
+	// holds reports whether the guard still finds the row that it checks for.
 	holds func(t *testing.T) bool
 
 	// erase are the keys of the events that the guard reads.
@@ -79,7 +79,7 @@ func (s *stage) call(t *testing.T, key string, parent inbox.ID, state inbox.Effe
 	return child
 }
 
-// another gives an event another effect.
+// another adds an effect to an event.
 func (s *stage) another(t *testing.T, event inbox.ID, routeID int32, item int, state inbox.EffectState) {
 	t.Helper()
 	s.Exec(t, `INSERT INTO effect (id, event_id, route_id, item, state, idempotency_key, route_version, reason, finished_at)
@@ -113,7 +113,7 @@ func newStage(t *testing.T) *stage {
 		VALUES (gen_random_uuid(), $1, $2, sha256('p'), sha256('p'), '{}', 'x', '', '', false, now(), now(), '', '')`, id, s.Source.ID)
 	s.scenes["event/1"] = scene{holds: s.known("event with a conflict", id)}
 
-	// The later call has no effect left: only its row tells of it.
+	// The later call has no effect left: only its row says that it follows.
 	x := s.Deliver(t, "called again", old, dead)
 	id = s.call(t, "later call", x, done)
 	s.Exec(t, `DELETE FROM effect WHERE event_id = $1`, id)

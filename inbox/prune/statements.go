@@ -1,6 +1,6 @@
 package prune
 
-// statements are those of a pass that the guards are part of.
+// statements are a pass's statements that contain the guards.
 type statements struct {
 	lockKeys, deleteKeys, lockEffects, deleteEffects, lockEvents, deleteEvents, lockStreams, deleteStreams string
 }

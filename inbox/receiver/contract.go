@@ -18,8 +18,8 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// contractDocument tells a caller what it may call, and how. Its operations are a tool list for an agent: each has a name,
-// a description and an input schema. Programs read its members: never change one.
+// contractDocument lists the operations that a caller may call, and how to call them. They are a tool list for an agent: each has
+// a name, a description and an input schema. Programs read its members: never change one.
 type contractDocument struct {
 	Source     string              `json:"source"`
 	Credential string              `json:"credential"`
@@ -84,7 +84,7 @@ var statusMeanings = []statusMeaning{
 	{inbox.ResultIndeterminate, "Something may have happened, and nobody knows yet. A person or a probe decides."},
 }
 
-// HandleContract tells a caller what it may call: GET /in/:source/operations.
+// HandleContract answers with the operations that the caller may call: GET /in/:source/operations.
 func (r *Receiver) HandleContract(c echo.Context) error {
 	source := r.sources[c.Param("source")]
 	if source == nil || !source.operation {

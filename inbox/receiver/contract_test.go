@@ -25,7 +25,7 @@ func contract(t *testing.T, h http.Handler, method, secret string, headers ...st
 	return w
 }
 
-// A caller reads what it may call and how. It is told nothing of what others may, and nothing at all if it is not verified.
+// A caller reads what it may call and how. Its contract leaves out what others may call, and an unverified caller gets none.
 func TestCallersReadTheirContract(t *testing.T) {
 	t.Parallel()
 	declare := func(s *receiver.Source) {

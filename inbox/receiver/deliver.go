@@ -33,7 +33,7 @@ type request struct {
 	// repeats is the event of the call that this one is suspected to repeat under another key; zero for none.
 	repeats inbox.ID
 
-	// intent is the hash of an operation's canonical payload, once somebody asked for it.
+	// intent is the hash of an operation's canonical payload. It is computed on first use.
 	intent []byte
 
 	// waited is how long the caller waited for a result, because it had asked to.

@@ -23,7 +23,7 @@ const (
 	headerParent = "Oncegate-Parent" // refused
 )
 
-// followHeader reads which earlier call a call follows. kind is empty for none; detail says what is wrong.
+// followHeader reads which earlier call a call follows. kind is empty for none; detail describes the error.
 func followHeader(h http.Header) (kind inbox.FollowKind, ref, detail string) {
 	if _, old := h[http.CanonicalHeaderKey(headerParent)]; old {
 		return "", "", "header " + headerParent + " is not accepted any more: name the earlier call in " + HeaderResumes + " to have done what it did not do, or in " + HeaderInsteadOf + " to have this call done whole in its place"
@@ -132,7 +132,7 @@ func (r *Receiver) notFollowed(req *request, event *inbox.NewEvent, body []byte)
 	return res
 }
 
-// standing is where a call stands: its result and what that says, if it has one.
+// standing is a call's state and its result, if it has one.
 type standing struct {
 	document json.RawMessage
 	Status   inbox.ResultStatus `json:"status"`
@@ -148,7 +148,7 @@ func (s *standing) state() string {
 	return string(s.Status)
 }
 
-// readStanding reads where a call stands.
+// readStanding reads the state and the result of a call.
 func (r *Receiver) readStanding(ctx context.Context, event inbox.ID) (standing, error) {
 	s := standing{Next: inbox.NextWait}
 	document, ok, err := r.cfg.Outcomes.Await(ctx, event, 0)
@@ -159,7 +159,7 @@ func (r *Receiver) readStanding(ctx context.Context, event inbox.ID) (standing, 
 	return s, json.Unmarshal(document, &s)
 }
 
-// refuseFor refuses a call because of another one, and shows its caller where that stands.
+// refuseFor refuses a call because of another one, and shows its caller the state of that one.
 func (r *Receiver) refuseFor(ctx context.Context, req *request, why reason, other inbox.ID, detail string) result {
 	res := r.refuse(req, nil, why, detail)
 	r.show(ctx, req, &res.problem, other)
@@ -179,7 +179,7 @@ func (r *Receiver) refuseFor(ctx context.Context, req *request, why reason, othe
 	return res
 }
 
-// show tells the caller where another call stands, if that is one of theirs: its state, its result once there is one, and what
+// show adds another call to the problem, if that call is the caller's own: its state, its result once there is one, and what
 // can be done with it.
 func (r *Receiver) show(ctx context.Context, req *request, p *problem, other inbox.ID) {
 	if other.IsZero() {

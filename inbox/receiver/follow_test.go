@@ -42,7 +42,7 @@ func chargeIntent(t *testing.T) []byte {
 	return sum[:]
 }
 
-// A call follows an earlier one only where nothing can happen twice by it. Each refusal says where the other call stands and what
+// A call follows an earlier one only where nothing can then happen twice. Each refusal shows the state of the other call and what
 // can be done now, and spends no key.
 func TestACallThatFollowsAnother(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ import (
 // A line is an intent: a call, and those that resume it. The invariants are that each target is charged at most once for a
 // line, that nothing is charged for a line once another one has taken its place, that a call is done only if its
 // payload was charged at both targets, that a payload is not taken twice by callers who say nothing of the first call, and
-// that whoever does what next says comes to an end.
+// that a caller who follows next finishes.
 type model struct {
 	fail func(format string, args ...any) // ends the walk
 	draw func(n int) int                  // of 0 to n-1
@@ -101,7 +101,7 @@ func (g faultyGate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Recei
 	return g.Accepter.Accept(ctx, a)
 }
 
-// faultyOutcomes plants what the receiver is told wrongly.
+// faultyOutcomes plants wrong outcomes for the receiver.
 type faultyOutcomes struct {
 	*inbox.Operations
 	fault *fault
@@ -194,7 +194,7 @@ func (m *model) exec(sql string, args ...any) {
 	}
 }
 
-// modelAnswer is what a caller is told.
+// modelAnswer is an answer to a caller.
 type modelAnswer struct {
 	status int
 	event  string
@@ -323,7 +323,7 @@ func (m *model) charge(claim *inbox.Claim) {
 	c.line.charged[route] = c.payload
 }
 
-// work has a worker claim what is due first, and make an attempt. how says what becomes of it.
+// work has a worker claim the effect that is due first, and make an attempt. how chooses the attempt's outcome.
 func (m *model) work(how int) bool {
 	var id inbox.ID
 	var job int64
@@ -390,7 +390,7 @@ func (m *model) settle(s inbox.Settlement) {
 	}
 }
 
-// sweep gives up what a killed worker has left: its target cannot deduplicate, so that nobody knows.
+// sweep gives up what a killed worker has left: its target cannot deduplicate, so the outcome is unknown.
 func (m *model) sweep() {
 	for _, claim := range m.abandoned {
 		m.settle(inbox.Settlement{Effect: claim.Effect, Token: claim.Token, Trigger: claim.Trigger, StartedAt: claim.StartedAt, RouteID: claim.RouteID,
@@ -399,7 +399,7 @@ func (m *model) sweep() {
 	m.abandoned = nil
 }
 
-// resolve has a person, who looked at the target, decide about what nobody knows.
+// resolve has a person, who looked at the target, decide about an effect whose outcome is unknown.
 func (m *model) resolve() bool {
 	var id, event inbox.ID
 	var route int32
@@ -510,8 +510,8 @@ func (m *model) walk(steps int) {
 	m.end()
 }
 
-// Whatever callers, workers, operators and pruning do, in whatever order: no intent is charged twice, done means charged, and
-// nobody waits for ever.
+// In any order of actions by callers, workers, operators and pruning, no intent is charged twice, done means charged, and
+// no caller waits without end.
 func TestOperationsKeepTheirPromise(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)

@@ -35,10 +35,10 @@ type Outcomes interface {
 	// [inbox.ErrNotFound]. former may be empty.
 	FindKey(ctx context.Context, source int32, eventID, former string) (string, error)
 
-	// FollowedCall gives the call that another one wants to follow, or [inbox.ErrNotFound].
+	// FollowedCall returns the call that another one wants to follow, or [inbox.ErrNotFound].
 	FollowedCall(ctx context.Context, f *inbox.Follow) (*inbox.FollowedCall, error)
 
-	// RecentCall gives the call with the hash that was recorded within its window, and its whole key, or
+	// RecentCall returns the call with the hash that was recorded within its window, and its whole key, or
 	// [inbox.ErrNotFound].
 	RecentCall(ctx context.Context, source int32, hash [sha256.Size]byte) (event inbox.ID, key string, err error)
 }

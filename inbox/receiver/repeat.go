@@ -74,7 +74,7 @@ func (r *Receiver) checkRepeat(ctx context.Context, req *request, event *inbox.N
 	switch known, err := r.recorded(ctx, req, event); {
 	case err != nil:
 		return result{outcome: outcomeUnavailable}, false
-	case known: // a key that is known is answered, whoever came first
+	case known: // a known key is answered, whichever call came first
 		return result{}, true
 	}
 	return r.suspected(ctx, req, repeats, first), false

@@ -154,14 +154,14 @@ func (r *registrar) write(ctx context.Context) (map[string]Registered, error) {
 	return out, nil
 }
 
-// sourceRow is a source as it is written.
+// sourceRow is a source as the table stores it.
 type sourceRow struct {
 	*Source
 	name    string // in the database
 	keyName *string
 }
 
-// A start writes thousands of sources while nobody else may name one, so it writes each table by one statement.
+// A start writes thousands of sources and blocks all other naming meanwhile, so it writes each table by one statement.
 var sourceColumns = row.ColumnsFrom(1,
 	row.Text("name", func(s *sourceRow) string { return s.name }),
 	row.Text("provider", func(s *sourceRow) string { return s.Provider }),
@@ -199,10 +199,10 @@ func (r *registrar) writeSources(ctx context.Context, decided *decidedNames, pas
 	return out, err
 }
 
-// routeRow is a route as it is written.
+// routeRow is a route as the table stores it.
 type routeRow struct {
 	*Route
-	source     string // as it is configured
+	source     string // the name in the configuration
 	sourceID   int32
 	name       string // in the database
 	definition *string

@@ -207,7 +207,7 @@ type pastNames []pastNameRow
 
 func (p *pastNames) add(source int32, route *int32, d nameDecision, name string) {
 	if d.now != "" {
-		return // the configuration is older than what is known
+		return // the configuration is older than the stored names
 	}
 	for _, past := range d.learned {
 		*p = append(*p, pastNameRow{source, route, past, name})

@@ -22,10 +22,10 @@ const (
 	tryRelayLock = `SELECT pg_try_advisory_xact_lock($1::int, ` + sourceKey + `)`
 )
 
-// Rows are taken in the order of their positions: that of the commits, wherever two rows have to be in order. The next pass
-// begins at the front again, because a row can commit with a lower position than one that this pass has taken, if the two need
-// not be in order. The sizes are read without the payloads; the first row is taken whatever its size, and one that is too large
-// for any process is taken without its payload.
+// Rows are taken in the order of their positions, which is the order of commits wherever two rows have to be in order. The next
+// pass begins at the front again, because a row can commit with a lower position than one that this pass has taken, if the two
+// need not be in order. The sizes are read without the payloads; the first row is taken whatever its size, and one that is too
+// large for any process is taken without its payload.
 const takeOutbox = `
 WITH taken AS MATERIALIZED (
     SELECT id, position, octet_length(payload) AS bytes
@@ -69,11 +69,11 @@ type sourcePass struct {
 	left map[string]bool
 }
 
-// maxLeft is how many events a pass leaves behind before it gives the source up until the next pass.
+// maxLeft is how many events a pass skips before it leaves the rest of the source to the next pass.
 const maxLeft = 10_000
 
-// batch admits and deletes the next rows of a source. A lock keeps other relays from the source meanwhile. Should the lock be
-// lost with its connection, the gate still admits each row once, and in order: a relay gives a row to the gate only after the
+// batch admits and deletes the next rows of a source. A lock keeps other relays from the source meanwhile. If the lock is lost
+// with its connection, the gate still admits each row once, and in order: a relay passes a row to the gate only after the
 // gate has taken the rows of the same event before it.
 func (p *sourcePass) batch(ctx context.Context, r *Relay) (deleted int, more bool, err error) {
 	err = pgx.BeginFunc(ctx, r.cfg.Pool, func(tx pgx.Tx) error {
@@ -189,7 +189,7 @@ func (r *Relay) admitEach(ctx context.Context, rows []outboxRow, left map[string
 	return admitted
 }
 
-// accept gives the delivery to the gate, and is content only with an answer for each of its events.
+// accept passes the delivery to the gate, and fails unless the gate answers for each of its events.
 func (r *Relay) accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 	receipt, err := r.cfg.Gate.Accept(ctx, a)
 	if err == nil && len(receipt.Items) != len(a.Events) {

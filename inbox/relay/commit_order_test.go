@@ -81,7 +81,7 @@ func TestEmitOfOneIDKeepsTheOrderOfCommits(t *testing.T) {
 				}
 			}
 
-			// A payload that lost can be admitted as an event of its own, as that of any other conflict.
+			// A payload that lost can be admitted as a separate event, like the payload of any other conflict.
 			rows, err := inboxtest.Rows(inboxtest.Lister(o.Pool).Conflicts(t.Context(), inbox.ConflictFilter{}))
 			if err != nil || len(rows) != 6 {
 				t.Fatalf("%d conflicts are listed, want 6: %v", len(rows), err)
@@ -94,8 +94,8 @@ func TestEmitOfOneIDKeepsTheOrderOfCommits(t *testing.T) {
 	}
 }
 
-// Whoever has its position is visible before the next one of the same id gets one. Others do not wait, and a row that the
-// gate does not take holds up the later rows of its event and no others.
+// A transaction that has its position is visible before the next one of the same id gets one. Others do not wait, and only the
+// later rows of its event wait for a row that the gate does not take.
 func TestEmitWaitsForTheSameIDAlone(t *testing.T) {
 	t.Parallel()
 	o := newSameID(t, true)
@@ -104,7 +104,7 @@ func TestEmitWaitsForTheSameIDAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = first.Rollback(context.WithoutCancel(t.Context())) }()
-	for _, sql := range []string{`SELECT emit('orders', 'same', 't', '{"n": 1}')`, `SET CONSTRAINTS ALL IMMEDIATE`} { // it has its position, and goes on
+	for _, sql := range []string{`SELECT emit('orders', 'same', 't', '{"n": 1}')`, `SET CONSTRAINTS ALL IMMEDIATE`} { // it has its position, and is open
 		if _, err := first.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}

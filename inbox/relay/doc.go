@@ -9,13 +9,14 @@
 // the rows through the gate and then deletes them. It looks from the front each
 // time. What can never be admitted stays there, refused, until a person discards it.
 //
-// A deferred trigger gives each row its position when its transaction commits, under a lock that is held until the
+// A deferred trigger assigns each row its position when its transaction commits, under a lock that is held until the
 // commit is visible. Rows of one event share a lock, so their positions are in the order of their commits, and a relay that
-// sees a row also sees those of the same event that committed before it. One relay at a time takes the rows of a source, by
+// sees a row also sees the rows of the same event that committed before it. One relay at a time takes the rows of a source, by
 // position. So the payload that committed first is the event, and the later ones are its duplicates and conflicts, on every
-// source. The order is that of commits on this server: what a standby shows, or when a caller learns of its
-// commit, may be another.
+// source. This is the order of commits on this server. A standby may show them in another order, and callers may learn of
+// their commits in another order.
 //
 // Order of arrival, for sources that have such a route: all rows of the source share a lock, and the relay admits them as one
-// delivery of many events, to which the gate gives their places in this order. This order holds from the process on that first registers such a route.
+// delivery of many events, whose places the gate assigns in this order. The order is guaranteed from the time when the first
+// process registers such a route.
 package relay

@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/logtest"
 )
 
-// A session that takes the lock of a source holds up that source and no other, and the log names it
+// A session that takes the lock of a source delays that source and no other, and the log names the session
 // once it has had the lock for longer than any relay.
 func TestRelayNamesWhoHasItsSource(t *testing.T) {
 	t.Parallel()

@@ -2,8 +2,8 @@ package relay
 
 import "context"
 
-// admitArrival takes rows of a source with a route in order of arrival to the gate as one delivery of many events: their
-// order in the delivery is that of their arrival. It returns no ids if the gate does not take the delivery, which then holds up
+// admitArrival takes rows of a source with a route in order of arrival to the gate as one delivery of many events, in
+// the order in which the rows arrived. It returns no ids if the gate does not take the delivery, which then holds up
 // its source.
 func (r *Relay) admitArrival(ctx context.Context, rows []outboxRow) []int64 {
 	receipt, err := r.accept(ctx, r.admission(rows, r.cfg.Clock.Now()))

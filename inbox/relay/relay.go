@@ -161,9 +161,9 @@ SELECT k.name FROM unnest($1::text[]) AS k (name)
 WHERE EXISTS (SELECT FROM outbox o WHERE o.source = k.name AND o.refused_at IS NULL)`
 
 // Run relays everything that is in the outbox now and whose source no other relay has. A
-// row that the gate does not take stays; unless its source is ordered, it holds up only the later rows of its
-// event. One that can never be admitted is refused, and holds
-// up none. It returns how many rows were deleted. It must not be called twice at once.
+// row that the gate does not take stays; unless its source is ordered, only the later rows of its
+// event wait for it. A row that can never be admitted is refused, and no other row waits for it.
+// Run returns how many rows were deleted. It must not be called twice at once.
 func (r *Relay) Run(ctx context.Context) (total int, err error) {
 	if err := r.sweep(ctx); err != nil {
 		return 0, fmt.Errorf("refusing rows of the outbox: %w", err)

@@ -175,7 +175,7 @@ func (a *Audit) AllMatch() bool {
 	return a.Next == nil && len(a.Steps) > 0 && a.Matching == len(a.Steps)
 }
 
-// CountMatching counts the steps that match. Whoever adds results to the steps counts them again.
+// CountMatching counts the steps that match. Call it again after adding results to the steps.
 func (a *Audit) CountMatching() {
 	a.Matching = 0
 	for i := range a.Steps {
@@ -211,8 +211,8 @@ FROM effect e
 WHERE e.event_id = ANY ($1::uuid[]) AND e.item = 0 AND e.state = 'done' AND e.result IS NOT NULL`
 
 // Audit compares one page of a run. It changes nothing: all that it reads, it reads in transactions in which PostgreSQL
-// refuses to write. None of them is open while it compares, which may take as long as the targets do. In memory it
-// holds the steps of the page and one chunk of its events.
+// refuses to write. None of them is open while it compares, which may take as long as the targets do. It keeps
+// the steps of the page and one chunk of its events in memory.
 func (a *Auditor) Audit(ctx context.Context, ask AuditRequest) (*Audit, error) {
 	out := &Audit{Source: ask.Source, Run: ask.Run, Steps: []RunStep{}}
 	if ask.Limit <= 0 || ask.Limit > MaxAudit {

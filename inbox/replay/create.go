@@ -22,9 +22,9 @@ JOIN source s ON s.id = v.source_id
 JOIN route r ON r.id = a.route_id
 ORDER BY v.id`
 
-// The unique constraint decides who makes the effect. One that was moved to another route
-// has kept its key, perhaps with a version behind it, or beside one that is made of a recipe: a second one under that key would be
-// sent once more. The event is locked, by whoever moves its effects too, so that none moves meanwhile.
+// The unique constraint decides who makes the effect. An effect that was moved to another route has kept its key, perhaps
+// with a later version, or together with a key that is made of a recipe: a second effect under the event's key would be
+// sent once more. The statement locks the event, as a move of its effects does, so that no effect moves meanwhile.
 const insertNewEffect = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, fresh_trigger)
 SELECT $1, $2, $3, $4, $5::text, $6, 'pending', now(), 'replay'

@@ -37,7 +37,7 @@ LEFT JOIN LATERAL (
 WHERE v.id = ANY ($1::uuid[])
 ORDER BY v.id`
 
-// recordedChunks gives those of the events that are there, in the order of their ids, in chunks that can be read at once.
+// recordedChunks returns the events that are stored, in the order of their ids, in chunks that can be read at once.
 func recordedChunks(ctx context.Context, db row.Querier, events, effects []inbox.ID) (chunks [][]inbox.ID, err error) {
 	rows, err := db.Query(ctx, readRecordedSizes, events, effects)
 	if err != nil {

@@ -82,8 +82,8 @@ func (s *Scope) states(o Options) []string {
 	return states
 }
 
-// In the order in which they are carried out: of a sequence key one after
-// another. What is at rest has an index of its own.
+// In the order in which they are carried out: the effects of a sequence key one after
+// another. Effects at rest have a separate index.
 const (
 	scopeOrder = `
 ORDER BY e.route_id, e.sequence_key_hash NULLS FIRST, e.sequence_number NULLS FIRST, e.id`

@@ -11,9 +11,9 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// The server sorts the ids once and keeps them, on disk if they are many, until the connection asks for the next page. Nothing
-// is sent that nobody reads: TCP ends a connection whose answer stays unread for seconds, however busy the reader is. No
-// transaction is open between two pages, so a long plan holds up neither vacuum nor locks.
+// The server sorts the ids once and keeps them, on disk if they are many, until the connection asks for the next page. It sends
+// only the page that is read next, because TCP ends a connection whose answer stays unread for seconds, however busy the reader
+// is. No transaction is open between two pages, so a long plan holds up neither vacuum nor locks.
 const (
 	declareScope = `DECLARE replay_scope NO SCROLL CURSOR WITH HOLD FOR `
 	fetchScope   = `FETCH %d FROM replay_scope`

@@ -57,9 +57,9 @@ func (j *slowJudge) Judge(ctx context.Context, r *replay.RecordedEvent) ([]repla
 	return out, err
 }
 
-// However long the judge takes, no session of the plan waits for somebody to read what it sends, and none holds a
-// transaction for the ids that are still to come: a connection whose answer stays unread is ended by TCP, and a
-// transaction that stays open holds up vacuum.
+// However long the judge takes, no session of the plan waits for its output to be read, and none keeps a
+// transaction open for the ids that are still to come: TCP ends a connection whose answer stays unread, and an
+// open transaction delays vacuum.
 func TestPlanLeavesNothingUnread(t *testing.T) {
 	t.Parallel()
 	pool := inboxtest.Pool(t)

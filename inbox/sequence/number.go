@@ -53,7 +53,7 @@ func digits(s string) bool {
 	return s != ""
 }
 
-// MaxAhead is how far a time that a sender gives may be ahead of the receipt and still
+// MaxAhead is how far a sender's time may be ahead of the receipt and still
 // decide about the order.
 const MaxAhead = 24 * time.Hour
 

@@ -66,9 +66,9 @@ func listed(code string, states []string) bool {
 	return slices.ContainsFunc(states, func(state string) bool { return code == state || len(code) == 5 && code[:2] == state })
 }
 
-// outdated reports whether an error of class 42 names what the session remembers and not the
-// statement: a prepared statement of the same name, or the number of an object that was made
-// anew. The next attempt has a session that remembers nothing.
+// outdated reports whether the cause of an error of class 42 is something that the session remembers, not the
+// statement: a prepared statement of the same name, or the number of an object that was
+// created again. The next attempt has a session that remembers nothing.
 func outdated(err *pgconn.PgError) bool {
 	return err.Code == "42P05" || strings.Contains(err.Message, "with OID")
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// MaxReply bounds what is kept of a statement's rows, in bytes: as much as of a reply over HTTP.
+// MaxReply bounds how much of a statement's rows is kept, in bytes. The bound is the same as for a reply over HTTP.
 const MaxReply = 64 << 10
 
-// overReply is what people are told of rows that are not kept.
+// overReply is the message for rows that are too large to keep.
 const overReply = "the rows that it returned are over 64 KiB, and are not kept"
 
-// The types of PostgreSQL that are not written as texts, by their numbers, which never change. void is that of a function that
-// returns nothing.
+// PostgreSQL's types that are not written as texts, by their numbers, which never change. A function that returns nothing has
+// the type void.
 const (
 	boolOID = 16
 
@@ -32,9 +32,9 @@ const (
 	voidOID = 2278
 )
 
-// readReply reads all rows, in the format of texts, and gives them as JSON: the value of a function, and the rows of a statement as
-// an array of objects. A function that returns a set gives an array, unless it is of one row. reply is nil if there are no columns or
-// nothing is returned, and over says that there was too much.
+// readReply reads all rows, in the format of texts, and returns them as JSON: the value of a function, and the rows of a statement
+// as an array of objects. The reply of a function that returns a set is an array, unless the set has one row. reply is nil if there
+// are no columns or the function returns nothing, and over says that there was too much.
 func readReply(rows pgx.Rows, function bool) (reply []byte, over bool, err error) {
 	defer rows.Close()
 	var values [][]byte
