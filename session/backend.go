@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Backend is a session of the server, as pg_stat_activity shows it: whoever holds a lock. A role
+// Backend is a session of the server, as pg_stat_activity shows it. Messages about locks name it. A role
 // without pg_read_all_stats sees the process, the role and the application of sessions of other
 // roles, and nothing else.
 type Backend struct {
@@ -73,8 +73,7 @@ func HoldersText(holders []Backend) string {
 	return strings.Join(names, ", ") + " have the locks"
 }
 
-// readBackends reads the sessions whose processes a query names: its parameters are those of the
-// query.
+// readBackends reads the sessions of the processes that a query selects. Its parameters are the query's.
 const readBackends = `
 SELECT a.pid, coalesce(a.usename::text, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), coalesce(a.state, ''),
     a.xact_start, a.state_change
@@ -87,8 +86,7 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// ReadBackends gives the sessions whose processes the statement pids names. The caller's own is
-// not among them.
+// ReadBackends returns the sessions of the processes that the statement pids selects, except the caller's own.
 func ReadBackends(ctx context.Context, db Querier, pids string, args ...any) ([]Backend, error) {
 	rows, err := db.Query(ctx, fmt.Sprintf(readBackends, pids), args...)
 	if err != nil {
@@ -107,7 +105,7 @@ func ReadBackends(ctx context.Context, db Querier, pids string, args ...any) ([]
 	})
 }
 
-// ReadBlockers gives the sessions that the process waits for.
+// ReadBlockers returns the sessions for which the process waits.
 func ReadBlockers(ctx context.Context, db Querier, pid int32) ([]Backend, error) {
 	return ReadBackends(ctx, db, `SELECT unnest(pg_blocking_pids($1::int))`, pid)
 }

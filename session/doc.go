@@ -17,8 +17,8 @@
 //     keeps its server's connection sees its own process and its own mark, whatever else happens.
 //     One that was idle in a pool is asked the same, instead of being pinged.
 //
-// A [History] keeps the process away from a former primary: it compares where the server of each session stands in the database's
-// history with the highest that the process has seen, and chooses among the hosts of a url.
+// A [History] keeps the process away from a former primary: it compares the position of each session's server with the highest that
+// the process has seen, and chooses among the hosts of a url.
 //
 // When sessions are shared, the guard has every pool it guards refuse to hand out connections
 // until they are not, with [ErrShared]. After a pooler in session mode is reloaded into transaction mode, up to five seconds

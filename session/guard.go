@@ -122,7 +122,7 @@ func (g *Guard) Err() error {
 // out again; it takes the place of the pool's ping.
 const idleFor = time.Second
 
-// fence is what keeps a pool from sessions on servers that are behind.
+// fence keeps a pool from sessions on former primaries.
 type fence struct {
 	history *History
 	work    bool // effects are carried out over its sessions
@@ -137,7 +137,7 @@ func (f fence) pass(ctx context.Context, conn *pgx.Conn, s *state, timeout time.
 		defer cancel()
 		p, err := readPosition(timed, conn.PgConn())
 		if err != nil || !p.Standby {
-			return false, ctx.Err() // a promoted one is opened anew
+			return false, ctx.Err() // the pool opens another if this one was promoted
 		}
 	}
 	if f.history.behind(s) {
@@ -150,7 +150,7 @@ func (f fence) pass(ctx context.Context, conn *pgx.Conn, s *state, timeout time.
 }
 
 // watch has the pool of cfg ask connections that were idle whether they still have their session,
-// within timeout, and hand out none while sessions are shared, or that are behind.
+// within timeout. The pool hands out no connection while sessions are shared, and none that the fence refuses.
 func (g *Guard) watch(cfg *pgxpool.Config, timeout time.Duration, behind fence) {
 	cfg.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		s := stateOf(p.Conn.PgConn())

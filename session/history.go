@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The errors of sessions that are not used because of where their server stands in the database's history.
+// These errors say why the process does not use a session, or carries nothing out.
 var (
 	// ErrBehind says that a server is a former primary, or was set back: this process has seen later commits elsewhere.
 	ErrBehind = errors.New("the server is a former primary, or was set back to an earlier state: this process has seen the database further on, " +
@@ -27,9 +27,9 @@ var (
 )
 
 // History is what a process remembers of its database's history: the system identifier, the highest timeline and the highest
-// commit position that it has seen. No session is used whose server is behind that, so that nothing is ever written to a former primary
-// that comes back. It compares in memory: a session is asked for its position when it is opened, and never again. Its zero value
-// remembers nothing; it is safe for concurrent use.
+// commit position that it has seen. The process uses no session of a server with an earlier timeline or position, so that it never writes
+// to a former primary that comes back. History compares in memory: a session is asked for its position when it is opened, and never
+// again. Its zero value remembers nothing; it is safe for concurrent use.
 type History struct {
 	timeline atomic.Uint32 // the highest seen
 
@@ -71,7 +71,7 @@ func (h *History) Remember(w Witness) {
 	}
 }
 
-// Witness gives the highest commit that was remembered; the zero value is none.
+// Witness returns the highest commit that was remembered; the zero value is none.
 func (h *History) Witness() Witness {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,9 +89,9 @@ func TimelineOf(conn *pgx.Conn) uint32 {
 	return 0
 }
 
-// Judge compares a server's position with what is remembered: nil, [ErrBehind] or [ErrOtherSystem]. A later position is remembered,
-// and the sessions on servers that are behind it are closed at once, also those that are in use. A standby takes no
-// writes, and is only asked whether it is one of the same cluster.
+// Judge compares a server's position with the remembered one and returns nil, [ErrBehind] or [ErrOtherSystem]. It remembers a later
+// position, and at once closes the sessions on servers with an earlier timeline, including those in use. A standby takes no
+// writes, so Judge only checks that it belongs to the same cluster.
 //
 // before is the [History.Witness] from before the server was asked: what was remembered meanwhile says nothing about the answer.
 func (h *History) Judge(p Position, before Witness) error { return h.judge(p, before, nil) }
@@ -116,7 +116,7 @@ func (h *History) judge(p Position, before Witness, conn *watchedConn) error {
 		for old, timeline := range h.conns {
 			if timeline < p.Timeline {
 				delete(h.conns, old)
-				_ = old.Conn.Close() // whoever uses it gets an error at once, instead of an answer
+				_ = old.Conn.Close() // its user gets an error at once, instead of an answer
 			}
 		}
 	}

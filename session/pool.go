@@ -146,14 +146,13 @@ func VanishAfter(lease time.Duration) PoolOption {
 }
 
 // GuardedBy has the pool hand out no connections while the guard knows that a pooler
-// shares sessions, and none that is behind what the guard's [History] remembers. Pools without the option have a guard of
-// their own.
+// shares sessions, and none that the guard's [History] refuses. A pool without the option has its own guard.
 func GuardedBy(guard *Guard) PoolOption {
 	return func(o *poolOptions) { o.guard, o.history = guard, guard.History() }
 }
 
-// FencedBy has the pool hand out no connections that are behind what history remembers. It follows [GuardedBy], for a pool
-// that has a guard of its own.
+// FencedBy has the pool hand out no connections that history refuses. The pool keeps its own guard. Pass FencedBy after [GuardedBy],
+// because both set the history.
 func FencedBy(history *History) PoolOption {
 	return func(o *poolOptions) { o.history = history }
 }
@@ -164,8 +163,8 @@ func AnyHost() PoolOption {
 	return func(o *poolOptions) { o.anyHost = true }
 }
 
-// CarriesOut says that effects are carried out over the pool: it hands out no session before it is known what became of the
-// database; see [History.Decide].
+// CarriesOut says that effects are carried out over the pool: it hands out no session before the database's history is decided;
+// see [History.Decide].
 func CarriesOut() PoolOption {
 	return func(o *poolOptions) { o.effects = true }
 }

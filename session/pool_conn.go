@@ -58,7 +58,7 @@ type watcher struct {
 	// now is the machine's clock, on which connections have their deadlines.
 	now func() time.Time
 
-	// history is told when a connection is closed.
+	// history forgets a connection when it is closed.
 	history *History
 
 	pool atomic.Pointer[pgxpool.Pool]

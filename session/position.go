@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Position is where a server stands in the database's history.
+// Position is a server's place in the database's history.
 type Position struct {
 	// System is the identifier that the cluster got when it was made. Its physical copies, such as standbys, have the same.
 	System int64
@@ -25,8 +25,8 @@ type Position struct {
 	Standby bool
 }
 
-// Every role may ask for all of it. The timeline is the first part of a segment's name. What is asked of a primary only would be an
-// error on a standby.
+// positionColumns can be read by every role. The timeline is the first part of a segment's name. On a standby the columns that only a
+// primary has are NULL, because their functions would fail there.
 const positionColumns = `
 (SELECT system_identifier FROM pg_control_system()), pg_is_in_recovery(),
 CASE WHEN NOT pg_is_in_recovery() THEN substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END,
@@ -66,7 +66,7 @@ func ParseLSN(text string) (uint64, error) {
 // FormatLSN writes a place in the write-ahead log as PostgreSQL does.
 func FormatLSN(lsn uint64) string { return fmt.Sprintf("%X/%X", lsn>>32, uint32(lsn)) }
 
-// readPosition asks a connection where its server stands.
+// readPosition asks a connection for the position of its server.
 func readPosition(ctx context.Context, conn *pgconn.PgConn) (Position, error) {
 	results, err := conn.Exec(ctx, "SELECT "+positionColumns).ReadAll()
 	if err != nil {

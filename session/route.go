@@ -45,7 +45,7 @@ type route struct {
 type HostState struct {
 	// Address is the host and port, or the socket.
 	Address string
-	// Position is where its server stands, if Err is nil.
+	// Position is the position of its server, if Err is nil.
 	Position Position
 	// Err says why the host is not used: it did not answer, or [ErrBehind] or [ErrOtherSystem].
 	Err error
@@ -139,7 +139,7 @@ func (h *History) Direct(ctx context.Context, cfg *pgx.ConnConfig) error {
 	return nil
 }
 
-// leaveOut has a connection go to one of the hosts that answer and are not behind, as target_session_attrs chooses among them.
+// leaveOut limits a connection to the hosts that answer and that h does not refuse. target_session_attrs chooses among them.
 func (h *History) leaveOut(ctx context.Context, cfg *pgx.ConnConfig) error {
 	hosts := hostsOf(&cfg.Config)
 	if len(hosts) < 2 {

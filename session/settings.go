@@ -62,7 +62,7 @@ const prepareTimeout = 5 * time.Second
 // No session compiles its statements (jit). They are short. Compiling takes longer than running
 // them, above all where the planner overestimates what many partitions hold.
 //
-// A session whose server is behind what history remembers is closed too. Connections of one process share a history.
+// Prepare also closes a session whose server history refuses. Connections of one process share a history.
 func Prepare(cfg *pgx.ConnConfig, settings Settings, history *History) {
 	settings = maps.Clone(settings)
 	settings["jit"] = "off"
@@ -173,7 +173,7 @@ SELECT set_config(s.name, s.value, false)
 FROM json_to_recordset($1::json) AS s (name text, value text, tolerated boolean)
 WHERE NOT s.tolerated OR current_setting(s.name, true) IS NOT NULL`
 
-// The value as it is now, in the unit of the setting, the process that serves the session, and where the server stands.
+// readBack reads the current values in the units of the settings, the process that serves the session, and the position of its server.
 // pg_settings has none of the settings that are ours alone.
 const readBack = `
 SELECT pg_backend_pid(), (SELECT json_object_agg(n.name, coalesce(p.setting, current_setting(n.name, true)))
@@ -183,7 +183,7 @@ SELECT pg_backend_pid(), (SELECT json_object_agg(n.name, coalesce(p.setting, cur
 const markName = "oncegate.session"
 
 // setUp sets everything in one round trip, compares what the session then has, and remembers
-// which process serves it and where its server stands.
+// the process that serves it and the position of its server.
 func setUp(ctx context.Context, conn *pgconn.PgConn, set Settings, required []string, history *History) error {
 	mark := rand.Text()
 	type setting struct {

@@ -23,13 +23,13 @@ const (
 	holdersOfTwo = holders + `l.objsubid = 2 AND l.classid::bigint = $1::int::bigint AND l.objid::bigint = (%s)::bigint & 4294967295`
 )
 
-// Holders gives the sessions, but the caller's, that hold the lock of one key.
+// Holders returns the sessions, except the caller's, that have the lock of one key.
 func Holders(ctx context.Context, db session.Querier, key int64) ([]session.Backend, error) {
 	return session.ReadBackends(ctx, db, holdersOfOne, key)
 }
 
-// Holder gives the session that holds the lock of two keys; nil if only the caller does, or if the
-// server does not tell. second is an expression of SQL, whose arguments begin with $2.
+// Holder returns the session that has the lock of two keys. It returns nil if only the caller has the lock, or if the
+// server does not say. second is an expression of SQL, whose arguments begin with $2.
 func Holder(ctx context.Context, db session.Querier, first int32, second string, args ...any) *session.Backend {
 	backends, err := session.ReadBackends(ctx, db, fmt.Sprintf(holdersOfTwo, second), append([]any{first}, args...)...)
 	if err != nil || len(backends) == 0 {

@@ -56,8 +56,8 @@ func (r *Results) Close() {
 	}
 }
 
-// Compare asks about each step, one after the other, and writes what the targets say beside what is stored. progress
-// is told how many steps it is through. A step whose result differs from what its target says matches no longer.
+// Compare asks the target of each step, one after the other, and adds the answer to the stored result. It calls progress
+// with the number of finished steps. A step no longer matches if the target's answer differs from its result.
 func (r *Results) Compare(ctx context.Context, audit *replay.Audit, progress func(steps int)) error {
 	defer audit.CountMatching()
 	for i := range audit.Steps {

@@ -43,7 +43,7 @@ const (
 	// Workers that do not lock streams: the campaign for order must notice.
 	wrongUnlocked = "work-unlocked"
 
-	// A process that uses whatever session it has, also on a former primary: the trial of failovers must notice.
+	// A process that uses any session, even on a former primary: the trial of failovers must notice.
 	wrongUnfenced = "unfenced"
 
 	// Workers that break the promise, which the kill test must notice: one that says

@@ -107,7 +107,7 @@ func (a *App) mayWork() error {
 	return a.history.Err()
 }
 
-// watchHistory goes on asking all hosts of the database where they stand, and decides what a new timeline means.
+// watchHistory keeps asking all hosts of the database for their positions, and decides what a new timeline means.
 func (a *App) watchHistory() {
 	if a.unasked || unfenced() {
 		return
@@ -157,8 +157,8 @@ func (a *App) lookAtHosts(ctx context.Context) {
 	a.history.remember(w)
 }
 
-// settleHistory reads what is known of the database where it is now, decides what this process can decide, and marks the effects that may
-// have happened. What fails is tried again.
+// settleHistory reads the row of the database's current history, decides what this process can decide, and marks the effects that may
+// have happened. The next call repeats what failed.
 func (a *App) settleHistory(ctx context.Context) {
 	h := &a.history
 	now := a.cfg.Now()

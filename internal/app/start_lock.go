@@ -38,8 +38,8 @@ func (e *LockError) Error() string {
 
 func (e *LockError) Unwrap() error { return e.cause }
 
-// The locks of Oncegate's tables that keep a registration waiting, and which tables they are of. ROW EXCLUSIVE is that of a
-// transaction that writes.
+// tableLocks selects the processes with locks of Oncegate's tables that keep a registration waiting. A transaction that writes takes
+// ROW EXCLUSIVE.
 const tableLocks = `
 SELECT l.pid
 FROM pg_locks l
@@ -48,8 +48,8 @@ WHERE l.locktype = 'relation' AND l.granted AND l.database = (SELECT d.oid FROM 
     AND (l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
         OR l.mode = 'RowExclusiveLock' AND c.relname IN ('source', 'route'))`
 
-// whenUnlocked does a step of the start. If it does not obtain a lock, it is tried again, for a
-// minute in all, and the log says who has the lock. A step that fails must leave nothing behind.
+// whenUnlocked does a step of the start. If the step does not obtain a lock, whenUnlocked tries it again, for a
+// minute in all, and the log says who has the lock. A step that fails must change nothing.
 func (a *App) whenUnlocked(ctx context.Context, what string, do func() error) error {
 	began, told := a.cfg.Now(), ""
 	for {

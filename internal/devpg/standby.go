@@ -92,8 +92,8 @@ func (s *Server) Crash() error {
 // ShutDown ends the server in order (fast shutdown), and keeps its directory. Standbys have received everything by then.
 func (s *Server) ShutDown(ctx context.Context) error { return s.shutDown(ctx) }
 
-// Freeze stops the server's processes as a machine does that hangs: its connections stay open and nothing answers. Thaw lets them
-// go on, and must be called before [Server.Kill] and [Server.Stop].
+// Freeze stops the server's processes as a machine does that hangs: its connections stay open and nothing answers. Thaw resumes
+// them, and must be called before [Server.Kill] and [Server.Stop].
 func (s *Server) Freeze() error { return s.signalAll(syscall.SIGSTOP) }
 
 // Thaw undoes [Server.Freeze].

@@ -18,7 +18,7 @@ type Left[T any] struct {
 // ([OfOneRow]), it is called for either half, until the rows are found that it fails for. They
 // are left out, and the others are done. Each ends at any other error of do.
 //
-// do is called with items that it has failed for: a call that fails must leave nothing behind.
+// Each calls do again with items for which it failed, so a call that fails must change nothing.
 func Each[T any](items []T, do func([]T) error) (left []Left[T], err error) {
 	if len(items) == 0 {
 		return nil, nil

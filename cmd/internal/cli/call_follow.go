@@ -182,7 +182,7 @@ func (a *callAnswer) document() resultDocument {
 	return d
 }
 
-// advice says how to go on after a result that is not done.
+// advice says what to do next after a result that is not done.
 func (a *callAnswer) advice() string {
 	switch event := clean(a.event); a.document().Next {
 	case inbox.NextResume:

@@ -15,7 +15,7 @@ func (s *shell) historyCommand() *cobra.Command {
 		s.historyShowCommand(), s.historyDeclareCommand())
 }
 
-// historyAnswer is what is known of the database where it is now.
+// historyAnswer is the row of the database's current history, and its problem if effects are not carried out.
 type historyAnswer struct {
 	*history.Row
 	Problem string `json:"problem,omitempty"`

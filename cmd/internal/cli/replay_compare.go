@@ -149,7 +149,7 @@ func (s *shell) showAudit(audit *replay.Audit, results bool) error {
 			match = string(step.Verdict)
 		}
 		why := step.Why
-		if len(step.Changes) > 0 && step.Changes[0].Path != "$" { // that of a body as a whole says no more than its digests
+		if len(step.Changes) > 0 && step.Changes[0].Path != "$" { // the digests already say that a whole body differs
 			why = append(slices.Clone(why), "differs in "+clean(changedPaths(step.Changes)))
 		}
 		cells := []string{

@@ -271,7 +271,7 @@ func (w *walk) replace(ctx context.Context, actor int, random *rand.Rand) error 
 	return w.race(ctx, children, "call instead of another")
 }
 
-// confused makes a call again under a key that nobody knows, and names no earlier call. It must not happen again.
+// confused makes a call again under an invented key, and names no earlier call. The effect must not happen again.
 func (w *walk) confused(ctx context.Context, actor int, random *rand.Rand) error {
 	m := w.any(random)
 	if m == nil || m.call.operation != "charge" {

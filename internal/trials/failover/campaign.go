@@ -23,7 +23,7 @@ type Options struct {
 	// Synchronous has commits wait for the standby.
 	Synchronous bool
 
-	// Wrong runs a binary that uses whatever session it has. Only the fault that shows it is made.
+	// Wrong runs a binary that uses any session, even on a former primary. The campaign makes only the fault that shows it.
 	Wrong bool
 
 	// Progress reports each cycle; it may be nil.

@@ -20,7 +20,7 @@ type Fault string
 const (
 	// Kill crashes the primary.
 	Kill Fault = "kill"
-	// Freeze stops it, and lets it go on when work goes on elsewhere.
+	// Freeze stops it, and resumes it once the processes work elsewhere.
 	Freeze Fault = "freeze"
 	// Thaw stops it only until the standby is promoted, so that its sessions live.
 	Thaw Fault = "thaw"
@@ -138,7 +138,7 @@ func (c *campaign) cycle(ctx context.Context, fault Fault) error {
 	return c.stream(ctx)
 }
 
-// promote makes the standby the primary. It has nobody to wait for.
+// promote makes the standby the primary. The new primary waits for no standby, because it has none yet.
 func (c *campaign) promote(ctx context.Context, next *devpg.Server) error {
 	if err := execute(ctx, next, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"); err != nil {
 		return err

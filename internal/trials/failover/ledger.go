@@ -37,7 +37,7 @@ func (l *ledger) ack(id string) {
 	l.acked[id] = l.last
 }
 
-// since counts the acknowledgements after an instant, and gives the first.
+// since counts the acknowledgements after an instant, and returns the time of the first.
 func (l *ledger) since(at time.Time) (n int, first time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
