@@ -36,8 +36,8 @@ type campaign struct {
 	reported    map[string]bool
 
 	// What was observed between rounds.
-	histories    map[string]*history // by effect id
-	byKey        map[string]*history // by first key
+	histories    map[string]*history   // by effect id
+	byKey        map[string][]*history // by first key; several where a route's recipe makes it of the meaning
 	audited      map[string]bool
 	prunable     []string // effects that prune may take
 	replayRuns   map[string]int
@@ -55,7 +55,7 @@ type campaign struct {
 func newCampaign(o options, w *rig.World) *campaign {
 	return &campaign{
 		options: o, world: w, deliveries: newDeliveries(), streams: map[string]*stream{}, reported: map[string]bool{},
-		histories: map[string]*history{}, byKey: map[string]*history{}, audited: map[string]bool{}, replayRuns: map[string]int{},
+		histories: map[string]*history{}, byKey: map[string][]*history{}, audited: map[string]bool{}, replayRuns: map[string]int{},
 		counts: map[string]int{}, finalCounts: map[string]map[string]int{}, lastRead: time.Now(), lastAudit: time.Now(),
 	}
 }

@@ -100,6 +100,9 @@ func secret() string { return "whsec_" + base64.StdEncoding.EncodeToString([]byt
 // keepsOrder reports whether a route has the same order in every variant.
 func keepsOrder(route string) bool { return route == "fulfil" || route == "ship" }
 
+// hasRecipe reports whether a route makes its keys of the meaning of its events.
+func hasRecipe(route string) bool { return route == "receipt" }
+
 // expectedRoutes returns the routes that take a type of a source in every variant.
 func expectedRoutes(source, kind string) []string {
 	switch {

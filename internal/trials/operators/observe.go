@@ -65,12 +65,25 @@ func (c *campaign) snapshot(ctx context.Context) error {
 	return nil
 }
 
-// nameOf records an effect under its first key, which no other effect has.
+// nameOf records an effect under its first key. No other effect has it, unless a recipe makes the key of the meaning: then the effect of
+// another event has it if that event means the same, and the earlier effect lost its claim to the meaning or is pruned.
 func (c *campaign) nameOf(h *history) {
-	if other := c.byKey[h.key]; other != nil {
-		c.violate(rig.NewViolation(doubled, "%s has the key of %s", h.describe(), other.describe()))
+	for _, other := range c.byKey[h.key] {
+		if !hasRecipe(h.route) || other.route != h.route || other.name() == h.name() {
+			c.violate(rig.NewViolation(doubled, "%s has the key of %s", h.describe(), other.describe()))
+		}
 	}
-	c.byKey[h.key] = h
+	c.byKey[h.key] = append(c.byKey[h.key], h)
+}
+
+// sentFor finds the effect that a request under the key was sent for. Without an event it is the first with the key.
+func (c *campaign) sentFor(key, event string) *history {
+	for _, h := range c.byKey[baseKey(key)] {
+		if event == "" || h.name() == event {
+			return h
+		}
+	}
+	return nil
 }
 
 // settledAs is how a settled effect was ended.
@@ -218,7 +231,7 @@ func (c *campaign) observe(ctx context.Context) error {
 func (c *campaign) recordHistory(probes []probeAnswer) {
 	for _, p := range probes {
 		c.probesRead++
-		h := c.byKey[baseKey(p.key)]
+		h := c.sentFor(p.key, "")
 		switch {
 		case h == nil:
 			c.violate(rig.NewViolation(unexpected, "a probe asked at %s about key %q, which no effect has", p.at.Format(clockFormat), p.key))
@@ -237,7 +250,7 @@ func (c *campaign) recordHistory(probes []probeAnswer) {
 func (c *campaign) recordRequests(heard []*request) {
 	for _, r := range heard {
 		c.requestsRead++
-		h := c.byKey[baseKey(r.key)]
+		h := c.sentFor(r.key, r.event)
 		if h == nil {
 			c.violate(rig.NewViolation(unexpected, "a request was sent at %s under key %q, which no effect has", r.at.Format(clockFormat), r.key))
 			continue
@@ -245,7 +258,7 @@ func (c *campaign) recordRequests(heard []*request) {
 		h.requests, h.changed = append(h.requests, r), true
 	}
 	for _, r := range heard {
-		if h := c.byKey[baseKey(r.key)]; h != nil && keepsOrder(r.route) && r.Order != "" && r.Number > 0 {
+		if h := c.sentFor(r.key, r.event); h != nil && keepsOrder(r.route) && r.Order != "" && r.Number > 0 {
 			c.violate(c.stream(r.route, r.Order).judge(r, h)...)
 		}
 	}

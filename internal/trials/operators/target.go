@@ -19,6 +19,7 @@ import (
 type request struct {
 	key, route string // route is set for ordered targets only
 	attempt    string
+	event      string // <source>/<event id>
 	body       [sha256.Size]byte
 	at         time.Time // when it had been read completely
 	once       bool      // the target cannot deduplicate
@@ -156,7 +157,7 @@ func (s *targetLedger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return // the worker was killed in the middle of the request
 	}
 	r := &request{
-		key: req.Header.Get("Idempotency-Key"), attempt: req.Header.Get("Oncegate-Attempt"), body: sha256.Sum256(body),
+		key: req.Header.Get("Idempotency-Key"), attempt: req.Header.Get("Oncegate-Attempt"), event: req.Header.Get("Oncegate-Source") + "/" + req.Header.Get("Oncegate-Event-Id"), body: sha256.Sum256(body),
 		once: strings.HasPrefix(req.URL.Path, "/once"), route: strings.TrimPrefix(strings.TrimPrefix(req.URL.Path, "/once"), "/idem"),
 	}
 	r.route = strings.TrimPrefix(r.route, "/")

@@ -41,6 +41,9 @@ func (h *history) describe() string {
 	return fmt.Sprintf("%s/%s %s, effect %s, key %s", h.source, h.event, h.route, h.id, h.key)
 }
 
+// name is the effect's event, as requests name it.
+func (h *history) name() string { return h.source + "/" + h.event }
+
 // timeline lists what is known about the effect in the order of time, a line each.
 func (h *history) timeline() string {
 	type line struct {

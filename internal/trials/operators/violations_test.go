@@ -299,7 +299,7 @@ func TestOldKeysAreNoticed(t *testing.T) {
 func TestHearNoticesAForeignKey(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(options{}, nil)
-	c.byKey["k"] = &history{key: "k"}
+	c.byKey["k"] = []*history{{key: "k"}}
 	c.recordRequests([]*request{call(1, 200)})
 	replayed := call(2, 200)
 	replayed.key = "k~v2"
@@ -323,6 +323,16 @@ func TestNameNoticesAKeyThatIsTaken(t *testing.T) {
 	}
 	if c.nameOf(&history{id: "3", key: "k"}); kindsOf(c.violations) != doubled {
 		t.Errorf("two effects with one key: found %v", c.violations)
+	}
+
+	// A recipe gives events of one meaning one key, but no event two effects.
+	c = newCampaign(options{}, nil)
+	c.nameOf(&history{id: "1", key: "k", route: "receipt", event: "a"})
+	if c.nameOf(&history{id: "2", key: "k", route: "receipt", event: "b"}); len(c.violations) > 0 {
+		t.Errorf("two events of one meaning: found %v", c.violations)
+	}
+	if c.nameOf(&history{id: "3", key: "k", route: "receipt", event: "b"}); kindsOf(c.violations) != doubled {
+		t.Errorf("two effects of one event: found %v", c.violations)
 	}
 }
 
