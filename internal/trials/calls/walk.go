@@ -349,9 +349,11 @@ func (w *walk) killNodes(ctx context.Context) error {
 	return nil
 }
 
-// replay plans and runs the replay of everything that is dead, again and again.
-func (w *walk) replay(ctx context.Context) error {
-	for rig.Pause(ctx, time.Second) {
+// replay plans and runs the replay of everything that is dead, again and again. It finishes the replay that it has begun when the walk
+// ends, so that the evidence is not read in the middle of it.
+func (w *walk) replay(walking context.Context) error {
+	ctx := context.WithoutCancel(walking)
+	for rig.Pause(walking, time.Second) {
 		var plan struct {
 			ID      string `json:"id"`
 			Digest  string `json:"digest"`

@@ -42,13 +42,15 @@ func CountBy(ctx context.Context, db Querier, query string, args ...any) (map[st
 	return counts, nil
 }
 
-const countUnfinished = `SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry')`
+// A replay that is running counts too, because it makes dead effects pending again.
+const countUnfinished = `
+SELECT (SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry')) + (SELECT count(*) FROM replay WHERE state = 'running')`
 
-// Unfinished counts the effects that a worker still has to do something about. The search_path must be the schema.
+// Unfinished counts the effects and replays that a worker still has to do something about. The search_path must be the schema.
 func Unfinished(ctx context.Context, db Querier) (int, error) {
 	var n int
 	if err := db.QueryRow(ctx, countUnfinished).Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting the effects that are not finished: %w", err)
+		return 0, fmt.Errorf("counting what is not finished: %w", err)
 	}
 	return n, nil
 }
