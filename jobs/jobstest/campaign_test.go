@@ -13,10 +13,10 @@ import (
 	"github.com/oncegate/oncegate/jobs/jobstest"
 )
 
-// The sizes of the campaigns; a script runs them larger.
+// The sizes of the campaigns. .ci/nightly runs them with 100 keys and 30 events.
 var (
-	keys   = flag.Int("keys", 100, "sequences of a campaign")
-	events = flag.Int("events", 30, "numbers of each sequence")
+	keys   = flag.Int("keys", 30, "sequences of a campaign")
+	events = flag.Int("events", 12, "numbers of each sequence")
 	kills  = flag.Int("kills", 3, "nodes that are killed")
 	seed   = flag.Uint64("seed", 1, "the campaigns' random numbers")
 )
