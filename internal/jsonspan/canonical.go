@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Canonical gives the one form of a JSON document in which order of keys, white
-// space and spelling of texts do not matter, after RFC 8785 but with numbers as
-// written, and without the fields at the volatile paths. ok is false if the document is
-// not JSON, or has a key twice and so no one meaning.
+// Canonical returns the canonical form of a JSON document, in which the order of keys, white space
+// and the escaping of strings do not matter. The form follows RFC 8785, except that numbers keep
+// their spelling and the fields at the volatile paths are left out. ok is false if the document is
+// not JSON, or if an object repeats a key, because the document is then ambiguous.
 func Canonical(doc []byte, volatile [][]string) (canonical []byte, ok bool) {
 	var n Canonicalizer
 	root, err := n.Read(doc, volatile, nil, nil)
@@ -19,50 +19,51 @@ func Canonical(doc []byte, volatile [][]string) (canonical []byte, ok bool) {
 	return n.Append(make([]byte, 0, len(doc)), root), true
 }
 
-// Canonicalizer writes JSON values in the form of [Canonical], in one pass over the
-// document and without building a tree. It can be used again, and keeps its room.
+// Canonicalizer writes JSON values in the form of [Canonical], in one pass over the document and
+// without building a tree. It can be reused for other documents and keeps its buffers.
 //
-// Most of a document stands there in its canonical form already, and is copied as it
-// stands, in pieces that are as long as possible: a value that holds no white space, no
-// escape that is written in another way, no volatile member and no object whose
-// members are out of order. Only for the objects and arrays that are to be written
-// anew are their parts kept, and what is written is written once.
+// Most of a document is already in canonical form, so Canonicalizer copies the longest pieces
+// possible. It copies a value if the value contains no white space, no escape that the canonical
+// form spells differently, no volatile member and no object whose members are out of order. It
+// records the parts only of objects and arrays that differ from their canonical form, and writes
+// each byte once.
 type Canonicalizer struct {
 	walker
-	texts []byte // what stands in the document in another spelling
-	open  []part // members and elements of the objects and arrays that are still open
-	kept  []part // those of the closed ones that are to be written anew
+	texts []byte // names and strings whose canonical spelling differs from the document's
+	open  []part // members and elements of the objects and arrays not yet closed
+	kept  []part // the parts of closed objects and arrays that must be rewritten
 	none  bool   // the document has no canonical form
 }
 
-// part is a member of an object or an element of an array. Consecutive elements that
-// are copied are one part.
+// part is a member of an object or an element of an array. Consecutive elements that can be copied
+// form one part.
 type part struct {
 	prefix             uint64 // the first eight bytes of the name, for comparison
-	nameStart, nameEnd int32  // of the decoded name; in texts if respelt
+	nameStart, nameEnd int32  // of the decoded name: an offset in texts if respelt, else in the document
 	Value
 	respelt bool
 }
 
-// Value is a value that was read: how it is written, and where it is found.
+// Value describes a value that was read: where its bytes are, and whether they must be rewritten.
 type Value struct {
-	start, end int32 // in the document, in texts, or in kept
+	start, end int32 // offsets in the document, in texts, or in kept
 	kind       byte
 }
 
-// The kinds of pieces; others are the bracket of an object or array that is written anew.
+// The kinds of a Value. Any other kind is the opening bracket of an object or array that must be
+// rewritten.
 const (
 	asItStands = 0
 	inTexts    = 't'
 )
 
-// MaxCanonical is the longest document, in bytes, that has a canonical form here. No
-// provider takes one that long.
+// MaxCanonical is the length, in bytes, of the longest document that has a canonical form here. No
+// provider accepts a document that long.
 const MaxCanonical = 1 << 30
 
-// Read passes over a document and gives what is to be written of it. It also finds the
-// spans of a set of paths, as [PathSet.WalkInto] does and with its errors, so that a document
-// that is read for its fields and for its digest is passed over once.
+// Read reads a document and returns its root for [Canonicalizer.Append]. If set is not nil, Read
+// also finds the spans of its paths, with the errors of [PathSet.WalkInto]. A document whose fields
+// and digest are both needed is therefore read once.
 func (n *Canonicalizer) Read(doc []byte, volatile [][]string, set *PathSet, spans []Span) (root Value, err error) {
 	n.walker = walker{doc: doc, set: set, spans: spans}
 	n.texts, n.open, n.kept = n.texts[:0], n.open[:0], n.kept[:0]
@@ -81,17 +82,17 @@ func (n *Canonicalizer) Read(doc []byte, volatile [][]string, set *PathSet, span
 	return root, nil
 }
 
-// HasForm reports whether the document that was read has a canonical form: it has none with
-// a key twice, or with texts that are not UTF-8.
+// HasForm reports whether the document that was read has a canonical form. A document has none if
+// an object repeats a key, if it is not valid UTF-8, or if it is longer than [MaxCanonical].
 func (n *Canonicalizer) HasForm() bool { return !n.none }
 
-// Release lets go of the document.
+// Release drops the reference to the document.
 func (n *Canonicalizer) Release() { n.walker = walker{} }
 
-// nowhere is the node of a value that no path goes through.
+// nowhere is the node of a value that is on no path.
 const nowhere = -1
 
-// at reads the value of a node.
+// at reads a value and records its span if it belongs to a node.
 func (n *Canonicalizer) at(node, depth int, volatile [][]string) (Value, error) {
 	if node == nowhere {
 		return n.value(node, depth, volatile)
@@ -106,7 +107,7 @@ func (n *Canonicalizer) at(node, depth int, volatile [][]string) (Value, error) 
 	return value, nil
 }
 
-// Room is how many bytes are held for the next document.
+// Room returns how many bytes the buffers kept for the next document use.
 func (n *Canonicalizer) Room() int {
 	const size = 40 // of a part
 	return cap(n.texts) + size*(cap(n.open)+cap(n.kept))
@@ -136,7 +137,7 @@ func (n *Canonicalizer) value(node, depth int, volatile [][]string) (Value, erro
 	n.pos = end
 	if escaped {
 		raw := n.doc[start:end]
-		// A text with lone surrogates keeps its spelling: it has no other.
+		// A string with lone surrogates keeps its spelling because it cannot be decoded.
 		if s, err := Unquote(raw); err == nil {
 			before := len(n.texts)
 			if n.texts = appendText(n.texts, s); !bytes.Equal(n.texts[before:], raw) {
@@ -148,8 +149,8 @@ func (n *Canonicalizer) value(node, depth int, volatile [][]string) (Value, erro
 	return Value{int32(start), int32(end), asItStands}, nil
 }
 
-// scalar reads the value that begins here, if it is a scalar that is written as in the
-// canonical form, as most values are.
+// scalar reads the value at the current position if it is a scalar already in canonical form, as
+// most values are. It returns false, and reads nothing, for any other value.
 func (n *Canonicalizer) scalar(out *Value) bool {
 	start := n.pos
 	if start >= len(n.doc) {
@@ -170,8 +171,8 @@ func (n *Canonicalizer) scalar(out *Value) bool {
 	return true
 }
 
-// textEnd passes over the text that begins at i; the end is -1 if it is none. escaped
-// reports whether it holds an escape.
+// textEnd returns the end of the string that begins at i, or -1 if there is no string. escaped
+// reports whether the string contains an escape.
 func textEnd(doc []byte, i int) (end int, escaped bool) {
 	at := i + 1
 	for at <= len(doc)-8 {
@@ -188,8 +189,8 @@ func textEnd(doc []byte, i int) (end int, escaped bool) {
 	return end, end > 0 && bytes.IndexByte(doc[i:end], '\\') >= 0
 }
 
-// close ends an object or array: it is a Value of the document if it stands there in
-// its canonical form, or else its parts are kept.
+// close ends an object or array. If clean is true, the returned Value refers to the document;
+// otherwise close keeps the parts, to be rewritten.
 func (n *Canonicalizer) close(bracket byte, base, start int, clean bool) Value {
 	parts := n.open[base:]
 	n.open = n.open[:base]

@@ -49,8 +49,8 @@ func (n *Canonicalizer) array(node, depth int, volatile [][]string) (Value, erro
 	}
 }
 
-// element adds an element to the array that is open, or to the part before it where
-// only a comma stands between the two.
+// element adds an element to the open array. It extends the previous part if only a comma separates
+// the two in the document.
 func (n *Canonicalizer) element(base int, value Value) {
 	if last := len(n.open) - 1; last >= base && value.kind == asItStands && n.open[last].kind == asItStands && n.open[last].end+1 == value.start {
 		n.open[last].end = value.end

@@ -14,7 +14,7 @@ func (n *Canonicalizer) object(node, depth int, volatile [][]string) (Value, err
 	doc, start := n.doc, n.pos
 	i := SkipBlank(doc, start+1)
 	base, length := len(n.open), 1
-	clean, sorted := true, true // as it stands; in order
+	clean, sorted := true, true // already in canonical form; members in order
 	if i < len(doc) && doc[i] == '}' {
 		n.pos = i + 1
 		return n.close('{', base, start, n.pos-start == 2), nil
@@ -79,22 +79,22 @@ func (n *Canonicalizer) object(node, depth int, volatile [][]string) (Value, err
 			return Value{}, ErrNotJSON
 		}
 		if !sorted && !n.sort(n.open[base:]) {
-			n.none = true // a key is there twice
+			n.none = true // an object repeats a key
 		}
 		return n.close('{', base, start, clean && sorted && n.pos-start == length), nil
 	}
 }
 
-// stands reports whether a member stands in the document as the canonical form writes it.
+// stands reports whether the member's bytes in the document are its canonical form.
 func (m *part) stands() bool {
 	return m.kind == asItStands && m.start == m.nameEnd+2 && !m.respelt
 }
 
-// respell decodes a name that holds escapes.
+// respell decodes a name that contains escapes.
 func (n *Canonicalizer) respell(m *part) {
 	text, err := Unquote(n.doc[m.nameStart-1 : m.nameEnd+1])
 	if err != nil {
-		n.none, m.nameEnd = true, m.nameStart // what is no text is no name that is looked for
+		n.none, m.nameEnd = true, m.nameStart // a name that cannot be decoded matches no path
 		return
 	}
 	m.nameStart, m.respelt = int32(len(n.texts)), true
@@ -102,7 +102,7 @@ func (n *Canonicalizer) respell(m *part) {
 	m.nameEnd = int32(len(n.texts))
 }
 
-// text is the decoded name of a member.
+// text returns the decoded name of a member.
 func (n *Canonicalizer) text(m *part) []byte {
 	if m.respelt {
 		return n.texts[m.nameStart:m.nameEnd]
@@ -110,7 +110,7 @@ func (n *Canonicalizer) text(m *part) []byte {
 	return n.doc[m.nameStart:m.nameEnd]
 }
 
-// prefix is the first eight bytes of a name as a number that sorts as they do.
+// prefix returns the first eight bytes of a name as a number that sorts in the same order.
 func prefix(name []byte) uint64 {
 	if len(name) >= 8 {
 		return binary.BigEndian.Uint64(name)
@@ -129,10 +129,10 @@ func (n *Canonicalizer) compare(a, b *part) int {
 	return bytes.Compare(n.text(a), n.text(b))
 }
 
-// fewMembers is up to how many an object is sorted by insertion.
+// fewMembers is the largest number of members that sort orders by insertion sort.
 const fewMembers = 12
 
-// sort puts members into the order of their names. It reports whether all differ.
+// sort orders members by name. It reports whether all names differ.
 func (n *Canonicalizer) sort(members []part) bool {
 	if len(members) > fewMembers {
 		slices.SortFunc(members, func(a, b part) int { return n.compare(&a, &b) })

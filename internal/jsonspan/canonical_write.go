@@ -1,6 +1,6 @@
 package jsonspan
 
-// Append writes a value that was read in its canonical form.
+// Append appends the canonical form of a value that Read has read.
 func (n *Canonicalizer) Append(out []byte, p Value) []byte {
 	switch p.kind {
 	case asItStands:
@@ -30,7 +30,7 @@ func (n *Canonicalizer) Append(out []byte, p Value) []byte {
 			continue
 		}
 		end := m.end
-		for i < len(members) && members[i].nameStart == end+2 && members[i].stands() { // they stand side by side
+		for i < len(members) && members[i].nameStart == end+2 && members[i].stands() { // members adjacent in the document
 			end = members[i].end
 			i++
 		}
@@ -39,7 +39,7 @@ func (n *Canonicalizer) Append(out []byte, p Value) []byte {
 	return append(out, '}')
 }
 
-// member writes a member that does not stand in the document as it is to be written.
+// member appends a member whose bytes in the document are not its canonical form.
 func (n *Canonicalizer) member(out []byte, m *part) []byte {
 	switch {
 	case m.respelt:

@@ -2,25 +2,24 @@ package jsonspan
 
 import "strconv"
 
-// Change is one JSON path in which two documents differ. A side that has nothing
-// there is nil.
+// Change is one JSON path at which two documents differ. A side is nil if its document has no value
+// at the path.
 type Change struct {
 	Path          string
 	Before, After []byte
 }
 
-// masked stands for a value that is not shown.
+// masked replaces a hidden value.
 const masked = `"<redacted>"`
 
-// Changes gives the JSON paths in which two documents differ with what stands
-// there, in canonical form, at most limit and sorted by path. What is at a path
-// for which hidden is true is masked. ok is false unless both are JSON without a
-// key twice.
+// Changes returns the JSON paths at which two documents differ, with both values in canonical form.
+// The result is sorted by path and has at most limit entries. Changes masks the values at paths for
+// which hidden returns true. ok is false unless both documents are JSON without repeated keys.
 func Changes(before, after []byte, limit int, hidden func(path string) bool) (changes []Change, ok bool) {
 	return ChangesWithout(nil, before, after, limit, hidden)
 }
 
-// ChangesWithout is [Changes] of two documents without what is at the volatile paths.
+// ChangesWithout is like [Changes] but ignores the fields at the volatile paths.
 func ChangesWithout(volatile [][]string, before, after []byte, limit int, hidden func(path string) bool) (changes []Change, ok bool) {
 	b, okB := ParseTree(before, volatile)
 	a, okA := ParseTree(after, volatile)
@@ -34,8 +33,8 @@ func ChangesWithout(volatile [][]string, before, after []byte, limit int, hidden
 	return changes, true
 }
 
-// Mask gives the canonical form of a document in which every value at a path for
-// which hidden is true is masked. ok is false if it is not JSON.
+// Mask returns the canonical form of a document in which every value at a path for which hidden
+// returns true is masked. ok is false if the document is not JSON or an object repeats a key.
 func Mask(document []byte, hidden func(path string) bool) (shown []byte, ok bool) {
 	t, ok := ParseTree(document, nil)
 	if !ok {
@@ -54,7 +53,7 @@ func (t *Tree) show(path string, hidden func(string) bool) []byte {
 	return t.mask(path, hidden).Append(nil)
 }
 
-// mask is the value with what is hidden replaced; the rest is shared with it.
+// mask returns the value with its hidden parts replaced. Unchanged parts are shared with t.
 func (t *Tree) mask(path string, hidden func(string) bool) *Tree {
 	if path != "" && hidden(path) {
 		return &Tree{scalar: []byte(masked)}

@@ -1,26 +1,27 @@
-// Package jsonspan finds pieces of JSON documents and says where they are, without
-// building a tree.
+// Package jsonspan finds parts of JSON documents and returns their positions, without building a
+// tree.
 //
-//   - [PathSet.Walk] gives the [Span] of each path of a set, in one pass, and [Elements] those of
-//     an array's elements. The whole document is checked on the way.
-//   - [Canonical] writes a document in its one form, for comparison and digests; a [Canonicalizer]
-//     does so in the same pass that finds the paths.
-//   - [ParseTree] and [Compare] tell in which paths two documents differ, and [Changes] with what.
+//   - [PathSet.Walk] returns the [Span] of each path of a set, in one pass, and [Elements] the
+//     spans of an array's elements. Walk checks the whole document.
+//   - [Canonical] writes a document in its canonical form, for comparison and digests. A
+//     [Canonicalizer] does so in the same pass that finds the paths.
+//   - [ParseTree] and [Compare] find the paths at which two documents differ; [Changes] also
+//     returns both values.
 //
-// It promises, and its fuzz tests hold it to:
+// The package promises the following, and its fuzz tests check it:
 //
-//   - It takes what encoding/json takes, except documents nested deeper than [MaxDepth] and
-//     those with a key twice where that key is read: two readers of one delivery must
-//     not see two meanings.
-//   - A span is exactly the bytes of the value in the document: what is recorded, forwarded
-//     and signed is what came.
-//   - Numbers stay as they are written: an id beyond 2^53 is no float.
-//   - No two different texts become one: lone surrogates and bytes that are not UTF-8 are
-//     errors, and not replacement characters.
-//   - A walk takes time in proportion to the document, and allocates nothing but its spans.
+//   - It accepts the documents that encoding/json accepts, except documents nested deeper than
+//     [MaxDepth] and documents that repeat a key on a path that is read, because two readers of one
+//     delivery must not see different meanings.
+//   - A span covers exactly the bytes of the value in the document, so that Oncegate records,
+//     forwards and signs the bytes that arrived.
+//   - Numbers keep their spelling, because an id beyond 2^53 does not fit into a float.
+//   - Two different strings never become equal: lone surrogates and bytes that are not UTF-8 are
+//     errors instead of becoming replacement characters.
+//   - A walk takes time proportional to the length of the document, and allocates only its spans.
 //
-// encoding/json does otherwise: it takes the last of two keys,
-// matches keys in any case, replaces what is no text, does not tell where a value was, and builds what it
-// reads. Every delivery passes here before it is known to be anybody's, so that its cost is
-// an attacker's lever.
+// encoding/json behaves differently: it takes the last of two equal keys, matches keys without
+// regard to case, replaces invalid text, does not return the positions of values, and builds every
+// value it reads. Oncegate reads every delivery with this package before it has verified the
+// delivery, so an attacker could exploit an expensive parser.
 package jsonspan

@@ -2,9 +2,9 @@ package jsonspan
 
 import "strings"
 
-// ParseMeaning reads a document as [ParseTree] does, and then by what its values mean: numbers of
-// one value are one ([Decimal]), and white space around a text does not count. The names of members
-// stay as they are.
+// ParseMeaning reads a document as [ParseTree] does, and normalizes its values: numbers with the
+// same value become equal ([Decimal]), and white space around a string is removed. The names of
+// members are unchanged.
 func ParseMeaning(doc []byte, volatile [][]string) (*Tree, bool) {
 	t, ok := ParseTree(doc, volatile)
 	if ok {
@@ -25,7 +25,7 @@ func (t *Tree) reduce() {
 	}
 	switch c := t.scalar[0]; {
 	case c == '"':
-		// A text with lone surrogates keeps its spelling: it has no other.
+		// A string with lone surrogates keeps its spelling because it cannot be decoded.
 		if s, err := Unquote(t.scalar); err == nil {
 			t.scalar = appendText(nil, strings.TrimSpace(s))
 		}

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// ParsePath reads a path as configurations write it: names joined by dots, in which * stands for any member or element.
+// ParsePath parses a path from a configuration: names joined by dots, where * matches any member or
+// element.
 func ParsePath(path string) ([]string, error) {
 	parts := strings.Split(path, ".")
 	switch {
@@ -18,7 +19,7 @@ func ParsePath(path string) ([]string, error) {
 	return parts, nil
 }
 
-// JoinPath puts a name at the end of a path of names joined by dots.
+// JoinPath appends a name to a path of names joined by dots.
 func JoinPath(path, name string) string {
 	if path == "" {
 		return name

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// blank passes over white space, of which there mostly is none.
+// SkipBlank skips white space. Most calls find none.
 func SkipBlank(doc []byte, i int) int {
 	if uint(i) < uint(len(doc)) && doc[i] <= ' ' {
 		return blanks(doc, i)
@@ -20,7 +20,7 @@ func blanks(doc []byte, i int) int {
 	return i
 }
 
-// spaces passes over spaces, eight at once: indented documents have many.
+// spaces skips spaces, eight at a time because indented documents contain many.
 func spaces(doc []byte, i int) int {
 	for i >= 0 && i <= len(doc)-8 {
 		if others := binary.LittleEndian.Uint64(doc[i:]) ^ ' '*ones; others != 0 {
@@ -31,7 +31,7 @@ func spaces(doc []byte, i int) int {
 	return i
 }
 
-// scanKey passes over a key and its colon; -1 if there is none.
+// scanKey returns the position after a key and its colon, or -1 if there is none.
 func scanKey(doc []byte, i int) int {
 	if i = SkipBlank(doc, i); i >= len(doc) || doc[i] != '"' {
 		return -1
@@ -45,7 +45,7 @@ func scanKey(doc []byte, i int) int {
 	return i + 1
 }
 
-// plain are the bytes of a text that stand for themselves.
+// plain marks the bytes that a string contains without an escape.
 var plain = func() (out [256]bool) {
 	for c := range out {
 		out[c] = c >= 0x20 && c != '"' && c != '\\'
@@ -53,30 +53,30 @@ var plain = func() (out [256]bool) {
 	return out
 }()
 
-// Every byte of a word the same, for looking at eight bytes at once.
+// Constants for processing eight bytes of a word at once: ones has 1 in every byte, highs 0x80.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x80 * ones
 )
 
-// stops sets the high bit of each of eight bytes that does not stand for itself in
-// a text: a quote, a backslash or a control character. Quotes and control characters
-// are those that are at most 32 once their second bit is turned. Borrows reach only
-// the bytes above such a one, so the lowest bit is right, and only it is to be used.
+// stops sets the high bit of each of the eight bytes that ends a run of plain bytes in a string: a
+// quote, a backslash or a control character. Quotes and control characters are the bytes that are
+// at most 32 after their second bit is flipped. A borrow affects only the bytes above such a byte,
+// so only the lowest marked byte is reliable.
 func stops(word uint64) uint64 {
 	return (((word ^ 2*ones) - 33*ones) | ((word ^ '\\'*ones) - ones)) &^ word & highs
 }
 
-// nonDigits sets the high bit of each of eight bytes that is no digit. As in stops,
-// only the lowest bit is right.
+// nonDigits sets the high bit of each of the eight bytes that is not a digit. As in stops, only the
+// lowest marked byte is reliable.
 func nonDigits(word uint64) uint64 {
 	word ^= '0' * ones
 	return ((word + (0x80-10)*ones) | word) & highs
 }
 
-// first is the place, of 0 to 7, of the lowest byte marked. It is looked for in
-// steps that the processor can guess, so that it goes on meanwhile; computed, it
-// would have to be waited for. One of the eight is always marked.
+// first returns the index, from 0 to 7, of the lowest marked byte. It uses a switch that the
+// processor can predict, so that execution continues speculatively; with a computed index the
+// processor would have to wait. At least one byte must be marked.
 func first(marks uint64) int {
 	switch bits.TrailingZeros64(marks) / 8 {
 	case 0:
@@ -97,7 +97,7 @@ func first(marks uint64) int {
 	return 7
 }
 
-// scanText passes over the text that begins at i; -1 if it is none.
+// scanText returns the end of the string that begins at i, or -1 if there is none.
 func scanText(doc []byte, i int) int {
 	i++
 	for {
@@ -108,7 +108,7 @@ func scanText(doc []byte, i int) int {
 			}
 			i += 8
 		}
-		for i < len(doc) && plain[doc[i]] { // the last few
+		for i < len(doc) && plain[doc[i]] { // fewer than eight bytes remain, or a byte needs a closer look
 			i++
 		}
 		if i >= len(doc) {
@@ -123,7 +123,7 @@ func scanText(doc []byte, i int) int {
 	}
 }
 
-// scanEscape passes over the escape that begins at i; -1 if it is none.
+// scanEscape returns the end of the escape that begins at i, or -1 if there is none.
 func scanEscape(doc []byte, i int) int {
 	if doc[i] != '\\' || i+1 >= len(doc) {
 		return -1
@@ -148,7 +148,7 @@ func isHex(b []byte) bool {
 	return true
 }
 
-// scanNumber passes over the number that begins at i; -1 if it is none.
+// scanNumber returns the end of the number that begins at i, or -1 if there is none.
 func scanNumber(doc []byte, i int) int {
 	if doc[i] == '-' {
 		i++
@@ -161,8 +161,8 @@ func scanNumber(doc []byte, i int) int {
 	return scanFraction(doc, i)
 }
 
-// scanFraction passes over the fraction and the exponent that may follow the
-// digits of a number; -1 if one is begun and not complete.
+// scanFraction returns the end of the fraction and the exponent that may follow the digits of a
+// number, or -1 if one of them is incomplete.
 func scanFraction(doc []byte, i int) int {
 	if i < len(doc) && doc[i] == '.' {
 		if i = digits(doc, i+1); i < 0 {
@@ -179,7 +179,7 @@ func scanFraction(doc []byte, i int) int {
 	return i
 }
 
-// digits passes over one or more digits; -1 if there is none.
+// digits returns the end of one or more digits, or -1 if there are none.
 func digits(doc []byte, i int) int {
 	start := i
 	for i >= 0 && i <= len(doc)-8 {
@@ -198,7 +198,7 @@ func digits(doc []byte, i int) int {
 	return i
 }
 
-// scanLiteral passes over true, false or null; -1 if there is none.
+// scanLiteral returns the end of true, false or null, or -1 if there is none.
 func scanLiteral(doc []byte, i int) int {
 	switch rest := doc[i:]; {
 	case len(rest) >= 4 && (string(rest[:4]) == "true" || string(rest[:4]) == "null"):

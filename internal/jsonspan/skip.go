@@ -1,14 +1,13 @@
 package jsonspan
 
-// What skipValue says instead of an end.
+// What skipValue returns instead of an end if it fails.
 const (
 	notJSON = -1
 	tooDeep = -2
 )
 
-// skipValue passes over the value that begins at or after i and returns its end.
-// It keeps the kinds of the open brackets in one word, so it neither recurses nor
-// allocates.
+// skipValue skips the value that begins at or after i and returns its end, notJSON or tooDeep. It
+// keeps the kinds of the open brackets in one word, so it neither recurses nor allocates.
 func skipValue(doc []byte, i, depth int) int {
 	var objects uint64 // bit n: the bracket n levels out is a {
 	open := 0
@@ -36,14 +35,14 @@ func skipValue(doc []byte, i, depth int) int {
 					objects |= 1
 					what = atKey
 				}
-				if i = SkipBlank(doc, i+1); i >= len(doc) || doc[i] != c+2 { // the closing bracket of either kind
+				if i = SkipBlank(doc, i+1); i >= len(doc) || doc[i] != c+2 { // c+2 is the closing bracket of either kind
 					continue
 				}
 			} else if i = scanScalar(doc, i); i < 0 {
 				return notJSON
 			}
 		}
-		// A value is complete; close what it completes.
+		// A value is complete. Close the objects and arrays that end here.
 		for {
 			if open == 0 {
 				return i
@@ -70,7 +69,8 @@ func skipValue(doc []byte, i, depth int) int {
 	}
 }
 
-// scanScalar passes over the text, number or literal that begins at i; -1 if it is none.
+// scanScalar returns the end of the string, number or literal that begins at i, or -1 if there is
+// none.
 func scanScalar(doc []byte, i int) int {
 	switch c := doc[i]; {
 	case c == '"':

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Unquote decodes a text that [PathSet.Walk] has found well formed. Lone
-// surrogates and bytes that are not UTF-8 are refused: no two different texts
-// may become the same id.
+// Unquote decodes a string that [PathSet.Walk] has found well formed. It returns [ErrNotText] for
+// lone surrogates and bytes that are not UTF-8, because two different strings must not become the
+// same id.
 func Unquote(quoted []byte) (string, error) {
 	inner := quoted[1 : len(quoted)-1]
 	plain := bytes.IndexByte(inner, '\\') < 0
@@ -60,7 +60,7 @@ func Unquote(quoted []byte) (string, error) {
 	return string(out), nil
 }
 
-// CodeUnit reads the four hex digits of an escape.
+// CodeUnit returns the UTF-16 code unit that the four hex digits of an escape encode.
 func CodeUnit(b []byte) rune {
 	var out [2]byte
 	if _, err := hex.Decode(out[:], b[:4]); err != nil {
@@ -69,7 +69,7 @@ func CodeUnit(b []byte) rune {
 	return rune(out[0])<<8 | rune(out[1])
 }
 
-// appendText writes a text as RFC 8785 does: only what must be escaped is.
+// appendText appends a string as RFC 8785 does: it escapes only the characters that need it.
 func appendText[T string | []byte](out []byte, s T) []byte {
 	const digits = "0123456789abcdef"
 	out = append(out, '"')

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Tree is a JSON value for comparison. Numbers stay as they are written: 1.0 and
-// 1 are told apart, and nothing is lost beyond 2^53.
+// Tree is a JSON value for comparison. Numbers keep their spelling: 1.0 and 1 differ, and numbers
+// beyond 2^53 lose no digits.
 type Tree struct {
 	kind     byte   // { [ or 0 for a scalar
 	scalar   []byte // in its canonical form
@@ -23,8 +23,8 @@ type member struct {
 	value *Tree
 }
 
-// Compare calls found for each path in which two values differ, with what stands
-// there, nil for nothing, until it gives false.
+// Compare calls found for each path at which two values differ, with both values, nil for a missing
+// one. It stops when found returns false.
 func Compare(a, b *Tree, path string, found func(path string, a, b *Tree) bool) bool {
 	if a == nil || b == nil || a.kind != b.kind || a.kind == 0 && !bytes.Equal(a.scalar, b.scalar) {
 		return found(cmp.Or(path, "$"), a, b)
@@ -62,7 +62,7 @@ func Compare(a, b *Tree, path string, found func(path string, a, b *Tree) bool) 
 	return more
 }
 
-// quoteName makes a key fit for a line of text.
+// quoteName shortens a long key and quotes one with control characters or dots, for use in a path.
 func quoteName(name string) string {
 	if len(name) > 64 {
 		name = strings.ToValidUTF8(name[:64], "") + "..."
@@ -75,7 +75,7 @@ func quoteName(name string) string {
 	return name
 }
 
-// Append writes the canonical form of the value.
+// Append appends the canonical form of the value.
 func (t *Tree) Append(out []byte) []byte {
 	switch t.kind {
 	case '{':
@@ -102,8 +102,9 @@ func (t *Tree) Append(out []byte) []byte {
 	return append(out, t.scalar...)
 }
 
-// ParseTree reads a document without the fields at the volatile paths. ok is false if it is
-// not JSON, or has a key twice and so no one meaning.
+// ParseTree parses a document without the fields at the volatile paths. The second result is false
+// if the document is not JSON, or if an object repeats a key, because the document is then
+// ambiguous.
 func ParseTree(doc []byte, volatile [][]string) (*Tree, bool) {
 	if !utf8.Valid(doc) {
 		return nil, false
@@ -131,7 +132,7 @@ func (w *walker) tree(depth int, volatile [][]string) (*Tree, error) {
 	}
 	raw := w.doc[start:w.pos]
 	if raw[0] == '"' {
-		// A text with lone surrogates keeps its spelling: it has no other.
+		// A string with lone surrogates keeps its spelling because it cannot be decoded.
 		if s, err := Unquote(raw); err == nil {
 			raw = appendText(nil, s)
 		}
@@ -220,8 +221,8 @@ func (w *walker) treeArray(depth int, volatile [][]string) (*Tree, error) {
 	}
 }
 
-// below gives the paths inside a member, and whether the member itself is one.
-// A * stands for every member and element.
+// below returns the paths that continue inside the member called name, and whether one of the paths
+// is the member itself. A * matches every member and element.
 func below[T string | []byte](paths [][]string, name T) (inner [][]string, whole bool) {
 	for _, p := range paths {
 		if p[0] != "*" && p[0] != string(name) {

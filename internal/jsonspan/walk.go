@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// MaxDepth is how deep a JSON document may nest.
+// MaxDepth is how many levels deep a JSON document may be nested.
 const MaxDepth = 64
 
-// The errors of documents.
+// The errors of this package.
 var (
 	ErrNotJSON = errors.New("not JSON")
 	ErrTooDeep = errors.New("JSON nested deeper than 64")
@@ -19,21 +19,21 @@ var (
 	ErrTooMany = errors.New("more elements than are wanted")
 )
 
-// Span is a piece of a document; a zero End means that it is absent.
+// Span is the position of a value in a document. An End of zero means that the value is absent.
 type Span struct{ Start, End int }
 
-// Present reports whether there is such a piece.
+// Present reports whether the value is in the document.
 func (s Span) Present() bool { return s.End > 0 }
 
-// Of gives the bytes of the piece.
+// Of returns the bytes of the span.
 func (s Span) Of(doc []byte) []byte { return doc[s.Start:s.End] }
 
-// PathSet is a set of JSON paths, walked together in one pass over a document:
-// the accepted path of a delivery builds no tree and no map.
+// PathSet is a set of JSON paths whose values a single pass over a document finds. Accepting a
+// delivery therefore builds no tree and no map.
 type PathSet struct {
 	nodes []pathNode
-	index map[string]int // path to node, while building
-	outer *PathSet       // of the element around, in nested batches
+	index map[string]int // path to node; used while adding paths
+	outer *PathSet       // paths in the enclosing element, for nested batches
 }
 
 type pathNode struct {
@@ -42,16 +42,17 @@ type pathNode struct {
 
 type pathChild struct {
 	name    string
-	element int // the name as an index into an array; -1 if it is none
+	element int // the name as an array index, or -1
 	node    int
 }
 
-// NewPathSet makes an empty set.
+// NewPathSet returns an empty set.
 func NewPathSet() *PathSet {
 	return &PathSet{nodes: []pathNode{{}}, index: map[string]int{"$": 0}}
 }
 
-// Outer is the set of paths in the element around, for batches inside batches.
+// Outer returns the set of paths in the enclosing element, for batches inside batches. It creates
+// the set if needed.
 func (p *PathSet) Outer() *PathSet {
 	if p.outer == nil {
 		p.outer = NewPathSet()
@@ -59,8 +60,8 @@ func (p *PathSet) Outer() *PathSet {
 	return p.outer
 }
 
-// Add returns the slot of the path in the result of [PathSet.Walk]. "$" is the whole document, in
-// slot 0. All paths are added before the first document is walked.
+// Add adds a path and returns its slot in the result of [PathSet.Walk]. "$" is the whole document,
+// in slot 0. Add all paths before you walk the first document.
 func (p *PathSet) Add(path string) int {
 	if path == "$" {
 		return 0
@@ -84,19 +85,20 @@ func (p *PathSet) Add(path string) int {
 	return at
 }
 
-// Slot returns the slot of a path that was added.
+// Slot returns the slot of a path that was added. ok is false if the path was not added.
 func (p *PathSet) Slot(path string) (slot int, ok bool) {
 	slot, ok = p.index[path]
 	return slot, ok
 }
 
-// Len is how many spans a walk gives.
+// Len returns the number of spans that a walk returns.
 func (p *PathSet) Len() int { return len(p.nodes) }
 
 // Walk checks that the document is JSON and returns the span of each path.
 func (p *PathSet) Walk(doc []byte) ([]Span, error) { return p.WalkInto(nil, doc) }
 
-// WalkInto is [PathSet.Walk] with room for the spans, which is all zero.
+// WalkInto is like [PathSet.Walk] and stores the spans in room if room is long enough. All of room
+// must be zero.
 func (p *PathSet) WalkInto(room []Span, doc []byte) ([]Span, error) {
 	if len(p.nodes) > len(room) {
 		room = make([]Span, len(p.nodes))
@@ -133,8 +135,8 @@ func (w *walker) space() {
 	}
 }
 
-// value reads the value of a node of the path set. Only nodes that a path goes
-// through are read here; everything else is skipped.
+// value reads the value of a node of the path set. It reads only values on a path and skips all
+// others.
 func (w *walker) value(node, depth int) error {
 	w.space()
 	start := w.pos
@@ -197,7 +199,7 @@ func (w *walker) object(n *pathNode, depth int) error {
 	}
 }
 
-// key passes over a key and its colon and finds the node it names; -1 if none.
+// key skips a key and its colon and returns the key's node below n, or -1 if no path has the key.
 func (w *walker) key(n *pathNode) (child int, err error) {
 	w.space()
 	doc, start := w.doc, w.pos
@@ -225,7 +227,7 @@ func (w *walker) key(n *pathNode) (child int, err error) {
 	return n.child([]byte(name)), nil
 }
 
-// child is the node of that name below n; -1 if there is none.
+// child returns the node of that name below n, or -1 if there is none.
 func (n *pathNode) child(name []byte) int {
 	for i := range n.children {
 		if c := &n.children[i]; c.name == string(name) {
@@ -235,7 +237,7 @@ func (n *pathNode) child(name []byte) int {
 	return -1
 }
 
-// element is the node of the i-th element below n; -1 if there is none.
+// element returns the node of the i-th element below n, or -1 if there is none.
 func (n *pathNode) element(i int) int {
 	child := -1
 	for _, c := range n.children {
@@ -287,7 +289,7 @@ func (w *walker) peek() byte {
 	return 0
 }
 
-// skip passes over one value.
+// skip skips one value.
 func (w *walker) skip(depth int) error {
 	switch end := skipValue(w.doc, w.pos, depth); end {
 	case notJSON:
@@ -300,7 +302,8 @@ func (w *walker) skip(depth int) error {
 	}
 }
 
-// Elements returns the spans of the elements of an array, at most limit.
+// Elements returns the spans of the elements of an array. It returns [ErrTooMany] if there are more
+// than limit.
 func Elements(doc []byte, at Span, limit int) ([]Span, error) {
 	w := walker{doc: doc[:at.End], pos: at.Start}
 	if w.peek() != '[' {

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// maxNearest is how many names Nearest gives.
+// maxNearest is the most names that Nearest returns.
 const maxNearest = 3
 
-// Nearest gives the names that may have been meant by one that is not among them, the
-// likeliest first, at most three: names that differ in a few characters, and names of
-// which the given one is a part or that are a part of it.
+// Nearest returns the known names that the author may have meant by an unknown name, at most three:
+// names that differ in a few characters, and names that contain the unknown name or are contained
+// in it. If several names are returned, they are equally close and in alphabetical order.
 func Nearest(names []string, name string) []string {
 	if name == "" || len(name) > 64 {
 		return nil
 	}
 	asked := strings.ToLower(name)
-	least := min(len(asked)/3, 2) // a part of a name counts as as many changes
+	least := min(len(asked)/3, 2) // the most edits allowed; containing the name, or being contained in it, counts as that many
 	var near []string
 	best := least + 1
 	for _, known := range slices.Sorted(slices.Values(names)) {
@@ -35,8 +35,8 @@ func Nearest(names []string, name string) []string {
 	return near[:min(len(near), maxNearest)]
 }
 
-// DidYouMean is the question that asks for [Nearest], with a space after it; empty
-// if no name is near.
+// DidYouMean returns the question "did you mean ...? " with the names from [Nearest] and a trailing
+// space, or "" if no name is near.
 func DidYouMean(names []string, name string) string {
 	near := Nearest(names, name)
 	if len(near) == 0 {
@@ -45,8 +45,8 @@ func DidYouMean(names []string, name string) string {
 	return "did you mean " + strings.Join(near, " or ") + "? "
 }
 
-// edits counts the characters to change, add, take away or swap with their
-// neighbour to make b of a.
+// edits returns the number of character edits (change, insert, delete, swap two neighbors) that
+// turn a into b.
 func edits(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

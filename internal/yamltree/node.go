@@ -14,20 +14,20 @@ const (
 	scalar
 	list
 	mapping
-	unsupported // reported already
+	unsupported // already reported
 )
 
-// Node is a value in a document: nothing, a single value, a list or a mapping.
+// Node is a value in a document: empty, a single value, a list or a mapping.
 type Node struct {
 	report   *Report
 	parent   *Node
-	name     string // of a member of a mapping
-	label    string // in the path
+	name     string // the key, if the node is a member of a mapping
+	label    string // the node's part of the path
 	kind     kind
 	text     string
 	children []*Node
-	// hasProblem says that something in it or below it is wrong, and suggested are the keys that
-	// may have been meant by unknown ones.
+	// hasProblem is true if a problem was reported for the node or one below it. suggested holds
+	// the known keys that the author may have meant by the mapping's unknown keys.
 	hasProblem bool
 	suggested  []string
 
@@ -35,16 +35,16 @@ type Node struct {
 	keyLine, keyColumn int
 }
 
-// Name is the key of a member of a mapping, or what [Node.Rename] made of it.
+// Name returns the key of a member of a mapping, or the name set by [Node.Rename].
 func (n *Node) Name() string { return n.name }
 
-// Line is the line of the value; 0 if it is not known.
+// Line returns the line of the value, or 0 if it is not known.
 func (n *Node) Line() int { return n.line }
 
-// KeyLine is the line of the key; 0 if there is none.
+// KeyLine returns the line of the key, or 0 if the node has no key.
 func (n *Node) KeyLine() int { return n.keyLine }
 
-// Path leads from the document to the node: keys joined by dots, and [i] for the
+// Path returns the path from the document to the node: keys joined by dots, and [i] for the
 // elements of lists.
 func (n *Node) Path() string {
 	above := ""
@@ -60,12 +60,12 @@ func (n *Node) Path() string {
 	return above + "." + n.label
 }
 
-// Rename gives an element of a list a name, by which paths call it from now on.
+// Rename names an element of a list. Paths show the name instead of the index from then on.
 func (n *Node) Rename(name string) { n.name, n.label = name, name }
 
 func itemLabel(i int) string { return "[" + strconv.Itoa(i) + "]" }
 
-// IsEmpty reports whether there is no value, or null.
+// IsEmpty reports whether the value is missing or null.
 func (n *Node) IsEmpty() bool { return n == nil || n.kind == empty }
 
 // IsScalar reports whether the node is a single value.
@@ -77,7 +77,7 @@ func (n *Node) IsList() bool { return n != nil && n.kind == list }
 // IsMapping reports whether the node is a mapping.
 func (n *Node) IsMapping() bool { return n != nil && n.kind == mapping }
 
-// Value gives a single value as it is written; empty for anything else. It reports nothing.
+// Value returns a single value's text, or "" for any other node. It reports no problem.
 func (n *Node) Value() string {
 	if n == nil {
 		return ""
@@ -85,7 +85,8 @@ func (n *Node) Value() string {
 	return n.text
 }
 
-// Member gives the value of a key; nil if there is none. It reports nothing.
+// Member returns the value of a key, or nil if the mapping does not have the key. It reports no
+// problem.
 func (n *Node) Member(name string) *Node {
 	if n == nil || n.kind != mapping {
 		return nil
@@ -98,14 +99,14 @@ func (n *Node) Member(name string) *Node {
 	return nil
 }
 
-// Sound reports whether nothing in the node, or below it, was reported so far. What is
-// not in the document is sound.
+// Sound reports whether no problem has been reported for the node or for any node below it. A nil
+// node, which stands for a value that the document does not have, is sound.
 func (n *Node) Sound() bool { return n == nil || !n.hasProblem }
 
-// Fail reports a problem of the value, at its line.
+// Fail reports a problem with the value, at the value's line.
 func (n *Node) Fail(format string, args ...any) { n.fail(n.line, n.column, format, args) }
 
-// FailKey reports a problem of the whole member, at the line of its key.
+// FailKey reports a problem with the whole member, at the line of its key.
 func (n *Node) FailKey(format string, args ...any) {
 	if n.keyLine == 0 {
 		n.Fail(format, args...)
@@ -122,7 +123,8 @@ func (n *Node) fail(line, column int, format string, args []any) {
 	}
 }
 
-// shownPath is the path on one line: keys are whatever somebody wrote.
+// shownPath returns the path as one line. It redacts, shortens and quotes the path because keys can
+// be arbitrary text.
 func (n *Node) shownPath() string {
 	path := n.Path()
 	if n.report.Redact != nil {
@@ -137,8 +139,8 @@ func (n *Node) shownPath() string {
 
 const longestPath = 300
 
-// Below gives a node for a path below this one that the document does not have: what is
-// said of it has the longer path, and the line of this node's key.
+// Below returns a node for a path below n that the document does not contain. Problems reported for
+// it show the longer path and the line of n's key.
 func (n *Node) Below(path string) *Node {
 	if path == "" {
 		return &Node{report: n.report, parent: n, line: n.at().line, column: n.at().column}
@@ -148,7 +150,7 @@ func (n *Node) Below(path string) *Node {
 
 type position struct{ line, column int }
 
-// at is where the member begins, or the value if it is no member.
+// at returns the position of the member's key, or of the value if the node is not a member.
 func (n *Node) at() position {
 	if n.keyLine > 0 {
 		return position{n.keyLine, n.keyColumn}
@@ -161,8 +163,8 @@ func (n *Node) refuse(text string) {
 	n.kind = unsupported
 }
 
-// Members gives the members of a mapping with free keys. Of a value that is none it
-// reports it.
+// Members returns the members of a mapping with free keys. It reports a problem if the value is not
+// a mapping.
 func (n *Node) Members() []*Node {
 	if n == nil || n.kind == empty || n.kind == unsupported {
 		return nil
@@ -174,8 +176,8 @@ func (n *Node) Members() []*Node {
 	return slices.Clone(n.children)
 }
 
-// Fields hands each member of a mapping with known keys to its reader. Any other key is
-// a problem, unless a problem of it was reported before.
+// Fields calls known[key] for each member of a mapping with known keys. Any other key is a problem,
+// unless a problem with that member was reported before.
 func (n *Node) Fields(known map[string]func(*Node)) {
 	for _, member := range n.Members() {
 		if read, ok := known[member.name]; ok {
@@ -193,7 +195,7 @@ func (n *Node) Fields(known map[string]func(*Node)) {
 	}
 }
 
-// unknownKey reports a member whose key is none of the names.
+// unknownKey reports that a member's key is not in names.
 func (n *Node) unknownKey(member *Node, names []string) {
 	slices.Sort(names)
 	key := &Node{report: n.report, parent: n, line: member.keyLine, column: member.keyColumn}
@@ -202,14 +204,14 @@ func (n *Node) unknownKey(member *Node, names []string) {
 	n.suggested = append(n.suggested, Nearest(names, member.name)...)
 }
 
-// Lacks reports whether a mapping does not have a key, and no unknown key either by which it
-// may have been meant.
+// Lacks reports whether the mapping does not have the key, and has no unknown key that may be a
+// misspelling of it.
 func (n *Node) Lacks(key string) bool {
 	return n.Member(key) == nil && !slices.Contains(n.suggested, key)
 }
 
-// Items gives the elements of a list. Anything else is the one element of a list; an empty
-// value has none.
+// Items returns the elements of a list. A mapping or a single value counts as a list with one
+// element; an empty value has no elements.
 func (n *Node) Items() []*Node {
 	switch {
 	case n == nil || n.kind == empty || n.kind == unsupported:
@@ -220,7 +222,7 @@ func (n *Node) Items() []*Node {
 	return []*Node{n}
 }
 
-// Text gives a single value as it is written. It reports a value that is none.
+// Text returns a single value's text. It reports a problem if the node is not a single value.
 func (n *Node) Text() (string, bool) {
 	switch n.kind {
 	case scalar:

@@ -10,16 +10,17 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxDepth ends the descent into hostile documents.
+// maxDepth limits the recursion, because a hostile document can be nested arbitrarily deep.
 const maxDepth = 64
 
-// Parse reads a document. It gives nil if the content is not YAML or more than one
-// document, which is then in the report; an empty document is an empty node.
+// Parse reads a document. It returns nil if the content is not YAML or contains more than one
+// document, and adds the problem to the report. For an empty document it returns an empty node.
 func Parse(content []byte, report *Report) *Node {
 	root := &Node{report: report}
 	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		// The library's message spans lines and shows the source; its first line says it all.
+		// The library's message spans several lines and shows the source; its first line is
+		// sufficient.
 		text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
 		if syntax, ok := errors.AsType[yaml.Error](err); ok {
 			text, _, _ = strings.Cut(syntax.GetMessage(), "\n")
@@ -50,13 +51,13 @@ func (n *Node) place(at *token.Token) {
 	}
 }
 
-// fill takes over what the library has read. What the grammar has no place for is
-// reported here, and leaves a node of which nobody complains again.
+// fill converts the library's node. It reports YAML forms that this grammar does not have and marks
+// them as unsupported, so that no reader reports them again.
 func (n *Node) fill(from ast.Node, depth int) {
 	if from == nil {
 		return
 	}
-	if _, empty := from.(*ast.NullNode); !empty || n.line == 0 { // nothing stands where its key does
+	if _, empty := from.(*ast.NullNode); !empty || n.line == 0 { // an explicit null keeps the position of its key
 		n.place(from.GetToken())
 	}
 	if depth > maxDepth {
@@ -77,7 +78,7 @@ func (n *Node) fill(from ast.Node, depth int) {
 		for i, value := range from.Values {
 			item := &Node{report: n.report, parent: n, label: itemLabel(i)}
 			if i < len(from.Entries) {
-				item.place(from.Entries[i].Start) // for an element that is empty
+				item.place(from.Entries[i].Start) // the position of an empty element
 			}
 			item.fill(value, depth+1)
 			n.children = append(n.children, item)
@@ -131,7 +132,7 @@ func keyText(key ast.MapKeyNode) (string, bool) {
 	return scalarText(key)
 }
 
-// scalarText gives a single value as it is written.
+// scalarText returns a single value's text.
 func scalarText(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:

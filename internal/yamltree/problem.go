@@ -8,19 +8,20 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a document.
+// Problem is one mistake in a document.
 type Problem struct {
-	// File is the file that was read; empty if the problem is in none.
+	// File is the file that was read, or empty if the problem is not in a file.
 	File string
-	// Line and Column count from 1; 0 if they are not known.
+	// Line and Column count from 1. They are 0 if the position is not known.
 	Line, Column int
-	// Path leads to the value, such as sources.shop.class; empty for the document.
+	// Path is the path of the value, such as sources.shop.class. It is empty for the whole
+	// document.
 	Path string
-	// Text says what is wrong and what is accepted.
+	// Text describes the mistake and says what is accepted.
 	Text string
 }
 
-// String gives "file:line:column: path: text" without the parts that are not known.
+// String returns "file:line:column: path: text" without the parts that are not known.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -40,11 +41,11 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems is the error of a document in which something is wrong: everything, in
-// the order of the file.
+// Problems is the error for a document with mistakes. It contains every problem, in the order of
+// the file.
 type Problems []Problem
 
-// Error gives one line for each problem.
+// Error returns one line per problem.
 func (p Problems) Error() string {
 	lines := make([]string, len(p))
 	for i, problem := range p {
@@ -55,25 +56,25 @@ func (p Problems) Error() string {
 
 // Report collects the problems of one document.
 type Report struct {
-	// File names the document in the problems.
+	// File is the name of the document in the problems.
 	File string
 
-	// Redact hides what must not be quoted, such as the credentials of addresses.
-	// It defaults to quoting values as they are.
+	// Redact removes secrets, such as credentials in URLs, from quoted values. If it is nil, values
+	// are quoted unchanged.
 	Redact func(string) string
 
 	problems Problems
 }
 
-// Add adds a problem that has no place in the document.
+// Add adds a problem that has no position in the document.
 func (r *Report) Add(format string, args ...any) {
 	r.problems = append(r.problems, Problem{Text: fmt.Sprintf(format, args...)})
 }
 
-// Len gives the number of problems so far.
+// Len returns the number of problems so far.
 func (r *Report) Len() int { return len(r.problems) }
 
-// Err gives all problems as [Problems], in the order of the file; nil if there are none.
+// Err returns all problems as [Problems], in the order of the file, or nil if there are none.
 func (r *Report) Err() error {
 	if len(r.problems) == 0 {
 		return nil
@@ -85,14 +86,15 @@ func (r *Report) Err() error {
 	return sorted
 }
 
-// Absent gives a node for a path that the document does not have: what is said of it has
-// the path and no line.
+// Absent returns a node for a path that the document does not contain. Problems reported for it
+// have the path and no line.
 func (r *Report) Absent(path string) *Node { return &Node{report: r, label: path} }
 
-// longestQuote is how many bytes of a value a problem quotes.
+// longestQuote is the most bytes of a value that a problem quotes.
 const longestQuote = 60
 
-// Quote gives a value as a problem shows it: one short line in quotation marks, redacted.
+// Quote returns a value in the form that problems show: one short line in quotation marks,
+// redacted.
 func (r *Report) Quote(value string) string {
 	if r.Redact != nil {
 		value = r.Redact(value)

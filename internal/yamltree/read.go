@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Read reads a single value and turns it into a T; into stays as it is if that fails.
-// It reports whether it succeeded.
+// Read parses a single value into *into. If the node is not a single value or parse fails, it
+// reports the problem, leaves *into unchanged and returns false.
 func Read[T any](n *Node, into *T, parse func(string) (T, error)) bool {
 	text, ok := n.Text()
 	if !ok {
@@ -25,34 +25,34 @@ func Read[T any](n *Node, into *T, parse func(string) (T, error)) bool {
 	return true
 }
 
-// Value gives a reader for [Node.Fields] that calls [Read].
+// Value returns a reader for [Node.Fields] that calls [Read].
 func Value[T any](into *T, parse func(string) (T, error)) func(*Node) {
 	return func(n *Node) { Read(n, into, parse) }
 }
 
-// Text gives a reader of a single value as it is written.
+// Text returns a reader that stores a single value's text.
 func Text(into *string) func(*Node) {
 	return Value(into, func(s string) (string, error) { return s, nil })
 }
 
-// Duration gives a reader of a time longer than zero.
+// Duration returns a reader of a duration longer than zero.
 func Duration(into *time.Duration) func(*Node) { return Value(into, PositiveDuration) }
 
-// Size gives a reader of a number of bytes, more than zero.
+// Size returns a reader of a number of bytes greater than zero.
 func Size(into *int64) func(*Node) { return Value(into, PositiveSize) }
 
-// Integer gives a reader of a whole number that is not below least.
+// Integer returns a reader of an integer from least to 2^30.
 func Integer(into *int, least int) func(*Node) {
 	return Value(into, func(s string) (int, error) { return ParseInteger(s, least) })
 }
 
-// Bool gives a reader of true and false.
+// Bool returns a reader of true and false.
 func Bool(into *bool) func(*Node) { return Value(into, ParseBool) }
 
-// Word gives a reader of one of a few words.
+// Word returns a reader that accepts one of the given words.
 func Word[T ~string](into *T, words ...T) func(*Node) { return Value(into, OneOf(words...)) }
 
-// OneOf gives the parser of one of a few words, which names the others in its error.
+// OneOf returns a parser that accepts one of the given words. Its error lists them.
 func OneOf[T ~string](words ...T) func(string) (T, error) {
 	return func(s string) (T, error) {
 		if slices.Contains(words, T(s)) {
@@ -66,13 +66,12 @@ func OneOf[T ~string](words ...T) func(string) (T, error) {
 	}
 }
 
-// List gives a reader of a list of which each element is a single value.
+// List returns a reader of a list of single values.
 func List[T any](into *[]T, parse func(string) (T, error)) func(*Node) {
 	return func(n *Node) { *into = ReadList(n, parse) }
 }
 
-// ReadList reads a list of which each element is a single value. Elements that do not fit
-// are left out.
+// ReadList reads a list of single values. It reports and omits the elements that parse rejects.
 func ReadList[T any](n *Node, parse func(string) (T, error)) []T {
 	var out []T
 	for _, item := range n.Items() {
@@ -84,7 +83,7 @@ func ReadList[T any](n *Node, parse func(string) (T, error)) []T {
 	return out
 }
 
-// largestInteger is what a number in a document may be: it fits into an int anywhere.
+// largestInteger is the largest integer in a document. It fits into an int on every platform.
 const largestInteger = 1 << 30
 
 // ParseInteger reads a decimal number from least to 2^30.
@@ -96,7 +95,7 @@ func ParseInteger(s string, least int) (int, error) {
 	return n, nil
 }
 
-// ParseBool reads true and false, and no other word for them.
+// ParseBool accepts only the words true and false.
 func ParseBool(s string) (bool, error) {
 	switch s {
 	case "true":

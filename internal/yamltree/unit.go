@@ -19,7 +19,7 @@ var durationUnits = []struct {
 	{"h", time.Hour}, {"d", 24 * time.Hour}, {"w", 7 * 24 * time.Hour},
 }
 
-// longestDuration is how many bytes a duration may be written with.
+// longestDuration is the most bytes that the text of a duration may have.
 const longestDuration = 64
 
 var (
@@ -27,8 +27,8 @@ var (
 	numberForm  = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
 )
 
-// ParseDuration reads numbers with the units ms, s, m, h, d (24 hours) and w (7 days),
-// one after another: 90d, 1h30m, 1.5m. The smallest step is a millisecond.
+// ParseDuration parses a sequence of numbers with the units ms, s, m, h, d (24 hours) and w (7
+// days), such as 90d, 1h30m or 1.5m. The result must be a whole number of milliseconds.
 func ParseDuration(text string) (time.Duration, error) {
 	if text == "" || len(text) > longestDuration {
 		return 0, errDuration
@@ -60,7 +60,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return time.Duration(sum.Num().Int64()), nil
 }
 
-// PositiveDuration is [ParseDuration] for a time longer than zero.
+// PositiveDuration is like [ParseDuration] but rejects zero.
 func PositiveDuration(text string) (time.Duration, error) {
 	d, err := ParseDuration(text)
 	if err == nil && d == 0 {
@@ -69,7 +69,7 @@ func PositiveDuration(text string) (time.Duration, error) {
 	return d, err
 }
 
-// FormatDuration is the inverse of [ParseDuration], in the largest units.
+// FormatDuration is the inverse of [ParseDuration]. It uses the largest units possible up to days.
 func FormatDuration(d time.Duration) string {
 	if d == 0 {
 		return "0s"
@@ -95,7 +95,7 @@ var sizeUnits = []struct {
 	{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1},
 }
 
-// ParseSize reads a number of bytes: 512, 64KiB, 1MiB, 2MB.
+// ParseSize parses a number of bytes, such as 512, 64KiB, 1MiB or 2MB.
 func ParseSize(text string) (int64, error) {
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	n, err := strconv.ParseInt(text[:digits], 10, 64)
@@ -109,7 +109,7 @@ func ParseSize(text string) (int64, error) {
 	return 0, errors.New("not a size such as 512B, 64KiB or 1MiB")
 }
 
-// PositiveSize is [ParseSize] for a size of more than zero.
+// PositiveSize is like [ParseSize] but rejects zero.
 func PositiveSize(text string) (int64, error) {
 	n, err := ParseSize(text)
 	if err == nil && n == 0 {
@@ -118,8 +118,8 @@ func PositiveSize(text string) (int64, error) {
 	return n, err
 }
 
-// FormatSize gives a number of bytes in the largest binary unit that it is a whole
-// number of, as [ParseSize] reads it.
+// FormatSize formats a number of bytes for [ParseSize], in the largest binary unit of which it is a
+// whole multiple.
 func FormatSize(n int64) string {
 	for _, u := range []struct {
 		suffix string
