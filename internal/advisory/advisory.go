@@ -1,30 +1,33 @@
-// Package advisory holds the numbers of the advisory locks that this program takes in PostgreSQL. They are stored nowhere,
-// but shared with every other version that is running: never renumber one.
+// Package advisory defines the keys of the advisory locks that Oncegate takes in PostgreSQL. The
+// keys are not stored, but other versions that run at the same time use them too: never change one.
 //
-// All but [Migrate] are the first half of a key of two, so that they stay apart from those of golang-migrate and River,
-// which are keys of one. What the second half is stands with the number.
+// Each key except [Migrate] is the first half of a two-part key, so that it cannot collide with the
+// locks of golang-migrate and River, which have one-part keys. The comment of each key describes
+// the second half.
 package advisory
 
 const (
-	// Space is that of locks that are numbered by this file: [Partitions].
+	// Space is the first half for locks that this file numbers: [Partitions].
 	Space int32 = 0x6f_6e_63_65 // "once"
 
-	// Prune is that of the lock of a pass of prune, held for its session; the second half is the schema's hash, so that two
-	// installations in one database do not wait for each other.
+	// Prune is the first half for the session lock of a prune pass. The second half is the hash of
+	// the schema, so that two installations in one database do not block each other.
 	Prune int32 = 0x6f_6e_70_72 // "onpr"
 
-	// Relay is that of the lock under which one relay at a time takes a source in order; the second half is the hash of the
-	// schema and the source's name.
+	// Relay is the first half for the lock that allows one relay at a time to take a source in
+	// order. The second half is the hash of the schema and the source's name.
 	Relay int32 = 0x6f_6e_72_6c // "onrl"
 
-	// Replay is that of the lock of a replay that is being carried out, held for its session; the second half is the hash
-	// of the replay's id.
+	// Replay is the first half for the session lock of a running replay. The second half is the
+	// hash of the replay's id.
 	Replay int32 = 0x6f_6e_72_70 // "onrp"
 )
 
-// Partitions is the second half, with [Space], of the lock under which partitions are made.
+// Partitions is the second half, with [Space], for the lock that is held while partitions are
+// created.
 const Partitions int32 = 1
 
-// Migrate is the key of the session lock under which programs before version 22 of the schema migrate, whatever the schema.
-// It is shared now: it keeps those programs out, and lets migrations of several schemas run at once.
+// Migrate is the key of the session lock that programs older than schema version 22 hold while they
+// migrate any schema. Newer programs take it in shared mode: this excludes the older programs but
+// allows several schemas to be migrated at once.
 const Migrate int64 = 0x6f_6e_63_65_00_00_00_02 // "once", 2

@@ -1,13 +1,14 @@
-// Package background runs a function beside the one that starts it, and ends it in an orderly way.
+// Package background runs a function in a goroutine and stops it in an orderly way.
 package background
 
 import "context"
 
-// Run calls run in a goroutine of its own and returns at once. The end of ctx does not end run, which inherits only the
-// values of ctx: the context of run ends when stop is called.
+// Run calls run in a new goroutine and returns at once. The end of ctx does not end run, which
+// inherits only the values of ctx: the context of run ends when stop is called.
 //
-// stop ends the context of run and waits until run has returned. It then returns nil, or the cause of its own context if that
-// ends first; run may then still be at work. stop may be called again, and by several goroutines.
+// stop ends the context of run and waits until run has returned. It then returns nil, or the cause
+// of its own context if that ends first; run may then still be running. stop may be called more
+// than once, and by several goroutines.
 func Run(ctx context.Context, run func(ctx context.Context)) (stop func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// Mode says which lines are folded.
+// Mode selects which lines are folded.
 type Mode string
 
 // The modes.
 const (
-	// All writes every line, except those of [Config.Hostile], which are folded.
+	// All writes every line, except those in [Config.Hostile], which are folded.
 	All Mode = "all"
 
-	// Sampled writes the first ordinary line of a kind in each [Every], and the first
-	// [Burst] lines of every other kind.
+	// Sampled writes the first ordinary line of a kind in each [Every], and the first [Burst] lines
+	// of every other kind.
 	Sampled Mode = "sampled"
 
-	// Errors is Sampled, but leaves ordinary lines out altogether: metrics count what
-	// they tell.
+	// Errors is like Sampled, but drops all ordinary lines, because metrics count the same
+	// deliveries and effects.
 	Errors Mode = "errors"
 )
 
-// Parse reads a mode.
+// Parse parses a mode.
 func Parse(s string) (Mode, error) {
 	if mode := Mode(s); slices.Contains([]Mode{All, Sampled, Errors}, mode) {
 		return mode, nil
@@ -35,51 +35,53 @@ func Parse(s string) (Mode, error) {
 }
 
 const (
-	// Every is how long a kind that was written is folded.
+	// Every is the period in which the number of written lines of one kind is limited.
 	Every = 10 * time.Second
 
-	// Burst is how many lines of a kind are written in that time, unless they are
-	// ordinary: of those it is one.
+	// Burst is how many lines of a kind are written per period, unless they are ordinary: of
+	// ordinary lines, one is written.
 	Burst = 10
 
-	// Summary is how often the lines that were folded are told of.
+	// Summary is the interval between summaries of the folded lines.
 	Summary = time.Minute
 
-	// Message is the message of the lines that tell of folded ones. The attribute "of" is
-	// the message of those, "lines" their number, "since" when the counting began.
+	// Message is the message of a summary line. Its attribute "of" contains the message of the
+	// folded lines, "lines" their number, and "since" when counting began.
 	Message = "lines like this were folded"
 
-	// mostKinds bounds the memory: further kinds are told apart by message and level only.
+	// mostKinds limits memory use: once there are this many kinds, new kinds are distinguished by
+	// message and level only.
 	mostKinds = 1000
 )
 
 // Config configures a [Handler]. Next is required.
 type Config struct {
-	// Next writes the lines.
+	// Next writes the lines that are not folded.
 	Next slog.Handler
 
 	// Mode defaults to Sampled.
 	Mode Mode
 
-	// Hostile are the messages of lines that anybody can bring about, without a secret.
-	// They are never ordinary, and folded in every mode.
+	// Hostile contains the messages of lines that anybody can cause without a secret. These lines
+	// are never ordinary, and are folded in every mode.
 	Hostile []string
 
-	// Now is for the summaries; lines bring their own time. It defaults to time.Now.
+	// Now provides the time of the summaries; other lines have their own time. It defaults to
+	// time.Now.
 	Now func() time.Time
 }
 
-// Handler is an [slog.Handler] that folds what repeats. Ordinary lines are those at level
-// info that tell of one delivery or effect: they have an attribute "event", "effect" or
-// "request". Lines below info are written as they are. It is safe for concurrent use.
+// Handler is an [slog.Handler] that folds repeated lines. An ordinary line is a line at level info
+// about one delivery or effect: it has an attribute "event", "effect" or "request". Lines below
+// info are never folded. Handler is safe for concurrent use.
 type Handler struct {
 	next  slog.Handler
 	kinds *kinds
-	with  []slog.Attr // of this handler
-	plain bool        // in a group, whose lines have no kinds
+	with  []slog.Attr // attributes added by WithAttrs
+	plain bool        // inside a group; attributes there do not determine a kind
 }
 
-// New makes a Handler, which writes summaries until it is closed.
+// New returns a Handler, which writes summaries until [Handler.Close] is called.
 func New(cfg Config) (*Handler, error) {
 	if cfg.Next == nil {
 		return nil, errors.New("folding needs a handler that writes")
@@ -98,8 +100,7 @@ func New(cfg Config) (*Handler, error) {
 	return h, nil
 }
 
-// Close tells of what was folded and not yet told of, and of everything that is folded
-// from then on at once, by writing it.
+// Close writes the last summaries. Lines logged afterwards are written instead of folded.
 func (h *Handler) Close() { h.kinds.close() }
 
 // Enabled implements [slog.Handler].
@@ -125,7 +126,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error { //nolint:go
 	return nil
 }
 
-// name tells what kind the line is of.
+// name returns the kind of a line.
 func (h *Handler) name(r *slog.Record) kind {
 	k := kind{level: r.Level, message: r.Message}
 	if h.plain {
@@ -138,11 +139,11 @@ func (h *Handler) name(r *slog.Record) kind {
 	return k
 }
 
-// kind is what lines that are folded together have in common.
+// kind consists of the properties that lines folded together have in common.
 type kind struct {
 	level                                           slog.Level
 	message, source, route, target, outcome, reason string
-	single                                          bool // it tells of one delivery or effect
+	single                                          bool // the line is about one delivery or effect
 }
 
 func (k *kind) add(a slog.Attr) {
@@ -182,7 +183,7 @@ func (k *kind) attrs(lines int64, since time.Time) []slog.Attr {
 	return out
 }
 
-// before sorts kinds for the summary.
+// before orders kinds for the summary.
 func before(a, b kind) int {
 	return strings.Compare(a.message+"\x00"+a.source+"\x00"+a.route+"\x00"+a.target+"\x00"+a.outcome+"\x00"+a.reason,
 		b.message+"\x00"+b.source+"\x00"+b.route+"\x00"+b.target+"\x00"+b.outcome+"\x00"+b.reason)

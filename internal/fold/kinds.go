@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// kinds remembers the kinds of lines. Whoever logs looks its kind up in a map that is
-// never changed, only replaced, and counts with atomic operations: requests and workers
-// do not wait for each other, and nothing is allocated for a line that is folded.
+// kinds counts lines by kind. A caller that logs looks up the kind in a map that is never modified,
+// only replaced, and counts with atomic operations. Requests and workers therefore do not wait for
+// each other, and folding a line allocates nothing.
 type kinds struct {
 	cfg Config
 
@@ -24,13 +24,13 @@ type kinds struct {
 	done   chan struct{}
 	once   sync.Once
 
-	since time.Time // of the next summary; its goroutine's own
+	since time.Time // start of the next summary; used only by run
 }
 
-// window is the current stretch of time of one kind.
+// window is the current period of one kind.
 type window struct {
 	ends   atomic.Int64 // Unix nanoseconds
-	left   atomic.Int64 // lines that may still be written in it
+	left   atomic.Int64 // lines that may still be written in the period
 	folded atomic.Int64 // since the last summary
 }
 
@@ -40,7 +40,8 @@ func newKinds(cfg Config) *kinds {
 	return k
 }
 
-// takes reports whether the line is folded: it is counted then, and not to be written.
+// takes reports whether the line is folded. A folded line has been counted, and the caller must not
+// write it.
 func (k *kinds) takes(name kind, at time.Time) bool {
 	hostile := slices.Contains(k.cfg.Hostile, name.message)
 	ordinary := name.single && name.level < slog.LevelWarn && !hostile
@@ -48,7 +49,7 @@ func (k *kinds) takes(name kind, at time.Time) bool {
 	case k.closed.Load(), k.cfg.Mode == All && !hostile:
 		return false
 	case k.cfg.Mode == Errors && ordinary:
-		return true // metrics count it
+		return true // metrics count the delivery or effect
 	}
 	w := k.window(name)
 	now := at.UnixNano()
@@ -67,7 +68,7 @@ func (k *kinds) takes(name kind, at time.Time) bool {
 	return !k.closed.Load() || !w.takeBack()
 }
 
-// takeBack takes one line back that the last summary has missed.
+// takeBack removes one line from the count if the last summary did not include it.
 func (w *window) takeBack() bool {
 	for n := w.folded.Load(); n > 0; n = w.folded.Load() {
 		if w.folded.CompareAndSwap(n, n-1) {
@@ -116,8 +117,8 @@ func (k *kinds) run() {
 	}
 }
 
-// close is for after everything that logs has stopped. A line that comes all the same
-// is written.
+// close ends the summaries. Call it after everything that logs has stopped; a line that is logged
+// nevertheless is written.
 func (k *kinds) close() {
 	k.once.Do(func() {
 		k.closed.Store(true)
@@ -126,7 +127,7 @@ func (k *kinds) close() {
 	<-k.done
 }
 
-// summarise tells of what was folded since the last time.
+// summarise writes one line for each kind of which lines were folded since the previous summary.
 func (k *kinds) summarise() {
 	now, all := k.cfg.Now(), *k.all.Load()
 	for _, name := range slices.SortedFunc(maps.Keys(all), before) {
@@ -136,7 +137,7 @@ func (k *kinds) summarise() {
 		}
 		r := slog.NewRecord(now, name.level, Message, 0)
 		r.AddAttrs(name.attrs(lines, k.since)...)
-		// There is nobody to tell that the log cannot be written.
+		// An error of the log handler cannot be logged.
 		_ = k.cfg.Next.Handle(context.Background(), r)
 	}
 	k.since = now

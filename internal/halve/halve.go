@@ -1,4 +1,4 @@
-// Package halve keeps one row that cannot be worked on from keeping others from it.
+// Package halve processes rows in batches and isolates the rows that make a batch fail.
 package halve
 
 import (
@@ -8,15 +8,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Left is an item that was left out, and why.
+// Left is an item for which processing failed, with the error.
 type Left[T any] struct {
 	Item T
 	Err  error
 }
 
-// Each does something with all items, in one go if it can. If do fails because of one row
-// ([OfOneRow]), it is called for either half, until the rows are found that it fails for. They
-// are left out, and the others are done. Each ends at any other error of do.
+// Each calls do with all items. If do fails because of one row ([OfOneRow]), Each calls it for
+// either half, and so on until it has found the rows for which do fails. It returns these as left;
+// do has succeeded for all others. Each stops at any other error of do and returns it.
 //
 // Each calls do again with items for which it failed, so a call that fails must change nothing.
 func Each[T any](items []T, do func([]T) error) (left []Left[T], err error) {
@@ -40,9 +40,9 @@ func Each[T any](items []T, do func([]T) error) (left []Left[T], err error) {
 	return append(left, rest...), err
 }
 
-// OfOneRow reports whether an error of the server may be gone without one of the rows: its lock
-// was not obtained, or something about its content was refused. An error that concerns all rows
-// is none: a connection that is gone, a full disk, the lock of a whole table.
+// OfOneRow reports whether a server error may disappear if one of the rows is left out: the lock of
+// a row was not obtained, or the server refused the content of a row. It returns false for errors
+// that concern all rows, such as a lost connection, a full disk or the lock of a whole table.
 func OfOneRow(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || pg.SeverityUnlocalized != "ERROR" {
@@ -50,7 +50,8 @@ func OfOneRow(err error) bool {
 	}
 	switch pg.Code {
 	case "55P03":
-		// Of the waits that a timeout ended only one for a row has a context, which names its tuple.
+		// Of the waits that a timeout ended, only a wait for a row has a context, which names the
+		// tuple.
 		return pg.Where != "" || pg.Routine != "ProcessInterrupts"
 	case "40001", "40P01", "57014":
 		return true

@@ -1,4 +1,4 @@
-// Package logtest keeps what a test logs.
+// Package logtest records what a test logs.
 package logtest
 
 import (
@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// Buffer keeps what is written to it. Its zero value is empty and ready. Several goroutines may use it at once, so that a test
-// reads the log of what still runs.
+// Buffer records what is written to it. Its zero value is empty and ready to use. It is safe for
+// concurrent use, so a test can read the log of code that is still running.
 type Buffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// Write adds p. It never fails.
+// Write appends p. It never fails.
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.Write(p)
 }
 
-// String returns all that was written until now.
+// String returns everything written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// Bounds of what is told. Names of members come from the payload.
+// Limits for messages. The names of members come from the payload.
 const (
 	maxMisfits = 5
 	maxName    = 64
@@ -19,7 +19,7 @@ const (
 	maxWanted  = 120
 )
 
-// describe names the innermost misfits, the first ones by path.
+// describe returns the first innermost misfits, sorted by path.
 func describe(misfit *jsonschema.ValidationError) (paths []string, detail string) {
 	found := map[string]string{}
 	leaves(misfit, found)
@@ -36,7 +36,7 @@ func describe(misfit *jsonschema.ValidationError) (paths []string, detail string
 	return paths, strings.Join(lines, "; ") + more
 }
 
-// leaves keeps one misfit for each path.
+// leaves collects one misfit per path.
 func leaves(misfit *jsonschema.ValidationError, found map[string]string) {
 	for _, cause := range misfit.Causes {
 		leaves(cause, found)
@@ -54,7 +54,8 @@ func leaves(misfit *jsonschema.ValidationError, found map[string]string) {
 	}
 }
 
-// wanted says what the schema wants. It quotes the schema and names members, nothing else.
+// wanted returns what the schema requires. It quotes the schema and names of members, never values
+// of the payload.
 func wanted(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Type:
@@ -111,7 +112,8 @@ func names(all []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// quote makes the name of a member fit for a line of text.
+// quote shortens a long member name and quotes one with special characters, for use in a line of
+// text.
 func quote(name string) string {
 	if len(name) > maxName {
 		name = strings.ToValidUTF8(name[:maxName], "") + "..."
@@ -132,7 +134,7 @@ func joinPath(path, name string) string {
 	return path + "." + quote(name)
 }
 
-// at is a path as it is shown; that of the whole is $.
+// at returns a path for display; the path of the whole payload is $.
 func at(path string) string {
 	if path == "" {
 		return "$"

@@ -8,8 +8,8 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// parse reads a payload. One with a member twice would be checked by the last and perhaps carried
-// out by the first.
+// parse parses a payload. It rejects a payload that repeats a member, because the check might see
+// the last occurrence and the target the first.
 func parse(payload []byte) (value any, problem string) {
 	if _, ok := jsonspan.ParseTree(payload, nil); !ok {
 		return nil, "$: not one JSON document in which each member stands once"

@@ -1,6 +1,6 @@
-// Package payloadschema checks payloads against a JSON Schema of the configuration. It is a small
-// front of github.com/santhosh-tekuri/jsonschema that bounds what a payload can cost, and whose
-// messages name paths and never values.
+// Package payloadschema checks payloads against a JSON Schema from the configuration. It is a small
+// wrapper around github.com/santhosh-tekuri/jsonschema that limits the cost of checking a payload,
+// and whose messages contain paths and never values.
 //
 //	schema, err := payloadschema.Load("charge.schema.json")
 //	paths, detail := schema.Check(body)
@@ -22,18 +22,19 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxFile bounds a schema's file, in bytes.
+// maxFile is the maximum size of a schema file, in bytes.
 const maxFile = 1 << 20
 
-// Schema is a compiled JSON Schema. It may be used concurrently.
+// Schema is a compiled JSON Schema. It is safe for concurrent use.
 type Schema struct {
 	schema *jsonschema.Schema
 	digest string
 	json   []byte
 }
 
-// Load reads and compiles a schema. References lead to files beside it and are read too; nothing is
-// fetched from anywhere else. Formats are checked. The draft is that of $schema, or 2020-12.
+// Load reads and compiles a schema. It also reads the local files to which the schema refers, but
+// fetches nothing from the network. Formats are checked. The draft is the one in $schema, or
+// 2020-12 by default.
 func Load(file string) (*Schema, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -51,13 +52,13 @@ func Load(file string) (*Schema, error) {
 	return &Schema{schema: schema, digest: hex.EncodeToString(files.read.Sum(nil)[:8]), json: files.first}, nil
 }
 
-// Digest tells the content of the schema, and of the files that it refers to, from others.
+// Digest returns a digest of the schema and of the files to which it refers.
 func (s *Schema) Digest() string { return s.digest }
 
-// JSON is the schema as its file has it. Files that it refers to are not part of it.
+// JSON returns the content of the schema's file, without the files to which it refers.
 func (s *Schema) JSON() []byte { return s.json }
 
-// loadError is the first line of what the library says, which may go on for pages.
+// loadError returns the first line of the library's error, which can be pages long.
 func loadError(err error) string {
 	if load, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		return fmt.Sprintf("reading %s: %v", path.Base(load.URL), load.Err)
@@ -72,7 +73,7 @@ func loadError(err error) string {
 	return line
 }
 
-// loader reads files and nothing else.
+// loader reads only local files.
 type loader struct {
 	read interface {
 		Write([]byte) (int, error)
@@ -88,7 +89,7 @@ func (l *loader) Load(address string) (any, error) {
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, errors.Unwrap(err) // without the path, which the caller names
+		return nil, errors.Unwrap(err) // without the path, which the caller adds
 	}
 	if len(content) > maxFile {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxFile)
@@ -104,9 +105,9 @@ func (l *loader) Load(address string) (any, error) {
 	return document, nil
 }
 
-// Check gives the JSON paths at which a payload does not fit and one line that says what is wrong
-// there; both are empty if it fits. The line names members and what the schema wants, never a value
-// of the payload.
+// Check returns the JSON paths at which a payload does not match the schema, and one line that
+// describes the problems. Both are empty if the payload matches. The line contains names of members
+// and what the schema wants, never a value of the payload.
 func (s *Schema) Check(payload []byte) (paths []string, detail string) {
 	value, problem := parse(payload)
 	if problem != "" {
@@ -126,8 +127,8 @@ func (s *Schema) Check(payload []byte) (paths []string, detail string) {
 	return describe(misfit)
 }
 
-// The library makes fractions of numbers: a short one with a long exponent would fill the memory,
-// and one that is longer still is no fraction at all.
+// Limits of numbers. The library converts numbers to fractions: a short number with a large
+// exponent would exhaust the memory, and with an even larger exponent the conversion fails.
 const (
 	maxNumber   = 1000 // characters
 	maxExponent = 1000

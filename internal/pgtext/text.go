@@ -1,4 +1,4 @@
-// Package pgtext makes texts that came from outside fit for a column of PostgreSQL.
+// Package pgtext prepares text from outside for storage in PostgreSQL columns.
 package pgtext
 
 import (
@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Clean gives what PostgreSQL can store of s: valid UTF-8 without NUL, at most n bytes, cut at
-// a character. Whatever is neither becomes U+FFFD.
+// Clean returns s as valid UTF-8 without NUL, which PostgreSQL can store, cut at a character
+// boundary to at most n bytes. It replaces invalid bytes and NUL with U+FFFD.
 func Clean(s string, n int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) <= n {

@@ -1,5 +1,6 @@
-// Package pretty lays JSON out for people, by its bytes. Numbers and texts stay as they are written, since a reader that
-// parses them shows another number for an id beyond 2^53. What is not to be seen is masked on the way.
+// Package pretty formats JSON for human readers. It works on the bytes: numbers and strings keep
+// their spelling, because a parser would change an id beyond 2^53. It masks the values that the
+// caller hides.
 package pretty
 
 import (
@@ -12,36 +13,38 @@ import (
 
 // Options say what of a document is shown.
 type Options struct {
-	// Hide reports whether the value at a path, names and positions joined by dots, is masked. What lies below it is not
-	// shown either. Nil hides nothing.
+	// Hide reports whether to mask the value at a path, which consists of names and array indexes
+	// joined by dots. A masked value is not descended into. A nil Hide masks nothing.
 	Hide func(path string) bool
 
-	// Shape shows names and the kinds of values, and no value.
+	// If Shape is true, the text shows names and the kinds of values, but no value.
 	Shape bool
 
-	// Limit is how many bytes of text are made; 0 is [DefaultLimit].
+	// Limit is the maximum length of the text in bytes. Zero means [DefaultLimit].
 	Limit int
 }
 
-// DefaultLimit bounds the text of one document, in bytes.
+// DefaultLimit is the default maximum length of the text of one document, in bytes.
 const DefaultLimit = 256 << 10
 
-// Document is a document that is laid out.
+// Document is a formatted document.
 type Document struct {
-	// Text has one member or element a line. It holds no character that a terminal obeys or a browser hides.
+	// Text has one member or element per line. It contains no terminal control characters and no
+	// invisible ones.
 	Text string
 
-	// Masked is how many values stand there as (masked).
+	// Masked is the number of values that the text shows as (masked).
 	Masked int
 
-	// Cut says that the text ends before the document.
+	// Cut reports whether the text was cut off at the limit.
 	Cut bool
 }
 
-// maxIndent is the depth below which lines are not indented further, so that a deep document has no long text.
+// maxIndent is the depth from which lines are not indented further, so that a deeply nested
+// document does not become a long text.
 const maxIndent = 24
 
-// JSON lays a document out. ok is false if it is not JSON.
+// JSON formats a document. ok is false if it is not JSON.
 func JSON(doc []byte, o Options) (d Document, ok bool) {
 	if !json.Valid(doc) {
 		return d, false
@@ -89,7 +92,8 @@ func (p *printer) line(depth int) {
 	p.write(bytes.Repeat([]byte("  "), min(depth, maxIndent))...)
 }
 
-// value writes the value at the place, which is valid JSON. Once the text is cut nothing more is read.
+// value writes the value at the current position of a valid document. It returns without reading
+// once the text is cut off.
 func (p *printer) value(path string, depth int) {
 	p.space()
 	if p.cut {
@@ -118,7 +122,8 @@ func (p *printer) value(path string, depth int) {
 	}
 }
 
-// members writes what stands between two brackets. name reads the name of the next value, or gives its position.
+// members writes the members or elements between two brackets. name reads the name of the next
+// member, or formats the index.
 func (p *printer) members(path string, depth int, end byte, name func(position int) string) {
 	p.write(p.doc[p.pos])
 	p.pos++
@@ -148,7 +153,7 @@ func (p *printer) members(path string, depth int, end byte, name func(position i
 	}
 }
 
-// scalar writes a text, a number or a word as it stands there, or what kind it is.
+// scalar writes a string, number or literal unchanged, or only its kind if Shape is set.
 func (p *printer) scalar() {
 	start := p.pos
 	p.skip()
@@ -169,7 +174,7 @@ func (p *printer) scalar() {
 	}
 }
 
-// text reads a quoted text with its quotes.
+// text reads a JSON string, including its quotation marks.
 func (p *printer) text() []byte {
 	start := p.pos
 	for p.pos++; p.doc[p.pos] != '"'; p.pos++ {
@@ -181,7 +186,7 @@ func (p *printer) text() []byte {
 	return p.doc[start:p.pos]
 }
 
-// skip passes over a value.
+// skip skips one value.
 func (p *printer) skip() {
 	depth := 0
 	for p.pos < len(p.doc) {
@@ -196,7 +201,7 @@ func (p *printer) skip() {
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return // the end of what holds a number or a word
+				return // the end of the object or array that contains a number or literal
 			}
 			if depth--; depth == 0 {
 				p.pos++
@@ -211,7 +216,7 @@ func (p *printer) skip() {
 	}
 }
 
-// plain is the name of a member as paths have it.
+// plain returns the decoded name of a member, as paths contain it.
 func plain(quoted []byte) string {
 	var name string
 	if err := json.Unmarshal(quoted, &name); err != nil {

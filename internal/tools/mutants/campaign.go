@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// campaign tries mutants and keeps the count.
+// campaign runs the tests against mutants and counts the results.
 type campaign struct {
 	options  options
 	out, err io.Writer
-	dir      string        // of the overlay
+	dir      string        // for the overlay
 	limit    time.Duration // for one mutant
 	show     func(text string)
 
 	Seed      uint64
-	Places    int // what could be changed in all
+	Places    int // the number of possible mutations
 	Tried     int // killed, timed out or survived
 	Killed    int
 	TimedOut  int
 	Stillborn int
-	Cut       bool // the time was over before the number was reached
+	Cut       bool // the time ended before the requested number was reached
 	Survivors []survivor
 }
 
@@ -40,8 +40,8 @@ func newCampaign(o options, places int, out, errs io.Writer) (*campaign, error) 
 
 func (c *campaign) close() { _ = os.RemoveAll(c.dir) }
 
-// baseline runs the tests without a change, once for each set of packages: what fails then
-// would kill every mutant. It measures how long they take.
+// baseline runs the tests without a change, once for each set of packages, because a test that
+// already fails would kill every mutant. It also measures how long the tests take.
 func (c *campaign) baseline(ctx context.Context, packages []pack) error {
 	longest := time.Duration(0)
 	seen := map[string]bool{}
@@ -75,8 +75,8 @@ func (c *campaign) baseline(ctx context.Context, packages []pack) error {
 	return nil
 }
 
-// try goes through the mutations until enough have lived long enough to be tested. What is
-// left over when the time ends is not counted.
+// try tests mutations until the requested number of mutants that compile has been tested. A mutant
+// whose test is unfinished when the time ends does not count.
 func (c *campaign) try(ctx context.Context, mutations []mutation) error {
 	limited, cancel := context.WithTimeout(ctx, c.options.length)
 	defer cancel()

@@ -1,7 +1,6 @@
-// Mutants changes the code of packages in small ways, one at a time, and runs their tests: a
-// change that no test notices has survived, and is a promise that nothing holds us to. The
-// tree is never touched: the go command is shown each change as an overlay. See
-// scripts/mutants.
+// Mutants changes the code of packages in small ways, one at a time, and runs their tests. A change
+// that no test detects survives: it shows behavior that the tests do not check. Mutants never
+// modifies the tree; it passes each change to the go command as an overlay. See scripts/mutants.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 	"time"
 )
 
-// options are what can be chosen.
+// options are the command line flags and arguments.
 type options struct {
 	packages []string
 	tests    string
@@ -28,7 +27,7 @@ type options struct {
 	output   string
 }
 
-// The statuses of the process.
+// The exit codes.
 const (
 	allKilled  = 0
 	survived   = 1

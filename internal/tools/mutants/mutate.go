@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// swapped are the operators that take each other's place.
+// swapped lists the replacements of each operator.
 var swapped = map[token.Token][]token.Token{
 	token.EQL: {token.NEQ}, token.NEQ: {token.EQL},
 	token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
@@ -20,7 +20,7 @@ var swapped = map[token.Token][]token.Token{
 	token.CONTINUE: {token.BREAK}, token.BREAK: {token.CONTINUE},
 }
 
-// finder walks a file and collects what can be changed in it.
+// finder walks a file and collects possible mutations.
 type finder struct {
 	path   string
 	source []byte
@@ -28,7 +28,7 @@ type finder struct {
 	out    []mutation
 }
 
-// mutate finds the changes of one file, in the order of its text.
+// mutate returns the mutations of one file, in source order.
 func mutate(path string, source []byte) ([]mutation, error) {
 	f := finder{path: path, source: source, set: token.NewFileSet()}
 	file, err := parser.ParseFile(f.set, path, source, parser.ParseComments|parser.SkipObjectResolution)
@@ -59,7 +59,7 @@ func (f *finder) add(kind string, from, to token.Pos, by string) {
 	})
 }
 
-// swap replaces an operator that stands at p.
+// swap adds the mutations of the operator at p.
 func (f *finder) swap(p token.Pos, operator token.Token) {
 	for _, other := range swapped[operator] {
 		f.add("operator", p, p+token.Pos(len(operator.String())), other.String())
@@ -103,7 +103,7 @@ func (f *finder) visit(n ast.Node) bool {
 		f.result(n)
 	case *ast.CaseClause:
 		for i, value := range n.List {
-			if len(n.List) > 1 { // one case less; a clause of one would have none left
+			if len(n.List) > 1 { // remove one case; a clause with only one would have none left
 				f.add("case", value.Pos(), value.End(), f.text(n.List[max(1-i, 0)]))
 			}
 		}
@@ -113,7 +113,7 @@ func (f *finder) visit(n ast.Node) bool {
 
 func (f *finder) binary(n *ast.BinaryExpr) {
 	f.swap(n.OpPos, n.Op)
-	// Half of a condition alone.
+	// Replace one side of the condition with a constant.
 	switch n.Op {
 	case token.LAND:
 		f.add("half", n.X.Pos(), n.X.End(), "true")
@@ -125,7 +125,7 @@ func (f *finder) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// literal moves a whole number by one.
+// literal increments an integer literal.
 func (f *finder) literal(n *ast.BasicLit) {
 	if n.Kind != token.INT {
 		return
@@ -144,7 +144,7 @@ func (f *finder) branch(n *ast.BranchStmt) {
 	}
 }
 
-// result swallows an error, or forgets to return.
+// result replaces a returned error with nil, or removes a return without results.
 func (f *finder) result(n *ast.ReturnStmt) {
 	if len(n.Results) == 0 {
 		f.add("statement", n.Pos(), n.End(), "")

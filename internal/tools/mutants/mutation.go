@@ -11,20 +11,20 @@ import (
 type mutation struct {
 	File string // absolute
 	Line int    // from 1
-	Kind string // what is changed, for the report
+	Kind string // the kind of mutation, for the report
 
-	start, end int // the bytes that are replaced
+	start, end int // offsets of the bytes to replace
 	by         string
 	source     []byte
 	pack       *pack
 }
 
-// apply gives the file with the change.
+// apply returns the file with the change.
 func (m *mutation) apply() []byte {
 	return bytes.Join([][]byte{m.source[:m.start], []byte(m.by), m.source[m.end:]}, nil)
 }
 
-// place is file and line, relative to the module.
+// place returns the file, relative to the module, and the line.
 func (m *mutation) place() string {
 	path := m.File
 	if m.pack != nil {
@@ -35,7 +35,7 @@ func (m *mutation) place() string {
 	return fmt.Sprintf("%s:%d", path, m.Line)
 }
 
-// diff shows the lines that the change touches.
+// diff returns the lines that the change touches, before and after.
 func (m *mutation) diff() string {
 	first := bytes.LastIndexByte(m.source[:m.start], '\n') + 1
 	last := len(m.source)

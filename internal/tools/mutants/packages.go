@@ -24,11 +24,11 @@ type pack struct {
 
 	Deps []string
 
-	tests []string   // the patterns of the tests that are run
-	runs  [][]string // their packages, and the flags that they need
+	tests []string   // patterns of the packages whose tests are run
+	runs  [][]string // their packages, with the flags that they need
 }
 
-// list resolves patterns.
+// list returns the packages that match patterns.
 func list(ctx context.Context, patterns []string) ([]pack, error) {
 	return golist(ctx, []string{"-json=Dir,ImportPath,GoFiles,TestGoFiles,XTestGoFiles,Module", "--"}, patterns)
 }
@@ -54,8 +54,8 @@ func golist(ctx context.Context, flags, patterns []string) ([]pack, error) {
 	}
 }
 
-// choose decides whose tests are run for a package: its own; where it has none, those of
-// the nearest directory above it that has some, and of all below that.
+// choose selects the tests to run for a package: the package's own tests. If it has none, the tests
+// of the nearest directory above it that has some, and of everything below that directory.
 func (p *pack) choose(ctx context.Context, named string) error {
 	switch {
 	case named != "":
@@ -77,9 +77,9 @@ func (p *pack) choose(ctx context.Context, named string) error {
 
 const rapid = "pgregory.net/rapid"
 
-// group finds the packages of the tests. Those that use rapid are run by themselves: it
-// writes a file into the tree for each failure, and looks for a smaller one for half a
-// minute, unless it is told not to by flags that others do not know.
+// group resolves the test patterns to packages. Packages that use rapid run separately, with flags
+// that other packages do not know: without them rapid writes a file into the tree for each failure,
+// and searches for a smaller failing case for half a minute.
 func (p *pack) group(ctx context.Context) error {
 	found, err := golist(ctx, []string{"-test", "-json=ImportPath,Deps", "--"}, p.tests)
 	if err != nil {
@@ -108,8 +108,8 @@ func (p *pack) group(ctx context.Context) error {
 	return nil
 }
 
-// mutations are all places of the package's files, in their order. Generated files are
-// left out.
+// mutations returns all mutations of the package's files, in source order. It ignores generated
+// files.
 func (p *pack) mutations() ([]mutation, error) {
 	var out []mutation
 	for _, name := range slices.Sorted(slices.Values(p.GoFiles)) {

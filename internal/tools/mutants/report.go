@@ -10,19 +10,20 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// survivor is a change that no test noticed.
+// survivor is a change that no test detected.
 type survivor struct {
 	Place string   `json:"place"` // file:line
 	Kind  string   `json:"kind"`
 	Diff  string   `json:"diff"`
-	Tests []string `json:"tests"` // the packages that were asked
+	Tests []string `json:"tests"` // the packages whose tests ran
 }
 
 func (s *survivor) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: survived the tests of %s (%s)\n%s\n", s.Place, strings.Join(s.Tests, " "), s.Kind, s.Diff)
 }
 
-// progress is a bar on a terminal, and nothing elsewhere.
+// progress returns a function that updates a progress bar. It does nothing if the output is not a
+// terminal.
 func (c *campaign) progress() func(text string) {
 	file, ok := c.err.(*os.File)
 	if !ok {
@@ -39,7 +40,7 @@ func (c *campaign) progress() func(text string) {
 	}
 }
 
-// rate is the share of the mutants tried that the tests noticed, in percent.
+// rate returns the percentage of tested mutants that the tests detected.
 func (c *campaign) rate() float64 {
 	if c.Tried == 0 {
 		return 0

@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// verdict is what became of a mutant.
+// verdict is the result of testing a mutant.
 type verdict string
 
 // The verdicts.
 const (
 	killed    verdict = "killed"    // a test failed
-	timedOut  verdict = "timed out" // the tests did not end, which somebody would notice
+	timedOut  verdict = "timed out" // the tests did not end, which a developer would notice
 	alive     verdict = "survived"
-	stillborn verdict = "stillborn" // it does not compile, and says nothing of the tests
+	stillborn verdict = "stillborn" // it does not compile, so it says nothing about the tests
 )
 
-// trial runs tests on the tree as an overlay changes it.
+// trial runs tests on the tree with an overlay.
 type trial struct {
-	dir     string     // the module's
-	overlay string     // "" is none
-	runs    [][]string // packages of tests, with flags
+	dir     string     // the module's directory
+	overlay string     // path of the overlay; "" means none
+	runs    [][]string // test packages, with flags
 }
 
-// run ends at the first failure, or when its time is over. said is the beginning of what
-// the tests said.
+// run runs the tests until the first failure or until limit has passed. said is the beginning of
+// the tests' output.
 func (t *trial) run(ctx context.Context, limit time.Duration) (v verdict, said string, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -48,7 +48,7 @@ func (t *trial) run(ctx context.Context, limit time.Duration) (v verdict, said s
 	return v, said, err
 }
 
-// test runs the tests of some packages; all processes that it started end with it.
+// test runs the tests of some packages and kills all processes that they started when it returns.
 func (t *trial) test(ctx context.Context, tests []string) (v verdict, said string, err error) {
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -78,7 +78,7 @@ func (t *trial) test(ctx context.Context, tests []string) (v verdict, said strin
 		v = judge(line)
 	}
 	if v != "" {
-		cancel() // nobody waits for the other packages
+		cancel() // do not wait for the other packages
 	}
 	err = cmd.Wait()
 	switch {
@@ -95,12 +95,12 @@ func (t *trial) test(ctx context.Context, tests []string) (v verdict, said strin
 	return "", text.String(), fmt.Errorf("running tests: %w", err)
 }
 
-// judge reads one line of `go test`; "" is one that decides nothing.
+// judge derives a verdict from one line of `go test`. It returns "" if the line is not conclusive.
 func judge(line string) verdict {
 	switch {
 	case strings.Contains(line, "[build failed]"), strings.Contains(line, "[setup failed]"):
 		return stillborn
-	case strings.HasPrefix(line, "# "): // the compiler speaks of a package
+	case strings.HasPrefix(line, "# "): // a heading of the compiler's errors
 		return stillborn
 	case strings.HasPrefix(line, "--- FAIL"), strings.HasPrefix(line, "FAIL"), strings.HasPrefix(line, "panic:"):
 		return killed
@@ -108,7 +108,7 @@ func judge(line string) verdict {
 	return ""
 }
 
-// overlay writes the change of a file, and the description of it that the go command reads.
+// overlay writes the changed file and the overlay description that the go command reads.
 func overlay(dir string, m *mutation) (path string, err error) {
 	changed := filepath.Join(dir, "changed.go")
 	if err := os.WriteFile(changed, m.apply(), 0o600); err != nil {

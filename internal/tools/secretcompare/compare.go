@@ -15,7 +15,7 @@ var analyzer = &analysis.Analyzer{
 	Run:  run,
 }
 
-// comparing are the functions that look for a difference, or for a place, byte by byte.
+// comparing contains functions that compare or search byte by byte and stop early.
 var comparing = map[string]bool{
 	"bytes.Equal": true, "bytes.EqualFold": true, "bytes.Compare": true, "bytes.Contains": true, "bytes.Index": true, "bytes.HasPrefix": true, "bytes.HasSuffix": true,
 	"strings.EqualFold": true, "strings.Compare": true, "strings.Contains": true, "strings.Index": true, "strings.HasPrefix": true, "strings.HasSuffix": true,
@@ -30,7 +30,7 @@ func run(pass *analysis.Pass) (any, error) {
 	}
 	for _, file := range pass.Files {
 		if name := pass.Fset.Position(file.Pos()).Filename; strings.HasSuffix(name, "_test.go") {
-			continue // nobody times a test
+			continue // timing attacks on tests do not matter
 		}
 		excused := map[int]bool{}
 		for _, group := range file.Comments {
@@ -54,7 +54,8 @@ func run(pass *analysis.Pass) (any, error) {
 	return nil, nil //nolint:nilnil // what an analysis without a result gives
 }
 
-// compares names the comparison that a node makes of a secret; "" is none.
+// compares returns the name of the operator or function if the node compares a secret, and ""
+// otherwise.
 func (f *function) compares(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
@@ -82,8 +83,8 @@ func (f *function) compares(n ast.Node) string {
 	return ""
 }
 
-// among reports whether one of the operands is a secret and none is a constant or nil: what
-// is in the program is known to everybody.
+// among reports whether one of the operands is a secret and none is a constant or nil. Constants
+// are not secret because they are in the program.
 func (f *function) among(operands ...ast.Expr) bool {
 	found := false
 	for _, operand := range operands {

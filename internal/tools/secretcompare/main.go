@@ -1,12 +1,12 @@
-// Secretcompare refuses comparisons of secrets that end at the first difference: how long
-// they take tells whoever guesses how much was right. It is a tool of `go vet`:
+// Secretcompare reports comparisons of secrets that stop at the first difference, because their
+// duration tells an attacker how much of a guess was right. It is a tool for `go vet`:
 //
 //	go vet -vettool=.oncegate/bin/secretcompare ./...
 //
-// A secret is what a field or type of the list in secrets.go holds, a parameter named
-// secret or password, and what a MAC gives; and whatever a function makes of one of these.
-// What is refused is in compare.go. Lengths, nil and constants may be compared. A comparison
-// that no stranger can time is excused by a comment on its line, which says why:
+// A secret is a field or type in the lists of secrets.go, a parameter named secret or password, or
+// the result of a MAC, and every value that a function derives from one of these. The list of
+// reported functions is in compare.go. Lengths, nil and constants may be compared. If an attacker
+// cannot time a comparison, permit it with a comment on its line that gives the reason:
 //
 //	//secretcompare:ok both are the operator's own
 package main

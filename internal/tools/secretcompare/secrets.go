@@ -7,7 +7,8 @@ import (
 
 const module = "github.com/oncegate/oncegate/"
 
-// fields hold secrets: the path of the package below the module, the type and the field.
+// fields lists the fields that contain secrets: the package path below the module, the type and the
+// field.
 var fields = map[string]bool{
 	"providers.Secret.Value":             true,
 	"providers/scheme.Secret.Value":      true,
@@ -24,20 +25,20 @@ var fields = map[string]bool{
 	"internal/access.flow.Verifier":      true,
 }
 
-// whole are types that are secrets as a whole: values of them compare with ==.
+// whole lists types that are secret as a whole, because == compares their values.
 var whole = map[string]bool{"inbox/seal.Key": true}
 
-// macs make what a stranger must not be able to guess byte by byte.
+// macs lists functions whose result an attacker must not be able to guess byte by byte.
 var macs = map[string]bool{
 	"crypto/hmac.New":                       true,
 	module + "providers/scheme.tokenMAC":    true,
 	"(*" + module + "providers.mac).finish": true,
 }
 
-// named are the parameters that are secrets by their name, if they are bytes or text.
+// named lists parameter names that denote a secret if the parameter is a string or bytes.
 var named = map[string]bool{"secret": true, "password": true}
 
-// pathOf is a type below the module as the lists write it; "" for another.
+// pathOf returns a type below the module in the form of the lists, or "" for any other type.
 func pathOf(t types.Type) string {
 	if pointer, ok := t.Underlying().(*types.Pointer); ok {
 		t = pointer.Elem()
@@ -56,7 +57,7 @@ func pathOf(t types.Type) string {
 	return path + "." + name.Obj().Name()
 }
 
-// textual reports whether a type is bytes or text.
+// textual reports whether a type is a string or a byte slice.
 func textual(t types.Type) bool {
 	switch t := t.Underlying().(type) {
 	case *types.Basic:

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// passing are the functions that give a secret on in another form. Methods of encodings
-// and of a MAC pass on what they are given or called on.
+// passing lists functions that return a secret argument in another form. A method of an encoding or
+// a MAC returns a secret if an argument or the receiver is secret.
 var passing = map[string]bool{
 	"append": true, "bytes.Clone": true, "bytes.TrimSpace": true, "bytes.Trim": true, "bytes.TrimPrefix": true, "bytes.TrimSuffix": true, "bytes.ToLower": true, "bytes.ToUpper": true,
 	"strings.Clone": true, "strings.TrimSpace": true, "strings.Trim": true, "strings.TrimPrefix": true, "strings.TrimSuffix": true, "strings.ToLower": true, "strings.ToUpper": true,
@@ -20,14 +20,14 @@ var passing = map[string]bool{
 	"(hash.Hash).Sum": true,
 }
 
-// function knows which variables of one function hold secrets.
+// function records which variables of one function hold secrets.
 type function struct {
 	info    *types.Info
 	holding map[types.Object]bool
 }
 
-// learn goes through a function until nothing more is found: what an assignment gives a
-// secret to holds one everywhere in it.
+// learn walks a function until it finds no more variables. A variable that is assigned a secret
+// anywhere counts as secret in the whole function.
 func (f *function) learn(root ast.Node) {
 	for before := -1; before != len(f.holding); {
 		before = len(f.holding)
@@ -40,7 +40,8 @@ func (f *function) learn(root ast.Node) {
 			case *ast.AssignStmt:
 				for i, left := range n.Lhs {
 					right := n.Rhs[min(i, len(n.Rhs)-1)]
-					// Of several results the first ones are the value, the last an error or a bool.
+					// Of several results, the last is an error or a bool and the others may contain
+					// the secret.
 					if f.secret(right) && textualOrMAC(f.info.TypeOf(left)) {
 						f.hold(left)
 					}
@@ -61,7 +62,7 @@ func (f *function) learn(root ast.Node) {
 	}
 }
 
-// textualOrMAC: an error and a bool beside a secret are none.
+// textualOrMAC excludes the error and the bool that a function returns together with a secret.
 func textualOrMAC(t types.Type) bool {
 	if t == nil {
 		return false
@@ -100,7 +101,7 @@ func (f *function) hold(e ast.Expr) {
 	}
 }
 
-// secret reports whether an expression gives a secret, or a part of one.
+// secret reports whether an expression is a secret, or a part of one.
 func (f *function) secret(e ast.Expr) bool {
 	if t := f.info.TypeOf(e); t != nil && whole[pathOf(t)] {
 		return true
@@ -128,7 +129,7 @@ func (f *function) secret(e ast.Expr) bool {
 	return false
 }
 
-// embedded looks a field up where it is declared, if it comes from an embedded struct.
+// embedded checks the field of an embedded struct under the type that declares it.
 func (f *function) embedded(chosen *types.Selection, field string) bool {
 	t := chosen.Recv()
 	for _, i := range chosen.Index()[:len(chosen.Index())-1] {
@@ -161,7 +162,7 @@ func (f *function) call(e *ast.CallExpr) bool {
 	return slices.ContainsFunc(e.Args, f.secret)
 }
 
-// calleeOf names a function as its package does; builtins by their own name.
+// calleeOf returns the full name of the called function, or the name of a builtin.
 func calleeOf(info *types.Info, e *ast.CallExpr) string {
 	switch object := typeutil.Callee(info, e).(type) {
 	case *types.Func:
