@@ -1,9 +1,11 @@
-// Package access says who asks. It finds the token of an API request or the login of a console
-// request, and it serves the pages on which people log in and out: with a token, at an OpenID Connect
-// provider, or with a link that works once. There is no password, and so no default one.
+// Package access authenticates requests. It finds the token of an API request or the login of a
+// console request, and it serves the pages on which people log in and out: with a token, at an
+// OpenID Connect provider, or with a link that works once. There are no passwords, and so no
+// default password.
 //
-// [New] makes an [Access]. [Access.Authenticate] is asked for every request, [Access.Handler] serves
-// /login and /logout, and [Access.Protect] refuses requests that another site has a browser make.
+// [New] returns an [Access]. Call [Access.Authenticate] for every request and mount
+// [Access.Handler] for /login and /logout. [Access.Protect] refuses state-changing requests that a
+// page of another site makes the browser send.
 package access
 
 import (
@@ -24,49 +26,49 @@ import (
 
 // Config configures an [Access]. Tokens and Logins are required.
 type Config struct {
-	// Tokens keeps the tokens.
+	// Tokens stores the tokens.
 	Tokens *tokens.Store
 
-	// Logins keeps the logins of the console.
+	// Logins stores the logins of the console.
 	Logins *logins.Store
 
 	// URL is the address at which browsers reach the console, without a path, such as
-	// https://oncegate.internal. OIDC requires it, and a proxy that ends TLS does. Empty means that
-	// browsers reach the console on a loopback address.
+	// https://oncegate.internal. It is required for OIDC and behind a proxy that terminates TLS.
+	// Empty means that browsers reach the console on a loopback address.
 	URL string
 
-	// OIDC logs people in at an OpenID Connect provider; nil does not.
+	// OIDC configures logins at an OpenID Connect provider. Nil disables them.
 	OIDC *OIDC
 
-	// Home is the path to which a browser goes after a login. It defaults to /.
+	// Home is the path to which a browser is sent after a login. It defaults to /.
 	Home string
 
-	// Page draws the page for logging in. It defaults to a plain page.
+	// Page writes the login page. It defaults to a plain page.
 	Page func(w http.ResponseWriter, r *http.Request, status int, page LoginPage)
 
-	// TrustedProxies are the networks whose X-Forwarded-For is believed.
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For header is trusted.
 	TrustedProxies []netip.Prefix
 
-	// Now is the clock; nil is time.Now.
+	// Now returns the current time. It defaults to time.Now.
 	Now func() time.Time
 
-	// Logger gets the refused logins; nil discards them.
+	// Logger receives a record of each login and each refused login. Nil discards them.
 	Logger *slog.Logger
 }
 
-// Access finds who asks. Its methods may be called at the same time.
+// Access authenticates requests. It is safe for concurrent use.
 type Access struct {
 	cfg        Config
-	url        *url.URL // nil where none is configured
+	url        *url.URL // nil if none is configured
 	protection *http.CrossOriginProtection
 	guesses    *guesses
 	tokens     *lookups[*tokens.Token]
 	logins     *lookups[*logins.Login]
-	oidc       *identityProvider // nil where none is configured
+	oidc       *identityProvider // nil if none is configured
 }
 
-// New checks the configuration and makes an Access. It asks neither the database nor the OpenID
-// Connect provider, which need not be reachable yet.
+// New checks the configuration and returns an Access. It contacts neither the database nor the
+// OpenID Connect provider, so they need not be reachable yet.
 func New(cfg Config) (*Access, error) {
 	if cfg.Tokens == nil || cfg.Logins == nil {
 		return nil, errors.New("access: Tokens and Logins are required")
@@ -90,7 +92,7 @@ func New(cfg Config) (*Access, error) {
 			return nil, fmt.Errorf("access: URL: %w", err)
 		}
 		a.url = &url.URL{Scheme: at.Scheme, Host: at.Host}
-		// Behind a proxy that changes the Host header, the browser's Origin is this one.
+		// If a proxy changes the Host header, the browser still sends this address as Origin.
 		if err := a.protection.AddTrustedOrigin(a.url.String()); err != nil {
 			return nil, fmt.Errorf("access: URL: %w", err)
 		}
@@ -118,10 +120,11 @@ func New(cfg Config) (*Access, error) {
 	return a, nil
 }
 
-// Protect refuses requests that change something and that another site has a browser make.
+// Protect refuses state-changing requests that a page of another site makes the browser send.
 func (a *Access) Protect(next http.Handler) http.Handler { return a.protection.Handler(next) }
 
-// peer is who sent a request: the last address that no trusted proxy has.
+// peer returns the address of the client: the last address in the chain that is not a trusted
+// proxy's.
 func (a *Access) peer(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -148,8 +151,7 @@ func (a *Access) isProxy(addr netip.Addr) bool {
 	return false
 }
 
-// isLoopback reports whether a host, with or without a port, is this machine as its own browser
-// names it.
+// isLoopback reports whether a host, with or without a port, is localhost or a loopback address.
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

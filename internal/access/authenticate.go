@@ -15,9 +15,9 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// Authenticate says who makes a request and what they may do, by its token or by its login. A request
-// with an Authorization header never counts as one of a login, whatever cookie it carries. The error
-// is a [control.Problem].
+// Authenticate identifies the caller of a request and returns what the caller may do, based on the
+// token or the login. A request with an Authorization header is never authenticated by a login,
+// even if it has a cookie. The error is a [control.Problem].
 func (a *Access) Authenticate(r *http.Request) (control.Access, error) {
 	if _, given := r.Header["Authorization"]; given {
 		return a.byToken(r)
@@ -25,7 +25,7 @@ func (a *Access) Authenticate(r *http.Request) (control.Access, error) {
 	return a.byLogin(r)
 }
 
-// byToken finds the token of the Authorization header.
+// byToken authenticates a request by the token in its Authorization header.
 func (a *Access) byToken(r *http.Request) (control.Access, error) {
 	text, err := bearer(r)
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *Access) byToken(r *http.Request) (control.Access, error) {
 	return control.Access{Actor: found.Actor(), Scopes: scopesOf(found.Scopes), Tenant: found.Tenant}, nil
 }
 
-// bearer gives the token of the Authorization header. No text of it is quoted.
+// bearer returns the token in the Authorization header. Its errors quote nothing of the header.
 func bearer(r *http.Request) (string, error) {
 	given := r.Header.Values("Authorization")
 	scheme, text, _ := strings.Cut(given[0], " ")
@@ -58,7 +58,7 @@ func bearer(r *http.Request) (string, error) {
 	return text, nil
 }
 
-// findToken finds a token that works.
+// findToken returns the token for its text. It returns an error unless the token is active.
 func (a *Access) findToken(r *http.Request, text string) (*tokens.Token, error) {
 	if !tokens.Plausible(text) {
 		if strings.HasPrefix(text, "ogs_") {
@@ -86,8 +86,8 @@ func (a *Access) findToken(r *http.Request, text string) (*tokens.Token, error) 
 	return found, nil
 }
 
-// byLogin finds the login of the cookie. Where the request changes something, it must come from a
-// page of ours.
+// byLogin authenticates a request by its login cookie. A request that changes something must come
+// from one of our own pages.
 func (a *Access) byLogin(r *http.Request) (control.Access, error) {
 	found, err := a.login(r)
 	if err != nil {
@@ -102,7 +102,7 @@ func (a *Access) byLogin(r *http.Request) (control.Access, error) {
 	return control.Access{Actor: found.Actor, Scopes: scopesOf(found.Scopes), Tenant: found.Tenant}, nil
 }
 
-// login finds the login of the cookie, if it works.
+// login returns the login of the request's cookie. It returns an error unless the login is active.
 func (a *Access) login(r *http.Request) (*logins.Login, error) {
 	d := currentLogin(r)
 	if d == nil {
@@ -123,8 +123,8 @@ func (a *Access) login(r *http.Request) (*logins.Login, error) {
 	return found, nil
 }
 
-// use records that a token or a login was used. Where that fails the request goes on: who may ask
-// does not depend on it.
+// use records that a token or a login was used. A failure is only logged, because authentication
+// does not depend on the record.
 func (a *Access) use(ctx context.Context, what string, id inbox.ID, now time.Time, record func(context.Context, inbox.ID, time.Time) error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -133,7 +133,8 @@ func (a *Access) use(ctx context.Context, what string, id inbox.ID, now time.Tim
 	}
 }
 
-// scopesOf reads stored scopes. One that this program does not know permits nothing.
+// scopesOf converts stored scopes. It drops scopes that this version does not know, so they permit
+// nothing.
 func scopesOf(stored []string) control.Scopes {
 	var scopes control.Scopes
 	for _, name := range stored {
@@ -156,7 +157,8 @@ func tooMany(detail string) error {
 	return &control.Problem{Code: control.CodeTooMany, Detail: detail}
 }
 
-// unavailable logs a fault of ours, which does not say that the request has no access.
+// unavailable logs an internal error and returns a problem that does not say that access was
+// denied.
 func (a *Access) unavailable(ctx context.Context, err error) error {
 	a.cfg.Logger.LogAttrs(ctx, slog.LevelError, "finding out who asks failed", slog.Any("error", err))
 	return &control.Problem{Code: control.CodeUnavailable}

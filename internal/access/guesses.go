@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// How many unknown tokens, cookies, codes and links are looked up a second: of one peer, and of all
-// peers together, each in bursts. What turns out to be genuine does not count.
+// Rate limits for lookups of unknown tokens, cookies, codes and links, per second: for one peer,
+// and for all peers together, each with a burst. Lookups that find something do not count.
 const (
 	peerPerSecond, peerBurst = 1, 20
 	allPerSecond, allBurst   = 20, 200
 
-	// maxPeers bounds the peers that are counted in memory.
+	// maxPeers is the most peers that are tracked in memory.
 	maxPeers = 4_096
 )
 
-// errTooMany means that too many attempts failed in the last moment. What was sent may be genuine.
+// errTooMany means that too many attempts failed in the last seconds. The value that was sent may
+// be genuine.
 var errTooMany = errors.New("too many attempts")
 
-// guesses limits attempts that may be guesses. A limit belongs to a peer: an IPv4 address, or the
-// /64 network of an IPv6 address.
+// guesses limits the rate of failed attempts, which may be guesses. A peer is an IPv4 address, or
+// the /64 network of an IPv6 address.
 type guesses struct {
 	mu    sync.Mutex
 	peers map[netip.Addr]*bucket
@@ -32,7 +33,7 @@ func newGuesses() *guesses {
 	return &guesses{peers: map[netip.Addr]*bucket{}, all: newBucket(allPerSecond, allBurst)}
 }
 
-// take reports whether the peer may make one more attempt now.
+// take counts an attempt of the peer. It reports whether the attempt is allowed.
 func (g *guesses) take(peer netip.Addr, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -53,7 +54,7 @@ func (g *guesses) take(peer netip.Addr, now time.Time) bool {
 	return true
 }
 
-// give takes back an attempt that turned out to be none.
+// give undoes take after an attempt that turned out to be genuine.
 func (g *guesses) give(peer netip.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -64,8 +65,8 @@ func (g *guesses) give(peer netip.Addr) {
 	}
 }
 
-// makeRoom forgets the peers that have their whole burst again, which loses nothing, and others only
-// if there are too many all the same.
+// makeRoom removes peers if the map is full. It removes the peers whose burst is full again, which
+// loses nothing, and others only if the map is still full.
 func (g *guesses) makeRoom(now time.Time) {
 	if len(g.peers) < maxPeers {
 		return
@@ -80,7 +81,7 @@ func (g *guesses) makeRoom(now time.Time) {
 	}
 }
 
-// bucket is a token bucket. The lock of its owner guards it.
+// bucket is a token bucket. The mutex of its owner guards it.
 type bucket struct {
 	perSecond, burst, tokens float64
 	at                       time.Time

@@ -22,10 +22,10 @@ const (
 	LogoutPath   = "/logout"
 )
 
-// maxForm bounds the body of a request to log in, in bytes.
+// maxForm is the maximum size of the body of a login request, in bytes.
 const maxForm = 16 << 10
 
-// Handler serves /login and what is below it, and /logout.
+// Handler returns the handler for /login, the paths below it, and /logout.
 func (a *Access) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+LoginPath, a.showLogin)
@@ -42,13 +42,13 @@ func (a *Access) Handler() http.Handler {
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "same-origin") // the address of a link holds its code
+		h.Set("Referrer-Policy", "same-origin") // the address of a link contains its code
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		guarded.ServeHTTP(w, r)
 	})
 }
 
-// Mount serves [Access.Handler] at its paths of mux.
+// Mount registers [Access.Handler] for its paths on mux.
 func (a *Access) Mount(mux *http.ServeMux) {
 	handler := a.Handler()
 	for _, path := range []string{LoginPath, LoginPath + "/", LogoutPath} {
@@ -56,8 +56,8 @@ func (a *Access) Mount(mux *http.ServeMux) {
 	}
 }
 
-// LoginAddress is where a browser goes to log in, and from where it comes back to the page that it
-// asked for.
+// LoginAddress returns the address of the login page. After the login the browser returns to the
+// page that r requested, if r is a GET request.
 func LoginAddress(r *http.Request) string {
 	if r.Method != http.MethodGet {
 		return LoginPath
@@ -65,14 +65,14 @@ func LoginAddress(r *http.Request) string {
 	return LoginPath + "?" + url.Values{"return": {r.URL.RequestURI()}}.Encode()
 }
 
-// LinkAddress is where a browser uses the code of a link that logs in once. base is the address of the
-// console, without a path.
+// LinkAddress returns the address at which a browser uses the code of a one-time login link. base
+// is the address of the console, without a path.
 func LinkAddress(base, code string) string {
 	return strings.TrimSuffix(base, "/") + LoginPath + "?" + url.Values{"link": {code}}.Encode()
 }
 
-// showLogin shows the ways to log in. The code of a link is used up by the button of the page and not
-// by this request: programs that look at links before a person does must not use them up.
+// showLogin shows the ways to log in. Showing the page does not use up the code of a link; only its
+// button does, because mail scanners and chat previews open links before people do.
 func (a *Access) showLogin(w http.ResponseWriter, r *http.Request) {
 	page := LoginPage{Code: r.URL.Query().Get("link"), Return: r.URL.Query().Get("return")}
 	if !logins.Plausible(page.Code) {
@@ -81,7 +81,7 @@ func (a *Access) showLogin(w http.ResponseWriter, r *http.Request) {
 	a.show(w, r, http.StatusOK, page)
 }
 
-// loginWithToken begins a login by the token of the form.
+// loginWithToken starts a login with the token in the form.
 func (a *Access) loginWithToken(w http.ResponseWriter, r *http.Request) {
 	page := LoginPage{Return: r.PostFormValue("return")}
 	if !a.canLogIn(r) {
@@ -99,7 +99,7 @@ func (a *Access) loginWithToken(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// loginWithLink begins a login by the code of a link, which works once.
+// loginWithLink starts a login with the code of a one-time link.
 func (a *Access) loginWithLink(w http.ResponseWriter, r *http.Request) {
 	page := LoginPage{Return: r.PostFormValue("return")}
 	if !a.canLogIn(r) {
@@ -130,7 +130,7 @@ func (a *Access) loginWithLink(w http.ResponseWriter, r *http.Request) {
 	a.begun(w, r, page, cookie, begun)
 }
 
-// begin records a login and sends the browser to where it wanted to go.
+// begin records a login and redirects the browser to the page that it requested.
 func (a *Access) begin(w http.ResponseWriter, r *http.Request, page LoginPage, o logins.Opening) {
 	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout)
 	defer cancel()
@@ -156,7 +156,7 @@ func (a *Access) begun(w http.ResponseWriter, r *http.Request, page LoginPage, c
 	http.Redirect(w, r, a.returnTo(page.Return), http.StatusSeeOther)
 }
 
-// refuseLogin shows why nobody was logged in.
+// refuseLogin logs why a login was refused and shows the reason on the login page.
 func (a *Access) refuseLogin(w http.ResponseWriter, r *http.Request, page LoginPage, method logins.Method, err error) {
 	problem := control.ProblemOf(err)
 	page.Problem = problem.Error()
@@ -165,11 +165,12 @@ func (a *Access) refuseLogin(w http.ResponseWriter, r *http.Request, page LoginP
 	a.show(w, r, problem.Code.Meaning().Status, page)
 }
 
-// show fills in what every page for logging in has, and draws it.
+// show completes the fields common to all login pages and writes the page.
 func (a *Access) show(w http.ResponseWriter, r *http.Request, status int, page LoginPage) {
 	page.Return = localPath(page.Return)
 	if a.oidc != nil {
-		// The provider sends the browser to this address, so the cookie of the login must be set there.
+		// The provider redirects the browser to this address, so the login cookie must be set
+		// there.
 		page.OIDC = a.url.JoinPath(startPath).String()
 		if page.Return != "" {
 			page.OIDC += "?" + url.Values{"return": {page.Return}}.Encode()
@@ -182,7 +183,8 @@ func (a *Access) show(w http.ResponseWriter, r *http.Request, status int, page L
 	a.cfg.Page(w, r, status, page)
 }
 
-// logout ends the login of the cookie. A browser that is logged out already is sent to the same page.
+// logout ends the login of the request's cookie. A browser that is already logged out gets the same
+// redirect.
 func (a *Access) logout(w http.ResponseWriter, r *http.Request) {
 	if d := currentLogin(r); d != nil {
 		ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout)
@@ -199,7 +201,7 @@ func (a *Access) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, LoginPath, http.StatusSeeOther)
 }
 
-// returnTo is where the browser goes after a login.
+// returnTo returns the path to which the browser is sent after a login.
 func (a *Access) returnTo(path string) string {
 	if path = localPath(path); path != "" {
 		return path
@@ -207,7 +209,8 @@ func (a *Access) returnTo(path string) string {
 	return a.cfg.Home
 }
 
-// localPath gives path if it is one of this server, and "" for what would lead a browser elsewhere.
+// localPath returns path if it is a path of this server, and "" if it would lead the browser to
+// another site.
 func localPath(path string) string {
 	at, err := url.Parse(path)
 	if err != nil || at.Scheme != "" || at.Host != "" || at.User != nil || !strings.HasPrefix(path, "/") ||
@@ -215,7 +218,7 @@ func localPath(path string) string {
 		return ""
 	}
 	if strings.HasPrefix(at.Path, LoginPath) || strings.HasPrefix(at.Path, LogoutPath) {
-		return "" // a login that leads to the page for logging in looks like one that failed
+		return "" // returning to the login page would look like a failed login
 	}
 	return path
 }

@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// fresh is for how long a token or a login that was read is believed. After so long a process
-	// notices that it was revoked.
+	// fresh is how long a token or a login that was read is trusted without reading it again. A
+	// process therefore notices a revocation after at most this time.
 	fresh = 2 * time.Second
 
-	// maxKnown bounds the tokens and the logins that a process remembers. One that is forgotten is
-	// read again.
+	// maxKnown is the most tokens, and the most logins, that a process remembers. It reads a
+	// forgotten one again.
 	maxKnown = 10_000
 
-	// lookupTimeout bounds one question to the database.
+	// lookupTimeout limits one database query.
 	lookupTimeout = 5 * time.Second
 )
 
 type digest = [sha256.Size]byte
 
-// errNotFound is what a find of [lookups] returns for a digest that nothing has.
+// errNotFound is returned by the find function of [lookups] if the digest does not exist.
 var errNotFound = errors.New("not found")
 
-// lookups finds what belongs to a digest, at a bounded cost in the database: what is known is read
-// once in [fresh], and of unknown digests each peer may ask for a few a second. A guess therefore
-// neither floods the database nor holds up anybody whose token or login is known.
+// lookups finds the value for a digest at a limited cost for the database: it reads a known value
+// at most once per [fresh], and each peer may look up only a few unknown digests per second.
+// Guessing therefore neither floods the database nor delays callers whose token or login is known.
 type lookups[V any] struct {
 	find    func(ctx context.Context, d digest) (V, error)
 	guesses *guesses
@@ -41,15 +41,15 @@ type lookups[V any] struct {
 type known[V any] struct {
 	value  V
 	readAt time.Time
-	usedAt time.Time // when a use was recorded last, by this process
+	usedAt time.Time // when this process last recorded a use
 }
 
 func newLookups[V any](guesses *guesses, find func(ctx context.Context, d digest) (V, error)) *lookups[V] {
 	return &lookups[V]{find: find, guesses: guesses, known: map[digest]*known[V]{}}
 }
 
-// get gives what belongs to the digest. It returns errNotFound, errTooMany if the database is not
-// asked for now, or else a fault of ours.
+// get returns the value for a digest. It returns errNotFound, errTooMany if the peer must wait, or
+// an internal error.
 func (l *lookups[V]) get(ctx context.Context, d digest, peer netip.Addr, now time.Time) (V, error) {
 	value, isFresh, isKnown := l.remembered(d, now)
 	if isFresh {
@@ -68,14 +68,14 @@ func (l *lookups[V]) get(ctx context.Context, d digest, peer netip.Addr, now tim
 	case err != nil:
 		return value, err
 	case !isKnown:
-		l.guesses.give(peer) // a genuine one is no guess
+		l.guesses.give(peer) // a digest that exists was not a guess
 	}
 	l.remember(d, found, now)
 	return found, nil
 }
 
-// remembered gives a value that was read a moment ago. Otherwise the caller reads it again, and
-// whoever asks meanwhile goes by what was read before.
+// remembered returns a value that was read less than [fresh] ago. If the value is older, this
+// caller must read it again, and remembered returns the old value to other callers in the meantime.
 func (l *lookups[V]) remembered(d digest, now time.Time) (value V, isFresh, isKnown bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,8 +104,8 @@ func (l *lookups[V]) remember(d digest, value V, now time.Time) {
 	entry.value, entry.readAt = value, now
 }
 
-// isUseDue reports whether a use is to be recorded now: at most once in a time, also if the last was
-// recorded by another process.
+// isUseDue reports whether the caller must record a use now: at most once per interval, counting
+// uses that other processes recorded.
 func (l *lookups[V]) isUseDue(d digest, last, now time.Time, every time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *lookups[V]) forget(d digest) {
 	delete(l.known, d)
 }
 
-// dropTenth makes room in a full map, so that it need not be walked for each new entry.
+// dropTenth removes a tenth of a full map, so that the map is not walked for each new entry.
 func dropTenth[K comparable, V any](m map[K]V) {
 	drop := len(m)/10 + 1
 	for key := range m {

@@ -20,34 +20,34 @@ import (
 	"github.com/oncegate/oncegate/egress"
 )
 
-// OIDC says at which OpenID Connect provider people log in, and what they may do then.
+// OIDC configures logins at an OpenID Connect provider, and what people may do after such a login.
 type OIDC struct {
-	// Issuer is the provider's address, exactly as its identity tokens name it.
+	// Issuer is the provider's address, exactly as it appears in identity tokens.
 	Issuer string
 
-	// ClientID and ClientSecret are what the provider knows this installation by. A public client has
-	// no secret.
+	// ClientID and ClientSecret identify this installation to the provider. A public client has no
+	// secret.
 	ClientID, ClientSecret string
 
-	// Scopes are asked for beside openid.
+	// Scopes are requested in addition to openid.
 	Scopes []string
 
-	// Claim is the member of the identity token that says who belongs to which role: a text or a list of
-	// texts. Dots lead into nested members, unless a member has the whole name.
+	// Claim is the claim of the identity token that determines a person's role: a string or a list
+	// of strings. Dots separate the names of nested members, unless one member has the whole name.
 	Claim string
 
-	// Roles say what whoever has a value of the claim may do. The first that fits counts. Whoever has none
-	// of the values is not logged in: there is no default.
+	// Roles maps values of the claim to access. The first role whose value the person has applies.
+	// A person without any of the values is not logged in; there is no default role.
 	Roles []Role
 
-	// Allow are the private networks in which the provider may be.
+	// Allow lists private networks in which the provider may be.
 	Allow []netip.Prefix
 
-	// Resolver looks the provider's name up. It defaults to the standard library's.
+	// Resolver resolves the provider's name. It defaults to the standard library's.
 	Resolver *net.Resolver
 }
 
-// Role is what the people with one value of the claim may do.
+// Role is the access of people who have one value of the claim.
 type Role struct {
 	Value  string
 	Scopes []string
@@ -55,15 +55,15 @@ type Role struct {
 }
 
 const (
-	// providerTimeout bounds one request to the provider.
+	// providerTimeout limits one request to the provider.
 	providerTimeout = 10 * time.Second
-	// providerFresh is for how long what the provider says about itself is believed.
+	// providerFresh is how long the provider's metadata is used before it is read again.
 	providerFresh = time.Hour
-	// maxProviderAnswer bounds an answer of the provider, in bytes.
+	// maxProviderAnswer is the maximum size of a response from the provider, in bytes.
 	maxProviderAnswer = 1 << 20
 )
 
-// identityProvider asks an OpenID Connect provider who somebody is.
+// identityProvider is a client of an OpenID Connect provider.
 type identityProvider struct {
 	cfg      OIDC
 	redirect string
@@ -83,7 +83,7 @@ func newIdentityProvider(cfg OIDC, redirect string, now func() time.Time) *ident
 	}
 	guard := egress.New(egress.Config{Allow: allow, Timeout: providerTimeout, Resolver: cfg.Resolver})
 	transport := &http.Transport{
-		Proxy:                  nil, // a proxy would dial in our stead, unguarded
+		Proxy:                  nil, // a proxy would make the connection, and guard could not check the address
 		DialContext:            guard.DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    providerTimeout,
@@ -99,7 +99,7 @@ func newIdentityProvider(cfg OIDC, redirect string, now func() time.Time) *ident
 	}}
 }
 
-// boundedAnswers cuts answers off that are too long: the libraries read them whole.
+// boundedAnswers truncates responses that are too long, because the libraries read them completely.
 type boundedAnswers struct{ next http.RoundTripper }
 
 func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -114,8 +114,9 @@ func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// providerError means that the provider could not be asked, or gave an answer that cannot be used. Anybody may
-// see what happened. Why it did is for the log: it is about the provider and the network.
+// providerError means that the provider did not respond, or that its response was unusable. The
+// field what may be shown to anyone. The field why belongs in the log because it describes the
+// provider and the network.
 type providerError struct {
 	what string
 	why  error
@@ -130,8 +131,8 @@ func (e *providerError) Error() string {
 
 func (e *providerError) Unwrap() error { return e.why }
 
-// discovered gives what the provider says about itself, which is read at the first login and from time
-// to time. While it cannot be read again, what it said before holds.
+// discovered returns the provider's metadata. It reads them at the first login and again after
+// providerFresh. If reading them again fails, it returns the previous metadata.
 func (p *identityProvider) discovered(ctx context.Context) (*oidc.Provider, oauth2.AuthStyle, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +149,7 @@ func (p *identityProvider) discovered(ctx context.Context) (*oidc.Provider, oaut
 	}
 	switch {
 	case err != nil && p.provider != nil:
-		p.readAt = now.Add(time.Minute - providerFresh) // not for each login while it is away
+		p.readAt = now.Add(time.Minute - providerFresh) // retry after a minute, not at each login
 		return p.provider, p.style, nil
 	case err != nil:
 		return nil, 0, &providerError{"cannot be asked about itself", withoutBody(err)}
@@ -160,8 +161,8 @@ func (p *identityProvider) discovered(ctx context.Context) (*oidc.Provider, oaut
 	return p.provider, p.style, nil
 }
 
-// withoutBody keeps the kind of an error and leaves out what the provider answered, which may be long and
-// may hold anything.
+// withoutBody keeps the kind of an error and omits the provider's response, which may be long and
+// contain anything.
 func withoutBody(err error) error {
 	if mismatch, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
 		return fmt.Errorf("it calls itself %q: write console.oidc.issuer so", mismatch.Discovered)
@@ -172,7 +173,7 @@ func withoutBody(err error) error {
 	return errors.New("its answer is not that of a provider")
 }
 
-// config is what the authorization and the exchange are made of.
+// config returns the configuration for the authorization request and the code exchange.
 func (p *identityProvider) config(found *oidc.Provider, style oauth2.AuthStyle) *oauth2.Config {
 	endpoint := found.Endpoint()
 	endpoint.AuthStyle = style
@@ -182,7 +183,7 @@ func (p *identityProvider) config(found *oidc.Provider, style oauth2.AuthStyle) 
 	}
 }
 
-// authorization is the address at which the provider asks the person.
+// authorization returns the address at which the provider authenticates the person.
 func (p *identityProvider) authorization(ctx context.Context, f flow) (string, error) {
 	found, style, err := p.discovered(ctx)
 	if err != nil {
@@ -191,8 +192,8 @@ func (p *identityProvider) authorization(ctx context.Context, f flow) (string, e
 	return p.config(found, style).AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
 }
 
-// identify exchanges the code for an identity token and verifies that: its signature, issuer, audience,
-// expiry and nonce.
+// identify exchanges the code for an identity token and verifies the token's signature, issuer,
+// audience, expiry and nonce.
 func (p *identityProvider) identify(ctx context.Context, code string, f flow) (*oidc.IDToken, error) {
 	found, style, err := p.discovered(ctx)
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// flow is one login at the provider. It lives in a cookie of the browser that began it, so that no other
-// browser can finish it, any process of the installation can, and nobody fills a table by beginning logins.
+// flow is one login at the provider. The browser keeps it in a cookie, so that no other browser can
+// finish the login, any process of the installation can, and starting logins writes nothing to the
+// database.
 type flow struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
@@ -25,7 +26,8 @@ type flow struct {
 	Return   string `json:"return,omitempty"`
 }
 
-// flowSeconds is how long a browser keeps the flow: the time for which somebody may type at the provider.
+// flowSeconds is how long a browser keeps the flow, which limits how long a person may take at the
+// provider.
 const flowSeconds = 600
 
 func newFlow(returnTo string) flow {
@@ -48,11 +50,11 @@ func flowOf(r *http.Request) (f flow, ok bool) {
 	return f, f.State != "" && f.Nonce != "" && f.Verifier != ""
 }
 
-// equal compares what a stranger must not be able to guess.
+// equal compares values that an attacker must not be able to guess, in constant time.
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// cookieNameAtURL is cookieName for a request that the provider sent to the configured address, whatever
-// a proxy made of it.
+// cookieNameAtURL is like cookieName, for requests to the configured URL. It ignores the request
+// because a proxy may have changed it.
 func (a *Access) cookieNameAtURL(name string) (string, bool) {
 	if a.url.Scheme == "https" {
 		return hostPrefix + name, true
@@ -60,7 +62,7 @@ func (a *Access) cookieNameAtURL(name string) (string, bool) {
 	return name, false
 }
 
-// startOIDC sends the browser to the provider.
+// startOIDC redirects the browser to the provider.
 func (a *Access) startOIDC(w http.ResponseWriter, r *http.Request) {
 	f := newFlow(r.URL.Query().Get("return"))
 	page := LoginPage{Return: f.Return}
@@ -78,12 +80,12 @@ func (a *Access) startOIDC(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, address, http.StatusSeeOther) //nolint:gosec // the address is the provider's own, from the configuration
 }
 
-// finishOIDC takes the browser back from the provider.
+// finishOIDC handles the request with which the provider returns the browser.
 func (a *Access) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	given := r.URL.Query()
 	f, begun := flowOf(r)
 	page := LoginPage{Return: f.Return}
-	dropCookie(w, r, flowCookie) // whatever comes of it, it is over
+	dropCookie(w, r, flowCookie) // one use only, whether or not the login succeeds
 	switch {
 	case !a.guesses.take(a.peer(r), a.cfg.Now()):
 		a.refuseLogin(w, r, page, logins.ByOIDC, tooMany("too many logins were tried in the last moment: try again in a few seconds"))
@@ -108,14 +110,14 @@ func (a *Access) finishOIDC(w http.ResponseWriter, r *http.Request) {
 		a.refuseLogin(w, r, page, logins.ByOIDC, err)
 		return
 	}
-	a.guesses.give(a.peer(r)) // of the callback; the start keeps its own, which is spent on the provider
+	a.guesses.give(a.peer(r)) // only for the callback; the attempt at the start still counts because it cost a request to the provider
 	a.begin(w, r, page, logins.Opening{
 		Grant: person.grant, Method: logins.ByOIDC, Previous: currentLogin(r),
 		Detail: map[string]string{"issuer": identity.Issuer, "subject": short(identity.Subject), "role": person.role},
 	})
 }
 
-// refuseOIDC says that the provider failed.
+// refuseOIDC logs a failure of the provider and shows it on the login page.
 func (a *Access) refuseOIDC(w http.ResponseWriter, r *http.Request, page LoginPage, err error) {
 	a.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "the OpenID Connect provider did not log somebody in", slog.Any("error", err))
 	if errors.Is(err, context.Canceled) {
@@ -128,7 +130,7 @@ func (a *Access) refuseOIDC(w http.ResponseWriter, r *http.Request, page LoginPa
 	a.refuseLogin(w, r, page, logins.ByOIDC, unauthorized("the OpenID Connect provider "+what+"; the log of the server says why. Log in again, or with a token"))
 }
 
-// short makes a text of a stranger fit for a message.
+// short makes a text from outside safe and short enough for a message.
 func short(text string) string {
 	text = visible.Text(text)
 	if runes := []rune(text); len(runes) > 200 {

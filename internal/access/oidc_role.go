@@ -12,13 +12,13 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// person is who logged in at the provider.
+// person is a person who logged in at the provider.
 type person struct {
 	grant logins.Grant
 	role  string
 }
 
-// personOf gives a person's role. It refuses whoever has none.
+// personOf returns the person and the access of their role. It refuses a person without a role.
 func (c *OIDC) personOf(identity *oidc.IDToken) (*person, error) {
 	var claims map[string]any
 	if err := identity.Claims(&claims); err != nil {
@@ -40,11 +40,13 @@ func (c *OIDC) personOf(identity *oidc.IDToken) (*person, error) {
 	return nil, &control.Problem{Code: control.CodeForbidden, Detail: fmt.Sprintf("you are %s, and %s here: ask whoever runs Oncegate to name one under console.oidc.roles", name, what)}
 }
 
-// maxName bounds the name of a person in bytes: the audit keeps 128 for an actor.
+// maxName is the maximum length of a person's name in bytes. The audit stores at most 128 bytes for
+// an actor.
 const maxName = 120
 
-// actorOf names a person in the audit: by the email address, if the provider has verified it, and else by
-// the subject, which the provider gives to nobody else. Other names are what people call themselves.
+// actorOf returns the name of a person for audit entries: the email address if the provider has
+// verified it, otherwise the subject, which the provider assigns to only one person. People can
+// choose their other names freely.
 func actorOf(subject string, claims map[string]any) string {
 	name := subject
 	if email, ok := claims["email"].(string); ok && email != "" && (claims["email_verified"] == true || claims["email_verified"] == "true") {
@@ -58,10 +60,10 @@ func actorOf(subject string, claims map[string]any) string {
 	return name
 }
 
-// claimValues gives the texts of a claim: one, or those of a list.
+// claimValues returns the strings of a claim, which is a string or a list of strings.
 func claimValues(claims map[string]any, path string) []string {
 	var found any = claims[path]
-	if found == nil { // a claim that has dots in its name is found by the whole name
+	if found == nil { // a claim may have dots in its own name, so that name comes first
 		found = claims
 		for step := range strings.SplitSeq(path, ".") {
 			nested, ok := found.(map[string]any)

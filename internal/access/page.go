@@ -7,22 +7,24 @@ import (
 	"net/http"
 )
 
-// LoginPage is what the page for logging in shows.
+// LoginPage is the content of the login page.
 type LoginPage struct {
-	// Problem says why the browser is not logged in; empty if nothing was tried.
+	// Problem says why the browser is not logged in. It is empty if no login was attempted.
 	Problem string
 
-	// Unsafe says that nobody can log in at the address that the browser uses. Problem says why.
+	// Unsafe means that nobody can log in at the address that the browser uses. Problem says why.
 	Unsafe bool
 
-	// Code is the code of a link that logs in once. A form with the field code posts it to /login/link.
-	// Empty shows the form for a token, whose field token is posted to /login.
+	// Code is the code of a one-time login link. A form posts it to /login/link in the field code.
+	// If Code is empty, the page shows a form that posts a token to /login in the field token.
 	Code string
 
-	// OIDC is the address that begins a login at the OpenID Connect provider; empty if there is none.
+	// OIDC is the address that starts a login at the OpenID Connect provider. It is empty if none
+	// is configured.
 	OIDC string
 
-	// Return is the path to come back to. The forms post it as the field return; empty is the start.
+	// Return is the path to which the browser returns. The forms post it in the field return. Empty
+	// means the start page.
 	Return string
 }
 
@@ -57,16 +59,16 @@ var loginTemplate = template.Must(template.New("login").Parse(`<!doctype html>
 </main></body></html>
 `))
 
-// loginPolicy lets the plain page use its own style and post to this server, and nothing else.
+// loginPolicy allows the plain page only its own style and forms that post to this server.
 var loginPolicy = func() string {
 	sum := sha256.Sum256([]byte(loginStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
-// drawLoginPage draws the plain page.
+// drawLoginPage writes the plain login page.
 func drawLoginPage(w http.ResponseWriter, _ *http.Request, status int, page LoginPage) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", loginPolicy)
 	w.WriteHeader(status)
-	_ = loginTemplate.Execute(w, page) // the browser is gone, and there is nobody else to tell
+	_ = loginTemplate.Execute(w, page) // fails only if the browser has disconnected
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// Options say what of a document is shown.
+// Options select what part of a document is shown.
 type Options struct {
 	// Hide reports whether to mask the value at a path, which consists of names and array indexes
 	// joined by dots. A masked value is not descended into. A nil Hide masks nothing.

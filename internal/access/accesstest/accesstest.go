@@ -1,4 +1,4 @@
-// Package accesstest makes tokens for tests of whatever asks who makes a request.
+// Package accesstest creates tokens and links for tests of code that authenticates requests.
 package accesstest
 
 import (
@@ -15,7 +15,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// Token creates a token with scopes for a tenant, or for everybody if tenant is empty, and gives its text.
+// Token creates a token with scopes for a tenant, or for all tenants if tenant is empty, and
+// returns its text.
 func Token(tb testing.TB, pool *pgxpool.Pool, tenant string, scopes ...control.Scope) string {
 	tb.Helper()
 	names := make([]string, len(scopes))
@@ -31,7 +32,7 @@ func Token(tb testing.TB, pool *pgxpool.Pool, tenant string, scopes ...control.S
 	return text
 }
 
-// New makes an Access on a pool, as a server has one.
+// New returns an Access that uses pool, configured as in a server.
 func New(tb testing.TB, pool *pgxpool.Pool) *access.Access {
 	tb.Helper()
 	a, err := access.New(access.Config{Tokens: tokens.NewStore(pool, nil), Logins: logins.NewStore(logins.Config{Pool: pool})})
@@ -41,7 +42,8 @@ func New(tb testing.TB, pool *pgxpool.Pool) *access.Access {
 	return a
 }
 
-// Link makes a link that logs in once with scopes for a tenant, and gives the path at which a browser uses it.
+// Link creates a link that logs in once with scopes for a tenant, and returns the path at which a
+// browser uses it.
 func Link(tb testing.TB, pool *pgxpool.Pool, tenant string, scopes ...control.Scope) string {
 	tb.Helper()
 	names := make([]string, len(scopes))

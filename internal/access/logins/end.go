@@ -12,7 +12,7 @@ import (
 
 const endLogin = `UPDATE console_login SET ended_at = $2 WHERE id = $1 AND ended_at IS NULL RETURNING actor`
 
-// End logs somebody out, with an audit entry. Ending a login again changes nothing.
+// End logs a person out and writes an audit entry. It does nothing if the login has already ended.
 func (s *Store) End(ctx context.Context, id inbox.ID) error {
 	_, err := s.end(ctx, id, func(actor string) inbox.AuditEntry {
 		return inbox.AuditEntry{Actor: actor, Action: AuditLogout}
@@ -26,14 +26,15 @@ func (s *Store) End(ctx context.Context, id inbox.ID) error {
 	return nil
 }
 
-// Revocation says which login ends, who ends it and why. All fields are required.
+// Revocation names the login to end, the operator who ends it, and the reason. All fields are
+// required.
 type Revocation struct {
 	ID            inbox.ID
 	Actor, Reason string
 }
 
-// Revoke ends somebody's login. Processes notice within seconds. It returns [ErrNotFound], or
-// [ErrEnded] if the login is over.
+// Revoke ends the login of another person. All processes notice within seconds. It returns
+// [ErrNotFound], or [ErrEnded] if the login has already ended or expired.
 func (s *Store) Revoke(ctx context.Context, r Revocation) (*Login, error) {
 	if err := inbox.CheckExplanation(r.Actor, r.Reason); err != nil {
 		return nil, fmt.Errorf("revoking a login: %w", err)
@@ -49,7 +50,7 @@ func (s *Store) Revoke(ctx context.Context, r Revocation) (*Login, error) {
 		return inbox.AuditEntry{Actor: r.Actor, Action: AuditRevoke, Reason: r.Reason, Before: map[string]string{"actor": actor}}
 	})
 	switch {
-	case errors.Is(err, pgx.ErrNoRows): // the person logged out in this moment
+	case errors.Is(err, pgx.ErrNoRows): // the person has just logged out
 		return nil, ErrEnded
 	case err != nil:
 		return nil, fmt.Errorf("revoking a login: %w", err)

@@ -14,28 +14,29 @@ import (
 )
 
 const (
-	// DefaultLink is how long a link is valid.
+	// DefaultLink is how long a link is valid by default.
 	DefaultLink = 10 * time.Minute
-	// LongestLink is how long a link may be valid at most: whoever has it logs in.
+	// LongestLink is the longest that a link may be valid, because anyone who obtains the link can
+	// log in.
 	LongestLink = time.Hour
 )
 
-// ErrLinkTime is returned for a link that would be valid for too long or not at all.
+// ErrLinkTime is returned for a link that would be valid for less than 1s or more than 1h.
 var ErrLinkTime = errors.New("a link is valid for at least 1s and at most 1h")
 
-// NewLink describes a link to make.
+// NewLink describes a link to create.
 type NewLink struct {
 	Grant
-	// Valid is how long the link is valid, at most [LongestLink]; 0 is [DefaultLink].
+	// Valid is how long the link is valid, at most [LongestLink]. Zero means [DefaultLink].
 	Valid time.Duration
-	// By is who makes the link, for the audit. Required.
+	// By names the creator of the link, for the audit. Required.
 	By string
 }
 
 const insertLink = `INSERT INTO login_link (digest, actor, scopes, tenant, expires_at) VALUES ($1, $2, $3, nullif($4, ''), $5)`
 
-// NewLink records a link that logs in once, with an audit entry, and gives its code, which nothing
-// keeps.
+// NewLink creates a link that logs in once, writes an audit entry, and returns the link's code. The
+// code is not stored.
 func (s *Store) NewLink(ctx context.Context, n NewLink) (code string, expires time.Time, err error) {
 	if n.Valid == 0 {
 		n.Valid = DefaultLink
@@ -67,12 +68,12 @@ func (s *Store) NewLink(ctx context.Context, n NewLink) (code string, expires ti
 	return code, expires, nil
 }
 
-// Of several that use a link at the same moment, one deletes it.
+// If several requests use a link at the same time, only one of them deletes the row.
 const useLink = `DELETE FROM login_link WHERE digest = $1 RETURNING actor, scopes, coalesce(tenant, ''), expires_at`
 
-// BeginWithLink uses a link up and begins its login, in one transaction. previous is the digest of
-// the login that the browser had before; nil is none. It returns [ErrLink] for a link that was used,
-// has expired or never existed.
+// BeginWithLink uses up a link and starts its login, in one transaction. previous is the digest of
+// the login that the browser had before, or nil. BeginWithLink returns [ErrLink] for a link that
+// was used, has expired or never existed.
 func (s *Store) BeginWithLink(ctx context.Context, code string, previous *[sha256.Size]byte) (cookie string, begun *Login, err error) {
 	digest := Digest(code)
 	err = pgx.BeginFunc(ctx, s.cfg.Pool, func(tx pgx.Tx) error {

@@ -9,19 +9,21 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// Filter narrows a list of logins; a zero field does not.
+// Filter restricts a list of logins. A zero field does not restrict it.
 type Filter struct {
-	// Tenant is the only tenant whose logins are listed. Those of everybody are left out then.
+	// Tenant restricts the list to the logins of one tenant. Logins for all tenants are then left
+	// out.
 	Tenant string
-	// All adds the logins that are over. Prune removes a login a day after its end.
+	// All includes the logins that have ended or expired. Prune deletes a login a day after its
+	// end.
 	All bool
-	// Before is the last ID of the page before this one; zero starts at the newest.
+	// Before is the last ID of the previous page. Zero starts at the newest login.
 	Before inbox.ID
-	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
+	// Limit is the page size. Zero means 50; the maximum is 1,000.
 	Limit int
 }
 
-// Prune keeps the table small: it holds the logins of two days.
+// Prune keeps the table small: it contains the logins of about two days.
 const listLogins = selectLogins + `
 WHERE ($1::text = '' OR l.tenant = $1)
     AND ($3::boolean OR l.ended_at IS NULL AND l.expires_at > $2::timestamptz AND l.used_at > $4::timestamptz
@@ -29,7 +31,7 @@ WHERE ($1::text = '' OR l.tenant = $1)
     AND ($5::uuid IS NULL OR l.id < $5)
 ORDER BY l.id DESC LIMIT $6`
 
-// List gives one page of logins, newest first.
+// List returns one page of logins, newest first.
 func (s *Store) List(ctx context.Context, f Filter) ([]*Login, error) {
 	limit := min(f.Limit, 1000)
 	if limit <= 0 {

@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// DefaultIdle is how long a login lasts that nobody uses.
+	// DefaultIdle is how long an unused login lasts.
 	DefaultIdle = 2 * time.Hour
-	// DefaultLongest is how long a login lasts that somebody uses all the time.
+	// DefaultLongest is the longest that a login lasts even if it is in use.
 	DefaultLongest = 12 * time.Hour
 )
 
 // Config configures a [Store]. Pool is required.
 type Config struct {
-	// Pool may write.
+	// Pool is a connection pool with write access.
 	Pool *pgxpool.Pool
-	// Now is the clock; nil is time.Now.
+	// Now returns the current time. It defaults to time.Now.
 	Now func() time.Time
-	// Idle is how long a login lasts that nobody uses; 0 is [DefaultIdle].
+	// Idle is how long an unused login lasts. Zero means [DefaultIdle].
 	Idle time.Duration
-	// Longest is how long a login lasts at most; 0 is [DefaultLongest].
+	// Longest is the longest that a login lasts. Zero means [DefaultLongest].
 	Longest time.Duration
 }
 
-// Store keeps logins. Its methods may be called at the same time.
+// Store stores logins. It is safe for concurrent use.
 type Store struct{ cfg Config }
 
-// NewStore makes a Store.
+// NewStore returns a Store.
 func NewStore(cfg Config) *Store {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -49,19 +49,22 @@ func NewStore(cfg Config) *Store {
 	return &Store{cfg: cfg}
 }
 
-// now is the time as it is stored.
+// now returns the current time with the precision that the database stores.
 func (s *Store) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
-// Opening describes a login to begin.
+// Opening describes a login to start.
 type Opening struct {
 	Grant
 	// Method is how the person logged in.
 	Method Method
-	// Token is the token that they logged in with; zero is none. The login ends with it.
+	// Token is the token with which the person logged in, or zero. The login ends when the token
+	// does.
 	Token inbox.ID
-	// Detail is kept in the audit, such as the issuer and the subject of an identity; nil is none.
+	// Detail is recorded in the audit entry, such as the issuer and the subject of an identity. It
+	// may be nil.
 	Detail map[string]string
-	// Previous is the digest of the login that the browser had before, which ends; nil is none.
+	// Previous is the digest of the browser's previous login, which the new login ends. It may be
+	// nil.
 	Previous *[sha256.Size]byte
 }
 
@@ -69,11 +72,12 @@ const insertLogin = `
 INSERT INTO console_login (id, digest, actor, scopes, tenant, method, token_id, created_at, used_at, expires_at)
 VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $8, $9)`
 
-// A browser that logs in again has one login, not two.
+// A browser that logs in again has only one login.
 const endPreviousLogin = `UPDATE console_login SET ended_at = $2 WHERE digest = $1 AND ended_at IS NULL`
 
-// Begin records a login with an audit entry and gives the value of its cookie, which nothing keeps.
-// The value is always a new one: a cookie that somebody planted before the login is worth nothing.
+// Begin records a login, writes an audit entry, and returns the value of the login's cookie, which
+// is not stored. The value is always new, so a cookie that an attacker planted before the login is
+// useless.
 func (s *Store) Begin(ctx context.Context, o Opening) (cookie string, begun *Login, err error) {
 	err = pgx.BeginFunc(ctx, s.cfg.Pool, func(tx pgx.Tx) (err error) {
 		cookie, begun, err = s.begin(ctx, tx, o)
@@ -108,7 +112,7 @@ func (s *Store) begin(ctx context.Context, tx pgx.Tx, o Opening) (cookie string,
 	})
 }
 
-// The login of a token that works no more works no more either. $2 is the time.
+// A login stops working when its token does. $2 is the current time.
 const selectLogins = `
 SELECT l.id, l.actor, l.scopes, coalesce(l.tenant, ''), l.method, l.token_id, l.created_at, l.used_at, l.expires_at, l.ended_at,
     coalesce(t.revoked_at IS NOT NULL OR t.expires_at <= $2::timestamptz, false)
@@ -122,17 +126,18 @@ func (s *Store) scan(row pgx.CollectableRow) (*Login, error) {
 	return &l, err
 }
 
-// Two probes of unique indexes, for each request under a cookie that the process does not remember.
+// Find probes two unique indexes, once for each request with a cookie that is not in the process's
+// memory.
 const findLogin = selectLogins + `WHERE l.digest = $1`
 
-// Find gives the login whose cookie has the digest, also one that is over, or [ErrNotFound].
+// Find returns the login whose cookie has the digest, even if it has ended, or [ErrNotFound].
 func (s *Store) Find(ctx context.Context, digest [sha256.Size]byte) (*Login, error) {
 	return s.one(ctx, findLogin, digest[:], s.now())
 }
 
 const readLogin = selectLogins + `WHERE l.id = $1`
 
-// Read gives the login with the id, or [ErrNotFound].
+// Read returns the login with the id, or [ErrNotFound].
 func (s *Store) Read(ctx context.Context, id inbox.ID) (*Login, error) {
 	return s.one(ctx, readLogin, id, s.now())
 }
@@ -152,17 +157,17 @@ func (s *Store) one(ctx context.Context, sql string, args ...any) (*Login, error
 	return found, nil
 }
 
-// StateAt gives the state of a login at a time.
+// StateAt returns the state of a login at a time.
 func (s *Store) StateAt(l *Login, now time.Time) State { return l.stateAt(now, s.cfg.Idle) }
 
-// UseEvery is how often the use of a login is written at most.
+// UseEvery is the shortest interval at which the use of a login is recorded.
 const UseEvery = time.Minute
 
-// The condition keeps several processes from writing the same minute.
+// The condition ensures that only one of several processes records a use per minute.
 const useLogin = `
 UPDATE console_login SET used_at = $2 WHERE id = $1 AND used_at <= $2::timestamptz - interval '1 minute'`
 
-// Use records that a login was used, at most once in [UseEvery].
+// Use records that a login was used, at most once per [UseEvery].
 func (s *Store) Use(ctx context.Context, id inbox.ID, at time.Time) error {
 	if _, err := s.cfg.Pool.Exec(ctx, useLogin, id, at); err != nil {
 		return fmt.Errorf("recording the use of a login: %w", err)

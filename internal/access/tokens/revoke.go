@@ -11,7 +11,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// Revocation says which token ends, who ends it and why. All fields are required.
+// Revocation names the token to revoke, the operator who revokes it, and the reason. All fields are
+// required.
 type Revocation struct {
 	ID            inbox.ID
 	Actor, Reason string
@@ -21,8 +22,8 @@ const revokeToken = `
 UPDATE access_token SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL
 RETURNING ` + tokenColumns
 
-// Revoke ends a token and, with it, the console logins that began with it. Processes notice within
-// seconds. It returns [ErrNotFound], or [ErrRevoked] if the token was revoked before.
+// Revoke ends a token and the console logins that were started with it. All processes notice within
+// seconds. It returns [ErrNotFound], or [ErrRevoked] if the token was already revoked.
 func (s *Store) Revoke(ctx context.Context, r Revocation) (*Token, error) {
 	if err := inbox.CheckExplanation(r.Actor, r.Reason); err != nil {
 		return nil, fmt.Errorf("revoking a token: %w", err)

@@ -14,13 +14,14 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// Store keeps tokens. Its methods may be called at the same time.
+// Store stores tokens. It is safe for concurrent use.
 type Store struct {
 	pool *pgxpool.Pool
 	now  func() time.Time
 }
 
-// NewStore makes a Store on a pool that may write. now is the clock; nil is time.Now.
+// NewStore returns a Store. pool needs write access. now returns the current time and defaults to
+// time.Now.
 func NewStore(pool *pgxpool.Pool, now func() time.Time) *Store {
 	if now == nil {
 		now = time.Now
@@ -28,15 +29,15 @@ func NewStore(pool *pgxpool.Pool, now func() time.Time) *Store {
 	return &Store{pool: pool, now: now}
 }
 
-// The digest of 256 random bits is never taken; a name may be.
+// The digest of 256 random bits never collides, but the name may.
 //
 //nolint:gosec // a statement, and no credential
 const insertToken = `
 INSERT INTO access_token (id, digest, prefix, name, scopes, tenant, created_by, created_at, expires_at)
 VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9)`
 
-// Create makes a token and records it with an audit entry. The text is the token itself: nothing
-// keeps it, so the caller shows it once.
+// Create creates a token and writes an audit entry. text is the token itself. It is not stored, so
+// the caller must show it now.
 func (s *Store) Create(ctx context.Context, n New) (text string, created *Token, err error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	if err := n.check(now); err != nil {
@@ -71,7 +72,7 @@ func (s *Store) Create(ctx context.Context, n New) (text string, created *Token,
 	return text, created, nil
 }
 
-// description is what the audit keeps of a token.
+// description is what audit entries record about a token.
 type description struct {
 	Name      string     `json:"name"`
 	Prefix    string     `json:"prefix"`
@@ -87,7 +88,7 @@ func described(t *Token) description {
 //nolint:gosec // names of columns, and no credential
 const tokenColumns = `id, prefix, name, scopes, coalesce(tenant, ''), created_by, created_at, expires_at, last_used_at, revoked_at`
 
-// scan reads the columns of a row.
+// scan converts a row into a Token.
 func (s *Store) scan(row pgx.CollectableRow) (*Token, error) {
 	var t Token
 	err := row.Scan(&t.ID, &t.Prefix, &t.Name, &t.Scopes, &t.Tenant, &t.CreatedBy, &t.CreatedAt, &t.ExpiresAt, &t.LastUsedAt, &t.RevokedAt)
@@ -95,25 +96,26 @@ func (s *Store) scan(row pgx.CollectableRow) (*Token, error) {
 	return &t, err
 }
 
-// One probe of a unique index, for each request under a token that the process does not remember.
+// Find probes one unique index, once for each request with a token that is not in the process's
+// memory.
 const findToken = `SELECT ` + tokenColumns + ` FROM access_token WHERE digest = $1`
 
-// Find gives the token with the digest, also one that works no more, or [ErrNotFound].
+// Find returns the token with the digest, even if it has expired or was revoked, or [ErrNotFound].
 func (s *Store) Find(ctx context.Context, digest [sha256.Size]byte) (*Token, error) {
 	return s.one(ctx, findToken, digest[:])
 }
 
 const readToken = `SELECT ` + tokenColumns + ` FROM access_token WHERE id = $1`
 
-// Read gives the token with the id, or [ErrNotFound].
+// Read returns the token with the id, or [ErrNotFound].
 func (s *Store) Read(ctx context.Context, id inbox.ID) (*Token, error) {
 	return s.one(ctx, readToken, id)
 }
 
-// The name of a token that is not revoked is unique.
+// The name is unique among tokens that are not revoked.
 const readTokenNamed = `SELECT ` + tokenColumns + ` FROM access_token WHERE name = $1 AND revoked_at IS NULL`
 
-// ReadNamed gives the token with the name that is not revoked, or [ErrNotFound].
+// ReadNamed returns the token with the name that is not revoked, or [ErrNotFound].
 func (s *Store) ReadNamed(ctx context.Context, name string) (*Token, error) {
 	return s.one(ctx, readTokenNamed, name)
 }
@@ -133,15 +135,15 @@ func (s *Store) one(ctx context.Context, sql string, arg any) (*Token, error) {
 	return found, nil
 }
 
-// UseEvery is how often the use of a token is written at most.
+// UseEvery is the shortest interval at which the use of a token is recorded.
 const UseEvery = time.Minute
 
-// The condition keeps several processes from writing the same minute.
+// The condition ensures that only one of several processes records a use per minute.
 const useToken = `
 UPDATE access_token SET last_used_at = $2
 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $2::timestamptz - interval '1 minute')`
 
-// Use records that a token was used, at most once in [UseEvery].
+// Use records that a token was used, at most once per [UseEvery].
 func (s *Store) Use(ctx context.Context, id inbox.ID, at time.Time) error {
 	if _, err := s.pool.Exec(ctx, useToken, id, at); err != nil {
 		return fmt.Errorf("recording the use of a token: %w", err)

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Prefix begins every token, so that people and secret scanners recognise one.
+// Prefix is the beginning of every token, by which people and secret scanners recognize one.
 const Prefix = "og_"
 
 const (
 	secretLength   = 43 // 62^43 is more than 2^256
 	checksumLength = 6  // 62^6 is more than 2^32
-	shownLength    = 6  // of the secret; the rest holds 220 bits
+	shownLength    = 6  // of the secret; the other 37 characters have 220 bits
 )
 
-// newText makes a token: the prefix, 256 random bits and a checksum, in the digits 0-9a-zA-Z. A
-// token has no character at which a double click or a line break would cut it.
+// newText returns a new token: the prefix, 256 random bits and a checksum, in the digits 0-9a-zA-Z.
+// A token contains no character at which a double click or a line break would split it.
 func newText() string {
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails since Go 1.24
@@ -26,8 +26,8 @@ func newText() string {
 	return Prefix + body + checksum(body)
 }
 
-// Plausible reports whether text has the form of a token and the right checksum. Text that was
-// mistyped or cut off does not, and is never looked up.
+// Plausible reports whether text has the form of a token and the right checksum. The caller rejects
+// text that was mistyped or cut off without a lookup.
 func Plausible(text string) bool {
 	body, ok := strings.CutPrefix(text, Prefix)
 	if !ok || len(body) != secretLength+checksumLength {
@@ -36,11 +36,11 @@ func Plausible(text string) bool {
 	return checksum(body[:secretLength]) == body[secretLength:]
 }
 
-// Digest is what is stored of a token. A token is 256 random bits, so nobody can guess it from its
-// digest, and the digest needs no salt.
+// Digest returns the digest that is stored for a token. A token has 256 random bits, so nobody can
+// guess it from its digest, and the digest needs no salt.
 func Digest(text string) [sha256.Size]byte { return sha256.Sum256([]byte(text)) }
 
-// shown is the part of a token that lists show.
+// shown returns the beginning of a token, which lists show.
 func shown(text string) string { return text[:len(Prefix)+shownLength] }
 
 func checksum(body string) string {

@@ -1,5 +1,5 @@
-// Package tokens keeps the tokens with which people and programs reach the API and the console. It
-// stores the SHA-256 of a token and never the token.
+// Package tokens stores the tokens with which people and programs access the API and the console.
+// It stores the SHA-256 of a token and never the token itself.
 package tokens
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// The actions that the audit records. Stored: never change.
+// Actions in audit entries. Stored: never change.
 const (
 	// AuditCreate records that a token was created.
 	AuditCreate inbox.AuditAction = "token.create"
@@ -20,66 +20,66 @@ const (
 )
 
 var (
-	// ErrName is returned for a name that a token cannot have.
+	// ErrName is returned for an invalid token name.
 	ErrName = errors.New("a name is at most 63 of a-z, 0-9, ., - and _, and starts with a letter or digit")
-	// ErrNameTaken is returned for a name that a token has which is not revoked.
+	// ErrNameTaken is returned if another token that is not revoked has the name.
 	ErrNameTaken = errors.New("a token that is not revoked has the name")
-	// ErrExpiry is returned for an expiry that has passed.
+	// ErrExpiry is returned for an expiry in the past.
 	ErrExpiry = errors.New("the expiry is not in the future")
 	// ErrScopes is returned for a token without scopes.
 	ErrScopes = errors.New("a token needs at least one scope")
 	// ErrNotFound is returned for a token that does not exist.
 	ErrNotFound = errors.New("there is no such token")
-	// ErrRevoked is returned for a token that was revoked before.
+	// ErrRevoked is returned for a token that was already revoked.
 	ErrRevoked = errors.New("the token is revoked already")
 )
 
-// Token is what is known of a token. It does not hold the token itself.
+// Token describes a token. It does not contain the token itself.
 type Token struct {
 	ID inbox.ID `json:"id"`
 
-	// Prefix is the first characters of the token, by which people recognise it.
+	// Prefix is the beginning of the token, by which people recognize it.
 	Prefix string `json:"prefix"`
 
 	// Name is unique among the tokens that are not revoked.
 	Name string `json:"name"`
 
-	// Scopes are the words of what the token permits.
+	// Scopes are the names of the scopes that the token has.
 	Scopes []string `json:"scopes"`
 
-	// Tenant is the only tenant whose things the token reaches; empty is everybody's.
+	// Tenant restricts the token to one tenant's data. Empty means all tenants.
 	Tenant string `json:"tenant,omitempty"`
 
 	CreatedBy string    `json:"created_by"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// ExpiresAt is when the token stops working; nil is never.
+	// ExpiresAt is when the token stops working. Nil means never.
 	ExpiresAt *time.Time `json:"expires_at"`
 
-	// LastUsedAt is when the token was used last, to the minute; nil is never.
+	// LastUsedAt is when the token was last used, with a precision of one minute. Nil means never.
 	LastUsedAt *time.Time `json:"last_used_at"`
 
-	// RevokedAt is when the token was revoked; nil is not.
+	// RevokedAt is when the token was revoked. Nil means that it was not.
 	RevokedAt *time.Time `json:"revoked_at,omitempty"`
 
-	// State is the state at the time of the list.
+	// State is the state at the time of the query.
 	State State `json:"state"`
 }
 
-// State says whether a token works. Programs read it: never change.
+// State reports whether a token works. Programs read it: never change.
 type State string
 
 // The states of tokens.
 const (
 	// Active tokens work.
 	Active State = "active"
-	// Expired tokens worked until their expiry.
+	// Expired tokens have reached their expiry.
 	Expired State = "expired"
-	// Revoked tokens were ended by a person.
+	// Revoked tokens were ended by an operator.
 	Revoked State = "revoked"
 )
 
-// StateAt gives the state at a time. A token that is both revoked and expired is revoked.
+// StateAt returns the state at a time. A token that is both revoked and expired counts as revoked.
 func (t *Token) StateAt(now time.Time) State {
 	switch {
 	case t.RevokedAt != nil:
@@ -90,30 +90,30 @@ func (t *Token) StateAt(now time.Time) State {
 	return Active
 }
 
-// Actor is the name under which the audit records what is done with the token.
+// Actor returns the name that audit entries give for actions with the token.
 func (t *Token) Actor() string { return "token:" + t.Name }
 
 // New describes a token to create.
 type New struct {
-	// Name is required: at most 63 of a-z, 0-9, ., - and _.
+	// Name is required: at most 63 of a-z, 0-9, ., - and _, starting with a letter or digit.
 	Name string
 
-	// Scopes are required. The caller checks that it knows each of them.
+	// Scopes are required. The caller must check that each is a known scope.
 	Scopes []string
 
-	// Tenant restricts the token to one tenant; empty is everybody's.
+	// Tenant restricts the token to one tenant's data. Empty means all tenants.
 	Tenant string
 
-	// ExpiresAt is when the token stops working; the zero time is never.
+	// ExpiresAt is when the token stops working. The zero time means never.
 	ExpiresAt time.Time
 
-	// Actor is who creates the token, for the audit. Required.
+	// Actor names the creator of the token, for the audit. Required.
 	Actor string
 }
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// check refuses what no token can be.
+// check reports why the token cannot be created, or nil.
 func (n *New) check(now time.Time) error {
 	switch {
 	case !nameForm.MatchString(n.Name):
