@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
-// forwardURL reads where a target is, with expressions in braces.
+// forwardURL parses a target's URL, which may contain expressions in braces.
 func forwardURL(s string) (string, error) {
 	literals, _, err := forward.SplitAddress(s)
 	if err != nil {
@@ -19,8 +19,8 @@ func forwardURL(s string) (string, error) {
 	return s, err
 }
 
-// valueTexts are the expressions that stand in an address in braces; none if its braces make no sense, which
-// whoever makes the target tells.
+// valueTexts returns the expressions in the braces of an address. It returns none if the braces are
+// invalid; the code that creates the target reports that error.
 func valueTexts(address string) []string {
 	_, texts, _ := forward.SplitAddress(address)
 	return texts
@@ -33,8 +33,8 @@ func (r *reader) urlValues(t *Target) bool {
 	return r.compileValues(valueTexts(t.URL), isReference(text), &t.Values, n.Fail)
 }
 
-// compileValues compiles the expressions of an address. Of one that comes from elsewhere, and may be a
-// secret, nothing is quoted.
+// compileValues compiles the expressions of an address. If secret is true, the address comes from a
+// reference and may contain a secret, so errors quote nothing of it.
 func (r *reader) compileValues(texts []string, secret bool, into *map[string]*expression.Program, fail func(string, ...any)) (sound bool) {
 	const hint = "a brace that is meant as it is, is written %%7B or %%7D"
 	sound = true
@@ -60,7 +60,8 @@ func (r *reader) compileValues(texts []string, secret bool, into *map[string]*ex
 	return sound
 }
 
-// addressValues say which expressions an address has. Whoever sends gives their values.
+// addressValues returns a placeholder for each expression of an address. The sender supplies the
+// real values.
 func addressValues(programs map[string]*expression.Program) map[string]forward.Value {
 	out := make(map[string]forward.Value, len(programs))
 	for text := range programs {
@@ -71,8 +72,8 @@ func addressValues(programs map[string]*expression.Program) map[string]forward.V
 
 var errUnbound = errors.New("no event is at hand")
 
-// redactTemplate hides the credentials of a text that is one address with expressions, and leaves those, which
-// are configuration. ok is false for any other text.
+// redactTemplate hides the credentials in an address with expressions and keeps the expressions,
+// which are not secret. ok is false if the text is not such an address.
 func redactTemplate(address string) (shown string, ok bool) {
 	literals, texts, err := forward.SplitAddress(address)
 	if err != nil || len(texts) == 0 {
@@ -83,7 +84,7 @@ func redactTemplate(address string) (shown string, ok bool) {
 	for i, literal := range literals {
 		plain.WriteString(literal)
 		if i < len(texts) {
-			mark := "{" + strings.Repeat("v", i+1) + "}" // what RedactURL takes for a placeholder
+			mark := "{" + strings.Repeat("v", i+1) + "}" // RedactURL recognizes this as a placeholder
 			plain.WriteString(mark)
 			restored = append(restored, mark, "{"+texts[i]+"}")
 		}

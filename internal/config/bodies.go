@@ -36,8 +36,8 @@ func (r *reader) bodiesEnvironment(cfg *Config) {
 	override(r, "ONCEGATE_BODIES_PEER_MEMORY", &b.PeerBodyBytes, yamltree.PositiveSize)
 }
 
-// checkBodies refuses limits that contradict each other, and sources whose largest body
-// never fits into the memory for bodies.
+// checkBodies reports limits that contradict each other, and sources whose largest body never fits
+// into the memory for bodies.
 func (r *reader) checkBodies(cfg *Config) {
 	if !r.sound("bodies") {
 		return
@@ -67,8 +67,8 @@ func (r *reader) checkBodies(cfg *Config) {
 	}
 }
 
-// sufficientMemory is the least whole number of MiB, more than the memory that there is, in which a
-// body of the size has room.
+// sufficientMemory returns the smallest whole number of MiB, more than memory, in which a body of
+// the given size fits.
 func sufficientMemory(b receiver.BodyLimits, memory, size int64, sources int) int64 {
 	for {
 		memory = (memory>>20 + 1) << 20
@@ -90,7 +90,7 @@ func sizeOrOff(s string) (int64, error) {
 	return n, err
 }
 
-// byteRate reads a number of bytes a second: 1KiB/s.
+// byteRate parses a rate in bytes per second, such as 1KiB/s, or off, which is -1.
 func byteRate(s string) (int64, error) {
 	if s == "off" {
 		return -1, nil
@@ -103,7 +103,7 @@ func byteRate(s string) (int64, error) {
 	return n, nil
 }
 
-// effectiveBodies gives the limits for bodies that differ from their defaults.
+// effectiveBodies returns the limits for bodies that differ from their defaults.
 func (c *Config) effectiveBodies() yaml.MapSlice {
 	b := &c.Bodies
 	reserve := func(to yaml.MapSlice, key string, n int64) yaml.MapSlice {

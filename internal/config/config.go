@@ -1,12 +1,12 @@
-// Package config reads the configuration: one strict YAML file, the environment,
-// or both. Call [Load]; its error is [Problems], which names everything that is wrong at
-// once, one line each, with file, line and column. A configuration with a problem is not returned.
+// Package config reads the configuration: one strict YAML file, environment variables, or both.
+// Call [Load]. Its error is [Problems], which lists every problem in the configuration, one line
+// each, with file, line and column. Load never returns a configuration with problems.
 //
-// [Config.Effective] prints what is in force, and [Sections] and [Variables] are the reference of
-// what can be written.
+// [Config.Effective] returns the configuration in effect. [Sections] and [Variables] are the
+// reference of the available settings.
 //
-// Secrets are references (env:NAME, {file: path}); the values are read here and
-// cannot be printed.
+// Secrets are references (env:NAME, {file: path}). This package reads their values and never prints
+// them.
 package config
 
 import (
@@ -22,34 +22,34 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Problem is one thing that is wrong with a configuration, and Problems the error of one in
-// which something is.
+// Problem is one mistake in a configuration. Problems is the error for a configuration with
+// mistakes.
 type (
 	Problem  = yamltree.Problem
 	Problems = yamltree.Problems
 )
 
-// Config is the effective configuration: file, environment and defaults.
+// Config is the effective configuration: the file, environment variables and defaults combined.
 type Config struct {
-	// Origin is the file it was read from; empty if it is the environment alone.
+	// Origin is the file that was read. It is empty if only environment variables were used.
 	Origin string
 
 	Database Database
 	Seal     Seal
-	// Suppressions says how suppressed addresses are kept.
+	// Suppressions configures how suppressed addresses are stored.
 	Suppressions Suppressions
 	Listen       Listen
-	// Console says how people reach the console and log in to it.
+	// Console configures the console and its logins.
 	Console Console
 	Log     Log
 	Gate    Gate
 	Work    Work
 
-	// Bodies bounds what bodies of deliveries may cost; a zero field is its default.
+	// Bodies limits the cost of delivery bodies. A zero field means its default.
 	Bodies receiver.BodyLimits
 
-	// Drain is how long a stop may take before it is forced. It defaults to 25 s,
-	// below the 30 s after which most supervisors kill.
+	// Drain is how long a stop may take before it is forced. It defaults to 25 s because most
+	// supervisors kill a process after 30 s.
 	Drain time.Duration
 
 	// Classes, Tenants, Targets and Sources are sorted by name.
@@ -58,99 +58,99 @@ type Config struct {
 	Targets []*Target
 	Sources []*Source
 
-	// Providers are those of the catalogue and those the configuration defines.
+	// Providers contains the providers of the catalog and those that the configuration defines.
 	Providers map[string]*providers.Provider
-	// Custom are the names of the providers the configuration defines, sorted.
+	// Custom contains the names of the providers that the configuration defines, sorted.
 	Custom []string
 
-	// Warnings are about settings that are accepted and do less than their name
-	// says; one line each.
+	// Warnings describe settings that are valid but have less effect than their name suggests, one
+	// line each.
 	Warnings []string
 }
 
-// Database says where the tables are.
+// Database configures the database connections and the schema.
 type Database struct {
-	// URL is the connection string. It holds a password: print it only through
-	// RedactURL.
+	// URL is the connection string. It contains a password: print it only through RedactURL.
 	URL string
-	// ListURL is the connection string by which lists are read; URL by default. Its role
-	// needs no more than SELECT. It holds a password as URL does.
+	// ListURL is the connection string for reading lists. It defaults to URL. Its role needs only
+	// SELECT. Like URL, it contains a password.
 	ListURL string
-	// Schema holds all tables, River's too. It defaults to oncegate.
+	// Schema contains all tables, including River's. It defaults to oncegate.
 	Schema string
-	// Durability is what a 2xx waits for. Only local (a commit on the primary's
-	// disk) is built.
+	// Durability is what Oncegate waits for before it answers 2xx. Only local, a commit on the
+	// primary's disk, is implemented.
 	Durability string
-	// GateConnections is the size of the gate's own pool; 6 by default, at least 4.
+	// GateConnections is the size of the gate's own pool. It defaults to 6; the minimum is 4.
 	GateConnections int32
-	// WorkConnections is the size of the effect worker's pool; 16 by default.
+	// WorkConnections is the size of the effect worker's pool. It defaults to 16.
 	WorkConnections int32
-	// QueueConnections is the size of River's pool; 8 by default, at least 8.
+	// QueueConnections is the size of River's pool. It defaults to 8, which is also the minimum.
 	QueueConnections int32
 }
 
-// Listen is the two addresses.
+// Listen configures the public and the private listener.
 type Listen struct {
-	// Public takes deliveries; ":8080" by default.
+	// Public is the address that accepts deliveries. It defaults to ":8080".
 	Public string
-	// Admin serves health and metrics; "127.0.0.1:8081" by default. Never expose it.
+	// Admin is the address that serves health and metrics. It defaults to "127.0.0.1:8081". Never
+	// expose it.
 	Admin string
-	// TrustedProxies are the networks whose X-Forwarded-For is believed; none by default.
-	// They have no limit of connections of their own.
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For header is trusted. There are
+	// none by default. The limit of connections per peer does not apply to them.
 	TrustedProxies []netip.Prefix
-	// Connections is how many connections the public listener may have; 0 is what the
-	// limit of open files leaves, at most 4096.
+	// Connections is the most connections that the public listener accepts. Zero means as many as
+	// the limit of open files allows, up to 4096.
 	Connections int
-	// ConnectionsPerPeer is how many of them one peer may have; 0 is a quarter.
+	// ConnectionsPerPeer is the most connections of one peer. Zero means a quarter of all.
 	ConnectionsPerPeer int
-	// HeaderTimeout is how long a sender may take for the headers; 0 is 5 s.
+	// HeaderTimeout is how long a sender may take to send the headers. Zero means 5 s.
 	HeaderTimeout time.Duration
-	// IdleTimeout is how long a connection may wait for its next request; 0 is 75 s.
+	// IdleTimeout is how long a connection may wait for its next request. Zero means 75 s.
 	IdleTimeout time.Duration
 }
 
-// Log says how the process writes its log.
+// Log configures the log.
 type Log struct {
-	// Level is debug, info, warn or error; info by default.
+	// Level is debug, info, warn or error. It defaults to info.
 	Level slog.Level
-	// Format is json or text; json by default.
+	// Format is json or text. It defaults to json.
 	Format string
-	// Events says which lines about deliveries and effects are written; sampled by
-	// default.
+	// Events selects which lines about deliveries and effects are written. It defaults to sampled.
 	Events fold.Mode
 }
 
-// Gate bounds what waits for a commit.
+// Gate limits the deliveries that wait for a commit. A zero field means the gate's default.
 type Gate struct {
-	// QueueEvents is how many events may wait before 503; 0 is the gate's default.
+	// QueueEvents is how many events may wait before the gate answers 503.
 	QueueEvents int
-	// QueueBytes is how many body bytes may wait before 503; 0 is the gate's default.
+	// QueueBytes is how many body bytes may wait before the gate answers 503.
 	QueueBytes int64
-	// Deadline is how long a delivery may wait for its commit; 0 is the gate's default.
+	// Deadline is how long a delivery may wait for its commit.
 	Deadline time.Duration
 }
 
-// Work bounds the effect worker.
+// Work configures the effect worker.
 type Work struct {
-	// Workers is how many effects run at once in this process; 0 is the worker's
-	// default of 500.
+	// Workers is how many effects run at once in this process. Zero means the worker's default of
+	// 500.
 	Workers int
-	// Lease is how long a claim holds; 0 is the worker's default of 60 s. An
-	// attempt's timeout has to leave a fifth of it, at most 5 s.
+	// Lease is how long a claim is valid. Zero means the worker's default of 60 s. The timeout of
+	// an attempt must leave a fifth of the lease, or 5 s if that is less, for recording the
+	// outcome.
 	Lease time.Duration
-	// SweepEvery is the pause between two sweeps; 0 is the worker's default of 10 s.
+	// SweepEvery is the pause between two sweeps. Zero means the worker's default of 10 s.
 	SweepEvery time.Duration
 }
 
-// Retry is a retry policy. A zero field is the worker's default.
+// Retry is a retry policy. A zero field means the worker's default.
 type Retry struct {
-	// Attempts is how many attempts are made before an effect is dead.
+	// Attempts is the number of attempts after which an effect becomes a dead letter.
 	Attempts int
-	// Base is the pause after the first failure; it doubles from there, with jitter.
+	// Base is the pause after the first failure. It doubles with each further failure, with jitter.
 	Base time.Duration
 	// Max is the longest pause.
 	Max time.Duration
-	// Deadline is how long after admission attempts may start.
+	// Deadline is how long after admission an attempt may start.
 	Deadline time.Duration
 }
 
@@ -161,121 +161,127 @@ type Kind string
 const (
 	// KindForward sends the event over HTTP.
 	KindForward Kind = "forward"
-	// KindSQL calls a function in our database, in the transaction that records the outcome.
+	// KindSQL calls a function in Oncegate's database, in the transaction that records the outcome.
 	KindSQL Kind = "sql"
-	// KindMail hands a message to a mail server.
+	// KindMail sends a message through a mail server.
 	KindMail Kind = "mail"
 	// KindSuppress suppresses the addresses that an event names.
 	KindSuppress Kind = "suppress"
-	// KindNoop does nothing, as a target outside the database: for benchmarks.
+	// KindNoop does nothing, as a target outside the database. It is for benchmarks.
 	KindNoop Kind = "noop"
-	// KindDev is the development target; only `oncegate dev` has one.
+	// KindDev is the development target, which only `oncegate dev` creates.
 	KindDev Kind = "dev"
-	// KindHandler is a function of the Go program that embeds Oncegate. No file names it:
-	// a route without a target has one of the route's name; see [Options.Handlers].
+	// KindHandler is a function of the Go program that embeds Oncegate. A file cannot name it: a
+	// route without a target gets a target of this kind with the route's name. See
+	// [Options.Handlers].
 	KindHandler Kind = "handler"
 )
 
-// Target is something effects act on.
+// Target is the configuration of a target.
 type Target struct {
 	Name string
 	Kind Kind
 
-	// URL is where forward sends to. Expressions may stand in its path and its query in braces.
+	// URL is the address to which forward sends. Its path and query may contain expressions in
+	// braces.
 	URL string
 
-	// Values are the expressions of URL, by their texts.
+	// Values maps the text of each expression in URL to its program.
 	Values map[string]*expression.Program
-	// Sign are the secrets forward signs with (Standard Webhooks), newest first; may be empty.
+	// Sign contains the secrets with which forward signs (Standard Webhooks), newest first. It may
+	// be empty.
 	Sign []Reference
-	// Idempotent says that the target deduplicates by the idempotency key. If not,
-	// an attempt whose end is unknown is never repeated by itself. A forward must say
-	// it: there is no default.
+	// Idempotent says that the target deduplicates by the idempotency key. If it is false, Oncegate
+	// never repeats an attempt with an unknown outcome by itself. It is required for a forward
+	// target: there is no default.
 	Idempotent bool
-	// RetryOn lists the statuses by which the target says that it has not begun the
-	// work. nil is the default, 429 alone; an empty list names none.
+	// RetryOn lists the HTTP statuses by which the target says that it has not started the work.
+	// Nil means only 429; an empty list means none.
 	RetryOn []int
-	// KeyHeader is the header that carries the key; Idempotency-Key by default.
+	// KeyHeader is the header that carries the key. It defaults to Idempotency-Key.
 	KeyHeader string
-	// Headers are sent with every forward. Their values are not printed: they may
-	// hold credentials.
+	// Headers are sent with every forward. Their values are never printed because they may contain
+	// credentials.
 	Headers map[string]string
-	// PassHeaders are the headers of a delivery that are sent on with it.
+	// PassHeaders lists the headers of a delivery that are forwarded with it.
 	PassHeaders []string
-	// ReplayedHeader is the header by which a reply says that the target knew the
-	// key; Idempotent-Replayed by default.
+	// ReplayedHeader is the response header by which the target says that it already knew the key.
+	// It defaults to Idempotent-Replayed.
 	ReplayedHeader string
-	// KeepReply keeps the body of a success, or what the database returns, as the effect's result.
+	// KeepReply stores the body of a successful response, or the result of the database call, as
+	// the effect's result.
 	KeepReply bool
-	// Probe is how the target is asked about an unknown outcome; nil if it cannot be.
+	// Probe configures how to ask the target about an unknown outcome. Nil if that is not possible.
 	Probe *Probe
-	// DryRun is how the target is asked what it would do; nil if it cannot be.
+	// DryRun configures how to ask the target what it would do. Nil if that is not possible.
 	DryRun *DryRun
-	// KeyWindow is how long the target remembers a key. Later than this after an
-	// attempt whose outcome is not known, none is made. Zero is for ever.
+	// KeyWindow is how long the target remembers a key. When it has passed since an attempt with an
+	// unknown outcome, Oncegate makes no further attempt. Zero means that the target never forgets.
 	KeyWindow time.Duration
-	// Method is POST, PUT or PATCH; POST by default.
+	// Method is POST, PUT or PATCH. It defaults to POST.
 	Method string
-	// Allow are the private networks that the target's name may lead to.
+	// Allow lists the private networks to which the target's name may resolve.
 	Allow []netip.Prefix
 
-	// Call is the function that sql calls; or Statement is what it runs, with
-	// parameters written as @name, whose values Parameters gives.
+	// Call is the function that a target of kind sql calls. Alternatively, Statement is the
+	// statement that it runs, with parameters written as @name. Parameters computes their values.
 	Call       string
 	Statement  string
 	Parameters map[string]*expression.Program
-	// DeadOn lists SQLSTATEs, or their classes, that end an effect of sql without another attempt.
+	// DeadOn lists SQLSTATEs, or their classes, after which an effect of kind sql becomes a dead
+	// letter without a retry.
 	DeadOn []string
 
-	// SMTP is mail's server, smtp:// or smtps://; From the sender's address.
+	// SMTP is the address of the mail server, smtp:// or smtps://. From is the sender's mail
+	// address.
 	SMTP string
 	From string
 	// StartTLS is required or off.
 	StartTLS string
-	// Username and Password log in at the mail server.
+	// Username and Password are the credentials for the mail server.
 	Username string
 	Password []Reference
-	// Templates is the directory of the templates that routes name; one that is not
-	// absolute is looked for beside the configuration file.
+	// Templates is the directory of the templates that routes name. A relative path is relative to
+	// the directory of the configuration file.
 	Templates string
-	// Hello is the name this process gives itself there.
+	// Hello is the name that this process sends to the mail server in EHLO.
 	Hello string
-	// DKIM signs the messages; nil does not.
+	// DKIM configures the signatures of messages. Nil means that messages are not signed.
 	DKIM *DKIM
 
-	// Suppress is what a target of kind suppress does.
+	// Suppress configures a target of kind suppress.
 	Suppress Suppress
 
-	// Concurrency is how many attempts this process makes at once; 0 leaves a quarter
-	// of its workers to other targets.
+	// Concurrency is how many attempts this process makes at once. Zero leaves a quarter of its
+	// workers to other targets.
 	Concurrency int
-	// Rate is how many attempts this process begins in a time.
+	// Rate limits how many attempts this process starts per period.
 	Rate Rate
-	// Breaker stops attempts at a target in trouble.
+	// Breaker stops attempts for a while when the target keeps failing.
 	Breaker Breaker
-	// Timeout is the longest attempt; 0 is the worker's default of 10 s.
+	// Timeout is the longest that an attempt may take. Zero means the worker's default of 10 s.
 	Timeout time.Duration
 	Retry   Retry
 
 	node *yamltree.Node
 }
 
-// Mail is the message that a route makes of an event.
+// Mail is the message that a route creates from an event.
 type Mail struct {
-	// To gives one recipient or several, each of which gets a message of its own.
+	// To computes one recipient or several. Each gets a separate message.
 	To *expression.Program
-	// Template names files of the target's directory; empty if the templates are
-	// written out.
+	// Template names files in the target's directory. It is empty if the configuration contains the
+	// templates themselves.
 	Template string
 	// Subject, Text and HTML are templates.
 	Subject, Text, HTML string
-	// ReplyTo is a template for the address that answers go to; empty is none.
+	// ReplyTo is a template for the Reply-To address. It may be empty.
 	ReplyTo string
-	// ListUnsubscribe are templates for the addresses at which the recipient unsubscribes;
-	// OneClick says that a POST is enough.
+	// ListUnsubscribe contains templates for the addresses at which the recipient unsubscribes.
+	// OneClick says that a POST to such an address suffices.
 	ListUnsubscribe []string
 	OneClick        bool
-	// Attachments gives the files that go with the message; nil is none.
+	// Attachments computes the attached files. Nil means none.
 	Attachments *expression.Program
 }
 
@@ -284,47 +290,49 @@ type Source struct {
 	Name     string
 	Provider *providers.Provider
 
-	// Previous are the names that the source had before.
+	// Previous lists the source's former names.
 	Previous PreviousNames
 
-	// Secrets verify deliveries. A source of operations has either them, each named after its
+	// Secrets verify deliveries. A source of operations has either Secrets, each named after its
 	// credential, or Credentials.
 	Secrets     []Reference
 	Credentials []*Credential
 	Class       string
 	Tenant      string
 
-	// Keep is how long what belongs to the source is kept: its class's horizons, but
-	// tombstones live as long as the provider's windows ask for.
+	// Keep is how long the source's data is kept: the horizons of its class, except that tombstones
+	// are kept at least as long as the provider's windows require.
 	Keep prune.Horizons
 
-	// Settings are what the provider asks for beside the secrets, by the names that
-	// it declares.
+	// Settings are the values that the provider needs in addition to the secrets, by the names that
+	// the provider declares.
 	Settings map[string]Setting
 
-	// ExternalURL is the address the sender uses, for schemes that sign it; empty
-	// takes what the request says.
+	// ExternalURL is the address that the sender uses, for schemes that sign it. If it is empty,
+	// the address is taken from the request.
 	ExternalURL string
-	// MaxBody is the largest body in bytes; 0 is the provider's.
+	// MaxBody is the largest accepted body in bytes. Zero means the provider's limit.
 	MaxBody int64
-	// Rearm is how often a redelivery may give dead effects fresh attempts; 0 is 3, -1 is off.
+	// Rearm is how often a redelivery may give dead effects new attempts. Zero means 3, and -1
+	// means never.
 	Rearm int
-	// AnswerOutcome answers a duplicate with what became of the event.
+	// AnswerOutcome answers a duplicate with the outcome of its event.
 	AnswerOutcome bool
-	// Emit opens the source to the SQL function emit.
+	// Emit allows the SQL function emit to write events to the source.
 	Emit bool
-	// Operation is for sources of operations.
+	// Operation contains settings for sources of operations.
 	Operation Operation
-	// Sessions are those that callers of operations may open for agents.
+	// Sessions configures the sessions that callers of operations may open for agents.
 	Sessions Sessions
-	// Operations are those that a source of operations declares, sorted by name; none takes any.
+	// Operations lists the operations that the source declares, sorted by name. Without any, the
+	// source accepts every operation.
 	Operations []*DeclaredOperation
 
-	// Redact are the members of a body that a plan does not show: names, wherever they
-	// stand, or dotted paths, in which * is any one step.
+	// Redact lists members of a body that a plan does not show: names, which apply at any depth, or
+	// dotted paths, in which * matches any one step.
 	Redact []string
 
-	// Labels are what the events of the source are searched by, by name.
+	// Labels maps the name of each label, by which events are searched, to its expression.
 	Labels map[string]*expression.Program
 
 	Routes []*Route
@@ -332,30 +340,29 @@ type Source struct {
 	node *yamltree.Node
 }
 
-// Keys gives the secrets a target signs with.
+// Keys returns the secrets with which the target signs.
 func (t *Target) Keys() []providers.Secret { return values(t.Sign) }
 
-// Route says which events of a source lead to which target.
+// Route selects events of a source and sends them to a target.
 type Route struct {
 	Name string
-	// Previous are the names that the route had before.
+	// Previous lists the route's former names.
 	Previous PreviousNames
 	Types    []string
 	Target   *Target
-	// Order says in which order the effects happen.
+	// Order configures the order of the route's effects.
 	Order Order
-	// When is the route's condition; nil is none.
+	// When is the route's condition. Nil means that the route has none.
 	When *expression.Program
-	// Key says which effects are one; nil is one for each event.
+	// Key determines which events share one effect. Nil means one effect per event.
 	Key *EffectKey
-	// Map makes the body that forward sends; nil sends it as received.
+	// Map computes the body that forward sends. Nil sends the body as received.
 	Map *expression.Mapping
-	// Mail makes the message of a target of kind mail.
+	// Mail configures the message for a target of kind mail.
 	Mail *Mail
-	// AssumeIdempotent trusts the target to recognise a key for longer than its
-	// KeyWindow.
+	// AssumeIdempotent says that the target recognizes a key for longer than its KeyWindow.
 	AssumeIdempotent bool
-	// Retry and Timeout are the target's, unless the route says otherwise.
+	// Retry and Timeout default to the target's values.
 	Retry   Retry
 	Timeout time.Duration
 

@@ -12,50 +12,53 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Console says how people reach the console and log in to it.
+// Console configures the console and its logins.
 type Console struct {
-	// URL is the address at which browsers reach the private listener, without a path; empty is a
-	// loopback address.
+	// URL is the address at which browsers reach the private listener, without a path. Empty means
+	// a loopback address.
 	URL string
 
-	// OIDC logs people in at an OpenID Connect provider; nil does not.
+	// OIDC configures logins at an OpenID Connect provider. Nil disables them.
 	OIDC *OIDC
 
-	// Off: no console is served. It is served by default, and shows nothing without a login.
+	// Off disables the console. The console is enabled by default and shows nothing without a
+	// login.
 	Off bool
 
-	// Redact are the members of payloads that are masked until somebody who may see them reveals them: names, wherever
-	// they stand, and paths from the root, joined by dots. A source's own redact holds as well.
+	// Redact lists members of payloads that the console masks until an authorized person reveals
+	// them: names, which apply at any depth, and paths from the root, joined by dots. The redact
+	// list of the source applies too.
 	Redact []string
 }
 
-// OIDC says at which OpenID Connect provider people log in, and what they may do then.
+// OIDC configures logins at an OpenID Connect provider, and what people may do after such a login.
 type OIDC struct {
-	// Issuer is the provider's address, as its identity tokens name it.
+	// Issuer is the provider's address as it appears in identity tokens.
 	Issuer string
-	// ClientID is what the provider knows this installation by, and ClientSecret proves it; a public
-	// client has none.
+	// ClientID identifies this installation to the provider, and ClientSecret authenticates it. A
+	// public client has no secret.
 	ClientID     string
 	ClientSecret *Reference
-	// Scopes are asked for beside openid; email by default.
+	// Scopes are requested in addition to openid. They default to email.
 	Scopes []string
-	// Claim is the member of the identity token that gives people their role; groups by default.
+	// Claim is the claim of the identity token that determines a person's role. It defaults to
+	// groups.
 	Claim string
-	// Roles are in the order of the file: the first that fits a person counts.
+	// Roles are in the order of the file. The first role that matches a person applies.
 	Roles []Role
-	// Allow are the private networks in which the provider may be.
+	// Allow lists private networks in which the provider may be.
 	Allow []netip.Prefix
 }
 
-// Role is what the people may do for whom the claim has one value.
+// Role is the access of people who have one value of the claim.
 type Role struct {
 	Value  string
 	Scopes []string
-	// Tenant is the only tenant whose things they reach; empty is everybody's.
+	// Tenant restricts the role to one tenant's data. Empty means all tenants.
 	Tenant string
 }
 
-// Secret gives the client's secret, or "".
+// Secret returns the client's secret, or "".
 func (o *OIDC) Secret() string {
 	if o.ClientSecret == nil {
 		return ""
@@ -63,10 +66,10 @@ func (o *OIDC) Secret() string {
 	return string(o.ClientSecret.secret.Value)
 }
 
-// AccessScopes are the words of what somebody may do in the console and the API, the least first.
+// AccessScopes returns the scopes of the console and the API, from the least access to the most.
 func AccessScopes() []string { return []string{"read-metadata", "read-payload", "operate", "admin"} }
 
-// console reads the section. It comes after the tenants, which roles name.
+// console reads the section console. Call it after the tenants are read, because roles name them.
 func (r *reader) console(cfg *Config, n *yamltree.Node) {
 	enabled := true
 	n.Fields(map[string]func(*yamltree.Node){
@@ -78,7 +81,7 @@ func (r *reader) console(cfg *Config, n *yamltree.Node) {
 	cfg.Console.Off = !enabled
 }
 
-// checkConsole looks at what only the whole section and the environment can show.
+// checkConsole checks what depends on the whole section and the environment.
 func (r *reader) checkConsole(cfg *Config) {
 	if cfg.Console.OIDC != nil && cfg.Console.URL == "" && r.sound("console.url") {
 		r.report.Add("console.url: missing: the OpenID Connect provider sends the browser back there, such as https://oncegate.example")
@@ -148,7 +151,8 @@ func consoleURL(s string) (string, error) {
 	return u.Scheme + "://" + strings.ToLower(u.Host), nil
 }
 
-// issuer reads the address of a provider. It stays as it is written, since identity tokens name it so.
+// issuer parses the address of a provider. It does not normalize the address, because it must equal
+// the one in identity tokens.
 func issuer(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {

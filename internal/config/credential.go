@@ -12,17 +12,18 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Credential is who may call a source of operations. Its name is part of every key that its
-// calls make; its secrets are not, so that replacing one makes no other keys.
+// Credential identifies a caller of a source of operations. Its name is part of the key of every
+// call; its secrets are not, so replacing a secret does not change keys.
 type Credential struct {
 	Name string
-	// Secrets are all accepted, each until its own end; the newest is first.
+	// Secrets are all accepted, each until it expires. The newest is first.
 	Secrets []Reference
-	// Tenant is who the calls are made for; empty is the source's tenant.
+	// Tenant is the tenant for which the calls are made. It defaults to the source's tenant.
 	Tenant string
-	// Operations are those that it may call; nil is all.
+	// Operations lists the operations that the credential may call. Nil means all.
 	Operations []string
-	// NewKeys is how many new keys it may take in this process; the zero Rate is no limit.
+	// NewKeys limits how many new keys the credential may use in this process. The zero Rate means
+	// no limit.
 	NewKeys Rate
 }
 
@@ -56,7 +57,8 @@ func (r *reader) credential(cfg *Config, n *yamltree.Node) *Credential {
 	return c
 }
 
-// credentialSecrets reads the secrets of one credential, which has the name that they would have.
+// credentialSecrets reads the secrets of one credential. They have the credential's name, so a name
+// of their own is an error.
 func (r *reader) credentialSecrets(credential string, n *yamltree.Node) []Reference {
 	for _, item := range n.Items() {
 		if name := item.Member("name"); name != nil {
@@ -90,7 +92,8 @@ func operationName(s string) (string, error) {
 	return s, nil
 }
 
-// checkCredentials checks what concerns a source's credentials and its provider.
+// checkCredentials checks the section credentials against the source's provider and its section
+// secrets.
 func (r *reader) checkCredentials(s *Source) {
 	n := s.node.Member("credentials")
 	if n == nil {
@@ -104,8 +107,8 @@ func (r *reader) checkCredentials(s *Source) {
 	}
 }
 
-// checkCredentialOperations checks that a source declares what its credentials may call: under a
-// name with a slip of the pen, every call would be refused.
+// checkCredentialOperations checks that the source declares the operations that its credentials may
+// call. With a misspelled name, the source would refuse every call.
 func (r *reader) checkCredentialOperations(s *Source) {
 	if len(s.Operations) == 0 || !s.node.Member("operations").Sound() {
 		return
@@ -124,10 +127,10 @@ func (r *reader) checkCredentialOperations(s *Source) {
 	}
 }
 
-// Keys gives the source's secrets with their values.
+// Keys returns the source's secrets with their values.
 func (s *Source) Keys() []providers.Secret { return values(s.AllSecrets()) }
 
-// AllSecrets gives the references of the source's secrets and of its credentials'.
+// AllSecrets returns the references to the secrets of the source, or of all its credentials.
 func (s *Source) AllSecrets() []Reference {
 	if len(s.Credentials) == 0 {
 		return s.Secrets

@@ -14,37 +14,39 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
-// DryRun is how a target is asked what it would do.
+// DryRun configures how to ask a target what it would do.
 type DryRun struct {
-	// URL is asked. Expressions may stand in its path and its query in braces; they see no idempotency key.
+	// URL is the address of the request. Its path and query may contain expressions in braces,
+	// which cannot use the idempotency key.
 	URL string
-	// Values are the expressions of URL, by their texts.
+	// Values maps the text of each expression in URL to its program.
 	Values map[string]*expression.Program
-	// Method is GET, POST, PUT or PATCH; POST by default.
+	// Method is GET, POST, PUT or PATCH. It defaults to POST.
 	Method string
-	// Headers are sent along. Their values are not printed.
+	// Headers are sent with the request. Their values are never printed.
 	Headers map[string]string
-	// Body makes the body; nil sends what an attempt would send.
+	// Body computes the body. Nil sends the body that an attempt would send.
 	Body *expression.Mapping
-	// Volatile are the members in which an answer may differ from the stored result and yet say the same.
+	// Volatile lists members that are ignored when a response is compared with the stored result.
 	Volatile []string
 
 	node *yamltree.Node
 }
 
-// VolatilePaths are Volatile, each as its names.
+// VolatilePaths returns Volatile with each path split into names.
 func (d *DryRun) VolatilePaths() [][]string {
 	out := make([][]string, 0, len(d.Volatile))
 	for _, path := range d.Volatile {
-		if names, err := jsonspan.ParsePath(path); err == nil { // read when it was loaded
+		if names, err := jsonspan.ParsePath(path); err == nil { // checked by volatilePath at load time
 			out = append(out, names)
 		}
 	}
 	return out
 }
 
-// DryRunConfig is the target's dry run as its kind takes it, with what the target itself is, which it must not be. The
-// values and the body are those of whoever asks.
+// DryRunConfig returns the configuration of the dry run for package forward. It includes the
+// target's own configuration, because the dry run must not be the same request. The caller must set
+// the functions for the values and the body.
 func (t *Target) DryRunConfig() forward.DryRunnerConfig {
 	sender := t.ForwardConfig()
 	cfg := forward.DryRunnerConfig{
@@ -72,7 +74,7 @@ func (r *reader) dryRun(n *yamltree.Node) *DryRun {
 	return d
 }
 
-// dryRunExpression reads an expression that sees no idempotency key.
+// dryRunExpression reads an expression that cannot use the idempotency key.
 func (r *reader) dryRunExpression(n *yamltree.Node, use func(*expression.Program)) {
 	r.expression(n, expression.Value, use)
 }
@@ -82,7 +84,7 @@ func volatilePath(s string) (string, error) {
 	return s, err
 }
 
-// checkDryRun looks at a dry run beside its target: it must not be the request that does the work.
+// checkDryRun checks that a dry run is valid and is not the request that does the target's work.
 func (r *reader) checkDryRun(t *Target) {
 	d := t.DryRun
 	if d == nil || !d.node.Sound() {
@@ -111,7 +113,8 @@ func (r *reader) checkDryRun(t *Target) {
 	failLines(d.node, err)
 }
 
-// checkDryRunsApart looks at each dry run beside the other targets, since an address may be a copy of theirs.
+// checkDryRunsApart checks each dry run against the other targets, because its URL may be a copy of
+// theirs.
 func (r *reader) checkDryRunsApart(targets []*Target) {
 	for _, t := range targets {
 		if t.DryRun == nil || !t.DryRun.node.Sound() || !t.node.Sound() {

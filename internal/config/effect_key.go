@@ -14,23 +14,22 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// EffectKey says which effects of a route are one.
+// EffectKey determines which events of a route share one effect.
 type EffectKey struct {
-	// Recipe makes the key; nil is the event's own key.
+	// Recipe computes the key. Nil means the event's own key.
 	Recipe *expression.Recipe
 
-	// Keep is how long after an event was received another one with the same key is
-	// its duplicate. 0 is the default of 30 days.
+	// Keep is how long after an event was received another event with the same key counts as its
+	// duplicate. Zero means the default of 30 days.
 	Keep time.Duration
 
-	// Within, if set, makes one effect only of events received within it of each
-	// other.
+	// Within, if set, limits duplicates to events received within this time of each other.
 	Within time.Duration
 
 	node *yamltree.Node
 }
 
-// effectKey reads a route's key: a list of fields, or a mapping with them.
+// effectKey reads a route's key: a list of fields, or a mapping that contains the list.
 func (r *reader) effectKey(n *yamltree.Node) *EffectKey {
 	k := &EffectKey{node: n}
 	recipe := &expression.Recipe{Version: 1}
@@ -69,8 +68,8 @@ func (r *reader) keyFields(recipe *expression.Recipe, n *yamltree.Node) {
 	}
 }
 
-// keyField reads a field of a key: an expression, or one with a default, { field: body.currency,
-// default: EUR }. The version of what is meant is 1 unless the event says otherwise.
+// keyField reads a field of a key: an expression, or a mapping with a default, { field:
+// body.currency, default: EUR }. The field body.version defaults to 1.
 func (r *reader) keyField(recipe *expression.Recipe, n *yamltree.Node) {
 	field, ifMissing := n, ""
 	if n.IsMapping() {
@@ -97,7 +96,7 @@ func (r *reader) mapping(n *yamltree.Node) *expression.Mapping {
 	return readMapping(n, r.requestExpression)
 }
 
-// readMapping reads a mapping of expressions that see what read lets them see.
+// readMapping reads a mapping of expressions. read compiles each of them.
 func readMapping(n *yamltree.Node, read func(*yamltree.Node, func(*expression.Program))) *expression.Mapping {
 	if !n.IsMapping() {
 		var m *expression.Mapping
@@ -113,8 +112,8 @@ func readMapping(n *yamltree.Node, read func(*yamltree.Node, func(*expression.Pr
 	return expression.NewObject(members)
 }
 
-// checkKeys compares the windows of a source's routes with what its provider
-// and the targets promise.
+// checkKeys compares how long a source's routes keep keys with how long its provider may deliver
+// again and how long the targets remember keys.
 func (r *reader) checkKeys(s *Source) {
 	if s.Provider == nil {
 		return
@@ -160,13 +159,13 @@ func (k *EffectKey) append(to yaml.MapSlice) yaml.MapSlice {
 	return append(to, item("key", out))
 }
 
-// Rate is how many attempts may begin in a time. The zero value is no limit.
+// Rate limits how many attempts may start per period. The zero value means no limit.
 type Rate struct {
 	N   int
 	Per time.Duration
 }
 
-// String gives the rate as it is configured.
+// String returns the rate in the form of the configuration, such as 50/s.
 func (r Rate) String() string {
 	unit := map[time.Duration]string{time.Second: "s", time.Minute: "m", time.Hour: "h"}[r.Per]
 	return fmt.Sprintf("%d/%s", r.N, unit)
@@ -183,12 +182,12 @@ func rate(s string) (Rate, error) {
 	return Rate{N: n, Per: per}, nil
 }
 
-// Breaker says when attempts at a target stop for a while. A zero field is the
-// worker's default.
+// Breaker configures when attempts at a target stop for a while. A zero field means the worker's
+// default.
 type Breaker struct {
-	// Failures in a row open it; -1 is never.
+	// Failures is the number of consecutive failures that open the breaker; -1 means never.
 	Failures int
-	// Open is how long no attempt is made then.
+	// Open is how long the breaker then prevents attempts.
 	Open time.Duration
 }
 

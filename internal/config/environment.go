@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Variables are the environment variables that Oncegate reads, with what they
-// set. Each also has a twin NAME_FILE that names a file with the value.
+// variables maps the environment variables that Oncegate reads to the settings that they override.
+// Each also has a twin NAME_FILE that names a file with the value.
 var variables = map[string]string{
 	"DATABASE_URL":                    "database.url",
 	"PORT":                            "listen.public, as :PORT",
@@ -60,10 +60,10 @@ var variables = map[string]string{
 	"ONCEGATE_WORK_CONNECTIONS":       "database.work_connections",
 }
 
-// foreign are variables of our name that other parts of the project read.
+// foreign lists prefixes of variables that other parts of the project read.
 var foreign = []string{"ONCEGATE_DEV_", "ONCEGATE_TEST_", "ONCEGATE_FAIL", "ONCEGATE_BENCH_", "ONCEGATE_POSTGRES_", "ONCEGATE_RUN_"}
 
-// environment is the process's environment, and which of it was used.
+// environment is the environment of the process, with a record of the variables that were used.
 type environment struct {
 	vars map[string]string
 	used map[string]bool
@@ -79,8 +79,8 @@ func newEnvironment(environ []string) *environment {
 	return e
 }
 
-// lookup gives the value of name, from its _FILE twin if only that is set. An
-// empty variable counts as not set.
+// lookup returns the value of name, or the content of the file that NAME_FILE names. An empty
+// variable counts as not set.
 func (e *environment) lookup(name string) (string, bool, error) {
 	e.used[name], e.used[name+"_FILE"] = true, true
 	value, path := e.vars[name], e.vars[name+"_FILE"]
@@ -99,7 +99,7 @@ func (e *environment) lookup(name string) (string, bool, error) {
 	return "", false, nil
 }
 
-// resolve reads the value of a reference.
+// resolve returns the value of a reference.
 func (e *environment) resolve(ref string) (string, error) {
 	if path, ok := strings.CutPrefix(ref, "file:"); ok {
 		if path == "" {
@@ -124,8 +124,8 @@ func (e *environment) resolve(ref string) (string, error) {
 	return value, nil
 }
 
-// unknown gives the variables that bear our name and that nothing reads: most
-// are a misspelling, which would otherwise leave a setting at its default.
+// unknown returns the variables with the prefix ONCEGATE_ that nothing reads. Most are
+// misspellings, which would otherwise leave a setting at its default.
 func (e *environment) unknown() []string {
 	var out []string
 	for name := range e.vars {

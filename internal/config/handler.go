@@ -2,9 +2,8 @@ package config
 
 import "slices"
 
-// handler gives the target of a route that names none: the Go function of the route's
-// name. Routes of several sources that have one name share the function, and so its
-// limits.
+// handler returns the target of a route that names none: the Go function with the route's name.
+// Routes of several sources with the same name share the function and its limits.
 func (r *reader) handler(cfg *Config, route *Route) *Target {
 	if route.Name == "" {
 		return nil

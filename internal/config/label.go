@@ -12,10 +12,11 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// labelName is what the names of labels look like: they are written before an equals sign.
+// labelName is the form of label names. It excludes "=" because commands accept labels as
+// name=value.
 var labelName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
-// labels reads what the events of a source are searched by.
+// labels reads the labels by which the events of a source are searched.
 func (r *reader) labels(n *yamltree.Node) map[string]*expression.Program {
 	out := map[string]*expression.Program{}
 	for i, member := range n.Members() {
@@ -31,7 +32,7 @@ func (r *reader) labels(n *yamltree.Node) map[string]*expression.Program {
 	return out
 }
 
-// appendLabels adds the labels to the shape of the file.
+// appendLabels adds the labels to the effective configuration.
 func (s *Source) appendLabels(out yaml.MapSlice) yaml.MapSlice {
 	if len(s.Labels) == 0 {
 		return out

@@ -16,45 +16,46 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// DefaultFile is read from the working directory if it is there and no file is named.
+// DefaultFile is the file that [Load] reads from the working directory if it exists and no file is
+// named.
 const DefaultFile = "oncegate.yml"
 
-// Options say what to read.
+// Options configures [Load].
 type Options struct {
-	// File is the configuration file. Empty takes ONCEGATE_CONFIG, then
-	// [DefaultFile] if it exists, then the environment alone.
+	// File is the configuration file. If it is empty, Load reads the file that ONCEGATE_CONFIG
+	// names, else [DefaultFile] if it exists, else only the environment.
 	File string
 
-	// Content, if not nil, is read instead of the file; File only names it.
+	// Content, if not nil, is used instead of reading the file; File is then only a name for
+	// messages.
 	Content []byte
 
-	// Environ is the environment, as os.Environ gives it.
+	// Environ is the environment in the form of os.Environ.
 	Environ []string
 
-	// Catalog are the built-in providers. Required.
+	// Catalog contains the built-in providers. Required.
 	Catalog map[string]*providers.Provider
 
 	// Dev allows targets of kind dev.
 	Dev bool
 
-	// Handlers allows routes without a target: a Go program attaches a function to
-	// them, by the route's name.
+	// Handlers allows routes without a target. The Go program attaches a function to each of them
+	// by the route's name.
 	Handlers bool
 
-	// DatabaseOnly reads what a command needs that only asks the database:
-	// sources, targets and their secrets are not looked at.
+	// DatabaseOnly reads only the sections that a command needs to connect to the database. Load
+	// ignores sources, targets and their secrets.
 	DatabaseOnly bool
 
 	// Now defaults to time.Now. Only warnings depend on it.
 	Now func() time.Time
 
-	// KeyringLater takes a keyring that cannot be read yet: the command that makes
-	// it asks for this.
+	// KeyringLater accepts a keyring that cannot be read yet. The command that creates the keyring
+	// sets it.
 	KeyringLater bool
 }
 
-// Load reads the configuration. Its error is [Problems], unless the file cannot
-// be read at all.
+// Load reads the configuration. Its error is [Problems], also if the file cannot be read.
 func Load(o Options) (*Config, error) {
 	r := &reader{
 		env: newEnvironment(o.Environ), report: &yamltree.Report{Redact: RedactURLs}, handlers: o.Handlers,
@@ -128,8 +129,8 @@ func (r *reader) open(o Options) ([]byte, error) {
 	return content, nil
 }
 
-// sections reads the sections in the order in which they need each other, whatever
-// their order in the file.
+// sections reads the sections in the order of their dependencies, independent of their order in the
+// file.
 func (r *reader) sections(cfg *Config, o Options) {
 	keys := map[string]func(*yamltree.Node){"drain": yamltree.Duration(&cfg.Drain)}
 	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "gate", "bodies", "work", "classes", "providers", "tenants", "console", "targets", "sources"} {
@@ -156,7 +157,7 @@ func (r *reader) sections(cfg *Config, o Options) {
 	r.sources(cfg, r.root.Member("sources"))
 }
 
-// check looks at what only the whole can show.
+// check makes the checks that need more than one section.
 func (r *reader) check(cfg *Config, o Options) {
 	if cfg.Database.URL == "" && !o.Dev && r.sound("database.url") {
 		r.report.Add("no database: set DATABASE_URL (postgres://user:password@host:5432/database) or database.url")

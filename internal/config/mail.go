@@ -17,7 +17,7 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/mail"
 )
 
-// mail asks the kind itself whether it can do what is configured.
+// mail validates the configuration of a mail target with package mail.
 func (r *reader) mail(t *Target) {
 	if len(t.Password) > 1 {
 		t.node.Below("password").Fail("a mail server takes one")
@@ -31,14 +31,14 @@ func (r *reader) mail(t *Target) {
 	}
 }
 
-// DKIM is how the messages of a target are signed.
+// DKIM configures how the messages of a target are signed.
 type DKIM struct {
 	Domain, Selector string
 	// Key is the private key in PEM.
 	Key []Reference
 }
 
-// Signer makes what signs; nil for a target that does not sign.
+// Signer returns the signer, or nil if d is nil.
 func (d *DKIM) Signer() (*mail.DKIM, error) {
 	if d == nil {
 		return nil, nil //nolint:nilnil // nothing is signed
@@ -75,7 +75,8 @@ func (d *DKIM) append(to yaml.MapSlice) yaml.MapSlice {
 	return append(to, item("dkim", yaml.MapSlice{item("domain", d.Domain), item("selector", d.Selector), item("key", references(d.Key))}))
 }
 
-// MessageConfig is the route's message as its kind takes it. attachments gives the files of an event and may be nil.
+// MessageConfig returns the configuration of the route's message for package mail. attachments
+// computes the files of an event and may be nil.
 func (r *Route) MessageConfig(attachments func(*effect.Call) (any, error)) (mail.MessageConfig, error) {
 	m := r.Mail
 	signer, err := r.Target.DKIM.Signer()
@@ -88,7 +89,7 @@ func (r *Route) MessageConfig(attachments func(*effect.Call) (any, error)) (mail
 	}, err
 }
 
-// MailConfig is the target as its kind takes it.
+// MailConfig returns the configuration of the target for package mail.
 func (t *Target) MailConfig() mail.Config {
 	cfg := mail.Config{
 		Server: t.SMTP, StartTLS: mail.StartTLS(t.StartTLS), Username: t.Username, Hello: t.Hello, Allow: t.Allow,
@@ -99,7 +100,7 @@ func (t *Target) MailConfig() mail.Config {
 	return cfg
 }
 
-// routeMail reads the message of a route.
+// routeMail reads the section mail of a route.
 func (r *reader) routeMail(n *yamltree.Node) *Mail {
 	m := &Mail{}
 	n.Fields(map[string]func(*yamltree.Node){
@@ -119,8 +120,8 @@ func (r *reader) routeMail(n *yamltree.Node) *Mail {
 	return m
 }
 
-// routeTemplates reads the files that a route's template names, and checks the
-// message. It comes after the route's target is known.
+// routeTemplates reads the files that a route's template names, and validates the message. Call it
+// after the route's target is known.
 func (r *reader) routeTemplates(route *Route, n *yamltree.Node) {
 	m := route.Mail
 	if template := n.Member("template"); m.Template != "" {
@@ -137,11 +138,11 @@ func (r *reader) routeTemplates(route *Route, n *yamltree.Node) {
 	failLines(n.Below(""), err)
 }
 
-// longestTemplate bounds a template's file, in bytes.
+// longestTemplate is the maximum size of a template file, in bytes.
 const longestTemplate = 1 << 20
 
-// templateFiles reads <name>.subject.txt, <name>.txt and <name>.html from the
-// target's directory, and from nowhere else: no name and no link leads out of it.
+// templateFiles reads <name>.subject.txt, <name>.txt and <name>.html from the target's directory.
+// Neither a name nor a link can refer to a file outside it.
 func (r *reader) templateFiles(t *Target, m *Mail) error {
 	switch {
 	case t.Templates == "":
@@ -173,7 +174,7 @@ func (r *reader) templateFiles(t *Target, m *Mail) error {
 	return nil
 }
 
-// readTemplate reads a file; one that does not exist is empty.
+// readTemplate returns the content of a file, or "" if it does not exist.
 func readTemplate(root *os.Root, name string) (string, error) {
 	file, err := root.Open(name)
 	if errors.Is(err, os.ErrNotExist) {

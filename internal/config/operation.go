@@ -10,26 +10,28 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Operation is what only sources of operations have.
+// Operation contains the settings that only sources of operations have.
 type Operation struct {
-	// Key is the recipe of a call's key: fields such as header.Run-Id, body.step.
-	// Empty takes the caller's Idempotency-Key.
+	// Key is the recipe of a call's key: fields such as header.Run-Id or body.step. If it is empty,
+	// the caller must send an Idempotency-Key.
 	Key []string
-	// MinKey is how many characters a key of the caller's own has at least; 0 is no limit.
+	// MinKey is the minimum length, in characters, of a key that the caller chooses. Zero means no
+	// limit.
 	MinKey int
-	// NewKeys is how many new keys are taken a minute in this process; 0 is no limit.
+	// NewKeys limits the new keys per minute in this process. Zero means no limit.
 	NewKeys int
-	// Wait is the longest that `Prefer: wait` is honoured; 0 is 30 s, -1 is off.
+	// Wait is the longest wait that `Prefer: wait` can request. Zero means 30 s, and -1 disables
+	// waiting.
 	Wait time.Duration
-	// Repeats looks for calls that are made again under another key.
+	// Repeats configures the detection of calls that are repeated under another key.
 	Repeats Repeats
 }
 
-// longestWait is what the server's WriteTimeout leaves beside the gate's deadline.
+// longestWait is what remains of the server's WriteTimeout after the gate's deadline.
 const longestWait = 45 * time.Second
 
-// operation reads the section and makes the source's provider follow the recipe.
-// It comes after the source's provider is known.
+// operation reads the section operation and configures the source's provider to use the recipe.
+// Call it after the source's provider is known.
 func (r *reader) operation(s *Source, n *yamltree.Node) {
 	if n == nil {
 		return
@@ -68,7 +70,8 @@ func waitOrOff(s string) (time.Duration, error) {
 	return d, err
 }
 
-// answerDuplicates reads how duplicates are answered.
+// answerDuplicates parses the setting for the answer to duplicates: outcome is true, acknowledge is
+// false.
 func answerDuplicates(s string) (bool, error) {
 	switch s {
 	case "outcome":

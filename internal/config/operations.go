@@ -21,50 +21,52 @@ import (
 type DeclaredOperation struct {
 	Name string
 
-	// Description says what the operation does, for callers that read their contract; may be empty.
+	// Description describes the operation for callers that read its contract. It may be empty.
 	Description string
 
-	// SchemaFile is the file of the payload's JSON Schema, as it is written, and Schema what it
-	// says; empty and nil take every payload.
+	// SchemaFile is the file with the payload's JSON Schema, as the configuration names it. Schema
+	// is its content. If they are empty and nil, every payload is accepted.
 	SchemaFile string
 	Schema     *payloadschema.Schema
 
-	// Versions are the accepted versions of the contract; nil asks for none.
+	// Versions are the accepted contract versions. Nil means that callers need not send one.
 	Versions receiver.Versions
 
-	// Key is the recipe of the operation's keys. Empty takes the source's.
+	// Key is the recipe of the operation's keys. If it is empty, the source's recipe applies.
 	Key []string
-	// MinKey is how many characters a key of the caller's own has at least.
+	// MinKey is the minimum length, in characters, of a key that the caller chooses.
 	MinKey int
 
-	// Volatile are the members in which two payloads may differ and yet say the same.
+	// Volatile lists members that are ignored when two payloads are compared.
 	Volatile []string
-	// Exact compares numbers and texts as they are written, instead of by their value.
+	// Exact compares the spelling of numbers and strings instead of their value.
 	Exact bool
 
-	// Compared is how two payloads are compared, and FormerlyCompared are the ways in which they may
-	// have been before the operation was declared like this: with hashes of these calls are stored.
+	// Compared compares two payloads. FormerlyCompared lists the comparisons that may have been in
+	// use before the operation was declared in this way, because the stored hashes of earlier calls
+	// were made with them.
 	Compared         *providers.Comparison
 	FormerlyCompared []*providers.Comparison
 
 	// Keep is how long the operation's keys and results are kept, if that is longer than the
-	// source's tombstones; 0 is as long as those.
+	// source's tombstones are. Zero means as long as the tombstones.
 	Keep time.Duration
 
-	// InFlight is how a repeat of an unfinished call is answered.
+	// InFlight is the answer to a repeat of an unfinished call.
 	InFlight receiver.InFlight
 
-	// Repeats looks for calls that are made again under another key; nil is what the source says.
+	// Repeats configures the detection of calls that are repeated under another key. Nil means the
+	// source's setting.
 	Repeats *Repeats
 
 	node *yamltree.Node
 }
 
-// inFlight are the ways to answer the repeat of an unfinished call.
+// inFlight maps the words of the configuration to the answers to a repeat of an unfinished call.
 var inFlight = map[string]receiver.InFlight{"409": receiver.InFlightConflict, "202": receiver.InFlightAccepted, "wait": receiver.InFlightWait}
 
-// declaredOperations reads the operations of a source and has its provider know only these. It comes
-// after the section operation, whose recipe they may inherit.
+// declaredOperations reads the operations of a source and restricts its provider to them. Call it
+// after the section operation is read, because operations may inherit its recipe.
 func (r *reader) declaredOperations(s *Source, n *yamltree.Node) {
 	if n == nil {
 		return
@@ -128,7 +130,7 @@ func (r *reader) declaredOperation(s *Source, n *yamltree.Node) *DeclaredOperati
 	return o
 }
 
-// compare makes the comparisons of an operation.
+// compare sets the comparisons of an operation.
 func (r *reader) compare(s *Source, o *DeclaredOperation) {
 	if s.Provider == nil {
 		return
@@ -144,7 +146,8 @@ func (r *reader) compare(s *Source, o *DeclaredOperation) {
 	o.FormerlyCompared = []*providers.Comparison{comparison(false, nil), comparison(true, nil), comparison(o.Exact, o.Volatile)}
 }
 
-// schema reads the file of a schema, which is looked for beside the configuration.
+// schema reads a schema file. A relative path is relative to the directory of the configuration
+// file.
 func (r *reader) schema(o *DeclaredOperation, n *yamltree.Node) {
 	if !yamltree.Read(n, &o.SchemaFile, verbatim) {
 		return
@@ -165,8 +168,8 @@ func (r *reader) schema(o *DeclaredOperation, n *yamltree.Node) {
 	o.Schema = schema
 }
 
-// recipeFields reads the fields of a recipe: names such as body.step, or mappings that give a field a
-// default.
+// recipeFields reads the fields of a recipe: names such as body.step, or mappings that give a field
+// a default.
 func recipeFields(n *yamltree.Node) []string {
 	var out []string
 	items := n.Items()
@@ -223,7 +226,7 @@ func inFlightAnswer(s string) (receiver.InFlight, error) {
 	return 0, errors.New("unknown; known are 409, 202, wait")
 }
 
-// checkOperations looks at what the operations and the routes of a source say of each other.
+// checkOperations checks a source's operations and routes against each other.
 func (r *reader) checkOperations(s *Source) {
 	if len(s.Operations) == 0 {
 		return
@@ -252,7 +255,7 @@ func (r *reader) checkOperations(s *Source) {
 	}
 }
 
-// keepOperations has the source's tombstones live as long as the keys of its operations.
+// keepOperations extends the lifetime of the source's tombstones to that of its operations' keys.
 func (r *reader) keepOperations(s *Source) {
 	for _, o := range s.Operations {
 		if least := max(s.Keep.Body, s.Keep.Effects); o.Keep > 0 && o.Keep < least {
@@ -280,7 +283,7 @@ func (o *DeclaredOperation) effective() yaml.MapSlice {
 		out = append(out, item("description", o.Description))
 	}
 	if o.Schema != nil {
-		// The digest has a changed schema be another configuration.
+		// The digest makes a changed schema count as a changed configuration.
 		out = append(out, item("schema", o.SchemaFile), item("schema_digest", o.Schema.Digest()))
 	}
 	if o.Versions != nil {
@@ -318,7 +321,7 @@ func minKeyText(n int) any {
 	return n
 }
 
-// matches reports whether a route's type takes an operation.
+// matches reports whether a route's type pattern includes an operation.
 func matches(pattern, operation string) bool {
 	return (&inbox.Route{Types: []string{pattern}}).Matches(operation)
 }

@@ -13,19 +13,18 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Order says in which order the effects of a route happen. The zero Order is
-// none.
+// Order configures the order of a route's effects. The zero Order means no order.
 type Order struct {
 	sequence.Policy
 
-	// Key names an event's sequence, Number its place in it; nil takes the
-	// provider's.
+	// Key computes the name of an event's sequence, and Number the event's place in it. Nil means
+	// the provider's.
 	Key, Number *expression.Program
 
 	node *yamltree.Node
 }
 
-// orderModes says in which modes each key has a meaning; mode itself is missing.
+// orderModes lists the modes in which each key is allowed. The key mode itself is not in the map.
 var orderModes = map[string][]sequence.Mode{
 	"key":       {sequence.Latest, sequence.Contiguous, sequence.Arrival},
 	"number":    {sequence.Latest, sequence.Contiguous},
@@ -75,7 +74,7 @@ func (r *reader) order(n *yamltree.Node) Order {
 	return o
 }
 
-// orderTimes compares what a gap's times say with each other.
+// orderTimes checks the times and the start of an order against each other.
 func (r *reader) orderTimes(o *Order) {
 	if patience := o.WithDefaults().Patience; o.Warn > patience {
 		o.node.FailKey("warn %s is longer than patience %s", yamltree.FormatDuration(o.Warn), yamltree.FormatDuration(patience))
@@ -101,8 +100,8 @@ func sequenceStart(s string) (string, error) {
 	return n.String(), nil
 }
 
-// checkOrders looks for the keys and numbers that routes do not give themselves
-// in what the provider publishes.
+// checkOrders checks that the provider supplies the keys and numbers that routes do not compute
+// themselves.
 func (r *reader) checkOrders(s *Source) {
 	if s.Provider == nil {
 		return
@@ -137,8 +136,8 @@ func isOrAre(names []string) string {
 	return strings.Join(names, " and ") + " are"
 }
 
-// Effective gives the order in the shape of the file, without what was left to
-// its default.
+// Effective returns the order in the form of the configuration file, without values left at their
+// default.
 func (o *Order) Effective() yaml.MapSlice {
 	mode := o.Mode
 	if mode == "" {
