@@ -10,7 +10,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// environmentOverrides lets the environment win over the file.
+// environmentOverrides applies environment variables, which take precedence over the file.
 func (r *reader) environmentOverrides(cfg *Config, o Options) {
 	override(r, "DATABASE_URL", &cfg.Database.URL, verbatim)
 	override(r, "ONCEGATE_DATABASE_URL", &cfg.Database.URL, verbatim)
@@ -58,7 +58,7 @@ func override[T any](r *reader, name string, into *T, parse func(string) (T, err
 	}
 	value, err := parse(text)
 	if err != nil {
-		// A database url holds a password, so no value is quoted here.
+		// A database URL contains a password, so the error does not quote the value.
 		r.badVariables[overridden(name)] = true
 		r.report.Add("%s: %v", name, err)
 		return
@@ -66,7 +66,7 @@ func override[T any](r *reader, name string, into *T, parse func(string) (T, err
 	*into = value
 }
 
-// overridden is the key that a variable stands for.
+// overridden returns the configuration key that a variable overrides.
 func overridden(variable string) string {
 	key, _, _ := strings.Cut(variables[variable], ",")
 	return key
@@ -88,8 +88,8 @@ func prefixes(s string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// quickstart makes one source, and one target if an URL is given, from the
-// environment alone.
+// quickstart creates one source, and one target if a URL is given, from environment variables
+// alone.
 func (r *reader) quickstart(cfg *Config) {
 	var provider, name, forward string
 	override(r, "ONCEGATE_SOURCE_PROVIDER", &provider, verbatim)
@@ -156,8 +156,8 @@ func (r *reader) quickstart(cfg *Config) {
 	cfg.Sources = append(cfg.Sources, source)
 }
 
-// secretVariables reads secrets that are the environment's values themselves.
-// The first is required if need says so.
+// secretVariables reads secrets whose values are in the environment variables themselves. If need
+// is true, the first is required.
 func (r *reader) secretVariables(need bool, names ...string) []Reference {
 	var out []Reference
 	for i, name := range names {

@@ -23,7 +23,8 @@ func mustBe(word string) func(string) (string, error) {
 	}
 }
 
-// connectionString reads the address of a database. It holds a password and is not quoted.
+// connectionString checks a database connection string. Its error quotes nothing because the string
+// contains a password.
 func connectionString(s string) (string, error) {
 	if !strings.Contains(s, "=") && !strings.Contains(s, "://") {
 		return "", errors.New("not a PostgreSQL connection string; write postgres://user:password@host:5432/database")
@@ -54,7 +55,7 @@ func httpURL(s string) (string, error) {
 	return s, nil
 }
 
-// memberPath reads a member's name or a dotted path of them.
+// memberPath checks the name of a member, or a dotted path of names.
 func memberPath(s string) (string, error) {
 	if s == "" || slices.Contains(strings.Split(s, "."), "") {
 		return "", errors.New("neither a member's name such as email nor a path such as data.object.email")
@@ -95,7 +96,7 @@ func sortedList(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// lines takes a joined error apart: one problem a line.
+// errorLines splits a joined error into its lines, one problem each.
 func errorLines(err error) []string {
 	var out []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {

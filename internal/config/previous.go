@@ -8,14 +8,14 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// PreviousNames are the names that a source or route had before.
+// PreviousNames lists the former names of a source or route.
 type PreviousNames struct {
-	// Names are in the order in which they were written. A name that never existed does
-	// no harm: installations may share a configuration.
+	// Names are in the order of the configuration. A name that never existed does no harm, because
+	// installations may share a configuration.
 	Names []string
 
-	// None reports that the list was written and is empty: the source or route is new,
-	// whatever the database knows.
+	// None reports that the list is present and empty: the source or route is new, even if the
+	// database contains others that could be its former self.
 	None bool
 
 	node *yamltree.Node
@@ -38,14 +38,14 @@ func (r *reader) previousNames(n *yamltree.Node) PreviousNames {
 	return out
 }
 
-// nameClaim is a source or route with the previous names that it claims.
+// nameClaim is a source or route with the former names that it claims.
 type nameClaim struct {
 	where    string
 	previous PreviousNames
 }
 
-// checkPrevious refuses a previous name that two sources, or two routes of one source,
-// claim: its rows can belong to one of them only.
+// checkPrevious reports a former name that two sources, or two routes of one source, claim, because
+// the rows under that name can belong to only one of them.
 func (r *reader) checkPrevious(claims []nameClaim) {
 	first := map[string]string{}
 	for _, c := range claims {

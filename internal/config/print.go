@@ -14,30 +14,30 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Fingerprint tells configurations apart, without saying anything of them. What may
-// differ between the processes of one installation is left out: the database's address
-// and connections, the listeners, the console, the memory for bodies and the log.
+// Fingerprint returns a digest that changes when the configuration does and reveals nothing about
+// its content. It excludes the settings that may differ between the processes of one installation:
+// the database's address and connections, the listeners, the console, the memory for bodies and the
+// log.
 func (c *Config) Fingerprint() string {
 	var shared yaml.MapSlice
-	for _, part := range c.effective() { // with what is hidden: a changed token is a change
+	for _, part := range c.effective() { // not redacted, so that a changed token changes the digest
 		if !slices.Contains([]any{"database", "listen", "console", "bodies", "log"}, part.Key) {
 			shared = append(shared, part)
 		}
 	}
 	text, err := yaml.Marshal(shared)
-	if err != nil { // texts, numbers and lists of them always marshal
+	if err != nil { // strings, numbers and lists of them always marshal
 		return ""
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:6])
 }
 
-// Effective gives the effective configuration in the shape of the file, with
-// references instead of secrets and without the credentials of addresses, ready for
-// YAML or JSON.
+// Effective returns the effective configuration in the form of the file, ready for YAML or JSON. It
+// contains references instead of secrets, and addresses without their credentials.
 func (c *Config) Effective() yaml.MapSlice { return redactTree(c.effective()) }
 
-// effective has the addresses as they are. It must not be shown.
+// effective is Effective without redacted addresses. Do not show its result.
 func (c *Config) effective() yaml.MapSlice {
 	sources, targets, classes := yaml.MapSlice{}, yaml.MapSlice{}, yaml.MapSlice{}
 	for _, class := range c.Classes {
@@ -188,7 +188,7 @@ func (s *Source) effective() yaml.MapSlice {
 	out := yaml.MapSlice{
 		item("provider", s.Provider.Name()), item("secrets", references(s.Secrets)), item("class", s.Class),
 	}
-	if len(s.Credentials) > 0 { // which exclude secrets
+	if len(s.Credentials) > 0 { // credentials and secrets exclude each other
 		out = append(appendCredentials(yaml.MapSlice{out[0]}, s.Credentials), out[2:]...)
 	}
 	out = s.Previous.append(out)

@@ -13,23 +13,25 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
-// Probe is how a target is asked whether it has done an effect.
+// Probe configures how to ask a target whether an effect happened.
 type Probe struct {
-	// URL is asked by GET; {key}, {event} and {event_id} are filled in.
+	// URL is the address of the GET request, in which {key}, {event} and {event_id} are replaced.
 	URL string
-	// Headers are sent along. Their values are not printed.
+	// Headers are sent with the request. Their values are never printed.
 	Headers map[string]string
-	// Done and Absent are the statuses that say yes and no; 200 and 404 by default.
+	// Done and Absent are the statuses that mean yes and no. They default to 200 and 404.
 	Done, Absent []int
-	// Every is the first pause before the same effect is asked about again; 30 s by default.
+	// Every is the first pause before the target is asked about the same effect again. It defaults
+	// to 30 s.
 	Every time.Duration
-	// AbsentAfter is how old an attempt must be before no is believed; 10 m by default.
+	// AbsentAfter is how old an attempt must be before the answer no is trusted. It defaults to 10
+	// m.
 	AbsentAfter time.Duration
-	// Timeout bounds one question; 10 s by default.
+	// Timeout limits one request. It defaults to 10 s.
 	Timeout time.Duration
 }
 
-// Effect gives what the kind needs.
+// Effect returns the configuration of the prober for package forward.
 func (p *Probe) Effect() forward.ProberConfig {
 	return forward.ProberConfig{URL: p.URL, Headers: p.Headers, Done: p.Done, Absent: p.Absent, Timeout: p.Timeout}
 }

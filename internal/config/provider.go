@@ -10,15 +10,14 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// customs are the custom providers while they are read.
+// customs tracks the custom providers while they are read.
 type customs struct {
 	nodes   map[string]*yamltree.Node
 	started map[string]bool
 }
 
-// customProviders reads the providers the configuration defines, in the shape
-// of a catalogue file. They may not take the name of a built-in one. One may
-// extend another, wherever in the file that one stands.
+// customProviders reads the providers that the configuration defines, in the form of a catalog
+// file. They cannot have the name of a built-in provider. One may extend another, in any order.
 func (r *reader) customProviders(cfg *Config, n *yamltree.Node) {
 	all := customs{nodes: map[string]*yamltree.Node{}, started: map[string]bool{}}
 	var order []string
@@ -38,8 +37,8 @@ func (r *reader) customProviders(cfg *Config, n *yamltree.Node) {
 	}
 }
 
-// customProvider reads one provider, after the one that it extends. A provider
-// with a problem is remembered: who refers to it is not told that it is unknown.
+// customProvider reads one provider, after the one that it extends. It marks a provider with a
+// problem as unusable, so that references to it are not reported as unknown.
 func (r *reader) customProvider(cfg *Config, name string, all *customs) {
 	if all.started[name] {
 		return
@@ -78,9 +77,9 @@ func (r *reader) customProvider(cfg *Config, name string, all *customs) {
 	}
 }
 
-// inherited says which answers, tolerances and windows a provider has from the one
-// that it extends: they were found out about another sender. Those of one section
-// stand together.
+// inherited returns a warning that lists the answers, tolerances and windows that a provider
+// inherits from the one that it extends, because those values were determined for another sender.
+// The values are grouped by the provider from which they come. It returns "" if there are none.
 func inherited(p *providers.Provider) string {
 	parts := p.Inherited()
 	if len(parts) == 0 {
@@ -98,7 +97,7 @@ func inherited(p *providers.Provider) string {
 		"`oncegate providers show %s --resolved` shows where each part is from", p.Name(), strings.Join(said, " and "), p.Name())
 }
 
-// visibleList is a list in one line, each value short.
+// visibleList returns a list in one line, with each value shortened.
 func visibleList(parts []string) string {
 	short := make([]string, len(parts))
 	for i, part := range parts {
@@ -107,5 +106,5 @@ func visibleList(parts []string) string {
 	return strings.Join(short, ", ")
 }
 
-// needsSecret reports whether a source of the provider can do without secrets.
+// needsSecret reports whether a source of the provider needs secrets.
 func needsSecret(p *providers.Provider) bool { return p.CheckSecrets(nil) != nil }

@@ -13,18 +13,19 @@ type reader struct {
 	report   *yamltree.Report
 	root     *yamltree.Node
 	env      *environment
-	handlers bool // whether a route without a target is carried out by a Go function
+	handlers bool // whether a route without a target uses a Go function
 	warnings []string
 
-	// unusable are the sections of names that cannot be used, such as targets.ledger: who
-	// refers to one is not told that it is unknown.
+	// unusable contains the paths of invalid members, such as targets.ledger, so that references to
+	// them are not reported as unknown.
 	unusable map[string]bool
-	// badVariables are the keys whose environment variable cannot be used.
+	// badVariables contains the keys whose environment variable is invalid.
 	badVariables map[string]bool
 }
 
-// sound reports whether nothing is wrong with a key and what is below it, in the file or
-// in the environment. A comparison with what could not be read would complain twice.
+// sound reports whether neither the file nor the environment has a problem with a key or a key
+// below it. Callers check it before they compare values, because a comparison with an invalid value
+// would report a second problem.
 func (r *reader) sound(path string) bool {
 	for key := range r.badVariables {
 		if key == path || strings.HasPrefix(key, path+".") {
@@ -38,7 +39,8 @@ func (r *reader) sound(path string) bool {
 	return n.Sound()
 }
 
-// named reports whether the key of a member is a name, and remembers it if it is none.
+// named reports whether the key of a member is a valid name. If it is not, named reports it and
+// marks the member as unusable.
 func (r *reader) named(n *yamltree.Node) bool {
 	if _, err := checkedName(n.Name()); err != nil {
 		r.unusable[n.Path()] = true
@@ -58,14 +60,14 @@ func failLines(n *yamltree.Node, err error) {
 	}
 }
 
-// expression reads a CEL expression. The bare word type is the event's type: in
-// CEL itself it is the name of a function.
+// expression reads a CEL expression. The bare word type means the event's type, although CEL has a
+// function of that name.
 func (r *reader) expression(n *yamltree.Node, want expression.Want, use func(*expression.Program)) {
 	r.compiled(n, func(text string) (*expression.Program, error) { return expression.Compile(text, want) }, use)
 }
 
-// requestExpression reads a CEL expression that makes a part of a request, and so sees the
-// idempotency key.
+// requestExpression reads a CEL expression for a part of a request, which can use the idempotency
+// key.
 func (r *reader) requestExpression(n *yamltree.Node, use func(*expression.Program)) {
 	r.compiled(n, func(text string) (*expression.Program, error) {
 		return expression.CompileWithKey(text, expression.Value)
@@ -84,12 +86,13 @@ func (r *reader) compiled(n *yamltree.Node, compile func(string) (*expression.Pr
 	}
 }
 
-// program gives a reader of a CEL expression.
+// program returns a reader of a CEL expression.
 func (r *reader) program(into **expression.Program, want expression.Want) func(*yamltree.Node) {
 	return func(n *yamltree.Node) { r.expression(n, want, func(p *expression.Program) { *into = p }) }
 }
 
-// resolved gives the value of a node that may be env:NAME or file:PATH instead.
+// resolved returns the value of a node, or the value of the reference if the node is env:NAME or
+// file:PATH.
 func (r *reader) resolved(n *yamltree.Node) (string, bool) {
 	text, ok := n.Text()
 	if !ok || !isReference(text) {
@@ -102,8 +105,8 @@ func (r *reader) resolved(n *yamltree.Node) (string, bool) {
 	return value, err == nil
 }
 
-// reference gives a reader of a value that may be env:NAME or file:PATH instead. The value
-// may be a secret, and is not quoted.
+// reference returns a reader of a value or a reference, env:NAME or file:PATH. Its errors do not
+// quote the value, which may be a secret.
 func (r *reader) reference(into *string, parse func(string) (string, error)) func(*yamltree.Node) {
 	return func(n *yamltree.Node) {
 		text, ok := r.resolved(n)
@@ -123,7 +126,7 @@ func isReference(text string) bool {
 	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
 }
 
-// visible keeps what a message quotes to one short line, without credentials of addresses.
+// visible shortens a text to one line for a message and removes credentials from addresses in it.
 func visible(s string) string {
 	quoted := (&yamltree.Report{Redact: RedactURLs}).Quote(s)
 	return quoted[1 : len(quoted)-1]

@@ -9,23 +9,24 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// redacted stands where a credential was.
+// redacted replaces a credential.
 const redacted = "xxxxx"
 
-// anyURL finds addresses within a text, such as an expression.
+// anyURL matches addresses within a text, such as an expression.
 var anyURL = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>` + "`" + `]+`)
 
-// wholeURL is a text that is one address: what would end it within a text is part of it.
+// wholeURL matches a text that is one address. It includes characters that end an address within a
+// text.
 var wholeURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://\S+$`)
 
-// placeholder is what is filled in later, and no secret.
+// placeholder matches a value that is filled in later and is therefore not secret.
 var placeholder = regexp.MustCompile(`^\{[a-z_]+\}$`)
 
-// RedactURL hides what may be a credential in an address: the password, or the whole user
-// where there is none or the address is one of HTTP, the values of the query, the fragment, and pieces of
-// the path that look like a token. Of a database's address the query says how to connect, and
-// only its credentials are hidden. A text that is no address is hidden whole, since it may hold
-// one anywhere.
+// RedactURL hides the parts of an address that may be credentials: the password; the whole user
+// information if there is no password or the scheme is HTTP; the values of the query; the fragment;
+// and path segments that look like a token. In a database address, the user and the query
+// parameters that are not credentials remain. RedactURL hides a text that is not an address
+// completely, because a credential may be anywhere in it.
 func RedactURL(text string) string {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found || scheme == "" {
@@ -47,7 +48,7 @@ func RedactURL(text string) string {
 		}
 		authority = user + authority[at:]
 	}
-	if !isDatabase(scheme) { // where the path names the database
+	if !isDatabase(scheme) { // in a database address, the path is the database's name
 		pieces := strings.Split(path, "/")
 		for i := range pieces {
 			if looksLikeToken(pieces[i]) {
@@ -65,7 +66,8 @@ func RedactURL(text string) string {
 	return scheme + "://" + authority + path + query + fragment
 }
 
-// keepUser keeps a database's user, who is nobody's secret.
+// keepUser keeps the user of a database address without a password, because a user name is not
+// secret.
 func keepUser(scheme, user, password string) string {
 	if isDatabase(scheme) && password == "" {
 		return user
@@ -77,7 +79,7 @@ func isDatabase(scheme string) bool {
 	return slices.Contains([]string{"postgres", "postgresql"}, strings.ToLower(scheme))
 }
 
-// cutBefore splits a text before the first of some characters.
+// cutBefore splits a text before the first of the given characters.
 func cutBefore(s, stops string) (before, from string) {
 	if i := strings.IndexAny(s, stops); i >= 0 {
 		return s[:i], s[i:]
@@ -85,7 +87,7 @@ func cutBefore(s, stops string) (before, from string) {
 	return s, ""
 }
 
-// connecting are the parameters of a database's address that hold no credential.
+// connecting lists the parameters of a database address that contain no credential.
 var connecting = []string{
 	"sslmode", "sslrootcert", "sslcert", "sslkey", "sslsni", "sslnegotiation", "host", "port", "user", "dbname", "connect_timeout", "application_name",
 	"target_session_attrs", "search_path", "default_query_exec_mode", "pool_max_conns", "pool_min_conns", "pool_max_conn_lifetime",
@@ -108,8 +110,8 @@ func redactQuery(query, scheme string) string {
 	return strings.Join(members, "&")
 }
 
-// looksLikeToken tells the random pieces of webhook addresses from words: they are very
-// long, or have letters and digits in twenty characters without a separator.
+// looksLikeToken distinguishes the random segments of webhook addresses from words. A segment looks
+// random if it is very long, or has a run of twenty characters with both letters and digits.
 func looksLikeToken(piece string) bool {
 	if len(piece) >= 40 {
 		return true
@@ -119,7 +121,7 @@ func looksLikeToken(piece string) bool {
 	})
 }
 
-// RedactURLs hides the credentials of all addresses within a text.
+// RedactURLs hides the credentials of all addresses in a text.
 func RedactURLs(text string) string {
 	if !strings.Contains(text, "://") {
 		return text
@@ -133,10 +135,10 @@ func RedactURLs(text string) string {
 	return anyURL.ReplaceAllStringFunc(text, RedactURL)
 }
 
-// redactTree gives the tree with the credentials of all addresses hidden, wherever they are.
+// redactTree returns the tree with the credentials of all addresses hidden.
 func redactTree(tree yaml.MapSlice) yaml.MapSlice {
 	text, err := yaml.Marshal(tree)
-	if err != nil { // texts, numbers and lists of them always marshal
+	if err != nil { // strings, numbers and lists of them always marshal
 		return nil
 	}
 	var plain yaml.MapSlice

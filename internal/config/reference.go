@@ -14,7 +14,7 @@ type Section struct {
 	Title string
 	// Text introduces the keys, in Markdown.
 	Text string
-	// Prefix is written before each key, with its dot.
+	// Prefix is written before each key. It includes the trailing dot.
 	Prefix string
 	Keys   []Key
 }
@@ -22,15 +22,15 @@ type Section struct {
 // Key documents one key. All texts are Markdown.
 type Key struct {
 	Name string
-	// Default is what holds if the key is absent; "required" and "none" are special.
+	// Default is the value if the key is absent; "required" and "none" are special.
 	Default string
 	Text    string
 }
 
-// Variable is one environment variable, with what it sets.
+// Variable is an environment variable and the setting that it overrides.
 type Variable struct{ Name, Sets string }
 
-// Variables lists the environment variables that Oncegate reads, by name.
+// Variables returns the environment variables that Oncegate reads, sorted by name.
 func Variables() []Variable {
 	out := make([]Variable, 0, len(variables))
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
@@ -39,8 +39,8 @@ func Variables() []Variable {
 	return out
 }
 
-// VariablesOf lists the environment variables that set the key with the given path, such as
-// database.url, the strongest first.
+// VariablesOf returns the environment variables that set the key with the given path, such as
+// database.url, in order of decreasing precedence.
 func VariablesOf(path string) []string {
 	var out []string
 	for _, v := range Variables() {
@@ -48,14 +48,14 @@ func VariablesOf(path string) []string {
 			out = append(out, v.Name)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b string) int { // ONCEGATE_X wins over a common name
+	slices.SortStableFunc(out, func(a, b string) int { // ONCEGATE_X takes precedence over a common name
 		return strings.Compare(b[:min(len(b), 9)], a[:min(len(a), 9)])
 	})
 	return out
 }
 
-// Sections documents every key of the configuration file. A test compares it with the keys
-// that the reader takes.
+// Sections documents every key of the configuration file. A test compares it with the keys that the
+// reader accepts.
 func Sections() []Section {
 	return slices.Concat(processReference(), consoleReference(), targetReference(), sourceReference())
 }

@@ -10,15 +10,16 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Repeats are the settings of repeats.
+// Repeats configures the detection of calls that are repeated under another key.
 type Repeats struct {
-	// Within is how long after a call another one with its arguments is suspected; 0 looks for none.
+	// Within is how long after a call another call with the same arguments is suspected to repeat
+	// it. Zero disables the detection.
 	Within time.Duration
-	// Refuse answers it 409.
+	// Refuse answers a suspected repeat with 409 instead of flagging it.
 	Refuse bool
 }
 
-// read reads the section.
+// read reads the section repeats.
 func (p *Repeats) read(n *yamltree.Node) {
 	n.Fields(map[string]func(*yamltree.Node){
 		"within": yamltree.Value(&p.Within, repeatsWithin),
@@ -29,7 +30,8 @@ func (p *Repeats) read(n *yamltree.Node) {
 	}
 }
 
-// ownRepeats reads the section of a declared operation, which may say off where the source looks for repeats.
+// ownRepeats reads the section repeats of a declared operation, which may be off to disable the
+// source's detection.
 func ownRepeats(n *yamltree.Node) *Repeats {
 	p := &Repeats{}
 	if n.IsScalar() {
@@ -50,7 +52,7 @@ func repeatsOff(s string) (bool, error) {
 	return true, nil
 }
 
-// effective is the section as it holds.
+// effective returns the settings for the effective configuration.
 func (p *Repeats) effective() any {
 	if p.Within == 0 {
 		return "off"
@@ -62,7 +64,7 @@ func (p *Repeats) effective() any {
 	return out
 }
 
-// longestRepeats bounds how long calls are remembered for repeats.
+// longestRepeats limits how long calls are remembered for the detection of repeats.
 const longestRepeats = 24 * time.Hour
 
 func repeatsWithin(s string) (time.Duration, error) {
@@ -73,7 +75,8 @@ func repeatsWithin(s string) (time.Duration, error) {
 	return d, err
 }
 
-// answerRepeats reads how a suspected repeat is answered.
+// answerRepeats parses the setting for the answer to a suspected repeat: 409 is true, flag is
+// false.
 func answerRepeats(s string) (bool, error) {
 	switch s {
 	case "409":

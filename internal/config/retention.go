@@ -18,28 +18,30 @@ import (
 type Class struct {
 	Name string
 
-	// Body, Effects, Refusals and Audit are how long those are kept.
+	// Body, Effects, Refusals and Audit are how long the class keeps these kinds of data.
 	Body, Effects, Refusals, Audit time.Duration
 
-	// Tombstone is how long keys refuse duplicates, as it is configured; 0 is as long
-	// as anything else of an event is kept, and as long as its provider asks for.
+	// Tombstone is the configured time for which keys reject duplicates. Zero means as long as the
+	// event's other data is kept, and at least as long as the provider requires.
 	Tombstone time.Duration
 }
 
-// unknownWindow is what a window of a provider counts as if it is not known
-// well, or if none is known: most that publish theirs stay below it.
+// unknownWindow is assumed for a provider's window that is not well known, or if no window is
+// known. Most published windows are shorter.
 const unknownWindow = 30 * day
 
-// windowFactor is how many times a provider's longest window keys live at least:
-// clocks, outages on both sides and a person who comes back to it.
+// windowFactor is the minimum lifetime of keys, as a multiple of the provider's longest window. The
+// margin covers differences between clocks, outages on both sides, and people who redeliver events
+// late.
 const windowFactor = 3
 
-// classDefaults are the horizons of a class that says nothing else.
+// classDefaults returns a class with the default horizons.
 func classDefaults(name string) *Class {
 	return &Class{Name: name, Body: 30 * day, Effects: 30 * day, Refusals: 30 * day, Audit: 365 * day}
 }
 
-// builtInClasses are there in every configuration, which may change them.
+// builtInClasses returns the classes that every configuration has. A configuration can change their
+// horizons.
 func builtInClasses() []*Class {
 	payments, ephemeral := classDefaults("payments"), classDefaults("ephemeral")
 	payments.Body, payments.Effects = 90*day, 90*day
@@ -47,17 +49,17 @@ func builtInClasses() []*Class {
 	return []*Class{classDefaults("default"), payments, ephemeral}
 }
 
-// floor is how long keys of a provider must live at least, and why.
+// floor is the minimum lifetime of a provider's keys, with the reason.
 type floor struct {
 	least time.Duration
 	why   string
 }
 
-// windowsFloor is three times the longest time within which the provider may
-// deliver an event again: by itself, when a person asks for it, or as far back as
-// its API lists events. A window that is not known well counts as 30 days, unless
-// it is said to be longer; so does a provider of which none is known. Operations
-// have none: their callers decide how long they repeat a key.
+// windowsFloor returns three times the longest period within which the provider may deliver an
+// event again: by itself, on request, or as far back as its API lists events. A window that is not
+// well known counts as 30 days, or as its stated length if that is longer. A provider without a
+// known window also counts as 30 days. Operations have no floor, because their callers decide how
+// long they repeat a key.
 func windowsFloor(p *providers.Provider) floor {
 	spec := p.Spec()
 	if p.IsOperation() {
@@ -99,15 +101,14 @@ func windowsFloor(p *providers.Provider) floor {
 	return longest
 }
 
-// horizons are how long what belongs to a source of the provider is kept, in the
-// class.
+// horizons returns how long the data of a source is kept, based on its provider and class.
 func horizons(c *Class, p *providers.Provider) prune.Horizons {
 	h := c.Horizons()
 	h.Tombstone = max(h.Tombstone, windowsFloor(p).least)
 	return h
 }
 
-// Horizons are those of the class, for a source whose provider asks for no more.
+// Horizons returns the horizons of the class, without a provider's requirements.
 func (c *Class) Horizons() prune.Horizons {
 	return prune.Horizons{
 		Body: c.Body, Tombstone: max(c.Tombstone, c.Body, c.Effects), Effects: c.Effects, Refusals: c.Refusals, Audit: c.Audit,
@@ -141,8 +142,8 @@ func (r *reader) classes(cfg *Config, n *yamltree.Node) {
 	}
 }
 
-// retention gives a source its horizons. Only a tombstone that is asked for in so
-// many words can be too short.
+// retention sets the horizons of a source. Only a tombstone that the configuration sets explicitly
+// can be too short.
 func (r *reader) retention(cfg *Config, s *Source) {
 	i := slices.IndexFunc(cfg.Classes, func(c *Class) bool { return c.Name == s.Class })
 	if i < 0 || s.Provider == nil {
@@ -163,8 +164,8 @@ func (c *Class) effective() yaml.MapSlice {
 	return append(out, item("effects", yamltree.FormatDuration(c.Effects)), item("refusals", yamltree.FormatDuration(c.Refusals)), item("audit", yamltree.FormatDuration(c.Audit)))
 }
 
-// Kept says how long what belongs to each source is kept, and why its tombstones
-// live that long; one line each, for people.
+// Kept describes how long the data of each source is kept, and why its tombstones live that long,
+// in one line per source.
 func (c *Config) Kept() []string {
 	var out []string
 	for _, s := range c.Sources {

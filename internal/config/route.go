@@ -78,8 +78,9 @@ func (r *reader) route(cfg *Config, n *yamltree.Node) *Route {
 	return route
 }
 
-// routeTarget finds the target of a route by its name, or makes the one of its handler. It
-// gives nil if there is none, or if something is wrong with its kind, on which everything else depends.
+// routeTarget returns the target of a route by its name, or creates the target of its handler. It
+// returns nil if there is no such target, or if its kind is invalid, because all other checks
+// depend on the kind.
 func (r *reader) routeTarget(cfg *Config, route *Route, name string) *Target {
 	n := route.node
 	target := n.Member("target")
@@ -108,7 +109,7 @@ func (r *reader) routeTarget(cfg *Config, route *Route, name string) *Target {
 	return nil
 }
 
-// inherit takes what a retry policy leaves open from another one.
+// inherit copies the fields that a retry policy does not set from another one.
 func inherit(into *Retry, from Retry) {
 	into.Attempts = cmp.Or(into.Attempts, from.Attempts)
 	into.Base = cmp.Or(into.Base, from.Base)

@@ -10,34 +10,34 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Seal says with which keys what is kept of deliveries is encrypted.
+// Seal configures the keys that encrypt stored deliveries.
 type Seal struct {
-	// Keyring is where the keys are: "env:NAME" or "file:PATH". Empty is off: bodies,
-	// headers, requests and results are stored in plain. The environment variable
-	// ONCEGATE_KEYRING takes the same, or the keys themselves.
+	// Keyring is a reference to the keys: "env:NAME" or "file:PATH". If it is empty, sealing is
+	// off, and bodies, headers, requests and results are stored unencrypted. The environment
+	// variable ONCEGATE_KEYRING takes a reference too, or the keys themselves.
 	Keyring string
 
 	env *environment
 }
 
-// Open reads the keyring; it is read again when a key is met that is not in it.
-// It is nil where sealing is off. now may be nil.
+// Open returns the keyring. The keyring reads the keys again when it needs one that it does not
+// have. Open returns nil if sealing is off. now may be nil.
 func (s Seal) Open(now func() time.Time) (*seal.Keyring, error) {
 	if s.Keyring == "" {
-		return nil, nil //nolint:nilnil // a nil keyring is one that seals nothing
+		return nil, nil //nolint:nilnil // a nil keyring seals nothing
 	}
 	keys, err := seal.New(s.read, now)
 	if errors.Is(err, seal.ErrKeyring) && s.Keyring == keyringVariable && s.Path() == "" {
-		// The text may be the keys: it is not quoted.
+		// The text may contain the keys, so the error does not quote it.
 		return nil, fmt.Errorf("%w; ONCEGATE_KEYRING takes file:PATH, env:NAME or the keys themselves", err)
 	}
 	return keys, err
 }
 
-// keyringVariable is where the keys are if the environment has them.
+// keyringVariable is the value of Seal.Keyring if the environment contains the keys.
 const keyringVariable = "env:ONCEGATE_KEYRING"
 
-// Path is the file the keyring is in; empty if it is not in a file.
+// Path returns the path of the keyring's file, or "" if the keyring is not in a file.
 func (s Seal) Path() string {
 	if path, ok := strings.CutPrefix(s.Keyring, "file:"); ok {
 		return path
@@ -60,23 +60,22 @@ func (r *reader) seal(cfg *Config, n *yamltree.Node) {
 			case !ok:
 			case isReference(text):
 				cfg.Seal.Keyring = text
-			default: // the text may be the keys: it is not quoted
+			default: // the text may contain the keys, so the error does not quote it
 				n.Fail("must be a reference (env:NAME or file:PATH), never the keys themselves")
 			}
 		},
 	})
 }
 
-// checkSeal reads the keyring once, so that one that cannot be used is found
-// before anything is recorded.
+// checkSeal opens the keyring once, to find an unusable keyring before anything is recorded.
 func (r *reader) checkSeal(cfg *Config, o Options) {
 	cfg.Seal.env = r.env
 	if r.env.has("ONCEGATE_KEYRING") {
 		cfg.Seal.Keyring = keyringVariable
 		text, _, err := r.env.lookup("ONCEGATE_KEYRING")
 		switch reference := strings.TrimSpace(text); {
-		case err != nil: // Open says so
-		case r.env.vars["ONCEGATE_KEYRING"] == "": // the file of its twin holds the keys
+		case err != nil: // Open reports it
+		case r.env.vars["ONCEGATE_KEYRING"] == "": // the file that ONCEGATE_KEYRING_FILE names contains the keys
 		case reference == keyringVariable:
 			r.report.Add("ONCEGATE_KEYRING: names itself; it takes file:PATH, env:NAME of another variable or the keys themselves")
 			return

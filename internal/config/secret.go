@@ -11,18 +11,17 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Reference is a secret with where it came from. Only the reference can be
-// printed.
+// Reference is a secret together with its origin. Only the origin can be printed.
 type Reference struct {
 	// From is "env:NAME" or "file:PATH".
 	From string
-	// Until is when the secret stops being accepted; zero is never.
+	// Until is when the secret stops being accepted. Zero means never.
 	Until time.Time
 
 	secret providers.Secret
 }
 
-// String gives the reference, never the value.
+// String returns the reference, never the value.
 func (r Reference) String() string {
 	if r.Until.IsZero() {
 		return r.From
@@ -38,8 +37,8 @@ func values(refs []Reference) []providers.Secret {
 	return out
 }
 
-// moveToCredentials says how a source of operations has several secrets of one name; it is empty
-// for other sources.
+// moveToCredentials returns a hint on how to give one credential of a source of operations several
+// secrets. It returns "" for other sources.
 func moveToCredentials(cfg *Config, source *yamltree.Node) string {
 	provider := source.Name()
 	if named := source.Member("provider"); named.IsScalar() {
@@ -51,8 +50,8 @@ func moveToCredentials(cfg *Config, source *yamltree.Node) string {
 	return "; a credential with several secrets is written as credentials: { %s: { secrets: [...] } }, newest first, and keeps its keys"
 }
 
-// secrets reads a list of references. several says what to write for several secrets of one name,
-// which is put in for %s; it may be empty.
+// secrets reads a list of references. several is a hint for several secrets of the same name, with
+// %s for the name; it may be empty.
 func (r *reader) secrets(n *yamltree.Node, several string) []Reference {
 	var out []Reference
 	names := map[string]bool{}
@@ -102,7 +101,7 @@ func (r *reader) secret(n *yamltree.Node) (Reference, bool) {
 	} else if text, ok := n.Text(); ok && isReference(text) {
 		ref.From = text
 	} else if ok {
-		// The text is likely the secret itself: it is not quoted.
+		// The text is probably the secret itself, so the error does not quote it.
 		n.Fail("must be a reference (env:NAME or {file: PATH}), never the secret itself")
 	}
 	if !n.Sound() {
@@ -117,7 +116,7 @@ func (r *reader) secret(n *yamltree.Node) (Reference, bool) {
 	return ref, true
 }
 
-// until reads a day, which is accepted to its end in UTC, or an instant.
+// until parses a day, which includes its end in UTC, or a point in time.
 func until(s string) (time.Time, error) {
 	if day, err := time.Parse(time.DateOnly, s); err == nil {
 		return day.AddDate(0, 0, 1), nil
@@ -129,7 +128,7 @@ func until(s string) (time.Time, error) {
 	return at.UTC(), nil
 }
 
-// ReadSecretFile reads a file and drops the newline that editors leave.
+// ReadSecretFile reads a file and removes one trailing newline, which editors add.
 func ReadSecretFile(path string) (string, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

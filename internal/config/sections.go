@@ -17,7 +17,7 @@ func (r *reader) database(cfg *Config, n *yamltree.Node) {
 	})
 }
 
-// databaseURL reads the address, unless the environment has one.
+// databaseURL reads the address, unless an environment variable sets it.
 func (r *reader) databaseURL(cfg *Config, n *yamltree.Node) {
 	if r.env.has("ONCEGATE_DATABASE_URL") || r.env.has("DATABASE_URL") && n.Value() == "env:DATABASE_URL" {
 		return

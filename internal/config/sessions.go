@@ -9,14 +9,14 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Sessions says whether callers of a source of operations may open sessions for agents.
+// Sessions configures whether callers of a source of operations may open sessions for agents.
 type Sessions struct {
-	// Longest is the longest time that a session may be opened for; 0 offers none.
+	// Longest is the longest duration of a session. Zero means that no session can be opened.
 	Longest time.Duration
 }
 
-// longestSession bounds how long a token may be valid: a session is for one run, and an engine whose
-// run goes on opens another one.
+// longestSession limits how long a session's token may be valid. A session is for one run; if the
+// run takes longer, the engine opens another session.
 const longestSession = 7 * 24 * time.Hour
 
 func (r *reader) sessions(s *Source, n *yamltree.Node) {

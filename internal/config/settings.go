@@ -4,16 +4,16 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Setting is what a source gives its provider beside the secrets.
+// Setting is a value that a source gives its provider in addition to the secrets.
 type Setting struct {
-	// Written is what stands in the configuration: a value, or env:NAME or
-	// file:PATH. Only that can be printed.
+	// Written is the text in the configuration: values, or references env:NAME or file:PATH. Only
+	// this text can be printed.
 	Written []string
 
 	values []string
 }
 
-// Values gives the source's settings, references resolved.
+// Values returns the source's settings with references resolved.
 func (s *Source) Values() map[string][]string {
 	out := make(map[string][]string, len(s.Settings))
 	for name, setting := range s.Settings {
@@ -22,8 +22,8 @@ func (s *Source) Values() map[string][]string {
 	return out
 }
 
-// settings reads the settings of a source: one value each, or a list. A value
-// may be env:NAME or file:PATH.
+// settings reads the settings of a source. Each is one value or a list. A value may be a reference,
+// env:NAME or file:PATH.
 func (r *reader) settings(n *yamltree.Node) map[string]Setting {
 	out := map[string]Setting{}
 	for _, member := range n.Members() {
@@ -38,8 +38,8 @@ func (r *reader) settings(n *yamltree.Node) map[string]Setting {
 	return out
 }
 
-// checkSettings asks the provider about them. What it calls a secret must be a
-// reference.
+// checkSettings validates the settings with the provider. A setting that the provider declares
+// secret must be a reference.
 func (r *reader) checkSettings(s *Source) {
 	at := s.node.Below("settings")
 	if n := s.node.Member("settings"); n != nil {

@@ -43,8 +43,8 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 		"redact":            yamltree.List(&s.Redact, memberPath),
 		"labels":            func(n *yamltree.Node) { s.Labels = r.labels(n) },
 		"emit":              yamltree.Bool(&s.Emit),
-		"operation":         func(*yamltree.Node) {}, // after the provider, which it changes
-		"sessions":          func(*yamltree.Node) {}, // likewise
+		"operation":         func(*yamltree.Node) {}, // read after the provider, which it changes
+		"sessions":          func(*yamltree.Node) {}, // read after the provider too
 		"operations":        func(*yamltree.Node) {},
 		"routes":            func(n *yamltree.Node) { s.Routes = r.routes(cfg, n) },
 	})
@@ -69,8 +69,8 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 	return s
 }
 
-// sourceProvider finds the provider of a source by its name; nil if it cannot be used, which
-// is then reported, there or where the provider stands.
+// sourceProvider returns the provider of a source by its name. It returns nil if there is no usable
+// provider, which is reported at the source or at the provider's definition.
 func (r *reader) sourceProvider(cfg *Config, n *yamltree.Node, name string) *providers.Provider {
 	named := n.Member("provider")
 	if !named.Sound() || r.unusable["providers."+name] {
@@ -94,7 +94,7 @@ func (r *reader) sourceSecrets(s *Source) {
 	}
 	check := s.Provider
 	if bound, err := s.Provider.Bind(providers.Binding{Settings: s.Values()}); err == nil {
-		check = bound // what secrets it needs may depend on the settings
+		check = bound // the settings may determine which secrets it needs
 	}
 	secrets := s.node.Member("secrets")
 	if credentials := s.node.Member("credentials"); credentials != nil {
@@ -105,7 +105,8 @@ func (r *reader) sourceSecrets(s *Source) {
 	case len(s.AllSecrets()) > 0:
 		failLines(secrets, check.CheckSecrets(s.Keys()))
 	case s.Emit || !s.node.Member("emit").Sound() || !needsSecret(check):
-		// Open to emit alone, where no delivery over HTTP can be verified; or without secrets.
+		// The source accepts events only through emit, so no delivery over HTTP must be verified;
+		// or it needs no secrets.
 	case secrets == nil && !s.node.Lacks("secrets"):
 	case secrets == nil && s.Provider.IsOperation():
 		s.node.FailKey("credentials are missing: who may call, such as credentials: { %s: { secrets: [env:%s_SECRET] } }", s.Name, variableOf(s.Name))

@@ -10,22 +10,22 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Suppressions says how suppressed addresses are kept.
+// Suppressions configures how suppressed addresses are stored.
 type Suppressions struct {
-	// HashOnly keeps the digest of an address and not the address.
+	// HashOnly stores a digest instead of the address.
 	HashOnly bool
 }
 
-// Suppress is what a target of kind suppress does with an event.
+// Suppress configures a target of kind suppress.
 type Suppress struct {
-	// Address gives the addresses that the event names.
+	// Address computes the addresses that the event names.
 	Address *expression.Program
-	// Reason is why, for every event; if it is empty, ReasonOf gives it.
+	// Reason is the reason for every event. If it is empty, ReasonOf computes the reason.
 	Reason   suppression.Reason
 	ReasonOf *expression.Program
-	// Target limits the suppression to messages of that target; empty is every target.
+	// Target limits the suppression to messages of that target. Empty means all targets.
 	Target string
-	// Keep is how long addresses are suppressed; 0 is for ever.
+	// Keep is how long addresses are suppressed. Zero means without end.
 	Keep time.Duration
 }
 
@@ -33,7 +33,7 @@ func (r *reader) suppressions(cfg *Config, n *yamltree.Node) {
 	n.Fields(map[string]func(*yamltree.Node){"hash_only": yamltree.Bool(&cfg.Suppressions.HashOnly)})
 }
 
-// suppressKeys are the readers of the keys that only a target of kind suppress has.
+// suppressKeys adds the readers of the keys that only a target of kind suppress has.
 func (r *reader) suppressKeys(into *Suppress, keys map[string]func(*yamltree.Node)) {
 	keys["address"] = r.program(&into.Address, expression.Texts)
 	keys["reason"] = func(n *yamltree.Node) { r.suppressReason(into, n) }
@@ -41,7 +41,7 @@ func (r *reader) suppressKeys(into *Suppress, keys map[string]func(*yamltree.Nod
 	keys["keep"] = yamltree.Duration(&into.Keep)
 }
 
-// suppressReason reads one of the reasons, or an expression that gives one.
+// suppressReason reads one of the reasons, or an expression that computes one.
 func (r *reader) suppressReason(into *Suppress, n *yamltree.Node) {
 	if text, ok := n.Text(); ok {
 		if reason, err := suppression.ParseReason(text); err == nil {
@@ -52,7 +52,7 @@ func (r *reader) suppressReason(into *Suppress, n *yamltree.Node) {
 	r.program(&into.ReasonOf, expression.Texts)(n)
 }
 
-// suppress looks at what the keys of the target say together.
+// suppress checks that the required keys of a suppress target are present.
 func (r *reader) suppress(t *Target) {
 	if t.node.Lacks("address") {
 		t.node.FailKey("address is missing: an expression for the addresses that the event names, such as body.Email")
@@ -62,7 +62,7 @@ func (r *reader) suppress(t *Target) {
 	}
 }
 
-// checkSuppress looks for the mail targets that targets of kind suppress name.
+// checkSuppress checks that the mail targets that suppress targets name exist.
 func (r *reader) checkSuppress(cfg *Config) {
 	names := []string{}
 	for _, t := range cfg.Targets {

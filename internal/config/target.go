@@ -30,7 +30,7 @@ func (r *reader) target(n *yamltree.Node, dev bool) *Target {
 	kindNode := n.Member("kind")
 	switch {
 	case !n.IsMapping() && !n.IsEmpty():
-		n.Fields(nil) // says that it is none
+		n.Fields(nil) // reports that the node is not a mapping
 		return t
 	case kindNode == nil:
 		n.FailKey("kind is missing; known are %s", kinds(dev))
@@ -50,13 +50,13 @@ func (r *reader) target(n *yamltree.Node, dev bool) *Target {
 	return t
 }
 
-// targetSound reports whether everything that was written of a target fits: that something
-// is missing is no reason not to look at the rest.
+// targetSound reports whether every key that the target has is valid. Missing keys do not matter,
+// because the remaining keys can still be checked.
 func (r *reader) targetSound(n *yamltree.Node) bool {
 	return !slices.ContainsFunc(n.Members(), func(member *yamltree.Node) bool { return !member.Sound() })
 }
 
-// targetKeys are the readers of the keys that a target of its kind has.
+// targetKeys returns the readers of the keys that a target of its kind has.
 func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
 	keys := map[string]func(*yamltree.Node){
 		"kind":        func(*yamltree.Node) {},
@@ -107,7 +107,7 @@ func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
 	return keys
 }
 
-// checkTarget looks at what a target's keys say together.
+// checkTarget checks a target's keys against each other.
 func (r *reader) checkTarget(t *Target) {
 	switch {
 	case t.Kind == KindForward && t.URL == "":
@@ -119,7 +119,7 @@ func (r *reader) checkTarget(t *Target) {
 	case t.KeyWindow > 0 && !t.Idempotent && t.node.Member("idempotent") != nil:
 		t.node.FailKey("key_window needs idempotent: true")
 	case t.Kind == KindForward:
-		// The kind itself knows whether it can do what is configured.
+		// Package forward validates the configuration.
 		if !r.urlValues(t) {
 			return
 		}
@@ -135,8 +135,8 @@ func (r *reader) checkTarget(t *Target) {
 	}
 }
 
-// idempotentMissing says what each answer costs. Neither is the default: a wrong true repeats a
-// charge, and a wrong false stops at the first failure.
+// idempotentMissing explains the cost of each choice. There is no default because a wrong true
+// repeats a charge, and a wrong false stops at the first failure.
 func idempotentMissing(yes, no string) []string {
 	return []string{
 		"idempotent is missing. Set " + yes + " if the target recognises a key that it has seen: " +
@@ -146,7 +146,7 @@ func idempotentMissing(yes, no string) []string {
 	}
 }
 
-// ForwardConfig is the target as its kind takes it.
+// ForwardConfig returns the configuration of the target for package forward.
 func (t *Target) ForwardConfig() forward.Config {
 	cfg := forward.Config{
 		URL: t.URL, Values: addressValues(t.Values), Method: t.Method, Allow: t.Allow, Idempotent: t.Idempotent, RetryOn: t.RetryOn, KeyHeader: t.KeyHeader, Headers: t.Headers,
@@ -158,11 +158,11 @@ func (t *Target) ForwardConfig() forward.Config {
 	return cfg
 }
 
-// sql asks the kind itself whether it can do what is configured.
+// sql validates the configuration of a sql target with package sql.
 func (r *reader) sql(t *Target) {
 	parameters := make(map[string]sql.Parameter, len(t.Parameters))
 	for name := range t.Parameters {
-		parameters[name] = func(*effect.Call) (any, error) { return nil, nil } //nolint:nilnil // only the names are looked at
+		parameters[name] = func(*effect.Call) (any, error) { return nil, nil } //nolint:nilnil // only the names are checked
 	}
 	_, err := sql.New(sql.Config{Call: t.Call, Statement: t.Statement, Parameters: parameters, DeadOn: t.DeadOn})
 	failLines(t.node.Below(""), err)
@@ -177,8 +177,8 @@ func (r *reader) parameters(n *yamltree.Node) map[string]*expression.Program {
 	return out
 }
 
-// retryOn reads the statuses by which a target says that it has not begun the work.
-// It gives an empty list, and not nil, for one that names none.
+// retryOn reads the statuses by which a target says that it has not started the work. It returns an
+// empty list, not nil, if the list is empty.
 func (r *reader) retryOn(n *yamltree.Node) []int {
 	return append([]int{}, yamltree.ReadList(n, retriedStatus)...)
 }
@@ -200,7 +200,7 @@ func hostName(s string) (string, error) {
 	return s, nil
 }
 
-// headers reads extra headers; a value may be a reference.
+// headers reads additional headers. A value may be a reference.
 func (r *reader) headers(n *yamltree.Node) map[string]string {
 	out := map[string]string{}
 	for _, member := range n.Members() {
@@ -220,8 +220,8 @@ func canonicalHeader(s string) (string, error) {
 	return http.CanonicalHeaderKey(name), err
 }
 
-// checkPassed refuses to pass on what proves a source's requests: it is not even
-// kept.
+// checkPassed reports pass_headers that contain credentials of a source's requests, which Oncegate
+// does not even store.
 func (r *reader) checkPassed(s *Source) {
 	if s.Provider == nil {
 		return

@@ -9,15 +9,16 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Tenant is who events and calls belong to, beyond single sources and credentials.
+// Tenant groups the events and calls of several sources and credentials under one owner.
 type Tenant struct {
 	Name string
-	// NewKeys is how many new keys operations may take for the tenant in this process, in all
-	// sources together; the zero Rate is no limit.
+	// NewKeys limits how many new keys operations may use for the tenant in this process, in all
+	// sources together. The zero Rate means no limit.
 	NewKeys Rate
 }
 
-// tenants reads the section. It comes before the sources: once there is one, it names all tenants.
+// tenants reads the section tenants. Call it before the sources are read: if the section has a
+// tenant, it must list all of them.
 func (r *reader) tenants(cfg *Config, n *yamltree.Node) {
 	for _, member := range n.Members() {
 		if !r.named(member) {
@@ -29,8 +30,8 @@ func (r *reader) tenants(cfg *Config, n *yamltree.Node) {
 	}
 }
 
-// tenantName reads the name of a tenant. Where tenants are written out, it must be one of them:
-// under a name with a slip of the pen, a call would escape its tenant's quota.
+// tenantName parses the name of a tenant. If the section tenants lists any, the name must be one of
+// them, because with a misspelled name a call would escape its tenant's quota.
 func (c *Config) tenantName(s string) (string, error) {
 	name, err := checkedName(s)
 	if err != nil || len(c.Tenants) == 0 {
@@ -46,7 +47,7 @@ func (c *Config) tenantName(s string) (string, error) {
 	return name, nil
 }
 
-// TenantNames gives every tenant that the configuration names, sorted: those of the section
+// TenantNames returns every tenant that the configuration names, sorted: those of the section
 // tenants, of sources and of credentials.
 func (c *Config) TenantNames() []string {
 	var names []string
@@ -60,8 +61,8 @@ func (c *Config) TenantNames() []string {
 	return slices.Compact(slices.DeleteFunc(names, func(name string) bool { return name == "" }))
 }
 
-// Tenants gives the tenants of the source's events: its own and those of its credentials. One
-// that is empty stands for none.
+// Tenants returns the tenants of the source's events: the source's tenant, followed by the tenants
+// of its credentials. The source's is "" if it has none.
 func (s *Source) Tenants() []string {
 	names := []string{s.Tenant}
 	for _, c := range s.Credentials {
@@ -72,7 +73,7 @@ func (s *Source) Tenants() []string {
 	return names
 }
 
-// warnTenants tells of quotas that bound nothing.
+// warnTenants warns about quotas that have no effect.
 func (r *reader) warnTenants(cfg *Config) {
 	for _, t := range cfg.Tenants {
 		calls := slices.ContainsFunc(cfg.Sources, func(s *Source) bool {

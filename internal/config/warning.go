@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/egress"
 )
 
-// warn collects what is no mistake in itself and yet cannot be meant: everything loads, and
-// then nothing happens.
+// warn collects warnings about valid settings that cannot be intended, because the configuration
+// loads but then does nothing.
 func (r *reader) warn(cfg *Config, now time.Time) {
 	for _, t := range cfg.Targets {
 		addresses := []struct{ key, url string }{{"url", t.URL}, {"smtp", t.SMTP}}
@@ -48,8 +48,8 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 	}
 }
 
-// unreachable says why no connection is ever made to the host of an address. It says nothing
-// about a name that has to be looked up.
+// unreachable returns the host of an address and the reason why no connection to it is ever
+// allowed. The reason is "" if the host is a name that must be resolved first.
 func unreachable(address string) (host, why string) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -66,7 +66,8 @@ func unreachable(address string) (host, why string) {
 	return host, egress.Forbidden(addr)
 }
 
-// allEnded gives when the last of the secrets expired; zero if one is still valid or there are none.
+// allEnded returns when the last of the secrets expired, or zero if one is still valid or there are
+// none.
 func allEnded(secrets []Reference, now time.Time) time.Time {
 	var last time.Time
 	for _, s := range secrets {
