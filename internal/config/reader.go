@@ -7,8 +7,7 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// reader reads the sections of the file. What is wrong is in the report, and the reading
-// goes on.
+// reader reads the sections of the file. It adds problems to the report and continues.
 type reader struct {
 	report   *yamltree.Report
 	root     *yamltree.Node
