@@ -11,17 +11,18 @@ import (
 	"syscall"
 )
 
-// account is the unprivileged account that runs the server when this process is root. A nil account means the
-// server runs as whoever we are.
+// account is the unprivileged account that runs the server when this process is root. A nil account
+// means that the server runs as the current user.
 type account struct {
 	name     string
 	uid, gid int
 }
 
-// serverAccount returns the account that runs the server, nil unless this process is root.
+// serverAccount returns the account that runs the server. It returns nil unless this process is
+// root.
 func serverAccount() (*account, error) {
 	if os.Geteuid() != 0 {
-		return nil, nil //nolint:nilnil // nil is a documented account: ourselves
+		return nil, nil //nolint:nilnil // nil means the current user
 	}
 	for _, name := range []string{"postgres", "nobody"} {
 		u, err := user.Lookup(name)
@@ -38,8 +39,8 @@ func serverAccount() (*account, error) {
 	return nil, errors.New("PostgreSQL refuses to run as root and there is no account postgres or nobody to run it as: make one, or work as an ordinary user")
 }
 
-// attributes starts a child as the account and in a session of its own, so that Ctrl-C in the terminal reaches
-// whoever holds the server and not the server.
+// attributes makes a child process run as the account and in a new session, so that Ctrl-C in the
+// terminal reaches only the process that started the server and not the server.
 func (a *account) attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if a != nil {
@@ -48,7 +49,7 @@ func (a *account) attributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// own gives a file or directory of ours to the account.
+// own changes the owner of one of our files or directories to the account.
 func (a *account) own(path string) error {
 	if a == nil {
 		return nil
@@ -56,8 +57,9 @@ func (a *account) own(path string) error {
 	return os.Lchown(path, a.uid, a.gid)
 }
 
-// reaches reports whether the account can enter dir: every directory on the way must let others through. The nearest
-// existing parent decides for what does not exist yet, since what we make we can open.
+// reaches reports whether the account can enter dir, which requires that every directory on the way
+// lets others through. For a directory that does not exist yet, the nearest existing parent
+// decides, because we can set the permissions of the directories that we create.
 func (a *account) reaches(dir string) bool {
 	if a == nil {
 		return true

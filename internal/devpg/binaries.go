@@ -22,16 +22,17 @@ var ErrNoBinaries = errors.New("no PostgreSQL server found")
 
 // Binaries is one installed PostgreSQL server.
 type Binaries struct {
-	Dir   string // absolute directory that holds both initdb and postgres
+	Dir   string // absolute path of the directory that contains both initdb and postgres
 	Major int    // major release, for example 17
 }
 
 // Path returns the path of one program of the installation, for example "pgbench". The program need not exist.
 func (b Binaries) Path(program string) string { return filepath.Join(b.Dir, program) }
 
-// Env returns the whole environment for the installation's programs: nothing that starts with PG may lead them to
-// another cluster, and on macOS a postmaster without a locale refuses to start. What brings libraries along, such as what
-// was unpacked from packages into a directory of its own, finds them there.
+// Env returns the complete environment for the installation's programs. It contains no variable
+// that starts with PG, because it could make them use another cluster. It sets a locale because a
+// postmaster on macOS refuses to start without one. If the installation has its own libraries, such
+// as one unpacked from packages into another directory, Env sets the path to them.
 func (b Binaries) Env() []string {
 	env := []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C", "TZ=UTC"}
 	patterns := []string{filepath.Join(b.Dir, "../lib/libpq.so*")}
@@ -46,10 +47,11 @@ func (b Binaries) Env() []string {
 	return env
 }
 
-// Find returns the PostgreSQL server to use: the first usable one among the extra directories, the directory of the
-// postgres on PATH, Debian's directories and Homebrew's, the newest release first within each. A directory is usable
-// if initdb and postgres are both in it, tell the same release, and that is at least [MinMajor]; PATH alone is not
-// asked for initdb, because another release's may stand in front. The error wraps [ErrNoBinaries].
+// Find returns the PostgreSQL server to use: the first usable one among the extra directories, the
+// directory of the postgres on PATH, Debian's directories and Homebrew's, with the newest release
+// first within each. A directory is usable if it contains both initdb and postgres, both report the
+// same release, and the release is at least [MinMajor]. Find does not look for initdb on PATH
+// because that may be the initdb of another release. The error wraps [ErrNoBinaries].
 func Find(ctx context.Context, extra ...string) (Binaries, error) {
 	account, err := serverAccount()
 	if err != nil {
@@ -66,7 +68,7 @@ func Find(ctx context.Context, extra ...string) (Binaries, error) {
 	return Binaries{}, errors.Join(append([]error{fmt.Errorf("%w: release %d or newer is needed", ErrNoBinaries, MinMajor)}, problems...)...)
 }
 
-// candidates lists the directories in which a postgres was seen, in order of preference.
+// candidates returns the directories that contain a postgres program, in order of preference.
 func candidates(extra []string) []string {
 	var dirs []string
 	for _, dir := range extra {
@@ -114,8 +116,8 @@ func numberIn(path string) int {
 	return n
 }
 
-// probe asks both programs for their release, as the account that will run them: a program that the account cannot
-// execute is as good as absent.
+// probe asks both programs for their release, as the account that will run them, because a program
+// that the account cannot execute is unusable.
 func probe(ctx context.Context, dir string, account *account) (Binaries, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -123,7 +125,7 @@ func probe(ctx context.Context, dir string, account *account) (Binaries, error) 
 	}
 	var majors [2]int
 	for i, program := range []string{"postgres", "initdb"} {
-		cmd := exec.CommandContext(ctx, filepath.Join(dir, program), "--version") //nolint:gosec // a fixed program of an installation we look for
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, program), "--version") //nolint:gosec // a fixed program in a directory from candidates
 		cmd.Dir = "/"
 		cmd.Env = Binaries{Dir: dir}.Env()
 		cmd.SysProcAttr = account.attributes()

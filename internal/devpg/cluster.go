@@ -15,15 +15,15 @@ import (
 	"strconv"
 )
 
-// data is the data directory. The release is part of its name: a newer PostgreSQL starts afresh instead of failing on
-// files it cannot read.
+// data returns the data directory. The release is part of its name, so that a newer PostgreSQL
+// starts with an empty cluster instead of failing on files that it cannot read.
 func (s *Server) data() string {
 	return filepath.Join(s.cfg.Dir, "data-"+strconv.Itoa(s.cfg.Binaries.Major))
 }
 
 func (s *Server) clusterName() string { return "oncegate-" + fingerprint(s.cfg.Dir) }
 
-// lay makes the directories, the password and the data directory.
+// lay creates the directories, the password and the data directory unless they exist.
 func (s *Server) lay(ctx context.Context) error {
 	if err := makeDir(s.cfg.Dir, 0o711, s.account); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (s *Server) lay(ctx context.Context) error {
 	return s.initialise(ctx)
 }
 
-// readPassword reads the cluster's password, or makes one. Trust for everyone who can reach 127.0.0.1 would hand the
-// account to every other user of the machine.
+// readPassword reads the cluster's password, or creates one. Trust authentication would give every
+// other user of the machine access, because they can all connect to 127.0.0.1.
 func (s *Server) readPassword() error {
 	path := filepath.Join(s.cfg.Dir, "password")
 	content, err := os.ReadFile(path)
@@ -67,10 +67,11 @@ func (s *Server) readPassword() error {
 	return nil
 }
 
-// initialise runs initdb beside the final place and then renames, so that a data directory is whole or not there.
+// initialise runs initdb in a temporary directory and renames it, so that a data directory is
+// either complete or absent.
 func (s *Server) initialise(ctx context.Context) error {
 	fresh := s.data() + ".new"
-	for _, dir := range []string{fresh, s.data()} { // what an interrupted run left: without PG_VERSION there is no cluster in it
+	for _, dir := range []string{fresh, s.data()} { // remains of an interrupted run; without PG_VERSION they contain no cluster
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("clearing %s: %w", dir, err)
 		}
@@ -101,7 +102,7 @@ func (s *Server) initialise(ctx context.Context) error {
 	return nil
 }
 
-// settings returns the settings of the server in the order of their names.
+// settings returns the server's settings as arguments of postgres, sorted by name.
 func (s *Server) settings() []string {
 	all := map[string]string{
 		"cluster_name":            s.clusterName(),

@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// readyWord is what a keeper says when its server answers; anything else is the reason why it does not.
+// readyWord is what a keeper writes when its server accepts connections. Any other line is the
+// reason why it does not.
 const readyWord = "ready"
 
-// held is a running server as a keeper sees it: its own child, or one that an earlier keeper left behind.
+// held is a running server of a keeper: its own child, or a server whose keeper was killed.
 type held interface {
 	Done() <-chan struct{}
 	stop(ctx context.Context) error
 }
 
-// Keep is the keeper's whole life: it starts the server of a shared cluster, or takes over the one that runs, says so
-// on ready, and stops the server when ctx ends or nobody needs it any more. Only the command in [Shared.Keeper]
-// calls it.
+// Keep runs a keeper. It starts the server of a shared cluster, or takes over the running one,
+// reports that on ready, and stops the server when ctx ends or no process needs it any more. Only
+// the command in [Shared.Keeper] calls it.
 func (c Shared) Keep(ctx context.Context, ready io.WriteCloser) error {
 	f, err := tryLock(c.path("keeper.lock"))
 	if err != nil {
@@ -44,7 +45,7 @@ func (c Shared) Keep(ctx context.Context, ready io.WriteCloser) error {
 		select {
 		case <-server.Done():
 			return nil
-		case <-ctx.Done(): // whoever asked holds the lock
+		case <-ctx.Done(): // the caller of Stop holds the lock
 			return stopWithin(server)
 		case <-tick.C:
 			if ended, err := c.stopUnused(ctx, server); ended || err != nil {
@@ -54,7 +55,7 @@ func (c Shared) Keep(ctx context.Context, ready io.WriteCloser) error {
 	}
 }
 
-// hold takes over the running server or starts one.
+// hold takes over the running server, or starts one.
 func (c Shared) hold(ctx context.Context) (held, error) {
 	s := &Server{cfg: c.Config}
 	if pm, running := runningOn(ctx, s.data()); running {
@@ -63,7 +64,8 @@ func (c Shared) hold(ctx context.Context) (held, error) {
 	return Start(ctx, c.Config)
 }
 
-// stopUnused stops the server if nobody needs it. It looks again under the lock: a newcomer registers under it.
+// stopUnused stops the server if no process needs it. It checks again under the lock, because new
+// users register under the lock.
 func (c Shared) stopUnused(ctx context.Context, server held) (bool, error) {
 	if c.used(ctx) {
 		return false, nil
@@ -77,7 +79,8 @@ func (c Shared) stopUnused(ctx context.Context, server held) (bool, error) {
 	return true, stopWithin(server)
 }
 
-// stopWithin stops a server in the time that a shutdown checkpoint of a development cluster can need.
+// stopWithin stops a server and allows it the time that the shutdown checkpoint of a development
+// cluster can need.
 func stopWithin(server held) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
@@ -92,7 +95,7 @@ type orphan struct {
 	done chan struct{}
 }
 
-// adopt watches a server that is not our child.
+// adopt watches a server that is not a child of this process.
 func adopt(ctx context.Context, data string, pm postmaster) *orphan {
 	o := &orphan{pid: pm.pid, done: make(chan struct{})}
 	ctx = context.WithoutCancel(ctx)
@@ -102,7 +105,7 @@ func adopt(ctx context.Context, data string, pm postmaster) *orphan {
 			if now, running := runningOn(ctx, data); !running || now.pid != o.pid {
 				return
 			}
-			_ = pause(ctx, 200*time.Millisecond) // ctx never ends
+			_ = pause(ctx, 200*time.Millisecond) // ctx never ends, so pause never fails
 		}
 	}()
 	return o
@@ -122,7 +125,7 @@ func (o *orphan) stop(ctx context.Context) error {
 	}
 }
 
-// say sends the keeper's one line to whoever started it.
+// say sends one line to the process that started the keeper.
 func say(ready io.WriteCloser, word string) error {
 	line := []byte(word)
 	for i, b := range line {

@@ -11,9 +11,10 @@ import (
 	"syscall"
 )
 
-// Place returns the directory for a long-lived cluster of a checkout: dir itself, unless this process is root and the
-// account that runs the server cannot enter it (a checkout under /root, say). Then it is a directory under /var/tmp
-// named after dir, so that the same checkout finds its cluster again.
+// Place returns the directory for a long-lived cluster of a checkout. That is dir itself, unless
+// this process is root and the account that runs the server cannot enter dir, for example because
+// the checkout is under /root. Then it is a directory in /var/tmp named after dir, so that the same
+// checkout finds its cluster again.
 func Place(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -29,16 +30,17 @@ func Place(dir string) (string, error) {
 	return filepath.Join("/var/tmp", "oncegate-"+fingerprint(dir)), nil
 }
 
-// fingerprint is a short name for a path.
+// fingerprint returns a short name for a path.
 func fingerprint(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:5])
 }
 
-// makeDir makes a directory, or takes one that is already ours. In a directory that everyone may write to, somebody
-// else could have made it first, to read the password or to plant a data directory.
+// makeDir creates a directory, or uses an existing one if it belongs to us. In a directory that
+// everyone may write to, another user could have created it first, to read the password or to plant
+// a data directory.
 func makeDir(path string, mode fs.FileMode, a *account) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // parents hold nothing secret and must let the account through
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // the parents contain no secrets, and the account must be able to enter them
 		return fmt.Errorf("making %s: %w", filepath.Dir(path), err)
 	}
 	err := os.Mkdir(path, mode)
@@ -60,8 +62,9 @@ func makeDir(path string, mode fs.FileMode, a *account) error {
 	return nil
 }
 
-// socketDir returns the directory of the unix socket: beside the data, or in the temporary directory when that path
-// is too long for a socket address (104 bytes on macOS, 108 on Linux, ".s.PGSQL.32767.lock" included).
+// socketDir returns the directory of the unix socket: a subdirectory of dir, or a directory in /tmp
+// if that path is too long for a socket address (104 bytes on macOS, 108 on Linux, including
+// ".s.PGSQL.32767.lock").
 func socketDir(dir string) string {
 	const longest = 104 - len("/.s.PGSQL.32767") - 1
 	beside := filepath.Join(dir, "s")

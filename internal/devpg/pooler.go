@@ -36,7 +36,8 @@ func FindPooler() (string, error) {
 	return "", ErrNoPooler
 }
 
-// poolerEnv leads a PgBouncer that was unpacked from packages into a directory of its own to the libraries beside it.
+// poolerEnv returns the environment for PgBouncer. If PgBouncer was unpacked from packages into
+// another directory, the environment contains the path to the libraries that were unpacked with it.
 func poolerEnv(program string) []string {
 	env := []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
 	if root, unpacked := strings.CutSuffix(program, "/usr/sbin/pgbouncer"); unpacked && root != "" {
@@ -52,14 +53,15 @@ func poolerEnv(program string) []string {
 
 // PoolerConfig describes a private PgBouncer. Server is required.
 type PoolerConfig struct {
-	// Server is the address of the database behind it, for a user with a password.
+	// Server is the address of the database to which PgBouncer connects, with a user and a
+	// password.
 	Server string
 
 	// Mode is "session", "transaction" or "statement". It defaults to "session".
 	Mode string
 
-	// Settings are added to its configuration, by name, for example "default_pool_size": "1". They win over the
-	// settings this package makes.
+	// Settings are added to the configuration of PgBouncer, by name, for example
+	// "default_pool_size": "1". They take precedence over the settings of this package.
 	Settings map[string]string
 }
 
@@ -75,7 +77,7 @@ type Pooler struct {
 	done    chan struct{} // closed when cmd has been reaped
 }
 
-// StartPooler starts a PgBouncer and returns when it answers.
+// StartPooler starts a PgBouncer and returns when it accepts connections.
 func StartPooler(ctx context.Context, cfg PoolerConfig) (*Pooler, error) {
 	cfg.Mode = cmp.Or(cfg.Mode, "session")
 	p := &Pooler{cfg: cfg}
@@ -106,7 +108,7 @@ func StartPooler(ctx context.Context, cfg PoolerConfig) (*Pooler, error) {
 	return p, nil
 }
 
-// DSN is the server's address by way of the pooler.
+// DSN returns the address of the database through the pooler.
 func (p *Pooler) DSN() string { return p.address(strings.TrimPrefix(p.server.Path, "/")) }
 
 func (p *Pooler) address(database string) string {
@@ -116,10 +118,11 @@ func (p *Pooler) address(database string) string {
 	return u.String()
 }
 
-// LogPath is the file that it writes its log to.
+// LogPath returns the path of PgBouncer's log.
 func (p *Pooler) LogPath() string { return filepath.Join(p.dir, "log") }
 
-// Reload changes its mode under the clients that it has, and returns when it goes by the new one.
+// Reload changes the pool mode while clients are connected, and returns when the new mode is in
+// effect.
 func (p *Pooler) Reload(ctx context.Context, mode string) error {
 	p.cfg.Mode = mode
 	if err := p.write(); err != nil {
@@ -138,7 +141,8 @@ func (p *Pooler) Reload(ctx context.Context, mode string) error {
 	}
 }
 
-// Stop kills it, which loses nothing, and removes its directory. Stopping twice is no error.
+// Stop kills PgBouncer, which loses nothing, and removes its directory. Calling it twice is not an
+// error.
 func (p *Pooler) Stop() error {
 	if p.cmd != nil {
 		if err := p.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -152,7 +156,7 @@ func (p *Pooler) Stop() error {
 	return nil
 }
 
-// write makes its two files anew.
+// write writes PgBouncer's configuration and its file of users.
 func (p *Pooler) write() error {
 	settings := map[string]string{
 		"listen_addr": "127.0.0.1", "listen_port": strconv.Itoa(p.port), "unix_socket_dir": "",
@@ -181,7 +185,7 @@ func (p *Pooler) write() error {
 
 func (p *Pooler) path() string { return filepath.Join(p.dir, "pgbouncer.ini") }
 
-// start starts it on a port that is free and waits until it answers or ends.
+// start starts PgBouncer on a free port and waits until it accepts connections or ends.
 func (p *Pooler) start(ctx context.Context) error {
 	var err error
 	if p.port, err = freePort(); err != nil {
@@ -206,7 +210,7 @@ func (p *Pooler) start(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // its log contains the reason
 	}()
 	p.cmd, p.done = cmd, done
 	for {
@@ -223,7 +227,8 @@ func (p *Pooler) start(ctx context.Context) error {
 	}
 }
 
-// mode is the one that it goes by, as its console says; empty if the console does not answer.
+// mode returns the pool mode in effect, according to PgBouncer's console, or "" if the console does
+// not answer.
 func (p *Pooler) mode(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

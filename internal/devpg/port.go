@@ -14,20 +14,21 @@ import (
 	"time"
 )
 
-// Ports are taken from a range below 32768, where Linux's ephemeral ports begin: see the package comment.
+// Ports come from a range below 32768, where Linux's ephemeral ports begin. See the package
+// comment.
 const (
 	firstPort = 21000
 	lastPort  = 31999
 )
 
-// choosePort keeps the port that the cluster had last if it is free, so that its address stays the same, and else
-// takes a free one at random.
+// choosePort chooses the cluster's previous port if it is free, so that the address stays the same,
+// and otherwise a random free port.
 func (s *Server) choosePort() error {
 	path := filepath.Join(s.cfg.Dir, "port")
 	if s.port == 0 {
 		content, err := os.ReadFile(path)
 		if err == nil {
-			s.port, _ = strconv.Atoi(strings.TrimSpace(string(content))) // anything else than a port is not free
+			s.port, _ = strconv.Atoi(strings.TrimSpace(string(content))) // a value that is not a port does not pass the check below
 		}
 	}
 	for range 200 {
@@ -42,12 +43,12 @@ func (s *Server) choosePort() error {
 	return errors.New("choosing a port for PostgreSQL: none of 200 tried was free")
 }
 
-// anyPort draws a port of the range; it may be taken.
+// anyPort returns a random port of the range, which may be in use.
 func anyPort() int {
 	return firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // a port is no secret
 }
 
-// freePort draws a port of the range that is free now.
+// freePort returns a random port of the range that is free now.
 func freePort() (int, error) {
 	for range 200 {
 		if port := anyPort(); portFree(port) {
@@ -58,14 +59,14 @@ func freePort() (int, error) {
 }
 
 func portFree(port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // binds and closes at once
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // closes the port again at once
 	if err != nil {
 		return false
 	}
 	return l.Close() == nil
 }
 
-// openLog opens the log for appending and empties it first when it has grown past 10 MB.
+// openLog opens the log for appending. It empties the log first if it is longer than 10 MB.
 func openLog(path string) (*os.File, error) {
 	const tooLong = 10 << 20
 	if info, err := os.Stat(path); err == nil && info.Size() > tooLong {
@@ -80,7 +81,7 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// logSince returns what was written to the log after the given offset.
+// logSince returns the text after the given offset of the log.
 func logSince(path string, offset int64) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -94,7 +95,7 @@ func logSince(path string, offset int64) string {
 	return string(content)
 }
 
-// lastLines returns the last n lines of a text in one.
+// lastLines returns the last n lines of a text, joined into one.
 func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], " | ")

@@ -13,13 +13,14 @@ import (
 	"syscall"
 )
 
-// postmaster is what a data directory says about the server that runs on it.
+// postmaster is the content of a data directory's pid file.
 type postmaster struct {
 	pid  int
 	port int
 }
 
-// readPostmaster reads postmaster.pid. The second result is false if there is none or it is cut short.
+// readPostmaster reads postmaster.pid. The second result is false if the file is missing or
+// incomplete.
 func readPostmaster(data string) (postmaster, bool) {
 	content, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 	if err != nil {
@@ -37,9 +38,9 @@ func readPostmaster(data string) (postmaster, bool) {
 	return postmaster{pid: pid, port: port}, true
 }
 
-// runningOn returns the live postmaster of a data directory. A pid file survives kill -9 and its number may since
-// have gone to any other process, so the process must be alive, no zombie, and have this data directory in its
-// command line.
+// runningOn returns the live postmaster of a data directory. A pid file survives kill -9, and
+// another process may have its number by now. runningOn therefore checks that the process is alive,
+// is not a zombie, and has this data directory in its command line.
 func runningOn(ctx context.Context, data string) (postmaster, bool) {
 	pm, ok := readPostmaster(data)
 	if !ok || !alive(pm.pid) {
@@ -52,7 +53,7 @@ func runningOn(ctx context.Context, data string) (postmaster, bool) {
 	return pm, true
 }
 
-// alive reports whether a process of that number exists, whoever owns it.
+// alive reports whether a process with this number exists, regardless of its owner.
 func alive(pid int) bool {
 	if pid <= 0 {
 		return false
@@ -61,8 +62,9 @@ func alive(pid int) bool {
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
-// commandOf returns the command line of a process; false for one that is gone or a zombie. It asks /proc where there
-// is one, since a bare machine may lack ps, and ps elsewhere.
+// commandOf returns the command line of a process, or false if the process has ended or is a
+// zombie. It reads /proc if that exists, because a minimal machine may lack ps, and uses ps
+// elsewhere.
 func commandOf(ctx context.Context, pid int) (string, bool) {
 	if _, err := os.Stat("/proc/self/cmdline"); err == nil {
 		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -79,9 +81,10 @@ func commandOf(ctx context.Context, pid int) (string, bool) {
 	return command, !strings.HasPrefix(state, "Z")
 }
 
-// removeStale removes a pid file whose number now belongs to another program. PostgreSQL deals with a stale file by
-// itself as long as no process has its number, and it then also checks that no orphaned backend is still attached to
-// the shared memory; so the file is left alone unless it would make PostgreSQL refuse to start.
+// removeStale removes a pid file whose number now belongs to another program. PostgreSQL itself
+// handles a stale file if no process has its number, and then also checks that no orphaned backend
+// is still attached to the shared memory. removeStale therefore removes the file only if it would
+// make PostgreSQL refuse to start.
 func removeStale(ctx context.Context, data, sockets, clusterName string) error {
 	var paths []string
 	if pm, ok := readPostmaster(data); ok && alive(pm.pid) {
@@ -89,7 +92,8 @@ func removeStale(ctx context.Context, data, sockets, clusterName string) error {
 			paths = append(paths, filepath.Join(data, "postmaster.pid"))
 		}
 	}
-	// The socket directory is private to this cluster, which is not running: every lock in it is stale.
+	// The socket directory is private to this cluster, which is not running, so every lock in it is
+	// stale.
 	locks, _ := filepath.Glob(filepath.Join(sockets, ".s.PGSQL.*")) // only a malformed pattern is an error
 	for _, path := range append(paths, locks...) {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -99,8 +103,8 @@ func removeStale(ctx context.Context, data, sockets, clusterName string) error {
 	return nil
 }
 
-// backendsLeft reports whether a server process of the named cluster is alive: each carries the cluster's name in its
-// title.
+// backendsLeft reports whether a server process of the named cluster is alive. The title of each
+// process contains the cluster's name.
 func backendsLeft(ctx context.Context, clusterName string) bool {
 	entries, err := os.ReadDir("/proc")
 	if err != nil || len(entries) == 0 {

@@ -17,30 +17,32 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// superuser is the role that every cluster is made with.
+// superuser is the superuser role of every cluster.
 const superuser = "postgres"
 
 // Config describes a cluster. The zero value is a durable throw-away cluster.
 type Config struct {
-	// Dir holds everything of the cluster; it is made when missing, and a cluster that is already in it is used. Empty
-	// means a new directory, which [Server.Stop] removes.
+	// Dir is the directory for all files of the cluster. It is created if it is missing; an
+	// existing cluster in it is used. Empty means a new directory, which [Server.Stop] removes.
 	Dir string
 
-	// Under is where a new directory is made: on the disk that is to be used. It defaults to /var/tmp.
+	// Under is the directory in which a new Dir is created, for example to select a disk. It
+	// defaults to /var/tmp.
 	Under string
 
-	// Binaries is the server to run. The zero value means what [Find] finds.
+	// Binaries is the server to run. The zero value means the result of [Find].
 	Binaries Binaries
 
-	// Database is created when missing. It defaults to "oncegate".
+	// Database is created if it is missing. It defaults to "oncegate".
 	Database string
 
-	// Volatile turns fsync off: faster, and a crash of the machine may leave the cluster unusable. Only for tests that
-	// do not test durability; the zero value keeps PostgreSQL's durable defaults.
+	// Volatile turns fsync off. This is faster, but a crash of the machine may leave the cluster
+	// unusable. Use it only for tests that do not test durability. If Volatile is false,
+	// PostgreSQL's durable defaults apply.
 	Volatile bool
 
-	// Settings are added to the command line of postgres, by name, for example "max_connections": "400". They win over
-	// the settings this package makes.
+	// Settings are added to the command line of postgres, by name, for example "max_connections":
+	// "400". They take precedence over the settings of this package.
 	Settings map[string]string
 }
 
@@ -56,8 +58,9 @@ type Server struct {
 	done      chan struct{} // closed when the postmaster of cmd has been reaped
 }
 
-// Start makes the cluster when there is none yet, starts its server as a child and returns when it answers. A server
-// that is already running on the directory is an error: it belongs to somebody else.
+// Start creates the cluster if it does not exist, starts its server as a child process and returns
+// when the server accepts connections. It fails if a server is already running in the directory,
+// because that server belongs to another process.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s, err := prepare(ctx, cfg)
 	if err != nil {
@@ -72,7 +75,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// prepare brings the directory into the state in which a server can be started on it.
+// prepare creates everything in the directory that starting a server requires.
 func prepare(ctx context.Context, cfg Config) (*Server, error) {
 	account, err := serverAccount()
 	if err != nil {
@@ -102,17 +105,17 @@ func prepare(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// LogPath is the file that the server writes its log to.
+// LogPath returns the path of the server's log.
 func (s *Server) LogPath() string { return filepath.Join(s.cfg.Dir, "log") }
 
-// Dir is the directory that holds everything of the cluster.
+// Dir returns the directory of the cluster.
 func (s *Server) Dir() string { return s.cfg.Dir }
 
-// Binaries is the installation the server runs from.
+// Binaries returns the installation that the server runs from.
 func (s *Server) Binaries() Binaries { return s.cfg.Binaries }
 
-// start starts the server, trying again while the port is taken by somebody who was faster, or while processes of a
-// killed postmaster still hold the shared memory.
+// start starts the server. It retries while another process has taken the port, or while processes
+// of a killed postmaster still use the shared memory.
 func (s *Server) start(ctx context.Context) error {
 	const patience = 30 * time.Second
 	deadline := time.Now().Add(patience)
@@ -136,7 +139,7 @@ func (s *Server) start(ctx context.Context) error {
 	}
 }
 
-// startOnce starts the postmaster and waits until it answers or ends.
+// startOnce starts the postmaster and waits until it accepts connections or ends.
 func (s *Server) startOnce(ctx context.Context) error {
 	if err := removeStale(ctx, s.data(), socketDir(s.cfg.Dir), s.clusterName()); err != nil {
 		return err
@@ -153,7 +156,7 @@ func (s *Server) startOnce(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("opening the log of PostgreSQL: %w", err)
 	}
-	// The server must outlive ctx, which bounds only its start.
+	// The server must outlive ctx, which limits only the start.
 	cmd := exec.Command(s.cfg.Binaries.Path("postgres"), append([]string{"-D", s.data()}, s.settings()...)...) //nolint:gosec,noctx // a program of the installation we found
 	cmd.Dir = "/"
 	cmd.Env = s.cfg.Binaries.Env()
@@ -165,7 +168,7 @@ func (s *Server) startOnce(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // its log contains the reason
 	}()
 	s.cmd, s.done = cmd, done
 	for {
@@ -182,7 +185,7 @@ func (s *Server) startOnce(ctx context.Context) error {
 	}
 }
 
-// answers opens one connection and closes it.
+// answers opens a connection and closes it, to check that the server accepts connections.
 func (s *Server) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -213,14 +216,14 @@ func (s *Server) createDatabase(ctx context.Context) error {
 	return nil
 }
 
-// PID is the process id of the postmaster that was started last.
+// PID returns the process id of the most recently started postmaster.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Done is closed when the postmaster that was started last has ended and been reaped.
+// Done returns a channel that is closed when the most recently started postmaster has been reaped.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// DSN is the address of the database, for the superuser over TCP. It holds the password; it stays the same across
-// Kill and Restart unless the port was taken meanwhile.
+// DSN returns the address of the database, for the superuser over TCP. It contains the password. It
+// stays the same across Kill and Restart unless another process takes the port in the meantime.
 func (s *Server) DSN() string { return s.dsn(s.cfg.Database) }
 
 func (s *Server) dsn(database string) string {
@@ -234,8 +237,8 @@ func (s *Server) dsn(database string) string {
 	return u.String()
 }
 
-// Kill sends SIGKILL to the postmaster and returns when it has been reaped. Its backends notice and end by
-// themselves. Killing a server that has ended is no error.
+// Kill sends SIGKILL to the postmaster and returns when it has been reaped. The server's backends
+// notice and end by themselves. Killing a server that has ended is not an error.
 func (s *Server) Kill() error { return s.signal(syscall.SIGKILL) }
 
 // Restart starts the server again after [Server.Kill] or after it ended by itself, on the same data.
@@ -248,8 +251,9 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.start(ctx)
 }
 
-// Stop shuts the server down in order (PostgreSQL's fast shutdown: clients are cut, nothing is lost), kills it if ctx
-// ends first, and removes the directory if it was made for this server. Stopping twice is no error.
+// Stop shuts the server down with PostgreSQL's fast shutdown, which disconnects clients and loses
+// no data. It kills the server if ctx ends first, and removes the directory if [Start] created it.
+// Calling Stop twice is not an error.
 func (s *Server) Stop(ctx context.Context) error {
 	err := s.shutDown(ctx)
 	return errors.Join(err, s.discard())

@@ -15,27 +15,29 @@ import (
 	"time"
 )
 
-// Shared is a cluster that outlives the command that starts it. A keeper, a second process of the same program, holds
-// its server as a child and stops it when every process it was started for has ended, however it ended.
+// Shared is a cluster that outlives the command that starts it. A keeper, a second process of the
+// same program, runs the server as a child and stops it when every process that the cluster was
+// started for has ended, even if it was killed.
 type Shared struct {
-	// Config describes the cluster; its Dir must be set.
+	// Config describes the cluster. Its Dir must be set.
 	Config Config
 
 	// Keeper is the command that calls [Shared.Keep] with the same Config in a new process.
 	Keeper []string
 }
 
-// StartOptions say for whom a shared cluster is started.
+// StartOptions configures [Shared.Start].
 type StartOptions struct {
-	// Until is the process that the cluster is needed for. 0 means that it runs until it is stopped.
+	// Until is the id of the process that needs the cluster. Zero means that the cluster runs until
+	// it is stopped.
 	Until int
 
-	// Fresh makes the cluster anew unless it is already running. A cluster with [Config.Volatile] needs that: after a
-	// crash of the machine its files are worth nothing.
+	// Fresh replaces the cluster with a new one unless it is already running. A cluster with
+	// [Config.Volatile] needs this, because its files are unusable after a crash of the machine.
 	Fresh bool
 }
 
-// Start returns the address of the running cluster, after starting it or joining one that runs already.
+// Start returns the address of the cluster. It starts the cluster if it is not running.
 func (c Shared) Start(ctx context.Context, opts StartOptions) (string, error) {
 	if err := c.prepareDirs(); err != nil {
 		return "", err
@@ -54,7 +56,7 @@ func (c Shared) Start(ctx context.Context, opts StartOptions) (string, error) {
 		if err := c.forgetUsers(); err != nil {
 			return "", err
 		}
-		// A keeper without a server is on its way out.
+		// A keeper without a server is about to end.
 		if err := c.awaitKeeper(ctx); err != nil {
 			return "", err
 		}
@@ -88,7 +90,8 @@ func (c Shared) Start(ctx context.Context, opts StartOptions) (string, error) {
 	return s.DSN(), nil
 }
 
-// Stop stops the cluster, for whomever it runs. That it is not running is no error.
+// Stop stops the cluster, even if processes still use it. Stopping a cluster that is not running is
+// not an error.
 func (c Shared) Stop(ctx context.Context) error {
 	if _, err := os.Stat(c.Config.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -114,7 +117,8 @@ func (c Shared) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Address returns the address of the cluster; false if it is not running.
+// Address returns the address of the cluster. The second result is false if the cluster is not
+// running.
 func (c Shared) Address(ctx context.Context) (string, bool, error) {
 	s := &Server{cfg: c.Config}
 	if s.cfg.Database == "" {
@@ -144,7 +148,7 @@ func (c Shared) prepareDirs() error {
 	return makeDir(c.path("users"), 0o700, account)
 }
 
-// register notes for whom the cluster runs.
+// register records that the process pid uses the cluster.
 func (c Shared) register(pid int) error {
 	if err := os.WriteFile(filepath.Join(c.path("users"), strconv.Itoa(pid)), nil, 0o600); err != nil {
 		return fmt.Errorf("noting who uses PostgreSQL: %w", err)
@@ -165,11 +169,12 @@ func (c Shared) forgetUsers() error {
 	return nil
 }
 
-// used reports whether a process that the cluster was started for is still there. 0 stands for "until stopped".
+// used reports whether a process that uses the cluster still exists. The process number 0 means
+// "until stopped".
 func (c Shared) used(ctx context.Context) bool {
 	entries, err := os.ReadDir(c.path("users"))
 	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist) // the directory is gone: so is whoever wanted the cluster
+		return !errors.Is(err, fs.ErrNotExist) // if the directory is gone, nothing uses the cluster any more
 	}
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
@@ -182,12 +187,12 @@ func (c Shared) used(ctx context.Context) bool {
 		if _, ok := commandOf(ctx, pid); ok {
 			return true
 		}
-		_ = os.Remove(filepath.Join(c.path("users"), entry.Name())) // left over, it is only looked at again
+		_ = os.Remove(filepath.Join(c.path("users"), entry.Name())) // if this fails, the file is only checked again
 	}
 	return false
 }
 
-// kept reports whether a keeper lives: it holds its lock for as long.
+// kept reports whether a keeper is running. A keeper holds its lock as long as it runs.
 func (c Shared) kept() bool {
 	f, err := tryLock(c.path("keeper.lock"))
 	if err != nil {
@@ -221,8 +226,8 @@ func (c Shared) signalKeeper(sig syscall.Signal) error {
 	return nil
 }
 
-// spawnKeeper starts the keeper in a session of its own and waits for its word that the server answers. The word
-// comes over a pipe that closes if the keeper dies.
+// spawnKeeper starts the keeper in a new session and waits until the keeper reports that the server
+// accepts connections. The report arrives over a pipe that closes if the keeper dies.
 func (c Shared) spawnKeeper() error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -239,7 +244,7 @@ func (c Shared) spawnKeeper() error {
 	cmd.ExtraFiles = []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
-	_ = w.Close() // ours; the keeper has its own
+	_ = w.Close() // our copy; the keeper has its own
 	if err != nil {
 		return fmt.Errorf("starting the keeper of PostgreSQL: %w", err)
 	}
@@ -250,12 +255,13 @@ func (c Shared) spawnKeeper() error {
 	case "":
 		return fmt.Errorf("starting PostgreSQL: its keeper ended (log: %s)", c.path("log"))
 	default:
-		_ = cmd.Wait() // it has said why it ends
+		_ = cmd.Wait() // the keeper has reported why it ends
 		return errors.New(word)
 	}
 }
 
-// lock waits for an exclusive lock on a file until ctx ends. The kernel releases it when the holder dies.
+// lock waits for an exclusive lock on a file until ctx ends. The kernel releases the lock if the
+// holder dies.
 func lock(ctx context.Context, path string) (func(), error) {
 	for {
 		f, err := tryLock(path)

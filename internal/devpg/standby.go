@@ -16,9 +16,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// StartStandby makes a hot standby of the server, which streams from it under the given name, and returns when it
-// answers. The name is what synchronous_standby_names goes by. It has the server's settings, and a directory of its own
-// that [Server.Stop] removes.
+// StartStandby creates a hot standby of the server and returns when it accepts connections. The
+// standby streams from the server under the given name, which synchronous_standby_names can list.
+// It has the server's settings and a separate directory, which [Server.Stop] removes.
 func (s *Server) StartStandby(ctx context.Context, name string) (*Server, error) {
 	cfg := s.cfg
 	standby := &Server{cfg: cfg, account: s.account, throwAway: true}
@@ -38,7 +38,7 @@ func (s *Server) StartStandby(ctx context.Context, name string) (*Server, error)
 	return standby, nil
 }
 
-// Promote makes a standby a primary, and returns when it takes writes.
+// Promote makes a standby a primary and returns when it accepts writes.
 func (s *Server) Promote(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.dsn("postgres"))
 	if err != nil {
@@ -52,7 +52,8 @@ func (s *Server) Promote(ctx context.Context) error {
 	return nil
 }
 
-// Rejoin makes a server that has ended a standby of another one. It keeps its address and loses its data.
+// Rejoin makes a server that has ended a standby of another server. The server keeps its address
+// and loses its data.
 func (s *Server) Rejoin(ctx context.Context, primary *Server, name string) error {
 	var err error
 	for range 20 { // its last processes may still be ending
@@ -72,7 +73,8 @@ func (s *Server) Rejoin(ctx context.Context, primary *Server, name string) error
 	return s.start(ctx)
 }
 
-// Crash kills all processes of the server at once, as when its machine loses power, and returns when the postmaster has been reaped.
+// Crash kills all processes of the server at once, as a power failure of its machine would, and
+// returns when the postmaster has been reaped.
 func (s *Server) Crash() error {
 	children, err := childrenOf(s.PID())
 	if err != nil {
@@ -89,17 +91,19 @@ func (s *Server) Crash() error {
 	return nil
 }
 
-// ShutDown ends the server in order (fast shutdown), and keeps its directory. Standbys have received everything by then.
+// ShutDown ends the server with a fast shutdown and keeps its directory. Its standbys have received
+// all data when it returns.
 func (s *Server) ShutDown(ctx context.Context) error { return s.shutDown(ctx) }
 
-// Freeze stops the server's processes as a machine does that hangs: its connections stay open and nothing answers. Thaw resumes
-// them, and must be called before [Server.Kill] and [Server.Stop].
+// Freeze stops the server's processes, like a machine that hangs: connections stay open and the
+// server does not respond. Call Thaw before [Server.Kill] and [Server.Stop].
 func (s *Server) Freeze() error { return s.signalAll(syscall.SIGSTOP) }
 
 // Thaw undoes [Server.Freeze].
 func (s *Server) Thaw() error { return s.signalAll(syscall.SIGCONT) }
 
-// signalAll signals the postmaster, which then starts no more processes, and those that it has started.
+// signalAll signals the postmaster first, so that it starts no more processes, and then its
+// children.
 func (s *Server) signalAll(sig syscall.Signal) error {
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		return fmt.Errorf("signalling PostgreSQL: %w", err)
@@ -116,7 +120,7 @@ func (s *Server) signalAll(sig syscall.Signal) error {
 	return nil
 }
 
-// childrenOf are the processes that a process has started.
+// childrenOf returns the ids of a process's children.
 func childrenOf(parent int) ([]int, error) {
 	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output() //nolint:noctx // it ends at once
 	if err != nil {
@@ -132,7 +136,7 @@ func childrenOf(parent int) ([]int, error) {
 	return children, nil
 }
 
-// copyFrom takes a base backup of the primary, and its password.
+// copyFrom takes a base backup of the primary and copies its password.
 func (s *Server) copyFrom(ctx context.Context, primary *Server, name string) error {
 	if err := makeDir(s.cfg.Dir, 0o711, s.account); err != nil {
 		return err

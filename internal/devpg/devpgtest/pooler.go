@@ -1,4 +1,4 @@
-// Package devpgtest starts what only tests need beside a database.
+// Package devpgtest starts services that only tests need in addition to a database.
 package devpgtest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/internal/devpg"
 )
 
-// NeedPooler skips a test where the machine has no PgBouncer, or fails it where REQUIRE_PGBOUNCER is
-// set, as ./scripts/test does wherever it can bring one.
+// NeedPooler skips a test if the machine has no PgBouncer. If REQUIRE_PGBOUNCER is set, NeedPooler
+// fails the test instead; ./scripts/test sets it if it can install PgBouncer.
 func NeedPooler(tb testing.TB) {
 	tb.Helper()
 	_, err := devpg.FindPooler()
@@ -24,7 +24,7 @@ func NeedPooler(tb testing.TB) {
 	}
 }
 
-// Pooler starts a private PgBouncer and stops it at the end of the test; see [NeedPooler].
+// Pooler starts a private PgBouncer and stops it at the end of the test. See [NeedPooler].
 func Pooler(tb testing.TB, cfg devpg.PoolerConfig) *devpg.Pooler {
 	tb.Helper()
 	NeedPooler(tb)
