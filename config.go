@@ -10,264 +10,273 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 )
 
-// Config says what an [Inbox] takes and does. DatabaseURL and Sources are required; every
-// other field has a default. [Open] checks it by the rules of the configuration file, and
-// names what is wrong by the file's words: sources.stripe.routes.ledger is a route here too.
+// Config configures an [Inbox]. DatabaseURL and Sources are required; every other field has a
+// default. [Open] checks it by the rules of the configuration file, and its errors use the names of
+// the file: sources.stripe.routes.ledger is a route here too.
 //
-// Printing a Config shows no secret, nor DatabaseURL and the addresses of targets. fmt calls no
-// methods on unexported fields, so keep a Config that is printed in an exported one.
+// Printing a Config shows no secret, DatabaseURL or target address. fmt calls no methods on
+// unexported fields, so if you print a struct that contains a Config, export the field.
 type Config struct {
-	// DatabaseURL is the PostgreSQL (15 or newer) to use: postgres://user:password@host/name.
-	// It must lead to the server itself, or to a pooler in session mode. Oncegate opens
-	// pools of its own, because its sessions have settings and timeouts that no other code should
-	// see; (*pgxpool.Pool).Config().ConnString() gives the address of a pool that is there.
+	// DatabaseURL is the PostgreSQL server (15 or newer) to use:
+	// postgres://user:password@host/name. It must lead to the server itself, or to a pooler in
+	// session mode. Oncegate opens its own pools, because its sessions have settings and timeouts
+	// that no other code should see. For an existing pool, (*pgxpool.Pool).Config().ConnString()
+	// returns the address.
 	DatabaseURL string
 
-	// Schema holds all of Oncegate's tables, River's among them. It defaults to oncegate.
+	// Schema contains all of Oncegate's tables, including River's. It defaults to oncegate.
 	Schema string
 
-	// Migrate makes or upgrades the tables when the Inbox is opened. Several processes may do
-	// it at once. By default Open refuses tables that are missing or too old.
+	// Migrate creates or upgrades the tables when the Inbox is opened. Several processes may do
+	// this at once. By default Open returns an error if the tables are missing or too old.
 	Migrate bool
 
-	// Sources are the endpoints that take deliveries; at least one. Their routes say what
-	// is done.
+	// Sources are the endpoints that accept deliveries. At least one is required. Their routes
+	// determine what happens to events.
 	Sources []Source
 
-	// Tenants are who events and calls belong to. If there is one, every tenant that a Source or
-	// a Credential names must be among them.
+	// Tenants are the owners of events and calls. If there are any, every tenant that a Source or a
+	// Credential names must be among them.
 	Tenants []Tenant
 
-	// Targets are what routes lead to, beside the handlers of this program.
+	// Targets are the targets of routes, in addition to the handlers of this program.
 	Targets []Target
 
-	// Providers are definitions of senders that the catalogue does not have, as YAML, by name.
+	// Providers contains definitions of senders that are not in the catalog, as YAML, by name.
 	Providers map[string]string
 
-	// Keyring is where the keys are that seal what is stored of deliveries: [Env] or [File].
-	// `oncegate keys init` makes one. By default nothing is sealed.
+	// Keyring is a reference, [Env] or [File], to the keys that seal stored deliveries. `oncegate
+	// keys init` creates a keyring. By default nothing is sealed.
 	Keyring Secret
 
-	// Role says what this process does. It defaults to both.
+	// Role selects what this process does. It defaults to Both.
 	Role Role
 
-	// GateConnections, WorkConnections and QueueConnections are the sizes of the pools that
-	// commit deliveries, run handlers and wake workers. They default to 6, 16 and 8; the
-	// least are 4, 2 and 8.
+	// GateConnections, WorkConnections and QueueConnections are the sizes of the pools that commit
+	// deliveries, run handlers and wake workers. They default to 6, 16 and 8; the minimums are 4, 2
+	// and 8.
 	GateConnections, WorkConnections, QueueConnections int
 
-	// Workers is how many effects this process carries out at once. It defaults to 500, of
-	// which so many act inside the database as WorkConnections allows.
+	// Workers is how many effects this process runs at once. It defaults to 500, of which as many
+	// as WorkConnections allows can act inside the database.
 	Workers int
 
-	// Lease is how long an effect is one worker's. An attempt's timeout must leave a fifth of
-	// it, at most 5 s. It defaults to 60 s.
+	// Lease is how long a worker's claim on an effect is valid. The timeout of an attempt must
+	// leave a fifth of the lease, or 5 s if that is less. It defaults to 60 s.
 	Lease time.Duration
 
 	// Drain is how long a stop may take before it is forced. It defaults to 25 s.
 	Drain time.Duration
 
-	// TrustedProxies are the networks whose X-Forwarded-For is believed; none by default.
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For header is trusted. There are
+	// none by default.
 	TrustedProxies []netip.Prefix
 
-	// Logger gets what happens, never content or secrets. It defaults to slog.Default().
+	// Logger receives the log, which never contains content or secrets. It defaults to
+	// slog.Default().
 	Logger *slog.Logger
 
-	// Metrics gets the metrics of this Inbox until it ends; without it they are only at
-	// [Inbox.Admin]. A second Inbox of one program needs a registerer that adds a label, made
-	// by prometheus.WrapRegistererWith.
+	// Metrics registers the metrics of this Inbox until the Inbox ends. Without it they are only
+	// available at [Inbox.Admin]. A second Inbox in one program needs a registerer that adds a
+	// label, made by prometheus.WrapRegistererWith.
 	Metrics prometheus.Registerer
 
-	// Now is the machine's clock. It defaults to time.Now.
+	// Now returns the current time. It defaults to time.Now.
 	Now func() time.Time
 
-	loaded *app.Config // what Load or FromInternal read
-	binary bool        // it is the module's own binary, which says by itself what is to be said
+	loaded *app.Config // the configuration from Load or FromInternal
+	binary bool        // used by the module's own binary, which prints warnings itself
 }
 
-// Role says what a process does for the database that it shares with others.
+// Role selects what a process does for the database that it shares with other processes.
 type Role string
 
 // The roles.
 const (
-	// Both takes deliveries and carries out effects.
+	// Both accepts deliveries and runs effects.
 	Both Role = ""
-	// Receive only takes deliveries. It needs no handlers.
+	// Receive only accepts deliveries. It needs no handlers.
 	Receive Role = "receive"
-	// Work only carries out effects; [Inbox.Handler] answers 503.
+	// Work only runs effects. [Inbox.Handler] answers 503.
 	Work Role = "work"
 )
 
-// Source is one endpoint: a sender with its secrets, and the routes that its events take. It
-// is served at /in/ and its name.
+// Source is one endpoint: a sender with its secrets, and the routes of its events. Its path is /in/
+// followed by its name.
 type Source struct {
-	// Name is lower case: letters, digits, dashes. Events are unique under it.
+	// Name consists of lower-case letters, digits and dashes. Event ids are unique within a source.
 	Name string
 
-	// PreviousNames are the names that the source had before; it keeps their events.
+	// PreviousNames lists the source's former names. The source keeps the events of those names.
 	PreviousNames []string
 
-	// Provider is who sends: a name in package catalog or in Config.Providers, such as
+	// Provider is the sender's protocol: a name in package catalog or in Config.Providers, such as
 	// stripe, github or standard-webhooks. It defaults to Name.
 	Provider string
 
-	// Secrets verify deliveries; any of them may have signed. Most providers need one.
+	// Secrets verify deliveries. A delivery may be signed with any of them. Most providers need
+	// one.
 	Secrets []Secret
 
-	// Credentials are who may call a source of the provider operation, which has no Secrets.
+	// Credentials are the callers of a source with the provider operation, which has no Secrets.
 	Credentials []Credential
 
-	// Settings are what the provider asks for beside secrets, by name. A value may be
-	// env:NAME or file:PATH.
+	// Settings are the values that the provider needs in addition to secrets, by name. A value may
+	// be env:NAME or file:PATH.
 	Settings map[string][]string
 
-	// Class says how long what is received is kept: default, or another that package inbox
-	// has. Tenant is who the events belong to: it is recorded with each of them.
+	// Class determines how long received data is kept: default, or another class of package inbox.
+	// Tenant is the owner of the events and is recorded with each of them.
 	Class, Tenant string
 
-	// ExternalURL is the address that the sender uses, for senders that sign it.
+	// ExternalURL is the address that the sender uses, for senders that sign the address.
 	ExternalURL string
 
-	// MaxBody is the largest body in bytes. It defaults to the provider's.
+	// MaxBody is the largest accepted body in bytes. It defaults to the provider's limit.
 	MaxBody int64
 
-	// Rearm is how often a redelivery gives dead effects fresh attempts. 0 is 3, -1 is never.
+	// Rearm is how often a redelivery may give dead effects new attempts. Zero means 3, and -1
+	// means never.
 	Rearm int
 
-	// Emit opens the source to [Inbox.Emit] and the SQL function emit. Such a source needs no
-	// secrets.
+	// Emit allows [Inbox.Emit] and the SQL function emit to write events to the source. Such a
+	// source needs no secrets.
 	Emit bool
 
-	// Redact are members of a body that no plan shows.
+	// Redact lists members of a body that plans do not show.
 	Redact []string
 
 	Routes []Route
 }
 
-// Credential is who may call a source of operations. Its name is part of every key; its secrets
-// are not, so that a secret can be replaced while calls run.
+// Credential identifies a caller of a source of operations. Its name is part of every key; its
+// secrets are not, so you can replace a secret while calls run.
 type Credential struct {
-	// Name is unique within the source, in lower case: letters, digits, dashes.
+	// Name is unique within the source and consists of lower-case letters, digits and dashes.
 	Name string
 
 	// Secrets are all accepted, each until its own [Secret.Until]. The newest is first.
 	Secrets []Secret
 
-	// Tenant is who the calls are made for. It defaults to the source's.
+	// Tenant is the tenant for which the calls are made. It defaults to the source's tenant.
 	Tenant string
 
-	// Operations are the names of those that the credential may call. By default it may call all.
+	// Operations lists the operations that the credential may call. By default it may call all of
+	// them.
 	Operations []string
 
-	// NewKeys is how many new keys the credential takes in this process, such as 600/m, in the
-	// words of the configuration file. Empty is no limit.
+	// NewKeys limits how many new keys the credential may use in this process, such as 600/m, in
+	// the syntax of the configuration file. Empty means no limit.
 	NewKeys string
 }
 
-// Tenant is who events and calls belong to.
+// Tenant is an owner of events and calls.
 type Tenant struct {
 	Name string
 
-	// NewKeys is how many new keys operations take for the tenant in this process, in all
-	// sources together, such as 1000/m. Empty is no limit.
+	// NewKeys limits how many new keys operations may use for the tenant in this process, in all
+	// sources together, such as 1000/m. Empty means no limit.
 	NewKeys string
 }
 
-// Route says which events of a source have which effect. Each event has one effect for each
-// route that it matches.
+// Route selects events of a source for an effect. Each event has one effect for each route that it
+// matches.
 type Route struct {
-	// Name is unique within the source. A route without a Target belongs to the handler of
-	// this name.
+	// Name is unique within the source. A route without a Target uses the handler with this name.
 	Name string
 
-	// PreviousNames are the names that the route had before.
+	// PreviousNames lists the route's former names.
 	PreviousNames []string
 
-	// Types are the types of events, with * for any text. It defaults to all.
+	// Types lists event types, with * for any text. It defaults to all types.
 	Types []string
 
-	// Target is the name of a [Target]. Empty is the handler that [Inbox.Handle] attaches.
+	// Target is the name of a [Target]. Empty means the handler that [Inbox.Handle] attaches.
 	Target string
 
-	// When is a condition, a CEL expression such as body.data.object.total > 0. An effect for
-	// which it is false is skipped.
+	// When is a condition, a CEL expression such as body.data.object.total > 0. If it is false, the
+	// effect is skipped.
 	When string
 
-	// Order says in which order effects happen; by default in any.
+	// Order configures the order of the effects. By default there is no order.
 	Order Order
 
-	// Key says which effects are one; by default each event has its own.
+	// Key determines which events share one effect. By default each event has its own effect.
 	Key Key
 
-	// Map makes the body that a forward sends: a document whose texts are CEL expressions.
+	// Map computes the body that a forward sends: a document whose strings are CEL expressions.
 	Map map[string]any
 
-	// Retry and Timeout are of each attempt. They default to the target's, and those to 12
+	// Retry and Timeout apply to attempts. They default to the target's values, which default to 12
 	// attempts within hours, and 10 s.
 	Retry   Retry
 	Timeout time.Duration
 }
 
-// Order says in which order the effects of a route happen. Its words are those of `order` in the
-// configuration file, where each is described.
+// Order configures the order of a route's effects. Its fields have the names of the keys of `order`
+// in the configuration reference, which describes each of them.
 type Order struct {
-	// Mode is none, latest, contiguous or arrival. Empty is none.
+	// Mode is none, latest, contiguous or arrival. Empty means none.
 	Mode string
 
-	// Key and Number are expressions for an event's sequence and its place in it. They
-	// default to the provider's.
+	// Key and Number are expressions for an event's sequence and its place in it. They default to
+	// the provider's.
 	Key, Number string
 
 	Patience, Warn, Settle                            time.Duration
 	OnGap, OnDead, Late, NoKey, NoNumber, Ties, Start string
 }
 
-// Key makes effects that mean the same one effect: the first happens, the others are its
+// Key merges effects with the same meaning into one: the first one runs, and the others are its
 // duplicates.
 type Key struct {
-	// Fields are the expressions whose values are the key, such as body.order_id.
+	// Fields are the expressions whose values form the key, such as body.order_id.
 	Fields []string
-	// Version makes other keys of the same fields, for a deliberate repetition. It defaults to 1.
+	// Version changes the keys that the same fields produce, for a deliberate repetition. It
+	// defaults to 1.
 	Version int
-	// Within makes one effect only of events received within it; 0 is no bound.
+	// Within limits duplicates to events received within this time of each other. Zero means no
+	// limit.
 	Within time.Duration
 	// Keep is how long a key is remembered. It defaults to 30 days.
 	Keep time.Duration
-	// Exclude are members that no value of Fields counts.
+	// Exclude lists members that are ignored in the values of Fields.
 	Exclude []string
 }
 
-// Retry says how often and when an effect is attempted again. A zero field is its default.
+// Retry configures how often and when a failed attempt is repeated. A zero field means its default.
 type Retry struct {
 	Attempts  int
 	Base, Max time.Duration
-	// Deadline is how long after an event was received attempts may begin.
+	// Deadline is how long after the receipt of an event an attempt may start.
 	Deadline time.Duration
 }
 
-// Target is something that effects act on outside this program's code. [Load] reads further
-// kinds and settings from a file.
+// Target is a destination of effects outside this program's code. [Load] supports further kinds and
+// settings in a file.
 type Target struct {
 	Name string
 
-	// URL makes a target over HTTP, which gets the event as it was received, under a key by
-	// which it can deduplicate. Sign are the secrets that sign it by Standard Webhooks,
-	// Headers go with it, and Allow are the private networks that the URL may lead to.
+	// URL makes this a target over HTTP. It receives the event as it arrived, with a key by which
+	// it can deduplicate. Sign contains the secrets that sign the request by Standard Webhooks,
+	// Headers are sent with it, and Allow lists the private networks to which the URL may resolve.
 	URL     string
 	Sign    []Secret
 	Headers map[string]Secret
 	Allow   []netip.Prefix
 
-	// Idempotent must be said of a target over HTTP: new(true) if it recognises a key that it
-	// has seen, so that a failed attempt is repeated; new(false) if it does not, so that each
-	// effect is sent at most once and an unknown outcome waits for a person.
+	// Idempotent is required for a target over HTTP. Use new(true) if the target recognizes a key
+	// that it has seen, so that failed attempts are repeated. Use new(false) if it does not:
+	// Oncegate then sends each effect at most once, and an operator must resolve an unknown
+	// outcome.
 	Idempotent *bool
 
-	// Call makes a target in the database: the function that is called with the event.
+	// Call makes this a target in the database: it names the function that is called with the
+	// event.
 	Call string
 
-	// Concurrency is how many attempts this process makes at once. It defaults to what leaves
-	// a quarter of the workers to others.
+	// Concurrency is how many attempts this process makes at once. By default it leaves a quarter
+	// of the workers to other targets.
 	Concurrency int
 
 	Retry   Retry

@@ -1,9 +1,8 @@
-// Package oncegate takes webhooks into a Go program and carries out what they ask for,
-// exactly once, on the PostgreSQL that the program has already.
+// Package oncegate receives webhooks in a Go program and runs their effects exactly once, using the
+// PostgreSQL database that the program already has.
 //
-// [Open] opens the database, [Inbox.Handle] attaches a function to a route,
-// [Inbox.Handler] takes deliveries in the program's own HTTP server, and [Inbox.Run] works
-// until its context ends:
+// [Open] opens the database, [Inbox.Handle] attaches a function to a route, [Inbox.Handler] accepts
+// deliveries in the program's own HTTP server, and [Inbox.Run] works until its context ends:
 //
 //	og, err := oncegate.Open(ctx, oncegate.Config{
 //		DatabaseURL: url,
@@ -20,11 +19,11 @@
 //	mux.Handle("/in/", og.Handler())
 //	err = og.Run(ctx)
 //
-// A delivery is answered with 200 only after its event, its body and the effects that it asks
-// for are committed together. A handler's writes and the record that it ran are one
-// transaction. Package inbox states the whole promise.
+// A delivery is answered with 200 only after its event, its body and its effects are committed
+// together. A handler's writes and the record that it ran are in one transaction. Package inbox
+// states the complete guarantee.
 //
-// [Load] reads the configuration file that the binary reads; it can say more than [Config]
-// does: targets of every kind, retention, limits. The guide docs/guides/embed.md has the
-// rest: shutdown, metrics, several processes, a River client of the program's own.
+// [Load] reads the binary's configuration file, which has more settings than [Config]: targets of
+// every kind, retention, limits. The guide docs/guides/embed.md describes the rest: shutdown,
+// metrics, several processes, and a River client of the program's own.
 package oncegate

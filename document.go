@@ -16,15 +16,15 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// document writes a Config as the configuration file says it, so that one reader checks
-// both. Secrets stand in it as references.
+// document converts a Config into a configuration file, so that one reader checks both. It contains
+// references instead of secrets.
 type document struct {
-	environment map[string]string // what the references of the document mean
+	environment map[string]string // the values of the references in the document
 	values      int
 	problems    config.Problems
 }
 
-// object is a part of the document; put leaves out what is zero.
+// object is a part of the document. put omits zero values.
 type object map[string]any
 
 func (o object) put(key string, value any, zero bool) {
@@ -40,7 +40,8 @@ func (o object) yes(key string, is bool)              { o.put(key, is, !is) }
 func (o object) inside(key string, part object)       { o.put(key, part, len(part) == 0) }
 func (o object) duration(key string, d time.Duration) { o.put(key, durationText(d), d == 0) }
 
-// durationText is the duration as the file has it. What the file cannot say, the reader refuses.
+// durationText returns a duration in the syntax of the file. The reader rejects a duration that the
+// file cannot express.
 func durationText(d time.Duration) string {
 	if d < 0 || d%time.Millisecond != 0 {
 		return d.String()
@@ -52,7 +53,7 @@ func (d *document) problem(format string, args ...any) {
 	d.problems = append(d.problems, config.Problem{Text: fmt.Sprintf(format, args...)})
 }
 
-// write gives the document of a whole Config.
+// write returns the document for a Config.
 func (d *document) write(c *Config) ([]byte, error) {
 	root, database, work := object{}, object{}, object{}
 	database.text("schema", c.Schema)
@@ -94,19 +95,20 @@ func (d *document) write(c *Config) ([]byte, error) {
 	if len(d.problems) > 0 {
 		return nil, d.problems
 	}
-	text, err := json.Marshal(root) // which is YAML
+	text, err := json.Marshal(root) // JSON is YAML
 	if err != nil {
 		return nil, fmt.Errorf("writing the configuration: %w", err)
 	}
 	return text, nil
 }
 
-// named writes a list as the file has it: by name. A name that stands twice would be lost.
+// named converts a list into a mapping by name. It reports a name that occurs twice, because one of
+// the two would be lost.
 func (d *document) named(root object, key string, n int, part func(i int) (string, object)) {
 	d.namedAt(root, key, key, n, part)
 }
 
-// namedAt does it for a list that problems name by its path.
+// namedAt is like named, for a list whose path in problems differs from its key.
 func (d *document) namedAt(root object, key, path string, n int, part func(i int) (string, object)) {
 	out := object{}
 	for i := range n {
@@ -155,7 +157,7 @@ func (d *document) source(s *Source) object {
 	return out
 }
 
-// credentials writes the credentials of a source, by name.
+// credentials adds the credentials of a source, by name.
 func (d *document) credentials(source object, s *Source) {
 	d.namedAt(source, "credentials", "sources."+s.Name+".credentials", len(s.Credentials), func(i int) (string, object) {
 		c, out := &s.Credentials[i], object{}
@@ -243,7 +245,7 @@ func (d *document) target(t *Target) object {
 	return out
 }
 
-// secrets writes secrets as a list of references.
+// secrets returns secrets as a list of references.
 func (d *document) secrets(all []Secret) []object {
 	out := make([]object, len(all))
 	for i, s := range all {
@@ -261,7 +263,8 @@ func (d *document) secrets(all []Secret) []object {
 	return out
 }
 
-// reference gives a secret as the document has it, and keeps what is needed to read it.
+// reference returns a secret in the form of the document, and adds the variables needed to read it
+// to d.environment.
 func (d *document) reference(s Secret) string {
 	if s.none() {
 		d.problem("a Secret is empty: make it by Env, File or Value")

@@ -11,27 +11,27 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// Emission is an event of the program's own. All fields are required.
+// Emission is an event that the program itself creates. All fields are required.
 type Emission struct {
 	// Source is the name of a source with Emit.
 	Source string
-	// EventID is unique within the source: the same again is a duplicate.
+	// EventID is unique within the source. An emission with the same EventID is a duplicate.
 	EventID string
-	// Type is what routes select by.
+	// Type is the event type, by which routes select.
 	Type string
-	// Payload is JSON, of at most 64 MiB and at most as much as the source allows.
+	// Payload is JSON, of at most 64 MiB and at most the source's limit.
 	Payload []byte
 }
 
 const emit = `SELECT %s.emit($1, $2, $3, $4::jsonb)`
 
-// Emit records an event in a transaction of the program's own, on the same database: it
-// exists if, and only if, tx is committed. Its effects follow within about a second, like those
-// of a delivery. The user of tx needs EXECUTE on the function emit in Oncegate's schema, which
-// its owner has.
+// Emit records an event in a transaction of the program, on the same database: the event exists if,
+// and only if, tx is committed. Its effects follow within about a second, like those of a delivery.
+// The database user of tx needs EXECUTE on the function emit in Oncegate's schema, which the
+// function's owner has.
 //
-// A source that is not open to it is refused before the database is asked; any other
-// error is the database's, and ends tx.
+// Emit returns an error without a database query if the source does not exist or does not have Emit
+// set. Any other error comes from the database and aborts tx.
 func (i *Inbox) Emit(ctx context.Context, tx pgx.Tx, e Emission) error {
 	open := func(s *config.Source) bool { return s.Emit && s.Name == e.Source }
 	if !slices.ContainsFunc(i.settings.Sources, open) {
@@ -44,7 +44,7 @@ func (i *Inbox) Emit(ctx context.Context, tx pgx.Tx, e Emission) error {
 	return nil
 }
 
-// emitting names the sources that are open to Emit.
+// emitting names the sources that have Emit set, for an error message.
 func (i *Inbox) emitting() string {
 	var names []string
 	for _, s := range i.settings.Sources {

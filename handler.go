@@ -15,38 +15,39 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// Event is what a handler gets: ID (Oncegate's own), Source, Provider, EventID (the sender's),
-// Type, OccurredAt, ReceivedAt, Body (the exact bytes), ContentType, Headers, Traceparent,
-// SequenceKey and SequenceNumber.
+// Event is the argument of a handler: ID (Oncegate's own), Source, Provider, EventID (the
+// sender's), Type, OccurredAt, ReceivedAt, Body (the exact bytes), ContentType, Headers,
+// Traceparent, SequenceKey and SequenceNumber.
 type Event = effect.Event
 
-// Call is one attempt of a handler outside the database: the Event, the Route, the Key under
-// which the other side can deduplicate, and the number of the Attempt.
+// Call is one attempt of a handler outside the database: the Event, the Route, the Key by which the
+// other system can deduplicate, and the number of the Attempt.
 type Call = effect.Call
 
-// OutsideHandler is a function that acts outside the database: it calls a service, or moves a
-// file. Handle makes one attempt. Deduplicates says that it may be called again with the same
-// Call.Key after an attempt whose end nobody saw; otherwise such an effect waits for a person.
+// OutsideHandler acts outside the database: it calls a service, for example, or moves a file.
+// Handle makes one attempt. Deduplicates says that Handle may be called again with the same
+// Call.Key after an attempt with an unknown outcome. Without it, an operator must resolve such an
+// effect.
 type OutsideHandler = effect.OutsideHandler
 
-// Permanent marks an error of a handler that no retry can help: nothing happened, and the
-// effect becomes a dead letter. Its text is kept, so it must not quote content.
+// Permanent marks an error of a handler that no retry can fix: nothing happened, and the effect
+// becomes a dead letter. The error's text is stored, so it must not quote content.
 func Permanent(err error) error { return effect.Permanent(err) }
 
-// After marks an error of a handler that did nothing and is to be called again, no sooner than
-// d. Its text is kept, so it must not quote content.
+// After marks an error of a handler that did nothing and must be called again, no sooner than after
+// d. The error's text is stored, so it must not quote content.
 func After(d time.Duration, err error) error { return effect.After(d, err) }
 
-// Handle attaches a function to the routes of this name that have no target. It must be called
-// before [Inbox.Run], once for each such name.
+// Handle attaches a function to the routes of this name that have no target. Call it before
+// [Inbox.Run], once for each such name.
 //
-// The function runs in the transaction that records that it ran: what it writes through tx
-// happens exactly once. It must neither commit nor roll back tx, and its statements name their
-// schema (public.ledger), since tx's search path is Oncegate's. An error rolls back what it
-// wrote. It is retried by the route's Retry, unless it is [Permanent], or the database says that no
-// retry can help. The context ends with the route's Timeout.
+// The function runs in the transaction that records that it ran, so its writes through tx happen
+// exactly once. It must neither commit nor roll back tx, and its statements must name their schema
+// (public.ledger), because tx's search path is Oncegate's. An error rolls back the writes. Oncegate
+// retries according to the route's Retry, unless the error is [Permanent] or the database reports
+// an error that no retry can fix. The context ends with the route's Timeout.
 //
-// An error of Handle is returned by Run as well, so it need not be looked at.
+// Run also returns an error of Handle, so you need not check it here.
 func (i *Inbox) Handle(route string, handle func(ctx context.Context, tx pgx.Tx, e Event) error) error {
 	if handle == nil {
 		return i.attach(route, app.Handler{})
@@ -54,8 +55,8 @@ func (i *Inbox) Handle(route string, handle func(ctx context.Context, tx pgx.Tx,
 	return i.attach(route, app.Handler{Transactional: effect.HandlerFunc(handle)})
 }
 
-// HandleOutside is [Inbox.Handle] for what happens outside the database. The claim is committed
-// before the function is called, and no transaction waits for it.
+// HandleOutside is like [Inbox.Handle] for work outside the database. Oncegate commits the claim
+// before it calls the function, so no transaction stays open during the call.
 func (i *Inbox) HandleOutside(route string, handler OutsideHandler) error {
 	if handler.Handle == nil {
 		return i.attach(route, app.Handler{})
@@ -94,7 +95,7 @@ func (i *Inbox) check(route string, handler app.Handler) error {
 	return nil
 }
 
-// handled are the names of the routes that need a handler.
+// handled returns the names of the routes that need a handler.
 func (i *Inbox) handled() (names []string) {
 	for _, t := range i.settings.Targets {
 		if t.Kind == config.KindHandler {
@@ -104,7 +105,7 @@ func (i *Inbox) handled() (names []string) {
 	return names
 }
 
-// complete returns what is wrong with the handlers that were attached.
+// complete returns an error for each invalid or missing handler.
 func (i *Inbox) complete() error {
 	errs := slices.Clone(i.mistakes)
 	if i.works {

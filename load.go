@@ -14,13 +14,13 @@ import (
 
 const defaultSchema = "oncegate"
 
-// Load reads the configuration file that the binary reads, and the environment variables
-// that it reads: DATABASE_URL, ONCEGATE_SCHEMA and so on. A route of the file that names no
-// target belongs to a handler of this program. An empty name is oncegate.yml, if there is one.
+// Load reads the binary's configuration file and environment variables: DATABASE_URL,
+// ONCEGATE_SCHEMA and so on. A route of the file without a target uses a handler of this program.
+// An empty name means oncegate.yml, if it exists.
 //
-// In the Config that it gives, only DatabaseURL, Schema, Migrate, Role, Logger, Metrics and Now
-// may be set: the file says the rest. Its log section is the binary's own.
-// The error names everything that is wrong, one line each, with file and line.
+// In the returned Config you may change only DatabaseURL, Schema, Migrate, Role, Logger, Metrics
+// and Now; the file determines the rest. The file's log section applies only to the binary. The
+// error lists every problem, one per line, with file and line.
 func Load(file string) (Config, error) {
 	known, err := catalog.Load()
 	if err != nil {
@@ -35,8 +35,8 @@ func Load(file string) (Config, error) {
 	return c, nil
 }
 
-// FromInternal gives the Config of what the module's own binary has read. Other programs use
-// [Load].
+// FromInternal returns the Config for a configuration that the module's own binary has read. Other
+// programs use [Load].
 func FromInternal(cfg app.Config) Config {
 	c := Config{
 		DatabaseURL: cfg.Settings.Database.URL, Schema: cfg.Settings.Database.Schema, Logger: cfg.Logger, Now: cfg.Now,
@@ -51,10 +51,10 @@ func FromInternal(cfg app.Config) Config {
 	return c
 }
 
-// lookupEnvironment reads a variable that a Secret names.
+// lookupEnvironment returns the value of a variable that a Secret names.
 func lookupEnvironment(name string) (string, bool) { return os.LookupEnv(name) }
 
-// resolve checks the Config and gives what the wiring takes.
+// resolve checks the Config and returns the configuration for package app.
 func (c *Config) resolve() (app.Config, error) {
 	var out app.Config
 	if c.DatabaseURL == "" {
@@ -93,7 +93,7 @@ func (c *Config) resolve() (app.Config, error) {
 	return out, nil
 }
 
-// read has the reader of the file check what was written in Go.
+// read checks a Config that was written in Go, using the reader of the configuration file.
 func (c *Config) read() (*config.Config, error) {
 	if len(c.Sources) == 0 {
 		return nil, errors.New("Config.Sources is empty: name what sends, or Load a file")

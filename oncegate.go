@@ -15,13 +15,14 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// ErrClosed is wrapped by what an [Inbox] returns after Close, or after its Run has ended.
+// ErrClosed is wrapped by the errors of an [Inbox] after Close, or after Run has ended.
 var ErrClosed = errors.New("the Inbox is closed: open another one")
 
-// ErrRunning is wrapped by what an [Inbox] returns for what must come before Run.
+// ErrRunning is wrapped by the errors of methods of [Inbox] that must be called before Run, if Run
+// has already been called.
 var ErrRunning = errors.New("the Inbox runs already")
 
-// phase is how far the life of an Inbox is.
+// phase is the state of an Inbox in its life cycle.
 type phase int
 
 const (
@@ -30,7 +31,7 @@ const (
 	closed
 )
 
-// refusal is why something that needs an Inbox that is only opened cannot be done.
+// refusal returns the error of a method that requires the phase opened.
 func (p phase) refusal() error {
 	if p == closed {
 		return ErrClosed
@@ -38,8 +39,8 @@ func (p phase) refusal() error {
 	return ErrRunning
 }
 
-// Inbox takes deliveries and carries out their effects, beside any number of others on the
-// same database. [Open] makes one. Its methods may be called by several goroutines at once.
+// Inbox accepts deliveries and runs their effects. Any number of Inboxes can share one database.
+// [Open] returns an Inbox. It is safe for concurrent use.
 type Inbox struct {
 	app      *app.App
 	settings *config.Config
@@ -49,17 +50,17 @@ type Inbox struct {
 	mu       sync.Mutex
 	phase    phase
 	handlers map[string]app.Handler
-	mistakes []error // of Handle, for Run
+	mistakes []error // errors of Handle, which Run returns
 	stop     context.CancelFunc
 	ended    chan struct{} // closed when everything is closed
 
-	started chan struct{} // closed when it serves
+	started chan struct{} // closed when the Inbox serves
 }
 
-// Open checks the configuration, opens the database, migrates it if Config.Migrate asks for
-// that, and refuses a schema that this program must not run on. Nothing is taken or worked on
-// before [Inbox.Run]. The error names everything that is wrong with the configuration, one
-// line each. Close or Run frees what Open took.
+// Open checks the configuration, opens the database, migrates it if Config.Migrate is set, and
+// returns an error for a schema on which this program must not run. The Inbox accepts and runs
+// nothing before [Inbox.Run]. The error lists every problem of the configuration, one per line.
+// Call Close or Run to free the resources.
 func Open(ctx context.Context, cfg Config) (*Inbox, error) {
 	resolved, err := cfg.resolve()
 	if err != nil {
@@ -83,16 +84,16 @@ func Open(ctx context.Context, cfg Config) (*Inbox, error) {
 	}, nil
 }
 
-// Run takes deliveries by [Inbox.Handler], carries out effects, and maintains the tables (partitions,
-// overdue effects, retention, emitted events) until ctx ends. Then it takes no more, finishes what
-// it has begun within Config.Drain, closes everything and returns nil. An error says what
-// kept it from starting, from going on or from finishing; a route without a handler is one.
-// What was acknowledged is not lost by any of them. An Inbox runs once.
+// Run accepts deliveries through [Inbox.Handler], runs effects, and maintains the tables
+// (partitions, overdue effects, retention, emitted events) until ctx ends. Then it stops accepting,
+// finishes running work within Config.Drain, closes everything and returns nil. An error describes
+// what prevented it from starting, continuing or finishing, such as a route without a handler.
+// None of these errors loses an acknowledged event. An Inbox can run only once.
 func (i *Inbox) Run(ctx context.Context) error { return i.run(ctx, false) }
 
-// Serve is [Inbox.Run] for a program that leaves the listening to Oncegate: deliveries at
-// listen.public of the configuration file, or :8080; health and metrics at listen.admin, or
-// 127.0.0.1:8081. The limits on connections of senders hold only here.
+// Serve is like [Inbox.Run] for a program that does not have its own server. It accepts deliveries
+// at listen.public of the configuration file, or :8080, and serves health and metrics at
+// listen.admin, or 127.0.0.1:8081. The limits on senders' connections apply only here.
 func (i *Inbox) Serve(ctx context.Context) error { return i.run(ctx, true) }
 
 func (i *Inbox) run(ctx context.Context, listen bool) error {
@@ -104,7 +105,7 @@ func (i *Inbox) run(ctx context.Context, listen bool) error {
 	defer i.finish()
 	if err := i.start(ctx, listen); err != nil {
 		if ctx.Err() != nil {
-			return nil // the start was broken off, and is undone
+			return nil // ctx ended during the start, which was undone
 		}
 		return err
 	}
@@ -122,7 +123,7 @@ func (i *Inbox) run(ctx context.Context, listen bool) error {
 	return errors.Join(failure, err)
 }
 
-// begin takes the Inbox from opened to running.
+// begin changes the phase from opened to running.
 func (i *Inbox) begin(stop context.CancelFunc) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -133,7 +134,7 @@ func (i *Inbox) begin(stop context.CancelFunc) error {
 	return nil
 }
 
-// finish takes it to closed.
+// finish changes the phase to closed.
 func (i *Inbox) finish() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -141,7 +142,7 @@ func (i *Inbox) finish() {
 	close(i.ended)
 }
 
-// start makes the parts and sets them going. What it opened is closed again if it fails.
+// start assembles and starts the parts. If it fails, it closes everything again.
 func (i *Inbox) start(ctx context.Context, listen bool) error {
 	if err := i.complete(); err != nil {
 		return errors.Join(err, i.drain(ctx))
@@ -161,9 +162,8 @@ func (i *Inbox) drain(ctx context.Context) error {
 	return i.app.Stop(ctx)
 }
 
-// Close ends Run, if it was called, waits until it has finished, and frees what [Open] took. It
-// tolerates being called again, and returns nil then; what went wrong with a stop is Run's to
-// return.
+// Close ends Run, if it was called, waits until Run has finished, and frees what [Open] took.
+// Calling Close again returns nil. Run returns errors of the stop.
 func (i *Inbox) Close() error {
 	i.mu.Lock()
 	switch i.phase {
@@ -181,30 +181,34 @@ func (i *Inbox) Close() error {
 	return nil
 }
 
-// Handler takes deliveries at /in/<source>: mount it at /in/, or behind [http.StripPrefix]. Before
-// Run and from the end of its context on it answers 503 with Retry-After, so that senders deliver
-// again, and so it does with the role [Work]. The program's server must allow a sender at least
-// 75 s for the whole exchange (ReadTimeout and WriteTimeout) and must not change the body.
+// Handler accepts deliveries at /in/<source>. Mount it at /in/, or below another path with
+// [http.StripPrefix]. Before Run, after the end of Run's context, and with the role [Work], it
+// answers 503 with Retry-After, so that senders deliver again. The program's server must allow a
+// sender at least 75 s for the whole exchange (ReadTimeout and WriteTimeout) and must not change
+// the body.
 func (i *Inbox) Handler() http.Handler { return i.app.Deliveries() }
 
-// Admin serves /healthz, /readyz, /metrics and, from Run on, the API at /api/v1 and the console at /. Never mount it where senders can reach
-// it.
+// Admin serves /healthz, /readyz, /metrics and, once Run has been called, the API at /api/v1 and
+// the console at /. Never mount it where senders can reach it.
 func (i *Inbox) Admin() http.Handler { return i.app.Admin() }
 
-// Ready returns why this process cannot take and carry out what arrives now, one line for each
-// reason, without secrets; nil if it can. It asks the database, so bound it by ctx.
+// Ready returns why this process cannot accept and process deliveries now, one line for each
+// reason, without secrets. It returns nil if the process can. It queries the database, so give ctx
+// a deadline.
 func (i *Inbox) Ready(ctx context.Context) error { return i.app.Ready(ctx) }
 
-// Started is closed when Run or Serve takes deliveries and works.
+// Started returns a channel that is closed when Run or Serve accepts deliveries and runs effects.
 func (i *Inbox) Started() <-chan struct{} { return i.started }
 
-// PublicAddr and AdminAddr are where [Inbox.Serve] listens, once it has Started; nil otherwise.
+// PublicAddr returns the address at which [Inbox.Serve] accepts deliveries once it has Started, and
+// nil before.
 func (i *Inbox) PublicAddr() net.Addr { return i.app.PublicAddr() }
 
-// AdminAddr is where [Inbox.Serve] answers about health and metrics, once it has Started.
+// AdminAddr returns the address at which [Inbox.Serve] serves health and metrics once it has
+// Started, and nil before.
 func (i *Inbox) AdminAddr() net.Addr { return i.app.AdminAddr() }
 
-// version is the one that the program was built with.
+// version returns the module version with which the program was built.
 func version() string {
 	const module = "github.com/oncegate/oncegate"
 	build, ok := debug.ReadBuildInfo()

@@ -7,7 +7,8 @@ import (
 	"log/slog"
 )
 
-// String names the schema, the role, the sources and the targets, and shows nothing else.
+// String returns the schema, the role, and the names of the sources and the targets, and nothing
+// else.
 func (c Config) String() string {
 	var sources, targets []string
 	for i := range c.Sources {
@@ -36,7 +37,7 @@ func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 // MarshalText implements [encoding.TextMarshaler], and so what JSON and YAML show.
 func (c Config) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// String gives the name: the address of a target may hold credentials.
+// String returns only the name, because the address of a target may contain credentials.
 func (t Target) String() string { return t.Name }
 
 // Format implements [fmt.Formatter], for every verb.

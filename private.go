@@ -15,14 +15,14 @@ import (
 	"github.com/oncegate/oncegate/providers/catalog"
 )
 
-// controlConnections are enough for some people at once; deliveries share none of them. One replay is planned at a time, by
-// planConnections.
+// controlConnections is enough for several people at once. Deliveries do not use these connections.
+// Only one replay is planned at a time; it uses planConnections.
 const (
 	controlConnections = 3
 	planConnections    = 4
 )
 
-// mountPrivate makes what people and programs ask of this process, and serves it on the private listener.
+// mountPrivate creates the API and the console and serves them on the private listener.
 func (i *Inbox) mountPrivate(ctx context.Context) error {
 	known, err := catalog.Load()
 	if err != nil {
@@ -59,7 +59,7 @@ func (i *Inbox) mountPrivate(ctx context.Context) error {
 		return err
 	}
 	if i.settings.Console.Off {
-		pages = handler // which has no page
+		pages = handler // the API's handler has no pages
 	}
 	mux.Handle("/", pages)
 	who.Mount(mux)
@@ -67,7 +67,7 @@ func (i *Inbox) mountPrivate(ctx context.Context) error {
 	return nil
 }
 
-// newAccess makes what finds out who makes a request on the private listener.
+// newAccess returns what authenticates requests on the private listener.
 func (i *Inbox) newAccess(pool *pgxpool.Pool) (*access.Access, error) {
 	console := i.settings.Console
 	cfg := access.Config{

@@ -9,7 +9,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// newConsole makes the pages of this process. They do what the API does, for whoever is logged in.
+// newConsole returns the console. Its pages do what the API does, with the access of the logged-in
+// person.
 func (i *Inbox) newConsole(ctx context.Context, service *control.Service, who *access.Access) (http.Handler, error) {
 	return console.New(console.Config{
 		Caller:       func(access control.Access) control.Caller { return &control.Local{Service: service, Access: access} },
@@ -17,7 +18,7 @@ func (i *Inbox) newConsole(ctx context.Context, service *control.Service, who *a
 	})
 }
 
-// drawLogin draws the page for logging in as the other pages look.
+// drawLogin writes the login page in the style of the console.
 func drawLogin(w http.ResponseWriter, r *http.Request, status int, page access.LoginPage) {
 	console.DrawLogin(w, r, status, console.LoginPage(page))
 }

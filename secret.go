@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Secret is a secret, or where one stands. It cannot be printed: fmt, slog, JSON and YAML
-// show where it stands, and "<secret>" for a value. The zero Secret is none.
+// Secret is a secret value, or a reference to one. It cannot be printed: fmt, slog, JSON and YAML
+// show the reference, and "<secret>" for a value. The zero Secret is none.
 type Secret struct {
-	// A function, since fmt shows what is in a field whose methods it cannot call, but not
-	// what a function knows.
+	// parts is a function because fmt shows the content of a field whose methods it cannot call,
+	// but not the variables of a function.
 	parts func() secretParts
 }
 
-// secretParts are what a Secret is made of.
+// secretParts is the content of a Secret.
 type secretParts struct {
 	from  string // env:NAME or file:PATH; empty for a value
 	value string
@@ -24,21 +24,21 @@ type secretParts struct {
 
 func newSecret(p secretParts) Secret { return Secret{func() secretParts { return p }} }
 
-// none reports whether it is the zero Secret.
+// none reports whether s is the zero Secret.
 func (s Secret) none() bool { return s.parts == nil }
 
-// Env is the secret in an environment variable or, if only NAME_FILE is set, in the file
-// that this one names. [Open] reads it.
+// Env returns the secret in an environment variable or, if only NAME_FILE is set, in the file that
+// NAME_FILE names. [Open] reads it.
 func Env(name string) Secret { return newSecret(secretParts{from: "env:" + name}) }
 
-// File is the secret in a file, without the newline at its end. [Open] reads it.
+// File returns the secret in a file, without a trailing newline. [Open] reads it.
 func File(path string) Secret { return newSecret(secretParts{from: "file:" + path}) }
 
-// Value is a secret that the program has already, from a vault for example.
+// Value returns a secret whose value the program already has, for example from a vault.
 func Value(value string) Secret { return newSecret(secretParts{value: value}) }
 
-// Until is the secret that is accepted until a time, as during a rotation. The zero time is
-// for ever.
+// Until returns a copy of the secret that is accepted until t, as during a rotation. The zero time
+// means without end.
 func (s Secret) Until(t time.Time) Secret {
 	if s.none() {
 		return s
@@ -48,7 +48,7 @@ func (s Secret) Until(t time.Time) Secret {
 	return newSecret(p)
 }
 
-// String says where the secret stands, and never what it is.
+// String returns the reference, or "<secret>". It never returns the value.
 func (s Secret) String() string {
 	if s.none() {
 		return "<none>"

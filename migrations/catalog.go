@@ -11,8 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Everything that migrations make in the schema of the search path, one line each,
-// without the schema's name. Partitions are left out: the program makes and drops them.
+// readCatalog returns everything that migrations create in the schema of the search path, one line
+// per object, without the schema's name. It leaves out partitions, because the program creates and
+// drops them.
 const readCatalog = `
 WITH here AS (SELECT oid, nspname FROM pg_namespace WHERE nspname = current_schema()),
 relations AS (
@@ -48,7 +49,7 @@ SELECT regexp_replace(line, '"?\m' || here.nspname || '\M"?\.', '', 'g') FROM he
 ) lines
 ORDER BY 1`
 
-// catalog is what a schema is made of.
+// catalog lists the objects of a schema.
 type catalog []string
 
 func readLines(ctx context.Context, db interface {
@@ -66,14 +67,14 @@ func readLines(ctx context.Context, db interface {
 	return lines, nil
 }
 
-// without gives the lines that are not in other.
+// without returns the lines that are not in other.
 func (c catalog) without(other catalog) catalog {
 	return slices.DeleteFunc(slices.Clone(c), func(line string) bool { return slices.Contains(other, line) })
 }
 
-// versions gives what the migrations make, by version from one to another; version 0 is
-// River's tables alone. They are made in a schema of their own, in a transaction that is
-// rolled back.
+// versions returns the objects that the migrations create at each version in the given range.
+// Version 0 is River's tables alone. It runs the migrations in a temporary schema, in a transaction
+// that it rolls back.
 func (r *runner) versions(ctx context.Context, from, to int) (map[int]catalog, error) {
 	tx, err := r.conn.Begin(ctx)
 	if err != nil {
@@ -88,8 +89,8 @@ func (r *runner) versions(ctx context.Context, from, to int) (map[int]catalog, e
 	if err != nil {
 		return nil, err
 	}
-	// PostgreSQL lets no transaction use a value that it added to a type, as River's
-	// migrations do: here the type has it from the beginning.
+	// PostgreSQL does not allow a transaction to use an enum value that it has added, as River's
+	// migrations do, so here the type is created with the value.
 	river := strings.NewReplacer("/* TEMPLATE: schema */", "", "AS ENUM(\n", "AS ENUM(\n'pending',\n")
 	for _, version := range m.AllVersions() {
 		if version.Version > RiverVersion {
@@ -115,7 +116,7 @@ func (r *runner) versions(ctx context.Context, from, to int) (map[int]catalog, e
 	return out, nil
 }
 
-// apply runs the file of a version, whatever it is made of, in a transaction.
+// apply runs the file of a version in a transaction, even if the file normally runs outside one.
 func (r *runner) apply(ctx context.Context, tx pgx.Tx, version int) error {
 	names, err := fs.Glob(r.cfg.files, fmt.Sprintf("sql/%06d_*.up.sql", version))
 	if err != nil || len(names) != 1 {

@@ -10,12 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// driver lets golang-migrate work on the connection of a runner. Unlike the library's
-// own drivers it commits a file together with its version: the library announces the
-// version, runs the file and confirms the version, and the driver does all of it when
-// the file is run. So nothing is ever left dirty.
+// driver makes golang-migrate use the connection of a runner. Unlike the library's own drivers it
+// commits a file together with its version: the library announces the version, runs the file and
+// confirms the version, but the driver does all of this when the library runs the file. A migration
+// therefore never leaves a dirty version.
 type driver struct {
-	ctx    context.Context //nolint:containedctx // the library's interface has none
+	ctx    context.Context //nolint:containedctx // the library's interface has no contexts
 	runner *runner
 
 	current, target int
@@ -23,7 +23,7 @@ type driver struct {
 
 var _ database.Driver = (*driver)(nil)
 
-// createTable makes golang-migrate's record of the version, as the library does.
+// createTable creates golang-migrate's table of versions, as the library does.
 func (d *driver) createTable() error {
 	_, err := d.runner.conn.Exec(d.ctx, "CREATE TABLE IF NOT EXISTS "+versionTable+" (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL)")
 	if err != nil {
@@ -32,19 +32,19 @@ func (d *driver) createTable() error {
 	return nil
 }
 
-// Open implements [database.Driver]; there is nothing to open.
+// Open implements [database.Driver]. The connection is already open.
 func (d *driver) Open(string) (database.Driver, error) { return d, nil }
 
-// Close implements [database.Driver]; the runner closes its connection.
+// Close implements [database.Driver]. The runner closes its connection.
 func (d *driver) Close() error { return nil }
 
-// Lock implements [database.Driver]; the runner has the lock.
+// Lock implements [database.Driver]. The runner already holds the lock.
 func (d *driver) Lock() error { return nil }
 
 // Unlock implements [database.Driver].
 func (d *driver) Unlock() error { return nil }
 
-// Drop implements [database.Driver]; nobody calls it.
+// Drop implements [database.Driver]. It is never called.
 func (d *driver) Drop() error { return errors.New("dropping all tables: not supported") }
 
 // Version implements [database.Driver].
@@ -57,7 +57,8 @@ func (d *driver) Version() (version int, dirty bool, err error) {
 	return version, dirty, err
 }
 
-// SetVersion implements [database.Driver]. What it announces is written by Run.
+// SetVersion implements [database.Driver]. It only remembers an announced version, which Run
+// writes.
 func (d *driver) SetVersion(version int, announced bool) error {
 	if announced {
 		d.target = version
@@ -69,7 +70,7 @@ func (d *driver) SetVersion(version int, announced bool) error {
 	return nil
 }
 
-// Run implements [database.Driver]: it commits the file with its version.
+// Run implements [database.Driver]. It commits the file together with its version.
 func (d *driver) Run(body io.Reader) error {
 	content, err := io.ReadAll(body)
 	if err != nil {
@@ -94,7 +95,7 @@ func (d *driver) Run(body io.Reader) error {
 		statements = ""
 	}
 	err = d.runner.inTx(d.ctx, what, func(tx pgx.Tx) error {
-		// Without parameters, so that PostgreSQL takes all statements of the file at once.
+		// Without parameters, PostgreSQL accepts all statements of the file at once.
 		if _, err := tx.Exec(d.ctx, statements, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}
@@ -110,8 +111,8 @@ func (d *driver) Run(body io.Reader) error {
 	return nil
 }
 
-// A row is written in place of the one before, never by TRUNCATE: every process reads
-// it while a migration runs. The old version is -1 where there is none.
+// The row is replaced by DELETE and INSERT, never by TRUNCATE, because every process reads it while
+// a migration runs. A version of -1 means that there is none.
 const (
 	deleteVersion = `DELETE FROM ` + versionTable
 

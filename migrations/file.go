@@ -8,20 +8,21 @@ import (
 	"strings"
 )
 
-// What a file may say in comments before its first statement.
+// Directives that a file may contain in comments before its first statement.
 const (
-	// The oldest program that may run on the schema that the file leaves, by the
-	// newest version that the program knows.
+	// directiveOldest states the oldest program that may run on the schema after this migration, by
+	// the newest schema version that the program knows.
 	directiveOldest = "oldest"
-	// The file builds and drops indexes CONCURRENTLY, which no transaction can do.
+	// directiveOutside says that the file builds or drops indexes CONCURRENTLY, which is impossible
+	// in a transaction.
 	directiveOutside = "no-transaction"
 )
 
-// file is a migration as it is written.
+// file is a parsed migration file.
 type file struct {
 	sql     string
-	oldest  int  // 0 if it does not say
-	outside bool // of a transaction
+	oldest  int  // 0 if the file does not state it
+	outside bool // run outside a transaction
 }
 
 func parseFile(content string) (file, error) {
@@ -70,8 +71,8 @@ var (
 	comment     = regexp.MustCompile(`(?m)--.*$`)
 )
 
-// indexStatements takes a file apart. It allows the two statements alone that can be
-// begun again wherever they were cut off.
+// indexStatements splits a file into statements. It allows only the two statements that can be
+// repeated after an interruption at any point.
 func indexStatements(sql string) ([]indexStatement, error) {
 	var out []indexStatement
 	for text := range strings.SplitSeq(comment.ReplaceAllString(sql, ""), ";") {

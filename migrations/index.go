@@ -11,21 +11,20 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// Whether an index is there, and can be used.
+// indexState reports whether an index exists and whether it is usable.
 const indexState = `
 SELECT c.oid IS NOT NULL, coalesce(i.indisvalid AND i.indisready, false)
 FROM (SELECT to_regclass(quote_ident($1)) AS oid) c LEFT JOIN pg_index i ON i.indexrelid = c.oid`
 
-// buildIndexes carries out a file that runs outside a transaction. Nothing says how far
-// an earlier try has come but the indexes themselves: one that is whole stays, and what
-// is left of one that was not finished is dropped and built again.
+// buildIndexes runs a file outside a transaction. The state of the indexes shows how far an earlier
+// attempt got: buildIndexes keeps a valid index, and drops and rebuilds an unfinished one.
 func (r *runner) buildIndexes(ctx context.Context, what, sql string) error {
 	statements, err := indexStatements(sql)
 	if err != nil {
 		return err
 	}
-	// Unlike a table's lock, this waits in nobody's way, and to begin anew is expensive:
-	// so all the time is for one try.
+	// A single attempt may wait for the whole time, because this wait, unlike that for a table's
+	// lock, blocks no other session, and a new attempt would be expensive.
 	if _, err := r.conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", fmt.Sprintf("%dms", r.cfg.LockWait.Milliseconds())); err != nil {
 		return fmt.Errorf("bounding the wait for locks: %w", err)
 	}
@@ -45,7 +44,7 @@ func (r *runner) index(ctx context.Context, what string, statement indexStatemen
 	case statement.drop && !exists, !statement.drop && valid:
 		return nil
 	case !statement.drop && exists:
-		// What a try leaves that was cut off takes up space and time, and is never used.
+		// An index that an interrupted attempt left costs space and time and is never used.
 		if err := r.alone(ctx, what, "DROP INDEX CONCURRENTLY IF EXISTS "+pgx.Identifier{statement.index}.Sanitize()); err != nil {
 			return err
 		}
@@ -69,8 +68,8 @@ func (r *runner) indexState(ctx context.Context, name string) (exists, valid boo
 	return exists, valid, nil
 }
 
-// alone runs one statement outside a transaction, and tells while it runs whom it waits
-// for.
+// alone runs one statement outside a transaction. While it runs, alone observes which sessions it
+// waits for.
 func (r *runner) alone(ctx context.Context, what, sql string) error {
 	p := r.patience("a lock of " + what)
 	var seen []session.Backend

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// lockPoll is how often another migration's lock is asked for.
+	// lockPoll is the interval at which the lock of another migration is requested.
 	lockPoll = 250 * time.Millisecond
 
-	// lockTimeout is how long one try waits for a table's lock. Whoever wants the table
-	// meanwhile queues behind it, deliveries among them.
+	// lockTimeout is how long one attempt waits for a table's lock. All other sessions that need
+	// the table queue behind the attempt, including deliveries.
 	lockTimeout = 2 * time.Second
 
-	// The pause between two tries begins with lockPause and doubles up to mostPause.
-	// Whoever had queued gets their turn in it.
+	// The pause between two attempts begins with lockPause and doubles up to mostPause. During the
+	// pause, the queued sessions get the table.
 	lockPause = time.Second
 	mostPause = 8 * time.Second
 )
 
-// LockError is a lock that was not obtained in time.
+// LockError is returned for a lock that was not obtained in time.
 type LockError struct {
-	// What was to be done, as in "waiting for ...".
+	// What describes the lock, as in "waiting for ...".
 	What    string
 	Holders []session.Backend
 	Waited  time.Duration
@@ -40,7 +40,7 @@ func (e *LockError) Error() string {
 		e.What, e.Waited.Round(time.Second), session.HoldersText(e.Holders))
 }
 
-// patience bounds the tries for a lock.
+// patience limits how long attempts for a lock are repeated.
 type patience struct {
 	what    string
 	tell    func(string)
@@ -55,8 +55,8 @@ func (r *runner) patience(what string) *patience {
 	return &patience{what: what, tell: r.cfg.Tell, within: r.cfg.LockWait, now: r.cfg.Now, begun: r.cfg.Now()}
 }
 
-// again pauses before the next try, or returns a [LockError] if the time is up. It
-// tells who has the lock, once for each holder.
+// again pauses before the next attempt, or returns a [LockError] if the time is up. It reports the
+// holders of the lock, once for each change.
 func (p *patience) again(ctx context.Context, holders []session.Backend, pause time.Duration) error {
 	p.holders = holders
 	waited := p.now().Sub(p.begun)
@@ -70,8 +70,8 @@ func (p *patience) again(ctx context.Context, holders []session.Backend, pause t
 	return sleep.For(ctx, min(pause, p.within-waited))
 }
 
-// inTx runs do in a transaction and commits it. A lock that is not obtained within
-// [lockTimeout] rolls it back, and it is tried again.
+// inTx runs do in a transaction and commits it. If a lock is not obtained within [lockTimeout],
+// inTx rolls the transaction back and tries again.
 func (r *runner) inTx(ctx context.Context, what string, do func(tx pgx.Tx) error) error {
 	p := r.patience("a lock of " + what)
 	for pause := lockPause; ; pause = min(2*pause, mostPause) {
@@ -93,7 +93,7 @@ func (r *runner) try(ctx context.Context, do func(tx pgx.Tx) error) error {
 	}
 	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitWithin)
 	defer cancel()
-	defer func() { _ = tx.Rollback(firm) }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback(firm) }() // does nothing after a commit
 	if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', $1, true)", fmt.Sprintf("%dms", min(lockTimeout, r.cfg.LockWait).Milliseconds())); err != nil {
 		return err
 	}
@@ -106,22 +106,23 @@ func (r *runner) try(ctx context.Context, do func(tx pgx.Tx) error) error {
 	return tx.Commit(firm)
 }
 
-// lockNotObtained reports whether a try may be repeated: the lock timeout, or a
-// deadlock that PostgreSQL ended here.
+// lockNotObtained reports whether an attempt may be repeated, because the lock timeout ended it or
+// PostgreSQL ended it to resolve a deadlock.
 func lockNotObtained(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pg.Code == "55P03" || pg.Code == "40P01")
 }
 
-// What is watched looks after watchAfter and then every watchEvery whom it waits for.
+// watch checks which sessions block the migration, first after watchAfter and then at the interval
+// watchEvery.
 const (
 	watchAfter = 500 * time.Millisecond
 	watchEvery = 250 * time.Millisecond
 )
 
-// watched runs do and, if it takes long, finds out over a second connection whom it
-// waits for. seen is complete when watched returns; it may stay empty, since knowing it
-// is not needed.
+// watched runs do. If do takes long, watched uses a second connection to find the sessions that
+// block it. seen is complete when watched returns. It may stay empty, because errors of the second
+// connection are ignored.
 func (r *runner) watched(ctx context.Context, seen *[]session.Backend, do func() error) error {
 	watching, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Loss is a table or column that goes with a migration that is taken back.
+// Loss is a table or column that disappears when a migration is reverted.
 type Loss struct {
 	Table  string `json:"table"`
-	Column string `json:"column,omitempty"` // empty if the whole table goes
+	Column string `json:"column,omitempty"` // empty for a whole table
 
-	// Rows is how many rows of the table go, or have a value in the column; counted up
-	// to [MostCounted].
+	// Rows is how many rows of the table are lost, or have a value in the lost column. It is
+	// counted up to [MostCounted].
 	Rows int64 `json:"rows"`
 }
 
-// MostCounted is how far the rows of a [Loss] are counted.
+// MostCounted is the number at which counting the rows of a [Loss] stops.
 const MostCounted = 100_000
 
 func (l Loss) String() string {
@@ -33,8 +33,8 @@ func (l Loss) String() string {
 	return fmt.Sprintf("column %s.%s (values in %s rows)", l.Table, l.Column, rows)
 }
 
-// Losses says what [Migrator.DownTo] would take away, as far as it is in tables and
-// columns that have rows. It changes nothing.
+// Losses returns the tables and columns with data that [Migrator.DownTo] would drop. It changes
+// nothing.
 func (m *Migrator) Losses(ctx context.Context, version int) ([]Loss, error) {
 	var out []Loss
 	err := m.locked(ctx, func(r *runner) error {

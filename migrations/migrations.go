@@ -1,13 +1,14 @@
-// Package migrations makes and checks the schema. [Up] brings a schema to the version of this
-// program, and [New] makes a [Migrator] that can do more; [Validate] says whether this program may
-// run on a schema as it is, and [Read] says what it is. oncegate.Config.Migrate does what Up does.
+// Package migrations creates, upgrades and checks the schema. [Up] brings a schema to the version
+// of this program. [New] returns a [Migrator], which can do more. [Validate] reports whether this
+// program may run on a schema, and [Read] reads the state of the schema. oncegate.Config.Migrate
+// does the same as Up.
 //
-// Oncegate's own tables are made by golang-migrate files, River's by River's migrator at a pinned
-// version, both in one command, on one connection and under one lock.
+// Oncegate's own tables are created by golang-migrate files, and River's tables by River's migrator
+// at a pinned version: both in one command, on one connection and under one lock.
 //
-// A file and the version that it makes are committed by one transaction, so that a
-// connection that is lost anywhere leaves the schema at one version or the next. What
-// PostgreSQL does not do in a transaction is done so that it can be begun again.
+// A single transaction commits a file together with its version, so that a lost connection always
+// leaves the schema at one version or the next. Operations that PostgreSQL does not allow in a
+// transaction can be repeated.
 package migrations
 
 import (
@@ -20,8 +21,8 @@ var files embed.FS
 
 //go:generate go run ./internal/digests
 
-// Up brings the schema to the version this binary needs, creating it if it is
-// missing. See [Migrator.Up].
+// Up brings the schema to the version that this binary needs and creates it if it is missing. See
+// [Migrator.Up].
 func Up(ctx context.Context, url, schema string) error {
 	m, err := New(Config{URL: url, Schema: schema})
 	if err != nil {
@@ -30,8 +31,7 @@ func Up(ctx context.Context, url, schema string) error {
 	return m.Up(ctx)
 }
 
-// Down takes everything away, River's tables included; the schema itself stays.
-// All data is lost.
+// Down drops all tables, including River's. The schema itself remains. All data is lost.
 func Down(ctx context.Context, url, schema string) error {
 	m, err := New(Config{URL: url, Schema: schema})
 	if err != nil {

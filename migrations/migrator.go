@@ -13,34 +13,34 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// DefaultLockWait is how long a migration waits for a lock, all tries together.
+// DefaultLockWait is how long a migration waits for a lock by default, over all attempts.
 const DefaultLockWait = time.Minute
 
 // Config configures a [Migrator]. URL and Schema are required.
 type Config struct {
 	URL, Schema string
 
-	// LockWait is how long to wait for another migration to end, and for each migration
-	// how long to try for the locks it needs. 0 is [DefaultLockWait].
+	// LockWait is how long to wait for another migration to end, and for how long each migration
+	// tries to get the locks that it needs. Zero means [DefaultLockWait].
 	LockWait time.Duration
 
-	// Tell is given one line about whatever is waited for. It may be nil.
+	// Tell is called with one line when the migrator waits. It may be nil.
 	Tell func(line string)
 
-	// Now measures how long was waited. It defaults to time.Now.
+	// Now is the clock for measuring waits. It defaults to time.Now.
 	Now func() time.Time
 
-	// files, version and dial are replaced by tests.
+	// Tests replace files, version and dial.
 	files   fs.FS
 	version int
 	dial    pgconn.DialFunc
 }
 
-// Migrator changes the version of a schema. Several processes may migrate one schema at
-// once: they take turns, and the later ones find nothing to do.
+// Migrator changes the version of a schema. Several processes may migrate one schema at the same
+// time: they run one after another, and the later ones find nothing to do.
 type Migrator struct{ cfg Config }
 
-// New makes a Migrator. It does not connect.
+// New returns a Migrator. It does not connect to the database.
 func New(cfg Config) (*Migrator, error) {
 	if cfg.URL == "" || cfg.Schema == "" {
 		return nil, errors.New("a migrator needs the url of a database and a schema")
@@ -63,11 +63,11 @@ func New(cfg Config) (*Migrator, error) {
 	return &Migrator{cfg: cfg}, nil
 }
 
-// Up brings the schema to the version this binary needs, creating it if it is
-// missing. It leaves a newer schema alone if this binary may run on it. When ctx ends,
-// the migration under way is rolled back, the ones before it stay, and the error is
-// [ErrStopped]. It needs a direct or session-pooled connection. What it has done is read
-// back over a new one: Up returns an error unless the schema fits this binary.
+// Up brings the schema to the version that this binary needs and creates it if it is missing. It
+// leaves a newer schema unchanged if this binary may run on it. If ctx ends, Up rolls back the
+// current migration, keeps the migrations before it, and returns [ErrStopped]. Up needs a direct or
+// session-pooled connection. At the end it reads the schema over a new connection, and returns an
+// error unless the schema fits this binary.
 func (m *Migrator) Up(ctx context.Context) error {
 	if err := m.up(ctx); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (m *Migrator) up(ctx context.Context) error {
 	})
 }
 
-// DownTo takes back every migration after the given version, which must be at least 1.
-// River's tables stay as they are.
+// DownTo reverts every migration after the given version, which must be at least 1. It does not
+// change River's tables.
 func (m *Migrator) DownTo(ctx context.Context, version int) error {
 	return m.locked(ctx, func(r *runner) error {
 		status, err := r.status(ctx)
@@ -117,8 +117,7 @@ func (m *Migrator) DownTo(ctx context.Context, version int) error {
 	})
 }
 
-// DownAll takes everything away, River's tables included; the schema itself stays.
-// All data is lost.
+// DownAll drops all tables, including River's. The schema itself remains. All data is lost.
 func (m *Migrator) DownAll(ctx context.Context) error {
 	return m.locked(ctx, func(r *runner) error {
 		status, err := r.status(ctx)

@@ -9,31 +9,31 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// nodeSilence is how long after its last heartbeat a process counts as live; package
-// inbox writes one every ten seconds.
+// nodeSilence is how long after its last heartbeat a process counts as live. Package inbox writes a
+// heartbeat every ten seconds.
 const nodeSilence = 30 * time.Second
 
-// Node is a process that serves the database, as far as its schema is concerned.
+// Node is a process that uses the schema, with the schema versions that it knows.
 type Node struct {
 	Name    string `json:"name"`
-	Version string `json:"version"` // of its program
+	Version string `json:"version"` // of the process's program
 
-	// Known and RiverKnown are the newest versions that its program knows; 0 if it does
-	// not say.
+	// Known and RiverKnown are the newest schema versions that the program knows, or 0 if it does
+	// not record them.
 	Known      int `json:"knows"`
 	RiverKnown int `json:"knows_river"`
 
 	Live bool `json:"live"`
 }
 
-// Fits reports whether the process may run on the schema. One that does not say what it
-// knows does not know a version that programs say it of.
+// Fits reports whether the process may run on the schema. A process that does not record what it
+// knows is older than the version that introduced the record, so it never fits.
 func (n Node) Fits(s Status) bool {
 	s.Known, s.RiverKnown = n.Known, n.RiverKnown
 	return n.Known > 0 && s.Check() == nil
 }
 
-// The table of processes may be that of any version, or missing.
+// The table node may be that of any schema version, or missing.
 const (
 	nodesExist = `SELECT to_regclass('node') IS NOT NULL`
 
@@ -44,8 +44,8 @@ FROM node n
 ORDER BY n.name, n.started_at, n.id`
 )
 
-// Nodes are the processes that serve the database, silent ones among them. Programs
-// before version 15 are not listed.
+// Nodes returns the processes that use the database, including those that are no longer live. It
+// does not list programs older than schema version 15.
 func Nodes(ctx context.Context, pool *pgxpool.Pool) ([]Node, error) {
 	var exist bool
 	if err := pool.QueryRow(ctx, nodesExist).Scan(&exist); err != nil {

@@ -12,9 +12,9 @@ import (
 
 const applicationName = "oncegate migrate"
 
-// sessionSettings are what every connection of a migration has, whatever the database, the role or
-// a pooler says. A statement takes as long as it needs; the server ends the one of a migrator that
-// has died.
+// sessionSettings returns the settings of every migration connection, which override those of the
+// database, the role and a pooler. Statements have no time limit. The server checks the connection
+// so that it ends the statement of a migrator that has died.
 func sessionSettings(schema string) session.Settings {
 	return session.Settings{
 		"search_path": schema, "synchronous_commit": "on",
@@ -22,7 +22,8 @@ func sessionSettings(schema string) session.Settings {
 	}
 }
 
-// prove refuses a pooler that shares sessions: the lock is a session's.
+// prove returns an error if a pooler shares sessions between clients, because the lock belongs to a
+// session.
 func (m *Migrator) prove(ctx context.Context) error {
 	pool, err := openPool(ctx, m.cfg.URL, m.cfg.Schema)
 	if err != nil {
@@ -35,12 +36,12 @@ func (m *Migrator) prove(ctx context.Context) error {
 	return nil
 }
 
-// openPool opens a pool whose unqualified names are those of schema. Both migrators write their
-// tables to wherever the search path leads, so a session that has another one is refused.
+// openPool opens a pool whose search path is schema. Both migrators create their tables in the
+// search path, so openPool refuses a session with another search path.
 func openPool(ctx context.Context, url, schema string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		// pgx's message may quote the url, password included.
+		// pgx's message may quote the URL, including the password.
 		return nil, errors.New("reading the database url: not a PostgreSQL connection string; use postgres://user:password@host:5432/database")
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = applicationName
@@ -55,8 +56,8 @@ func openPool(ctx context.Context, url, schema string) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// readBack returns an error unless a new connection finds a schema that fits. What has written it
-// is not asked: it would only repeat what it believes.
+// readBack returns an error unless a new connection finds a schema that fits. It does not use the
+// migrating connection, whose own view may differ from what is stored.
 func (m *Migrator) readBack(ctx context.Context) error {
 	pool, err := openPool(ctx, m.cfg.URL, m.cfg.Schema)
 	if err != nil {

@@ -8,18 +8,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Repaired is what [Migrator.Repair] found.
+// Repaired is the result of [Migrator.Repair].
 type Repaired struct {
-	// Dirty: there was something to repair. If it is false, nothing was changed.
+	// Dirty reports whether there was something to repair. If it is false, nothing was changed.
 	Dirty bool
-	// Recorded is the version that the interrupted migration was to lead to, and Version
-	// the one at which the schema is.
+	// Recorded is the version to which the interrupted migration was to lead, and Version is the
+	// actual version of the schema.
 	Recorded, Version int
 }
 
-// Repair finds out at which version a schema is whose migration by a program that did
-// not know version 22 was interrupted, and records it. It compares the tables, columns,
-// indexes and constraints with those that each version has, and refuses to guess.
+// Repair determines and records the version of a schema after a migration was interrupted in a
+// program that did not know version 22. It compares the tables, columns, indexes and constraints
+// with those of each version. If they do not match exactly one version, it returns an error.
 func (m *Migrator) Repair(ctx context.Context) (Repaired, error) {
 	var out Repaired
 	err := m.locked(ctx, func(r *runner) error {
@@ -44,8 +44,8 @@ func (m *Migrator) Repair(ctx context.Context) (Repaired, error) {
 	return out, err
 }
 
-// facts gives the version at which the schema is: the recorded one or, since its file
-// was not run, the one from which it was to be reached, on the way up or down.
+// facts returns the actual version of the schema: the recorded one or, if the file of that
+// migration was not run, the version before the migration, upward or downward.
 func (r *runner) facts(ctx context.Context, status Status) (int, error) {
 	from, to := max(status.Current-1, 0), min(status.Current+1, status.Known)
 	versions, err := r.versions(ctx, 0, status.Known)
@@ -69,8 +69,8 @@ func (r *runner) facts(ctx context.Context, status Status) (int, error) {
 	return at[0], nil
 }
 
-// fits reports whether the schema has what tells a version from the others. What else
-// differs, such as an index that a person made, does not matter.
+// fits reports whether the schema has everything that distinguishes a version from the others. It
+// ignores other differences, such as an index that an operator created.
 func fits(found catalog, versions map[int]catalog, version int) bool {
 	for _, other := range versions {
 		for _, line := range versions[version].without(other) {

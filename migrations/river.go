@@ -18,9 +18,9 @@ func newRiver() (*rivermigrate.Migrator[pgx.Tx], error) {
 	return m, nil
 }
 
-// riverUp brings River's tables up, each of its migrations in a transaction with its
-// version. What says which programs may run on them is written before: a program looks
-// at the statements up to the version that it finds.
+// riverUp upgrades River's tables. It runs each of River's migrations in a transaction together
+// with its version. It first writes which programs may run on the new tables, because a program
+// reads the records up to the version that it finds.
 func (r *runner) riverUp(ctx context.Context, status Status) error {
 	if status.River >= RiverVersion {
 		return nil
@@ -49,14 +49,15 @@ func (r *runner) riverDown(ctx context.Context) error {
 	return nil
 }
 
-// riverStep makes one of River's migrations, as River does: alone in a transaction.
+// riverStep runs one of River's migrations in a transaction of its own, as River does.
 func (r *runner) riverStep(ctx context.Context, direction rivermigrate.Direction) error {
 	m, err := newRiver()
 	if err != nil {
 		return err
 	}
 	return r.inTx(ctx, "River's migrations", func(tx pgx.Tx) error {
-		// River discourages it for several migrations in one transaction; this is one.
+		// River discourages MigrateTx for several migrations in one transaction, but this is only
+		// one.
 		_, err := m.MigrateTx(ctx, tx, direction, &rivermigrate.MigrateOpts{MaxSteps: 1}) //nolint:staticcheck // as said
 		if err != nil {
 			return fmt.Errorf("migrating River's tables: %w", err)
@@ -65,7 +66,7 @@ func (r *runner) riverStep(ctx context.Context, direction rivermigrate.Direction
 	})
 }
 
-// stateRiver writes which programs may run on River's tables at this binary's version.
+// stateRiver records which programs may run on River's tables at this binary's version.
 func (r *runner) stateRiver(ctx context.Context) error {
 	return r.inTx(ctx, "the versions of programs", func(tx pgx.Tx) error {
 		var has bool

@@ -20,24 +20,24 @@ import (
 const (
 	connectTimeout = 10 * time.Second
 
-	// cancelAfter is how long the server has to end a statement when it is told to stop;
-	// after that its connection is closed.
+	// cancelAfter is how long the server has to end a statement after a cancel request. After that
+	// the connection is closed.
 	cancelAfter = 10 * time.Second
 
-	// commitWithin bounds a COMMIT, which a stop does not cut off.
+	// commitWithin limits a COMMIT, which a stop does not interrupt.
 	commitWithin = time.Minute
 )
 
-// runner is the one connection of a migration. The lock is held on it as well, so that
-// it is free only when PostgreSQL has ended whatever the connection was doing.
+// runner is the only connection of a migration. It also holds the lock, so that the lock is free
+// only when PostgreSQL has ended everything that the connection was doing.
 type runner struct {
 	cfg  Config
 	conn *pgx.Conn
-	pid  int32 // of PostgreSQL's process; a pooler in between names another one
+	pid  int32 // of PostgreSQL's backend; a pooler in between reports another one
 }
 
-// locked runs f on a connection to the schema that holds the lock. Closing the
-// connection gives the lock back.
+// locked runs f on a connection to the schema that holds the lock. It releases the lock by closing
+// the connection.
 func (m *Migrator) locked(ctx context.Context, f func(*runner) error) error {
 	history := new(session.History)
 	cfg, err := m.connConfig(history)
@@ -71,7 +71,7 @@ func (m *Migrator) locked(ctx context.Context, f func(*runner) error) error {
 func (m *Migrator) connConfig(history *session.History) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(m.cfg.URL)
 	if err != nil {
-		// pgx's message may quote the url, password included.
+		// pgx's message may quote the URL, including the password.
 		return nil, errors.New("reading the database url: not a PostgreSQL connection string; use postgres://user:password@host:5432/database")
 	}
 	cfg.RuntimeParams["application_name"] = applicationName
@@ -80,26 +80,26 @@ func (m *Migrator) connConfig(history *session.History) (*pgx.ConnConfig, error)
 	if m.cfg.dial != nil {
 		cfg.DialFunc = m.cfg.dial
 	}
-	// No statement is prepared: the tables change under them.
+	// Do not prepare statements, because the tables change.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
-	// A stop ends the statement and leaves the connection, on which the transaction is
-	// rolled back before anybody is told so.
+	// A stop cancels the statement but keeps the connection, on which the transaction is rolled
+	// back before the error is returned.
 	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelAfter}
 	}
 	return cfg, nil
 }
 
-// lock waits for its turn. It asks again and again instead of waiting in PostgreSQL: a
-// CREATE INDEX CONCURRENTLY of the migration that has the lock would wait for a session
-// that waits there.
+// lock waits until no other migration runs. It polls instead of waiting in PostgreSQL, because a
+// CREATE INDEX CONCURRENTLY of the other migration would wait for a session that waits for the
+// lock.
 func (r *runner) lock(ctx context.Context) error {
 	var name string
 	if err := r.conn.QueryRow(ctx, "SELECT current_database()").Scan(&name); err != nil {
 		return fmt.Errorf("waiting for another migration: %w", err)
 	}
-	// golang-migrate's own lock, which earlier programs hold on the connection that
-	// migrates: it may outlive a process that was killed.
+	// This is golang-migrate's own lock, which earlier programs hold on the connection that
+	// migrates. It may outlive a process that was killed.
 	text, err := database.GenerateAdvisoryLockId(name, r.cfg.Schema, versionTable)
 	if err != nil {
 		return fmt.Errorf("naming the lock of schema %s: %w", r.cfg.Schema, err)
@@ -114,7 +114,7 @@ func (r *runner) lock(ctx context.Context) error {
 	return r.take(ctx, "SELECT pg_try_advisory_lock($1)", id)
 }
 
-// take asks for one session lock until it has it or the time is up.
+// take requests one session lock until it has the lock or the time is up.
 func (r *runner) take(ctx context.Context, statement string, id int64) error {
 	w := r.patience("another migration to end")
 	for {
@@ -138,10 +138,10 @@ func (r *runner) take(ctx context.Context, statement string, id int64) error {
 	}
 }
 
-// ErrStopped is wrapped by what a migration returns that was stopped from outside.
+// ErrStopped is wrapped by the error of a migration that ended because its context did.
 var ErrStopped = errors.New("stopped")
 
-// stopped turns the error of what ctx has ended into [ErrStopped].
+// stopped returns [ErrStopped] instead of err if ctx has ended.
 func (r *runner) stopped(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err

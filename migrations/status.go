@@ -10,42 +10,41 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrSchema is wrapped by what [Validate] returns for a schema that this binary
-// must not run on.
+// ErrSchema is wrapped by the error of [Validate] for a schema on which this binary must not run.
 var ErrSchema = errors.New("schema does not fit this binary")
 
-// Status is what the database says about its schema. Zero versions mean none.
+// Status describes the schema of a database. A version of zero means that there is none.
 type Status struct {
 	Current, Known    int // Oncegate's own tables
 	River, RiverKnown int // River's tables
 
-	// Oldest and RiverOldest are the oldest versions that a program must know to run on
-	// the tables as they are; 0 if the database does not say, which it does from version
-	// 22 on. A program that knows Current may always run on them.
+	// Oldest and RiverOldest are the oldest versions that a program must know to run on the tables.
+	// They are 0 if the database does not record them, which it does since version 22. A program
+	// that knows Current may always run on the tables.
 	Oldest, RiverOldest int
 
-	// Dirty: a program that did not know version 22 was cut off in a migration.
+	// Dirty means that a migration was interrupted in a program that did not know version 22.
 	Dirty bool
 
-	// Tables identifies the tables. Those that were dropped and made anew are others, and
-	// hold nothing of what a process registered in the old ones.
+	// Tables identifies the tables. It changes when the tables are dropped and created again, which
+	// loses everything that a process registered in the old ones.
 	Tables int64
 }
 
-// querier is what a status is read by.
+// querier runs the query that reads a status.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// to_regclass gives NULL for a table that is not there, so that an empty
-// database is a status and not an error.
+// to_regclass returns NULL for a missing table, so that an empty database has a status instead of
+// causing an error.
 const tablesExist = `
 SELECT to_regclass('` + versionTable + `') IS NOT NULL, to_regclass('river_migration') IS NOT NULL, to_regclass('schema_version') IS NOT NULL`
 
 const readOwn = `SELECT version, dirty FROM ` + versionTable
 
-// The oldest of the versions that say so counts, since each may need a program that
-// knows it. The newest must say so.
+// The status contains the largest recorded oldest version, since each migration may need a program
+// that knows it. The current version must have a record too.
 const (
 	statusOwn = `
 SELECT greatest(max(version), 0), coalesce(bool_or(dirty), false), '` + versionTable + `'::regclass::oid::bigint FROM ` + versionTable
@@ -67,8 +66,8 @@ FROM (SELECT v.version, EXISTS (SELECT FROM schema_version WHERE tables = 'onceg
 func Read(ctx context.Context, pool *pgxpool.Pool) (Status, error) { return readStatus(ctx, pool) }
 
 func readStatus(ctx context.Context, db querier) (Status, error) {
-	// Every process asks this every few seconds: where all tables are there, which is the
-	// rule, it is one statement.
+	// Every process reads the status every few seconds. In the usual case that all tables exist, it
+	// runs only one statement.
 	status, err := readVersions(ctx, db, true, true, true)
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); !ok || pgErr.Code != undefinedTable {
 		return status, err
@@ -80,11 +79,11 @@ func readStatus(ctx context.Context, db querier) (Status, error) {
 	return readVersions(ctx, db, own, river, stated)
 }
 
-// undefinedTable is PostgreSQL's code for a table that is not there.
+// undefinedTable is PostgreSQL's SQLSTATE for a missing table.
 const undefinedTable = "42P01"
 
-// readVersions reads the versions of the tables that are there, in one statement, which
-// sees one moment of a migration.
+// readVersions reads the versions of the existing tables in one statement, so that it sees a
+// consistent state during a migration.
 func readVersions(ctx context.Context, db querier, own, river, stated bool) (Status, error) {
 	status := Status{Known: Version, RiverKnown: RiverVersion}
 	statement := "SELECT own.*, river.*, stated.* FROM "
@@ -105,8 +104,8 @@ func either(is bool, then, otherwise string) string {
 	return "(" + otherwise + ")"
 }
 
-// Validate returns nil if this binary may run on the schema, and else one line that
-// says what to run. Only `serve` and its like call it.
+// Validate returns nil if this binary may run on the schema, and otherwise an error of one line
+// that names the command to run. Only `serve` and similar commands call it.
 func Validate(ctx context.Context, pool *pgxpool.Pool) error {
 	status, err := Read(ctx, pool)
 	if err != nil {
@@ -115,7 +114,7 @@ func Validate(ctx context.Context, pool *pgxpool.Pool) error {
 	return status.Check()
 }
 
-// Check returns nil if this binary may run on the schema; see [Validate].
+// Check returns nil if this binary may run on the schema. See [Validate].
 func (s Status) Check() error {
 	if err := s.newer(); err != nil {
 		return err
@@ -132,7 +131,7 @@ func (s Status) Check() error {
 	}
 }
 
-// Target returns nil if the schema can be taken down to the version by this binary.
+// Target returns nil if this binary can revert the schema to the version.
 func (s Status) Target(version int) error {
 	switch {
 	case s.Current > s.Known:
@@ -153,7 +152,8 @@ func (s Status) dirty() error {
 	return fmt.Errorf("%w: a migration to %d was interrupted: run `oncegate migrate repair`, which finds out how far it came", ErrSchema, s.Current)
 }
 
-// newer returns why this binary may not run on a schema that is newer than it knows.
+// newer returns an error if the schema is newer than this binary knows and does not allow this
+// binary.
 func (s Status) newer() error {
 	switch {
 	case s.Current > s.Known && (s.Oldest == 0 || s.Oldest > s.Known):

@@ -1,23 +1,23 @@
 package migrations
 
 const (
-	// Version is the version of Oncegate's own tables that this binary needs. It is
-	// also the version of the program, as far as the schema is concerned.
+	// Version is the version of Oncegate's own tables that this binary needs. It is also the
+	// version of the program with regard to the schema.
 	Version = 43
 
-	// RiverVersion is the version of River's tables that this binary needs. It is
-	// pinned: a new River may bring indexes that migration 2 drops, and the gate
-	// writes river_job by SQL of its own.
+	// RiverVersion is the version of River's tables that this binary needs. It is pinned because a
+	// new River may add indexes that migration 2 drops, and because the gate writes river_job with
+	// its own SQL.
 	RiverVersion = 8
 
-	// riverOldest is the oldest RiverVersion of a program that may run on River's
-	// tables at RiverVersion. Whoever raises RiverVersion leaves it as it is only if the
-	// suite of the program before has passed on the new tables.
+	// riverOldest is the oldest RiverVersion of a program that may run on River's tables at
+	// RiverVersion. If you raise RiverVersion, keep riverOldest only if the test suite of the
+	// previous program passes on the new tables.
 	riverOldest = 8
 
-	// versionTable is golang-migrate's record. Stored: never change.
+	// versionTable is golang-migrate's table of versions. Stored: never change.
 	versionTable = "oncegate_migration"
 
-	// stated is the first migration whose file must say which programs may run on it.
+	// stated is the first migration whose file must state which programs may run on it.
 	stated = 22
 )

@@ -125,7 +125,7 @@ func probe(ctx context.Context, dir string, account *account) (Binaries, error) 
 	}
 	var majors [2]int
 	for i, program := range []string{"postgres", "initdb"} {
-		cmd := exec.CommandContext(ctx, filepath.Join(dir, program), "--version") //nolint:gosec // a fixed program in a directory from candidates
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, program), "--version") //nolint:gosec // a fixed program of an installation
 		cmd.Dir = "/"
 		cmd.Env = Binaries{Dir: dir}.Env()
 		cmd.SysProcAttr = account.attributes()

@@ -40,7 +40,7 @@ func fingerprint(path string) string {
 // everyone may write to, another user could have created it first, to read the password or to plant
 // a data directory.
 func makeDir(path string, mode fs.FileMode, a *account) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // the parents contain no secrets, and the account must be able to enter them
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // no secrets here, and the account must enter it
 		return fmt.Errorf("making %s: %w", filepath.Dir(path), err)
 	}
 	err := os.Mkdir(path, mode)

@@ -1,6 +1,6 @@
-// Command digests writes the digests of new migrations into digests.txt. It runs in the
-// directory of package migrations, by `go generate`, and never changes the digest of a
-// file that is listed: what has run somewhere must stay what it was.
+// Command digests writes the digests of new migrations into digests.txt. `go generate` runs it in
+// the directory of package migrations. It never changes the digest of a listed file, because a
+// migration that has run in an installation must not change.
 package main
 
 import (
