@@ -36,7 +36,8 @@ func (s *shell) auditCommand() *cobra.Command {
 	return group("audit", "List what operators, probes and the gate decided", list)
 }
 
-// An entry of the audit is typed into no command, so its id may be left out; its object is.
+// auditTable may omit the id of an entry, because no command takes it. It never shortens the
+// object.
 func (s *shell) auditTable(rows []inbox.AuditRow) *table {
 	t := &table{
 		header: []string{"AT", "ACTOR", "ACTION", "OBJECT", "REASON", "ID"},
@@ -49,7 +50,8 @@ func (s *shell) auditTable(rows []inbox.AuditRow) *table {
 	return t
 }
 
-// auditEntry is what the object of an entry is: event/0199... is an event.
+// auditEntry returns the list entry of an audit row. Its object names the id: event/0199... is an
+// event.
 func auditEntry(row *inbox.AuditRow) listEntry {
 	kind, id, _ := strings.Cut(row.Object, "/")
 	return listEntry{IDs: map[string]string{kind: id}, Name: row.Action}

@@ -23,7 +23,7 @@ type callFlags struct {
 	wait, timeout                     time.Duration
 }
 
-// defaultCallWait is how long --wait alone waits for the result.
+// defaultCallWait is how long --wait without a value waits for the result.
 const defaultCallWait = 30 * time.Second
 
 func (s *shell) callCommand() *cobra.Command {
@@ -79,7 +79,7 @@ func (s *shell) callCommand() *cobra.Command {
 	return cmd
 }
 
-// callReport is what the command shows in JSON.
+// callReport is the JSON output of the command.
 type callReport struct {
 	Outcome    callOutcome `json:"outcome"`
 	Source     string      `json:"source"`
@@ -90,9 +90,9 @@ type callReport struct {
 	HTTPStatus int         `json:"http_status,omitempty"`
 	// Replayed reports that the result is the stored one of an earlier call.
 	Replayed bool `json:"replayed"`
-	// Requests counts the requests that were made, those for the result included.
+	// Requests counts all requests, including those for the result.
 	Requests int `json:"requests"`
-	// Answer is the last answer as the server gave it, if it is JSON.
+	// Answer is the server's last response, if it is JSON.
 	Answer json.RawMessage `json:"answer,omitempty"`
 }
 
@@ -126,14 +126,14 @@ func (s *shell) call(ctx context.Context, source, operation string, f callFlags)
 	return callVerdict(request, last, f)
 }
 
-// noteWaiting tells a person once why the command does not return.
+// noteWaiting explains on a terminal why the command has not returned yet. It is called once.
 func (s *shell) noteWaiting(fault string, timeout time.Duration) {
 	if file, ok := s.err.(*os.File); ok && isTerminal(file) {
 		fmt.Fprintf(s.err, "oncegate: %s; trying again for up to %s\n", clean(fault), timeout)
 	}
 }
 
-// showCall writes the result for a person.
+// showCall writes the result as text.
 func (s *shell) showCall(report *callReport, last *callAnswer) {
 	replayed := ""
 	if report.Replayed {
@@ -165,7 +165,7 @@ func (s *shell) showCall(report *callReport, last *callAnswer) {
 	t.write(s.out, s.width())
 }
 
-// callVerdict turns the answer into the error that makes the exit code.
+// callVerdict returns the error that determines the exit code, or nil.
 func callVerdict(request *callRequest, last *callAnswer, f callFlags) error {
 	switch last.outcome {
 	case callDone:

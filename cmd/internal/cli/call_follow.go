@@ -18,7 +18,7 @@ import (
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
-// callOutcome says how a call ended.
+// callOutcome is the outcome of a call.
 type callOutcome string
 
 const (
@@ -26,12 +26,12 @@ const (
 	callFailed        callOutcome = "failed"
 	callPartial       callOutcome = "partial"
 	callIndeterminate callOutcome = "indeterminate"
-	callRecorded      callOutcome = "recorded"  // its effects go on
-	callRefused       callOutcome = "refused"   // it was not recorded, and repeating it cannot help
-	callNoAnswer      callOutcome = "no_answer" // repeating it can help
+	callRecorded      callOutcome = "recorded"  // its effects are not finished
+	callRefused       callOutcome = "refused"   // not recorded; repeating the call cannot help
+	callNoAnswer      callOutcome = "no_answer" // no usable response; repeating the call can help
 )
 
-// callAnswer is an answer to a call, or what came instead of one.
+// callAnswer is a response to a call, or the reason why there is none.
 type callAnswer struct {
 	outcome  callOutcome
 	status   int
@@ -40,36 +40,38 @@ type callAnswer struct {
 	event    string
 	location string
 	replayed bool
-	recorded bool   // it answers a question about a recorded operation
-	fault    string // why there is no answer
+	recorded bool   // the response is about a recorded operation
+	fault    string // why there is no response
 }
 
 const (
-	// longestPreference is how long one request asks the server to wait.
+	// longestPreference is the longest wait that one request asks of the server.
 	longestPreference = 30 * time.Second
-	// answerWithin is how long one answer may take beside that.
+	// answerWithin is how long a response may take in addition to the requested wait.
 	answerWithin = 10 * time.Second
-	// defaultPause is between two requests where the server does not say.
+	// defaultPause is the pause between two requests if the server does not specify one.
 	defaultPause = time.Second
-	// maxAnswer bounds what is read of an answer.
+	// maxAnswer is the maximum number of bytes that are read of a response.
 	maxAnswer = 16 << 20
 )
 
-// operationCaller makes a call and follows it.
+// operationCaller makes a call and waits for its result.
 type operationCaller struct {
 	request       *callRequest
 	client        *http.Client
 	wait, timeout time.Duration
-	waiting       func(fault string, timeout time.Duration) // told once that the call is repeated
+	waiting       func(fault string, timeout time.Duration) // called once, when the call is repeated
 	requests      int
 }
 
-// newCallClient makes a client that follows no redirect, which could take the secret elsewhere.
+// newCallClient returns a client that follows no redirects, because a redirect could send the
+// secret to another server.
 func newCallClient() *http.Client {
 	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// run calls until the server has recorded or refused the call, and then follows it to its result.
+// run repeats the call until the server has recorded or refused it, and then follows it to its
+// result.
 func (c *operationCaller) run(ctx context.Context) *callAnswer {
 	until := time.Now().Add(c.timeout)
 	for {
@@ -91,7 +93,7 @@ func (c *operationCaller) run(ctx context.Context) *callAnswer {
 	}
 }
 
-// follow asks for the result of a recorded operation until it is there.
+// follow requests the result of a recorded operation until it is available or the time is up.
 func (c *operationCaller) follow(ctx context.Context, recorded *callAnswer, until time.Time) *callAnswer {
 	last := recorded
 	at, err := url.Parse(recorded.location)
@@ -111,14 +113,14 @@ func (c *operationCaller) follow(ctx context.Context, recorded *callAnswer, unti
 			next.recorded = true
 			return next
 		default:
-			// The call of this command made the operation, unless the first answer said otherwise.
+			// This command's call created the operation, unless the first response said otherwise.
 			next.replayed = recorded.status == http.StatusConflict
 			return next
 		}
 	}
 }
 
-// ask makes one request. It asks the server to wait that long for the result.
+// ask makes one request. It asks the server to wait up to the given time for the result.
 func (c *operationCaller) ask(ctx context.Context, method string, to *url.URL, wait time.Duration) *callAnswer {
 	c.requests++
 	request := c.request.newRequest(method, to)
@@ -142,7 +144,7 @@ func (c *operationCaller) ask(ctx context.Context, method string, to *url.URL, w
 
 func noAnswer(err error) string {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
-		err = inner.Err // the address may hold more than it should
+		err = inner.Err // the address may contain secrets
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "no answer in time"
@@ -150,7 +152,7 @@ func noAnswer(err error) string {
 	return oneLine(err.Error())
 }
 
-// resultDocument is the part of a result that is shown.
+// resultDocument contains the fields of a result that the command shows.
 type resultDocument struct {
 	Event   string     `json:"event"`
 	Status  string     `json:"status"`
@@ -164,7 +166,7 @@ type resultDocument struct {
 	} `json:"effects"`
 }
 
-// problemDocument is the part of a problem document that is shown.
+// problemDocument contains the fields of a problem document that the command shows.
 type problemDocument struct {
 	Title  string   `json:"title"`
 	Detail string   `json:"detail"`
@@ -173,7 +175,8 @@ type problemDocument struct {
 	Paths  []string `json:"paths"`
 }
 
-// document reads the answer as a result. It is empty where the answer is none.
+// document parses the response as a result. It returns the zero value if the response is not a
+// result.
 func (a *callAnswer) document() resultDocument {
 	var d resultDocument
 	if json.Unmarshal(a.body, &d) != nil {
@@ -182,7 +185,7 @@ func (a *callAnswer) document() resultDocument {
 	return d
 }
 
-// advice says what to do next after a result that is not done.
+// advice returns what the user can do after a result other than done.
 func (a *callAnswer) advice() string {
 	switch event := clean(a.event); a.document().Next {
 	case inbox.NextResume:
@@ -202,7 +205,7 @@ func (a *callAnswer) problemDocument() problemDocument {
 	return d
 }
 
-// read decides what the answer means.
+// read determines the outcome of the response.
 func (a *callAnswer) read(source *url.URL) {
 	document := a.document()
 	a.event = cmp.Or(a.header.Get("Oncegate-Event"), document.Event, a.problemDocument().Event)
@@ -216,7 +219,7 @@ func (a *callAnswer) read(source *url.URL) {
 		case callDone, callFailed, callPartial, callIndeterminate:
 			a.outcome = outcome
 			return
-		case callRecorded, callRefused, callNoAnswer: // no status of a result
+		case callRecorded, callRefused, callNoAnswer: // these are not statuses of a result
 		}
 		a.outcome = callRefused
 	case http.StatusAccepted:
@@ -245,8 +248,8 @@ func (a *callAnswer) read(source *url.URL) {
 	}
 }
 
-// followURL is where the result is asked for: the Location, if it is of the server that was called,
-// else the event below the source. The secret goes to no other server.
+// followURL returns the address of the result: the Location header, if it names the server that was
+// called, otherwise the event below the source. This keeps the secret from other servers.
 func followURL(source *url.URL, location, event string) string {
 	if at, err := source.Parse(location); err == nil && location != "" && at.Scheme == source.Scheme && at.Host == source.Host {
 		return at.String()
@@ -254,7 +257,7 @@ func followURL(source *url.URL, location, event string) string {
 	return source.JoinPath(event).String()
 }
 
-// pause says how long the server wants to be left alone.
+// pause returns how long the server asks the client to wait before the next request.
 func (a *callAnswer) pause() time.Duration {
 	text := a.header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
@@ -266,7 +269,7 @@ func (a *callAnswer) pause() time.Duration {
 	return defaultPause
 }
 
-// pause waits, and reports whether there is time left for another request afterwards.
+// pause waits for d. It reports whether there is time for another request afterwards.
 func pause(ctx context.Context, d time.Duration, until time.Time) bool {
 	if time.Now().Add(d).After(until) {
 		return false
@@ -274,7 +277,7 @@ func pause(ctx context.Context, d time.Duration, until time.Time) bool {
 	return sleep.For(ctx, d) == nil
 }
 
-// effectsThat names the effects of a result that ended otherwise than done.
+// effectsThat lists the effects of a result that did not end as done.
 func (a *callAnswer) effectsThat(outcome string) string {
 	var parts []string
 	for _, e := range a.document().Effects {
@@ -293,7 +296,7 @@ func (a *callAnswer) effectsThat(outcome string) string {
 	return ": " + strings.Join(parts, "; ")
 }
 
-// problem says why the call was refused, in one line.
+// problem describes in one line why the call was refused.
 func (a *callAnswer) problem(r *callRequest) string {
 	p := a.problemDocument()
 	text := strconv.Itoa(a.status)

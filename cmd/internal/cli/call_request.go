@@ -20,20 +20,21 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// callRequest is the call as it is sent, each time with the same bytes.
+// callRequest is a call. Every repetition sends the same bytes.
 type callRequest struct {
 	url    *url.URL // of the source
 	header http.Header
 	body   []byte
 
 	source string
-	key    string // for people; empty if the source makes it
+	key    string // for display; empty if the source computes the key
 }
 
-// maxCallBody bounds what is read as a payload. A source takes 1 MiB unless it says otherwise.
+// maxCallBody is the most bytes that are read as a payload. A source accepts 1 MiB unless it is
+// configured otherwise.
 const maxCallBody = 64 << 20
 
-// callHeaders are the headers that the flags make, and the flag that makes each.
+// callHeaders maps the headers that flags and arguments set to the flag or argument that sets them.
 var callHeaders = map[string]string{
 	"Authorization":       "--secret-env",
 	"Idempotency-Key":     "--key",
@@ -47,12 +48,12 @@ var callHeaders = map[string]string{
 	"Prefer":              "--wait",
 }
 
-// connectionHeaders belong to the connection, and the client sets them.
+// connectionHeaders belong to the connection. The client sets them.
 var connectionHeaders = []string{
 	"Connection", "Content-Encoding", "Content-Length", "Cookie", "Expect", "Host", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// callRequest makes the request that the flags describe.
+// callRequest returns the request that the flags describe.
 func (s *shell) callRequest(source, operation string, f callFlags) (*callRequest, error) {
 	if f.key != "" && len(f.keyFrom) > 0 {
 		return nil, usagef("--key and --key-from exclude each other")
@@ -101,8 +102,9 @@ func (s *shell) callRequest(source, operation string, f callFlags) (*callRequest
 	return r, r.addHeaders(f.headers)
 }
 
-// callAddressee finds the address of the source and the secret. The configuration is read only
-// for what the flags do not say, so that a caller elsewhere needs none.
+// callAddressee determines the address of the source and the secret. It reads the configuration
+// only for values that the flags do not give, so that a caller on another machine needs no
+// configuration.
 func (s *shell) callAddressee(r *callRequest, f callFlags) (secret string, err error) {
 	if f.secretEnv != "" && f.secretFile != "" || f.credential != "" && (f.secretEnv != "" || f.secretFile != "") {
 		return "", usagef("--secret-env, --secret-file and --credential exclude each other")
@@ -135,7 +137,7 @@ func (s *shell) callAddressee(r *callRequest, f callFlags) (secret string, err e
 	return secret, err
 }
 
-// foundCall is what the configuration says of a call.
+// foundCall contains the values that the configuration supplies for a call.
 type foundCall struct{ address, secret string }
 
 func (s *shell) configuredCall(name string, f callFlags, secret bool) (foundCall, error) {
@@ -186,7 +188,7 @@ func (s *shell) configuredCall(name string, f callFlags, secret bool) (foundCall
 	return foundCall{}, usagef("unknown source %q; %ssources of operations are %s", clean(name), yamltree.DidYouMean(known, name), strings.Join(known, ", "))
 }
 
-// noConfiguration reports whether there is no configuration at all, rather than a wrong one.
+// noConfiguration reports whether there is no configuration at all, as opposed to an invalid one.
 func noConfiguration(err error) bool {
 	problems, ok := errors.AsType[config.Problems](err)
 	if !ok {
@@ -198,7 +200,7 @@ func noConfiguration(err error) bool {
 	return len(problems) > 0
 }
 
-// credentialSecret gives the newest secret of a credential.
+// credentialSecret returns the newest secret of a credential.
 func credentialSecret(source *config.Source, credential string) (string, error) {
 	var names []string
 	for _, secret := range source.Keys() {
@@ -221,7 +223,7 @@ func credentialSecret(source *config.Source, credential string) (string, error) 
 	return string(source.Keys()[0].Value), nil
 }
 
-// callURL makes the address of a source from what a person gave.
+// callURL returns the address of a source, based on the address that the user gave.
 func callURL(address, from, source string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" {
@@ -241,7 +243,7 @@ func callURL(address, from, source string) (*url.URL, error) {
 	return u, nil
 }
 
-// callData reads the payload.
+// callData returns the payload.
 func (s *shell) callData(data string) ([]byte, error) {
 	var in io.Reader
 	switch path, isFile := strings.CutPrefix(data, "@"); {
@@ -269,13 +271,14 @@ func (s *shell) callData(data string) ([]byte, error) {
 	return content, nil
 }
 
-// partName is what a part of a key may be called, being the name of a header as well.
+// partName is the form of the name of a key part. The name is also the name of a header.
 var partName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
 
-// orderedParts are the parts that come first in a key, in this order, wherever they are written.
+// orderedParts lists the parts that come first in a key, regardless of their order on the command
+// line.
 var orderedParts = []string{"run", "step", "tick"}
 
-// setKey sends what the key is made of.
+// setKey sets the headers for the key.
 func (r *callRequest) setKey(f callFlags, session bool) error {
 	if session {
 		return r.setStep(f)
@@ -291,7 +294,7 @@ func (r *callRequest) setKey(f callFlags, session bool) error {
 		return nil
 	}
 	if len(f.keyFrom) == 0 {
-		return nil // a source with a recipe needs none; any other says so
+		return nil // a source with a recipe needs no key; any other source reports that it is missing
 	}
 	names, values, err := keyParts(f.keyFrom)
 	if err != nil {
@@ -312,7 +315,7 @@ func (r *callRequest) setKey(f callFlags, session bool) error {
 	return nil
 }
 
-// setStep sends the step of a session, which has the rest of the key.
+// setStep sets the header for the step of a session. The session supplies the rest of the key.
 func (r *callRequest) setStep(f callFlags) error {
 	if f.key != "" {
 		return usagef("--key does not go with a session, which makes the key: use --key-from step=...")
@@ -381,7 +384,7 @@ func (r *callRequest) addHeaders(lines []string) error {
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		header := http.CanonicalHeaderKey(name)
 		switch {
-		case !ok || !httpguts.ValidHeaderFieldName(name): // the line is not quoted: it may be a secret
+		case !ok || !httpguts.ValidHeaderFieldName(name): // the line may be a secret, so the error does not quote it
 			return usagef("--header is not 'Name: value'")
 		case !httpguts.ValidHeaderFieldValue(value):
 			return usagef("--header %s: the value has control characters", header)
@@ -407,7 +410,7 @@ func checkHeaderText(what, text string) error {
 	return nil
 }
 
-// newRequest makes one request of it. method GET asks for a result.
+// newRequest returns a request of the call. The method GET requests a result.
 func (r *callRequest) newRequest(method string, to *url.URL) *http.Request {
 	request := &http.Request{Method: method, URL: to, Host: to.Host, Header: http.Header{}}
 	if method == http.MethodPost {

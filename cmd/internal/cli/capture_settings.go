@@ -10,11 +10,11 @@ import (
 	"github.com/oncegate/oncegate/providers/scheme"
 )
 
-// keyFiles are keys from files, by the address they would be fetched from. A
-// question at the command line fetches nothing.
+// keyFiles contains keys from files, by the address from which a server would fetch them. The
+// command line fetches nothing.
 type keyFiles map[string][]byte
 
-// Fetch gives the file's content.
+// Fetch returns the content of the file.
 func (k keyFiles) Fetch(want scheme.KeyRequest) ([]byte, error) {
 	if content, ok := k[want.URL]; ok {
 		return content, nil
@@ -27,13 +27,13 @@ func (k keyFiles) Fetch(want scheme.KeyRequest) ([]byte, error) {
 	return nil, fmt.Errorf("the provider publishes its keys: download %s and add --key %s=FILE", clean(address), clean(address))
 }
 
-// errAsked is a request that is right in all that can be told here.
+// errAsked is returned for a request that passes every check that is possible without the provider.
 var errAsked = errors.New("the signature is right; whether the provider sent it, it is asked by the server alone (setting postback)")
 
-// Ask asks nobody: a question at the command line reaches no provider.
+// Ask always returns errAsked, because the command line contacts no provider.
 func (keyFiles) Ask(*scheme.Question) ([]byte, error) { return nil, errAsked }
 
-// bind gives the provider the settings and keys of the command line.
+// bind returns the provider with the settings and keys from the command line.
 func (s *shell) bind(p *providers.Provider, f *captureFlags) (*providers.Provider, error) {
 	settings := map[string][]string{}
 	for _, text := range f.settings {
@@ -54,7 +54,7 @@ func (s *shell) bind(p *providers.Provider, f *captureFlags) (*providers.Provide
 	return bound, nil
 }
 
-// keyFiles reads the keys of the command line.
+// keyFiles reads the key files that the command line names.
 func (s *shell) keyFiles(f *captureFlags) (keyFiles, error) {
 	keys := keyFiles{}
 	for _, text := range f.keys {

@@ -19,12 +19,12 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// maxRequestFile bounds a captured request: larger than the largest body any
-// source may take.
+// maxRequestFile is the maximum size of a captured request. It is larger than the largest body that
+// a source can accept.
 const maxRequestFile = 128 << 20
 
-// readRequest reads a captured request: raw HTTP, or a JSON object with method,
-// url, headers, body. The body is taken byte for byte.
+// readRequest reads a captured request: raw HTTP, or a JSON object with method, url, headers and
+// body. The bytes of the body are unchanged.
 func (s *shell) readRequest(path string) (*providers.Request, error) {
 	content, err := s.readFile("--request", path)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *shell) readRequest(path string) (*providers.Request, error) {
 	return req, nil
 }
 
-// readFile reads a file that was named on the command line; - is stdin.
+// readFile reads a file named on the command line. The name - means stdin.
 func (s *shell) readFile(flag, path string) ([]byte, error) {
 	in := s.in
 	if path != "-" {
@@ -63,7 +63,7 @@ func (s *shell) readFile(flag, path string) ([]byte, error) {
 	return content, nil
 }
 
-// capturedRequest is a request as a JSON object.
+// capturedRequest is the JSON form of a request.
 type capturedRequest struct {
 	Method     string            `json:"method"`
 	URL        string            `json:"url"`
@@ -73,10 +73,10 @@ type capturedRequest struct {
 	ReceivedAt moment            `json:"received_at,omitzero"`
 }
 
-// values are a header's: one text, or a list.
+// values contains the values of a header: in JSON one string, or a list.
 type values []string
 
-// UnmarshalJSON takes both.
+// UnmarshalJSON accepts both forms.
 func (v *values) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
@@ -91,10 +91,10 @@ func (v *values) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// moment is a time: Unix seconds, or RFC 3339.
+// moment is a time, in JSON as Unix seconds or RFC 3339.
 type moment time.Time
 
-// UnmarshalJSON takes both.
+// UnmarshalJSON accepts both forms.
 func (m *moment) UnmarshalJSON(b []byte) error {
 	var text string
 	if json.Unmarshal(b, &text) != nil {
@@ -110,7 +110,7 @@ func (m moment) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Time(m).UTC().Format(time.RFC3339Nano))
 }
 
-// IsZero leaves out what is not known.
+// IsZero reports whether the time is unknown. An unknown time is left out.
 func (m moment) IsZero() bool { return time.Time(m).IsZero() }
 
 func parseMoment(text string) (time.Time, error) {
@@ -158,8 +158,8 @@ func jsonRequest(content []byte) (*providers.Request, error) {
 	return req, nil
 }
 
-// rawRequest reads an HTTP request as it went over the wire. Lines may end in
-// LF; the body is what follows the first empty line.
+// rawRequest parses an HTTP request in the form that is sent over the network. Lines may also end
+// in a bare LF. The body follows the first empty line.
 func rawRequest(content []byte) (*providers.Request, error) {
 	content = pseudoHeaders(content)
 	line, rest := cutLine(content)
@@ -189,7 +189,7 @@ func rawRequest(content []byte) (*providers.Request, error) {
 			req.Body = body
 		}
 	} else if n, err := strconv.Atoi(req.Header.Get("Content-Length")); err == nil && n >= 0 && n < len(rest) && strings.Trim(string(rest[n:]), "\r\n") == "" {
-		// An editor's line break at the end of the file is not the sender's.
+		// A line break at the end of the file was added by an editor, not by the sender.
 		req.Body = rest[:n]
 	}
 	req.URL = words[1]
@@ -207,8 +207,8 @@ func rawRequest(content []byte) (*providers.Request, error) {
 	return req, nil
 }
 
-// pseudoHeaders gives a request whose first lines are the pseudo-headers of HTTP/2
-// (:method, :path, :authority) its request line.
+// pseudoHeaders converts the pseudo-headers of HTTP/2 (:method, :path, :authority) in the first
+// lines of a request into a request line.
 func pseudoHeaders(content []byte) []byte {
 	values := map[string]string{}
 	rest := content
@@ -235,7 +235,7 @@ func cutLine(b []byte) (string, []byte) {
 	return strings.TrimSuffix(string(line), "\r"), rest
 }
 
-// newCaptured is a request as a JSON object.
+// newCaptured returns the JSON form of a request.
 func newCaptured(req *providers.Request) capturedRequest {
 	out := capturedRequest{Method: req.Method, URL: req.URL, Headers: map[string]values{}, ReceivedAt: moment(req.ReceivedAt)}
 	for name, all := range req.Header {
@@ -250,7 +250,7 @@ func newCaptured(req *providers.Request) capturedRequest {
 	return out
 }
 
-// MarshalJSON writes one value as a text.
+// MarshalJSON writes a single value as a string.
 func (v values) MarshalJSON() ([]byte, error) {
 	if len(v) == 1 {
 		return json.Marshal(v[0])
@@ -258,7 +258,7 @@ func (v values) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]string(v))
 }
 
-// rawHTTP writes a request as it goes over the wire.
+// rawHTTP returns a request in the form that is sent over the network.
 func rawHTTP(req *providers.Request) []byte {
 	target, host := requestTarget(req.URL)
 	var b bytes.Buffer
@@ -285,7 +285,7 @@ func requestTarget(address string) (target, host string) {
 	return "/" + path, host
 }
 
-// curlCommand writes a request as a command for a POSIX shell.
+// curlCommand returns a curl command for a POSIX shell that sends the request.
 func curlCommand(req *providers.Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "curl -X %s %s", req.Method, quoteShell(req.URL))

@@ -1,8 +1,8 @@
-// Package cli is what a person types: the verbs, their output and their exit
-// codes. It holds no logic of its own beyond asking and showing.
+// Package cli implements the command line: the commands, their output and their exit codes. It
+// contains no logic beyond calling operations and showing the results.
 //
-// [Main] runs a command line. There is a file for each command, named after its words: dead_discard.go is
-// `oncegate dead discard`. That makes them many, and each easy to find.
+// [Main] runs a command line. Each command has a file named after its words: dead_discard.go
+// contains `oncegate dead discard`.
 package cli
 
 import (
@@ -37,17 +37,17 @@ type shell struct {
 	environ []string
 
 	output     string // table or json
-	jsonLines  bool   // json with one object on each line
+	jsonLines  bool   // json with one object per line
 	asJSON     bool   // the alias of --output json
 	noColor    bool
 	configFile string
-	server     string // the address of a server that is asked instead of the database
+	server     string // the address of a server to use instead of the database
 
 	view listView
 }
 
-// Main runs the command line and returns the exit code. Everything that went
-// wrong is on stderr, one line a problem.
+// Main runs the command line and returns the exit code. It writes every error to stderr, one line
+// per problem.
 func Main(args, environ []string, in io.Reader, out, stderr io.Writer) int {
 	s := &shell{in: in, out: out, err: stderr, environ: environ}
 	root := s.root()
@@ -63,7 +63,7 @@ func Main(args, environ []string, in io.Reader, out, stderr io.Writer) int {
 	return code
 }
 
-// Command returns the tree of commands, for the documentation.
+// Command returns the tree of commands. The documentation is generated from it.
 func Command() *cobra.Command { return (&shell{}).root() }
 
 func (s *shell) root() *cobra.Command {
@@ -142,7 +142,7 @@ func (s *shell) root() *cobra.Command {
 	return root
 }
 
-// checkOutput reads the flags that say how to show what a command found.
+// checkOutput validates the flags for the form of the output.
 func (s *shell) checkOutput(cmd *cobra.Command) error {
 	if s.asJSON {
 		if cmd.Flags().Changed("output") && s.output != "json" {
@@ -160,7 +160,7 @@ func (s *shell) checkOutput(cmd *cobra.Command) error {
 	return nil
 }
 
-// wrapArgs makes every complaint about arguments a usage error.
+// wrapArgs turns every error about arguments into a usage error.
 func wrapArgs(cmd *cobra.Command) {
 	check := cmd.Args
 	if check == nil {
@@ -183,7 +183,7 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 }
 
-// group makes a command that only holds others.
+// group returns a command that only contains other commands.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,
@@ -206,7 +206,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// load reads the whole configuration.
+// load reads the complete configuration.
 func (s *shell) load(cat map[string]*providers.Provider) (*config.Config, error) {
 	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Catalog: cat})
 }
@@ -219,7 +219,7 @@ func (s *shell) catalog() (map[string]*providers.Provider, error) {
 	return cat, nil
 }
 
-// env gives one variable of the environment.
+// env returns the value of an environment variable, or "".
 func (s *shell) env(name string) string {
 	for _, pair := range s.environ {
 		if value, ok := strings.CutPrefix(pair, name+"="); ok {
@@ -229,7 +229,7 @@ func (s *shell) env(name string) string {
 	return ""
 }
 
-// flagProblem says what is wrong with a flag, in the words of whoever typed it.
+// flagProblem describes what is wrong with a flag, in terms of the command line.
 func flagProblem(err error) string {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

@@ -14,11 +14,12 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// completeWithin bounds how long somebody waits for names after they have pressed Tab.
+// completeWithin limits how long the shell waits for names after the user presses Tab.
 const completeWithin = time.Second
 
-// addCompletions completes the values of flags and arguments. What cannot be found out is completed by nothing: a
-// message would stand in the middle of what somebody types.
+// addCompletions adds completions for the values of flags and arguments. If names cannot be
+// determined, it completes nothing and reports no error, because a message would appear in the
+// middle of the user's input.
 func (s *shell) addCompletions(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		s.addCompletions(sub)
@@ -29,7 +30,7 @@ func (s *shell) addCompletions(cmd *cobra.Command) {
 		"state": func() []string { return wordsOfUsage(cmd, "state") },
 	} {
 		if cmd.LocalNonPersistentFlags().Lookup(flag) != nil {
-			_ = cmd.RegisterFlagCompletionFunc(flag, completing(values)) // it is there, and has none yet
+			_ = cmd.RegisterFlagCompletionFunc(flag, completing(values)) // the flag exists and has no completion yet
 		}
 	}
 	switch strings.TrimPrefix(cmd.CommandPath(), "oncegate ") {
@@ -75,7 +76,8 @@ func startingWith(values []string, begun string) []string {
 	return slices.Compact(out)
 }
 
-// wordsOfUsage are the words that the help of a flag lists: "only this state: done, dead".
+// wordsOfUsage returns the words that the help of a flag lists, as in "only this state: done,
+// dead".
 func wordsOfUsage(cmd *cobra.Command, flag string) []string {
 	_, words, _ := strings.Cut(cmd.Flags().Lookup(flag).Usage, ": ")
 	if words == "" {
@@ -108,8 +110,8 @@ func (s *shell) providerNames() []string {
 	return slices.Collect(maps.Keys(all))
 }
 
-// namesOf are names of sources, routes, targets and tenants: of the server that --server names, else of the configuration, else of
-// the database.
+// namesOf contains the names of sources, routes, targets and tenants. They come from the server
+// that --server names, otherwise from the configuration, otherwise from the database.
 type namesOf struct{ sources, routes, paths, targets, tenants []string }
 
 func (s *shell) names() (out namesOf) {
@@ -128,7 +130,7 @@ func (s *shell) names() (out namesOf) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
-	_ = s.control(ctx, "", func(caller control.Caller) error { // what is not found is not completed
+	_ = s.control(ctx, "", func(caller control.Caller) error { // on an error there is nothing to complete
 		sources, err := control.Call(ctx, caller, &control.ListSources, control.ListSourcesRequest{})
 		if err != nil {
 			return err

@@ -96,8 +96,8 @@ func (s *shell) configCommand() *cobra.Command {
 	return group("config", "Check or print the configuration", check, show)
 }
 
-// checkStart says what a server that starts with the configuration would refuse, one problem
-// a line.
+// checkStart returns the problems because of which a server would refuse to start with the
+// configuration, one problem per line.
 func (s *shell) checkStart(ctx context.Context, cfg *config.Config) error {
 	err := app.Check(ctx, app.Config{
 		Settings: cfg, Logger: slog.New(slog.DiscardHandler), Receive: true, Work: true, Version: readBuild().Version,

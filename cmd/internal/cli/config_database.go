@@ -11,11 +11,11 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// databaseCheck is what a configuration means for what is in the database.
+// databaseCheck describes what a configuration would change in the database.
 type databaseCheck struct {
-	// empty: there are no tables yet.
+	// empty means that there are no tables yet.
 	empty  bool
-	names  *registry.RegistrationCheck // nil if the database was not asked
+	names  *registry.RegistrationCheck // nil if the database was not read
 	orders []inbox.OrderChange
 }
 
@@ -52,7 +52,7 @@ func (s *shell) checkDatabase(ctx context.Context, cfg *config.Config) (*databas
 	return out, err
 }
 
-// lines are what a person is told, one thing a line.
+// lines returns the result as text, one fact per line.
 func (c *databaseCheck) lines() (out []string) {
 	if c.empty {
 		return []string{"database: it has no tables yet: run `oncegate migrate up`"}

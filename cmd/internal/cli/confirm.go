@@ -12,29 +12,30 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// actorDefault says who decides where --actor does not; with --server it is the token.
+// actorDefault describes the default of --actor. With --server, the token determines the actor.
 const actorDefault = "(default $ONCEGATE_ACTOR, then $USER, then the user and host of this machine)"
 
-// decision is who decides something and why, as the audit keeps it, and whether
-// he is asked again.
+// decision is the actor and the reason of a decision, as the audit records them, and whether the
+// user has already confirmed it.
 type decision struct {
 	actor, reason string
 	yes           bool
 }
 
-// add gives a command the flags of a decision.
+// add adds the flags of a decision to a command.
 func (d *decision) add(cmd *cobra.Command) {
 	d.addExplanation(cmd)
 	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask for confirmation")
 }
 
-// addExplanation gives a command that asks nothing the flags of who decides and why.
+// addExplanation adds the flags for actor and reason to a command that does not ask for
+// confirmation.
 func (d *decision) addExplanation(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&d.reason, "reason", "", "the reason, for the audit; required")
 	cmd.Flags().StringVar(&d.actor, "actor", "", "who decides "+actorDefault)
 }
 
-// check fills in the actor, and refuses a decision without a reason; question is what the reason answers.
+// check sets the actor and requires a reason. question is the question that the reason answers.
 func (d *decision) check(s *shell, question string) error {
 	if strings.TrimSpace(d.reason) == "" {
 		return usagef("--reason is missing: %s It goes into the audit", question)
@@ -42,7 +43,7 @@ func (d *decision) check(s *shell, question string) error {
 	return d.fillActor(s)
 }
 
-// fillActor fills in the actor. A server knows who decides by the token.
+// fillActor sets the actor. A server determines the actor from the token.
 func (d *decision) fillActor(s *shell) error {
 	if s.server != "" {
 		if d.actor != "" {
@@ -54,8 +55,8 @@ func (d *decision) fillActor(s *shell) error {
 	return nil
 }
 
-// machineUser is who runs the program, as the operating system has it, and where: ann@mail. A container has no name for its user,
-// but has the number.
+// machineUser returns the operating system's user and the host, as in ann@mail. In a container the
+// user may have no name; the result then contains the user's number.
 func machineUser() string {
 	name := "uid " + strconv.Itoa(os.Getuid())
 	if known, err := user.Current(); err == nil && known.Username != "" {
@@ -68,18 +69,17 @@ func machineUser() string {
 	return strings.ToValidUTF8(name[:min(len(name), maxActor)], "")
 }
 
-// maxActor is how long the name of an actor may be, in bytes.
+// maxActor is the maximum length of an actor's name, in bytes.
 const maxActor = 128
 
-// interactive reports whether there is somebody who can be asked.
+// interactive reports whether stdin is a terminal, so that the command can ask the user.
 func (s *shell) interactive() bool {
 	in, ok := s.in.(*os.File)
 	return ok && isTerminal(in)
 }
 
-// confirm has a word typed by somebody who has seen the facts: show writes them to
-// the error stream. Nothing is asked with --yes; where nobody can be asked, it is
-// required.
+// confirm asks the user to type a word after show has written the facts to stderr. With --yes it
+// does not ask. Without a terminal, --yes is required.
 func (s *shell) confirm(d decision, word string, show func()) error {
 	if d.yes {
 		return nil

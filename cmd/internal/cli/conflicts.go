@@ -70,7 +70,7 @@ func conflictEntry(row *inbox.ConflictRow) listEntry {
 	return listEntry{IDs: map[string]string{kindConflict: row.ID.String(), kindEvent: row.Event.String()}, Name: row.Source + "/" + row.EventID}
 }
 
-// conflictID reads the one argument of a command.
+// conflictID parses the only argument of a command.
 func conflictID(text string) (inbox.ID, error) {
 	id, err := inbox.ParseID(text)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *shell) conflictsShowCommand() *cobra.Command {
 			if body && diff {
 				return usagef("--body and --diff exclude each other")
 			}
-			// Members that only a configuration calls secret are in --body too.
+			// --body also shows the members that only a configuration declares secret.
 			return s.configuredControl(cmd.Context(), func(caller control.Caller) error {
 				ctx, r := cmd.Context(), control.IDRequest{ID: id}
 				if body {
@@ -198,7 +198,8 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 	return cmd
 }
 
-// showAdmitted prints which event was made of the payload. With follow, it first waits until the effects of that event are done.
+// showAdmitted prints the event that was created from the payload. With follow, it first waits
+// until the effects of that event are done.
 func (s *shell) showAdmitted(ctx context.Context, row *inbox.ConflictRow, out *inbox.AdmittedConflict, follow bool) error {
 	if s.output == "json" {
 		if follow {

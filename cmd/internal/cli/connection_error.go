@@ -10,16 +10,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// withoutTLS are the words by which servers and poolers refuse a connection for want of TLS:
-// PostgreSQL's pg_hba.conf, PgBouncer's client_tls_sslmode, and those of hosted databases.
+// withoutTLS matches the messages with which servers and poolers refuse a connection without TLS:
+// those of PostgreSQL's pg_hba.conf, of PgBouncer's client_tls_sslmode, and of hosted databases.
 var withoutTLS = regexp.MustCompile(`(?i)no encryption|SSL off|(SSL|TLS)( connection)?( is)? required|SSL/TLS required`)
 
-// unsupported is how PgBouncer names what it does not take.
+// unsupported matches PgBouncer's message about an unsupported parameter.
 var unsupported = regexp.MustCompile(`unsupported startup parameter(?: in options)?: (\S+)`)
 
-// refusedConnection says why no connection was made and what to do about it. With sslmode=prefer
-// the driver tries TLS and then without: the last attempt is what to mend, and the one with TLS
-// stands beside it. The address is what the connection was made by, DATABASE_URL or another setting.
+// refusedConnection describes why no connection was made and what to do about it. With
+// sslmode=prefer the driver tries TLS first and then no TLS. The description is about the last
+// attempt, and also contains the TLS error. address names the setting with the connection string,
+// such as DATABASE_URL.
 func refusedConnection(connect *pgconn.ConnectError, address string) string {
 	var last, tls string
 	var refusals []*pgconn.PgError
@@ -39,7 +40,7 @@ func refusedConnection(connect *pgconn.ConnectError, address string) string {
 		if found := unsupported.FindStringSubmatch(refusal.Message); found != nil {
 			return fmt.Sprintf("the pooler in front of the database refuses the startup parameter %s: take it out of %s, or name it in the pooler's ignore_startup_parameters", found[1], address)
 		}
-		// A host that is let in nowhere is refused with TLS as well.
+		// A server that refuses the host completely also refuses it with TLS.
 		if withoutTLS.MatchString(refusal.Message) && !said(", SSL encryption") {
 			text := "the database insists on TLS: put sslmode=verify-full (or sslmode=require, which does not check whom it speaks to) into " + address
 			if tls != "" {
@@ -63,10 +64,10 @@ func refusedConnection(connect *pgconn.ConnectError, address string) string {
 	return fmt.Sprintf("the database cannot be reached (%s); check %s and that PostgreSQL runs, then try again", last, address)
 }
 
-// attempts are the errors of the addresses and ways that the driver tried, in order.
+// attempts returns the errors of the driver's attempts, in order.
 func attempts(connect *pgconn.ConnectError) []error {
 	err := errors.Unwrap(connect)
-	// The driver joins the attempts, each with its own address.
+	// The driver joins the errors of its attempts, each with its own address.
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}

@@ -14,37 +14,40 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// onDatabase says how a command carries out operations on the database itself. A server knows all of it.
+// onDatabase configures how a command runs operations directly on the database. With --server it is
+// not used.
 type onDatabase struct {
-	// actor is the name in the audit. It is empty for a command that only reads: on the database itself, reading is not recorded.
+	// actor is the name in the audit. It is empty for a command that only reads, because direct
+	// reads of the database are not recorded.
 	actor string
 
-	// settings read the configuration, for what needs more than the database; nil for what does not.
+	// settings reads the configuration, for operations that need it. It may be nil.
 	settings func() (*config.Config, error)
 
-	// changes refuses the tables of another version, of which this one may not know what they hold: for what changes rows in
-	// bulk or for good.
+	// changes refuses the tables of another schema version, because this program may not know their
+	// content. Set it for commands that change rows in bulk or permanently.
 	changes bool
 
-	// connections are how many are opened at most; 0 is a few.
+	// connections is the maximum number of connections. Zero means a few.
 	connections int32
 
-	// progress is told how far a long operation is.
+	// progress shows the progress of a long operation.
 	progress *progress
 }
 
-// control carries out operations at the server that --server names, or on the database, as somebody who may
-// do everything: whoever has the database's address does.
+// control runs operations at the server that --server names, or directly on the database. Direct
+// operations have all permissions, because anyone with the address of the database has them anyway.
 func (s *shell) control(ctx context.Context, actor string, do func(control.Caller) error) error {
 	return s.controlWith(ctx, onDatabase{actor: actor}, do)
 }
 
-// configuredControl is control with the configuration, where there is one, for what tells about it.
+// configuredControl is like control and also uses the configuration, if there is one.
 func (s *shell) configuredControl(ctx context.Context, do func(control.Caller) error) error {
 	return s.controlWith(ctx, onDatabase{settings: s.optionalConfig}, do)
 }
 
-// optionalConfig is the configuration that is served, or none: what the database knows is shown without it.
+// optionalConfig returns the configuration of the server, or nil. Without it, commands show what
+// the database contains.
 func (s *shell) optionalConfig() (*config.Config, error) {
 	settings, err := s.servedConfig()
 	if err != nil {
@@ -87,7 +90,7 @@ func (s *shell) controlWith(ctx context.Context, on onDatabase, do func(control.
 	})
 }
 
-// quietLogger writes what goes wrong, and not what happens: the command says that itself.
+// quietLogger returns a logger for errors only, because the command itself reports what happens.
 func (s *shell) quietLogger(settings *config.Config) *slog.Logger {
 	if settings == nil {
 		return nil
@@ -97,7 +100,8 @@ func (s *shell) quietLogger(settings *config.Config) *slog.Logger {
 	return newLogger(s, quiet)
 }
 
-// problemCode says why an operation failed, wherever it was carried out.
+// problemCode returns the code of a failed operation, whether it ran at a server or on the
+// database.
 func problemCode(err error) control.Code {
 	if err == nil {
 		return ""
@@ -105,7 +109,7 @@ func problemCode(err error) control.Code {
 	return control.ProblemOf(err).Code
 }
 
-// refusedRequest makes a mistake in what was typed of a request that cannot be carried out as it is.
+// refusedRequest turns the error of an invalid request into a usage error.
 func refusedRequest(err error) error {
 	if problemCode(err) == control.CodeInvalid {
 		return usagef("%s", oneLine(err.Error()))
@@ -113,7 +117,7 @@ func refusedRequest(err error) error {
 	return err
 }
 
-// isOverloaded reports whether deliveries cannot be admitted now.
+// isOverloaded reports whether the error means that deliveries cannot be admitted now.
 func isOverloaded(err error) bool {
 	if problem, ok := errors.AsType[*control.Problem](err); ok {
 		return problem.Code == control.CodeUnavailable
@@ -121,7 +125,7 @@ func isOverloaded(err error) bool {
 	return errors.Is(err, gate.ErrOverloaded) || errors.Is(err, gate.ErrUnavailable)
 }
 
-// problemExit is the exit code for an operation that failed; ok is false for any other error.
+// problemExit returns the exit code for a failed operation. ok is false for any other error.
 func problemExit(err error) (code int, ok bool) {
 	problem, ok := errors.AsType[*control.Problem](err)
 	if !ok {

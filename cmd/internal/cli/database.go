@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// database finds the database a command asks: the environment's or the
-// configuration's, else the one of the `oncegate dev` that runs from here.
+// database returns the database that commands use: the one of the environment or the configuration,
+// otherwise the one of the `oncegate dev` that runs in this directory.
 func (s *shell) database() (config.Database, error) {
 	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true, KeyringLater: true})
 	if err == nil {
@@ -30,11 +30,11 @@ func (s *shell) database() (config.Database, error) {
 	return config.Database{}, err
 }
 
-// keyring opens what is sealed; nil where nothing is.
+// keyring returns the keyring, or nil if nothing is sealed.
 func (s *shell) keyring() (*seal.Keyring, error) {
 	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true})
 	if err != nil {
-		return nil, nil //nolint:nilnil,nilerr // without a configuration the database of `oncegate dev` is asked: nothing is sealed there
+		return nil, nil //nolint:nilnil,nilerr // without a configuration the database is that of `oncegate dev`, which seals nothing
 	}
 	keys, err := cfg.Seal.Open(nil)
 	if err != nil {
@@ -43,10 +43,10 @@ func (s *shell) keyring() (*seal.Keyring, error) {
 	return keys, nil
 }
 
-// fewConnections are enough for whatever asks one thing after the other.
+// fewConnections is enough for commands that run one query after another.
 const fewConnections = 2
 
-// withPool does something with the database and what opens what is sealed in it.
+// withPool calls do with a pool and the keyring.
 func (s *shell) withPool(ctx context.Context, connections int32, do func(*pgxpool.Pool, *seal.Keyring) error) error {
 	pool, err := s.openPoolOf(ctx, connections)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *shell) openPoolOf(ctx context.Context, connections int32) (*pgxpool.Poo
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	// A database that cannot be reached is told at once, and not tried twice.
+	// Report an unreachable database at once instead of trying a second time.
 	var connect *pgconn.ConnectError
 	if err := guard.Prove(ctx, pool); errors.Is(err, session.ErrShared) || errors.As(err, &connect) {
 		pool.Close()

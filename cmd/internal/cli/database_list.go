@@ -11,13 +11,13 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// listPoolError is what went wrong over the connection that lists are read by, where that has an address of its own.
+// listPoolError is an error of the connection for lists, if that has its own address.
 type listPoolError struct{ error }
 
-// Unwrap gives what went wrong.
+// Unwrap returns the underlying error.
 func (e *listPoolError) Unwrap() error { return e.error }
 
-// openListPool opens what lists are read by.
+// openListPool opens the pool for reading lists.
 func (s *shell) openListPool(ctx context.Context) (*pgxpool.Pool, error) {
 	db, err := s.database()
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *shell) openListPool(ctx context.Context) (*pgxpool.Pool, error) {
 	return lists, nil
 }
 
-// checkListPool says what is wrong with what lists are read by, where that has an address of its own.
+// checkListPool checks the pool for lists, if that has its own address.
 func (s *shell) checkListPool(ctx context.Context, primary, lists *pgxpool.Pool) error {
 	if db, err := s.database(); err != nil || db.ListURL == "" {
 		return err
@@ -41,8 +41,9 @@ func (s *shell) checkListPool(ctx context.Context, primary, lists *pgxpool.Pool)
 	return nil
 }
 
-// withListPool does something with what lists are read by. Another database than primary is refused; anything else that is
-// wrong with it concerns only what reads lists, and that says so itself.
+// withListPool calls do with the pool for lists. It returns an error if that leads to another
+// database than primary. Any other error of that pool only affects operations that read lists,
+// which report it themselves.
 func (s *shell) withListPool(ctx context.Context, primary *pgxpool.Pool, do func(*pgxpool.Pool) error) error {
 	lists, err := s.openListPool(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ func (s *shell) deadCommand() *cobra.Command {
 		s.deadListCommand(), s.deadShowCommand(), s.deadReplayCommand(), s.deadDiscardCommand())
 }
 
-// deadFlags narrow dead letters, for what lists them and for what acts on them.
+// deadFlags filter dead letters, for commands that list them and commands that act on them.
 type deadFlags struct {
 	list                                     listFlags
 	target, reason, class, text, id, tillEnd string
@@ -130,7 +130,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 	return cmd
 }
 
-// exportDead writes one JSON object a line, as they are read.
+// exportDead writes the dead letters as it reads them, one JSON object per line.
 func (s *shell) exportDead(ctx context.Context, caller control.Caller, filter *control.DeadLetterFilter) error {
 	out := bufio.NewWriter(s.out)
 	lines := json.NewEncoder(visible.NewWriter(out))
@@ -218,10 +218,11 @@ func (s *shell) deadShowCommand() *cobra.Command {
 	}
 }
 
-// showInstead names the command that shows what is no dead letter.
+// showInstead replaces the text of the API with the command that shows an effect or event that is
+// not a dead letter.
 var showInstead = strings.NewReplacer("show it as an effect", "`oncegate effects show` shows it", "show it as an event", "`oncegate events show` shows it")
 
-// parseIDs reads the ids of effects and events from the command line.
+// parseIDs parses the ids of effects and events from the command line.
 func parseIDs(args []string) ([]inbox.ID, error) {
 	ids := make([]inbox.ID, len(args))
 	for i, arg := range args {

@@ -55,7 +55,8 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 	return cmd
 }
 
-// discard counts the dead letters, has the count typed and discards those, some at a time.
+// discard counts the dead letters, asks the user to confirm the count, and discards them in
+// batches.
 func (s *shell) discard(ctx context.Context, request control.DiscardDeadLettersRequest, d decision) error {
 	return s.controlWith(ctx, onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
 		count := request

@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// draft is a delivery before it is signed.
+// draft is a delivery that is not signed yet.
 type draft struct {
 	header http.Header
 	body   []byte
@@ -23,8 +23,8 @@ type draft struct {
 	at     time.Time
 }
 
-// draft makes the delivery from the provider's example or from a file, with the
-// event id and type that were asked for, wherever the provider puts them.
+// draft creates the delivery from the provider's example or from a file, with the requested event
+// id and type in the places that the provider uses.
 func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 	spec := p.Spec()
 	d := &draft{header: http.Header{}, id: f.eventID, at: f.at}
@@ -37,9 +37,9 @@ func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 	}
 	made := d.at
 	if f.eventID != "" {
-		// A chosen id names one event: its payload is the same in every run of a day, or
-		// the second would be a conflict with the first. It is not older than that, or it
-		// would be held for its age.
+		// A chosen id names one event, so its payload must be the same in every run of a day;
+		// otherwise the second run would cause a conflict. The payload's time is not older, because
+		// an older event would be held for its age.
 		made = d.at.UTC().Truncate(24 * time.Hour)
 	}
 	d.header, d.body = control.ExampleDelivery(p, d.id, made)
@@ -59,8 +59,8 @@ func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 	return d, d.place(spec.Type, f.kind, "type")
 }
 
-// replaceBody takes the payload from a file. Its bytes are sent as they are,
-// unless an event id or a type has to be put in.
+// replaceBody reads the payload from a file. It sends the bytes unchanged, unless an event id or a
+// type must be inserted.
 func (s *shell) replaceBody(d *draft, p *providers.Provider, f sendFlags) error {
 	var err error
 	if f.file == "-" {
@@ -94,8 +94,8 @@ func (s *shell) replaceBody(d *draft, p *providers.Provider, f sendFlags) error 
 	return nil
 }
 
-// place puts a value where the provider would: into the field it is read from,
-// a header that the draft has before any other.
+// place sets a value in the field from which the provider reads it. It prefers a header that the
+// draft already has.
 func (d *draft) place(fields []providers.Field, value, what string) error {
 	for _, present := range []bool{true, false} {
 		for _, field := range fields {
@@ -110,7 +110,7 @@ func (d *draft) place(fields []providers.Field, value, what string) error {
 	return usagef("the provider has no place for a chosen %s", what)
 }
 
-// has reports whether the draft has a header that the field is read from.
+// has reports whether the draft has a header from which the field is read.
 func (d *draft) has(field providers.Field) bool {
 	for _, part := range append([]providers.Field{field}, field.Join...) {
 		if part.Header != "" && d.header.Get(part.Header) != "" {
@@ -120,8 +120,7 @@ func (d *draft) has(field providers.Field) bool {
 	return false
 }
 
-// put writes the value into one field; the parts of a joined one get what stands
-// between its separators.
+// put sets one field. For a joined field, it splits the value at the separator and sets the parts.
 func (d *draft) put(field providers.Field, value, what string) (bool, error) {
 	switch {
 	case len(field.Join) > 0:
@@ -152,8 +151,8 @@ func (d *draft) put(field providers.Field, value, what string) (bool, error) {
 	return false, nil
 }
 
-// sign signs the draft as the provider would, in one of its modes, and then spoils
-// what tamper names.
+// sign signs the draft as the provider would, in one of its modes, and then changes the part that
+// tamper names.
 func (d *draft) sign(to *addressee, mode, tamper string) (*providers.Request, error) {
 	r := &providers.Request{Method: http.MethodPost, URL: to.url, Header: d.header.Clone(), Body: d.body, ReceivedAt: d.at}
 	verify := to.provider.Spec().Verify
@@ -172,7 +171,7 @@ func (d *draft) sign(to *addressee, mode, tamper string) (*providers.Request, er
 	}
 	switch tamper {
 	case "body":
-		// White space where JSON allows it: the payload still means the same.
+		// JSON allows white space here, so the payload keeps its meaning.
 		r.Body = append(bytes.Clone(r.Body), '\n')
 	case "signature":
 		spoiled := false
@@ -193,8 +192,8 @@ func (d *draft) sign(to *addressee, mode, tamper string) (*providers.Request, er
 	return r, nil
 }
 
-// spoil changes one character of a signature, some way before its end: the last
-// characters of base64 may hold bits that nobody reads.
+// spoil changes one character of a signature, some distance before its end, because the last
+// characters of base64 may contain unused bits.
 func spoil(signature string) string {
 	b := []byte(signature)
 	for i := max(len(b)-8, 0); i >= 0 && i < len(b); i-- {
@@ -213,7 +212,7 @@ func spoil(signature string) string {
 	return signature + "x"
 }
 
-// githubEvent tells the event from the keys that only its payload has.
+// githubEvent derives the event type from the keys that only its payload has.
 func githubEvent(body []byte) (string, bool) {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal(body, &keys) != nil {
@@ -244,7 +243,7 @@ func githubEvent(body []byte) (string, bool) {
 	return "", false
 }
 
-// lookup reads a string or number at a dotted path.
+// lookup returns the string or number at a dotted path.
 func lookup(body []byte, path string) (string, bool) {
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -268,8 +267,8 @@ func lookup(body []byte, path string) (string, bool) {
 	return "", false
 }
 
-// set writes a string at a dotted path, making what is missing on the way. The
-// keys on the way keep their text; their order may change.
+// set writes a string at a dotted path and creates the missing objects. It keeps the text of the
+// other keys; their order may change.
 func set(body []byte, path []string, value string) ([]byte, error) {
 	object := map[string]json.RawMessage{}
 	if len(bytes.TrimSpace(body)) > 0 {

@@ -103,7 +103,7 @@ func (s *shell) dev(ctx context.Context, f devFlags) error {
 	defer sink.stop()
 	wrote := false
 	defer func() {
-		if wrote { // else the file is another one's
+		if wrote { // otherwise the file belongs to another process
 			_ = os.Remove(place.statePath())
 		}
 	}()
@@ -135,7 +135,7 @@ func (s *shell) dev(ctx context.Context, f devFlags) error {
 	return err
 }
 
-// listenAddress reads a host, or a host and a port.
+// listenAddress parses a host, or a host and a port.
 func listenAddress(text string) (host, port string, err error) {
 	if text == "" {
 		return "", "", nil
@@ -153,17 +153,17 @@ func listenAddress(text string) (host, port string, err error) {
 	return host, port, nil
 }
 
-// atHome gives an address the host and the port that it is told, and 127.0.0.1 where nobody
-// names a host: the secrets of development are known to everybody.
+// atHome sets the host and the port of an address if they are given. The host defaults to 127.0.0.1
+// because the secrets of development are public.
 func atHome(address, host, port string) string {
 	ownHost, ownPort, err := net.SplitHostPort(address)
-	if err != nil { // was checked when the configuration was read
+	if err != nil { // checked when the configuration was read
 		return address
 	}
 	return net.JoinHostPort(cmp.Or(host, ownHost, "127.0.0.1"), cmp.Or(port, ownPort))
 }
 
-// loadDev reads the built-in configuration, or the file that is named.
+// loadDev reads the built-in configuration, or the file that --config names.
 func (s *shell) loadDev(environ ...string) (*config.Config, error) {
 	cat, err := s.catalog()
 	if err != nil {
@@ -183,8 +183,8 @@ func (s *shell) loadDev(environ ...string) (*config.Config, error) {
 	return cfg, nil
 }
 
-// servedConfig is what the servers of the database that commands ask were started with:
-// the configuration or, without one, that of the `oncegate dev` which runs from here.
+// servedConfig returns the configuration of the servers that use the commands' database: the
+// configuration file or, without one, that of the `oncegate dev` that runs in this directory.
 func (s *shell) servedConfig() (*config.Config, error) {
 	cfg, err := s.loadConfig()
 	if err == nil || s.configFile != "" || s.env("DATABASE_URL") != "" || s.env("DATABASE_URL_FILE") != "" || s.env("ONCEGATE_CONFIG") != "" {
@@ -196,8 +196,8 @@ func (s *shell) servedConfig() (*config.Config, error) {
 	return nil, err
 }
 
-// banner says what this is and what to do next, in commands that can be pasted
-// in another terminal.
+// banner explains what this process is and what to do next, with commands that can be pasted into
+// another terminal.
 func (s *shell) banner(state devState, link string, public net.Addr, cfg *config.Config, place devPlace) {
 	self := "oncegate"
 	if path := os.Args[0]; strings.ContainsRune(path, os.PathSeparator) {
@@ -249,13 +249,13 @@ func (s *shell) banner(state devState, link string, public net.Addr, cfg *config
 	fmt.Fprintln(s.out)
 }
 
-// onlyHere reports whether only this machine reaches a listener.
+// onlyHere reports whether a listener can be reached only from this machine.
 func onlyHere(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// reachable is the address by which this machine reaches a listener.
+// reachable returns the address at which this machine reaches a listener.
 func reachable(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {
@@ -268,7 +268,7 @@ func reachable(addr net.Addr) string {
 	return net.JoinHostPort(host, fmt.Sprint(tcp.Port))
 }
 
-// colours are only for a terminal, and not where NO_COLOR asks for none.
+// colours reports whether to use colors: only on a terminal, and not if NO_COLOR is set.
 func (s *shell) colours() bool {
 	f, ok := s.out.(*os.File)
 	return ok && !s.noColor && s.env("NO_COLOR") == "" && s.env("TERM") != "dumb" && terminalWidth(f) > 0

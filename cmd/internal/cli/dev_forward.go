@@ -20,11 +20,11 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// forwardTo is the name of the route and of the target of `oncegate dev --forward-to`.
+// forwardTo is the name of the route and the target of `oncegate dev --forward-to`.
 const forwardTo = "forward-to"
 
-// devForwardSecret is what `oncegate dev --forward-to` signs with, unless ONCEGATE_DEV_FORWARD_SECRET says otherwise.
-// Everybody knows it: it protects nothing.
+// devForwardSecret is the secret with which `oncegate dev --forward-to` signs, unless
+// ONCEGATE_DEV_FORWARD_SECRET is set. It is public and protects nothing.
 const devForwardSecret = "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtZm9yd2FyZC0zMiE=" //nolint:gosec // known to everybody, as the message says
 
 // devForward is the target of `oncegate dev --forward-to`, in a configuration of its own. Only the target and the route
@@ -33,7 +33,7 @@ const devForwardSecret = "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtZm9yd2FyZC0zMiE=" //
 //go:embed dev_forward.yml
 var devForward string
 
-// forwardAddress reads localhost:3000, localhost:3000/path or a whole address.
+// forwardAddress parses localhost:3000, localhost:3000/path or a complete address.
 func forwardAddress(text string) (string, error) {
 	address := text
 	if !strings.Contains(address, "://") {
@@ -52,8 +52,8 @@ func forwardAddress(text string) (string, error) {
 	return parsed.String(), nil
 }
 
-// forwardEverything lets every source of a configuration send every event to the address, and nowhere else: what is tried
-// out must not reach the targets that a configuration names.
+// forwardEverything makes every source of a configuration send every event only to the address,
+// because a trial must not reach the targets of the configuration.
 func (s *shell) forwardEverything(cfg *config.Config, address string) error {
 	cat, err := s.catalog()
 	if err != nil {
@@ -74,13 +74,14 @@ func (s *shell) forwardEverything(cfg *config.Config, address string) error {
 	return nil
 }
 
-// forwardBanner says how the program at the address checks what it gets.
+// forwardBanner explains how the program at the address can verify what it receives.
 func (s *shell) forwardBanner(address string) {
 	fmt.Fprintf(s.out, "forward to  %s   every event of every source\n", clean(address))
 	fmt.Fprintf(s.out, "signed with %s   (Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature)\n", clean(cmp.Or(s.env("ONCEGATE_DEV_FORWARD_SECRET"), devForwardSecret)))
 }
 
-// forwardSince makes effects for what was received since, as a replay does for a route that is new.
+// forwardSince creates effects for the events received since a time, as a replay does for a new
+// route.
 func (s *shell) forwardSince(ctx context.Context, cfg *config.Config, logger *slog.Logger, since time.Time) error {
 	pool, err := session.OpenPool(ctx, cfg.Database.URL, cfg.Database.Schema, session.PoolAdmin, planConnections)
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *shell) planForward(ctx context.Context, pool *pgxpool.Pool, cfg *config
 	return replays.Start(ctx, replay.StartRequest{ID: plan.ID, Digest: plan.Digest, Actor: actor, Reason: reason})
 }
 
-// attemptReader says what the target answered to the last attempt of an effect.
+// attemptReader returns the target's answer to the last attempt of an effect.
 type attemptReader struct {
 	lister *inbox.Lister
 	pool   *pgxpool.Pool
@@ -141,10 +142,10 @@ func newAttemptReader(ctx context.Context, cfg *config.Config) (*attemptReader, 
 	return &attemptReader{lister: inbox.NewLister(pool).WithKeyring(keys), pool: pool}, nil
 }
 
-// answerWithinDev bounds how long a line of the log waits for the answer that it shows.
+// answerWithinDev limits how long a log line waits for the answer that it shows.
 const answerWithinDev = 2 * time.Second
 
-// answer is empty where there is none, or it cannot be read now.
+// answer returns "" if there is no answer, or if it cannot be read now.
 func (r *attemptReader) answer(effect string) string {
 	id, err := inbox.ParseID(effect)
 	if err != nil {

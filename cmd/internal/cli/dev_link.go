@@ -11,9 +11,9 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// devLink gives an address that logs in to the console of `oncegate dev` once: there is no password, so
-// no default one either. It is empty where other machines reach the private listener: whoever reads the
-// terminal there is not whoever may log in.
+// devLink returns an address that logs in to the console of `oncegate dev` once, because there are
+// no passwords. It returns "" if other machines can reach the private listener, because a person
+// who can read the terminal there may not be allowed to log in.
 func (s *shell) devLink(ctx context.Context, cfg *config.Config, admin net.Addr) (string, error) {
 	if !onlyHere(admin) {
 		return "", nil

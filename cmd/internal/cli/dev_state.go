@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// devSecret is the fixed secret of a source of `oncegate dev`; empty if it has
-// no such source. Everybody knows these: they protect nothing.
+// devSecret returns the fixed secret of a source of `oncegate dev`, or "" if it has no such source.
+// These secrets are public and protect nothing.
 func devSecret(source string) string {
 	switch source {
 	case "stripe":
@@ -28,7 +28,7 @@ func devSecret(source string) string {
 	return ""
 }
 
-// devEnviron are the variables that dev.yml refers to.
+// devEnviron returns the variables to which dev.yml refers.
 func devEnviron() []string {
 	var out []string
 	for _, source := range []string{"stripe", "github", "shopify", "slack", "standard-webhooks"} {
@@ -38,7 +38,7 @@ func devEnviron() []string {
 	return out
 }
 
-// devState tells other commands where the running `oncegate dev` is.
+// devState tells other commands how to reach the running `oncegate dev`.
 type devState struct {
 	Public      string `json:"public"`
 	Admin       string `json:"admin"`
@@ -46,7 +46,7 @@ type devState struct {
 	Schema      string `json:"schema"`
 }
 
-// devDir is where `oncegate dev` keeps its state file: ONCEGATE_DEV_DIR, or
+// devDir returns the directory of the state file of `oncegate dev`: ONCEGATE_DEV_DIR, or
 // .oncegate/dev below the working directory.
 func (s *shell) devDir() string {
 	if dir := s.env("ONCEGATE_DEV_DIR"); dir != "" {
@@ -57,17 +57,18 @@ func (s *shell) devDir() string {
 
 func (s *shell) readDevState() (devState, bool) { return devPlace{dir: s.devDir()}.read() }
 
-// devPlace is where one `oncegate dev` keeps its state file. Several may run from one directory.
+// devPlace is the directory of the state file of one `oncegate dev`. Several may run from one
+// working directory.
 type devPlace struct {
 	dir    string
 	number int // from 1
 }
 
-// maxDevPlaces bounds how many places are looked at.
+// maxDevPlaces is the most places that are tried.
 const maxDevPlaces = 100
 
-// devPlace takes the first place where nobody runs: the directory itself, else <directory>-2 and so
-// on. The place is free again when this process has ended, however it ended.
+// devPlace takes the first free place: the directory itself, otherwise <directory>-2 and so on. The
+// place is free again when this process has ended, even if it was killed.
 func (s *shell) devPlace() (devPlace, func(), error) {
 	for number := 1; number <= maxDevPlaces; number++ {
 		place := devPlace{dir: s.devDir(), number: number}
@@ -89,8 +90,8 @@ func (s *shell) devPlace() (devPlace, func(), error) {
 	return devPlace{}, nil, usagef("%d of `oncegate dev` run from this directory: set ONCEGATE_DEV_DIR to another one", maxDevPlaces)
 }
 
-// apart keeps a second `oncegate dev` off what the first one uses, unless the environment says what
-// to use: it takes free ports, and a schema of its own in the same database.
+// apart separates a second `oncegate dev` from the first, unless the environment specifies what to
+// use: it takes free ports, and another schema in the same database.
 func (s *shell) apart(cfg *config.Config, place devPlace) {
 	if place.number == 1 {
 		return
@@ -120,7 +121,8 @@ func (p devPlace) read() (devState, bool) {
 	return state, state.Public != "" && state.DatabaseURL != ""
 }
 
-// write replaces the file in one step. It holds a database url and is readable by its owner only.
+// write replaces the file in one step. Only the owner can read the file because it contains a
+// database URL.
 func (p devPlace) write(state devState) error {
 	content, err := json.MarshalIndent(state, "", "  ")
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// sink is the development target: an HTTP server inside the process, on a
-// loopback port of its own, that deduplicates by Idempotency-Key as a good
-// target does, and says so when it has to.
+// sink is the development target: an HTTP server in the process, on a separate loopback port. Like
+// a good target it deduplicates by Idempotency-Key, and it prints a line when it does.
 type sink struct {
 	url    string
 	server *http.Server
@@ -51,7 +50,7 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// repeated records a key and reports whether it had been here.
+// repeated records a key and reports whether it had been recorded before.
 func (s *sink) repeated(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

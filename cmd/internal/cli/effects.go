@@ -91,7 +91,8 @@ func (s *shell) effectsCommand() *cobra.Command {
 	return group("effects", "List, show or resolve effects", list, show, s.resolveCommand())
 }
 
-// showEffects shows the effect with the id, else those of the event that ref names.
+// showEffects shows the effect with the id. If there is none, it shows the effects of the event
+// that ref names.
 func (s *shell) showEffects(ctx context.Context, caller control.Caller, ref string) error {
 	if id, err := inbox.ParseID(ref); err == nil {
 		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: id})
@@ -185,14 +186,14 @@ func (s *shell) showEffect(e *control.Effect) error {
 	return nil
 }
 
-// sayHidden says that something is missing since the token may not see content.
+// sayHidden explains that content is missing because the token may not see it.
 func (s *shell) sayHidden(hidden bool) {
 	if hidden {
 		fmt.Fprintln(s.err, "oncegate: content is left out: the token lacks the scope read-payload")
 	}
 }
 
-// lastFailure says why the last attempt failed, for an effect that is not done.
+// lastFailure returns why the last attempt of an unfinished effect failed, or "".
 func lastFailure(e *control.Effect) string {
 	if len(e.AttemptRows) == 0 || e.State == string(inbox.EffectDone) {
 		return ""
@@ -204,7 +205,7 @@ func lastFailure(e *control.Effect) string {
 	return strings.TrimSuffix(last.Reason+": "+cut(oneLine(last.Excerpt), 120), ": ")
 }
 
-// recognised is what the target said about the key.
+// recognised returns the text for a key that the target recognized.
 func recognised(yes bool) string {
 	if yes {
 		return "recognised"

@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// listItems shows one page of the items of the list that an effect became.
+// listItems shows one page of the items of a list effect.
 func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, behind string) error {
 	id, err := inbox.ParseID(list)
 	if err != nil {
@@ -52,7 +52,7 @@ func itemOrEmpty(item int) string {
 	return strconv.Itoa(item)
 }
 
-// listText sums up the list that an effect became: "written 500 of 10000: done 480, pending 20".
+// listText summarizes a list effect, as in "written 500 of 10000: done 480, pending 20".
 func listText(list *inbox.ListSummary) string {
 	if list == nil {
 		return ""

@@ -71,7 +71,7 @@ func (s *shell) resolveCommand() *cobra.Command {
 	return cmd
 }
 
-// resolve decides about one effect as it was shown.
+// resolve shows one effect and records the decision about it.
 func (s *shell) resolve(ctx context.Context, r control.ResolveEffectRequest, d decision) error {
 	return s.controlWith(ctx, onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
 		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: r.ID})

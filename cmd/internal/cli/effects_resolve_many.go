@@ -13,13 +13,13 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// The bounds of one `effects resolve` by filter.
+// Limits of one `effects resolve` with a filter.
 const (
 	defaultResolves = 1000
 	maxResolves     = 100_000
 )
 
-// unknownFlags narrow the effects whose outcome is unknown.
+// unknownFlags filter the effects with an unknown outcome.
 type unknownFlags struct {
 	list            listFlags
 	target, tillEnd string
@@ -43,7 +43,7 @@ func (f *unknownFlags) add(cmd *cobra.Command) {
 	f.list.limit = 1
 }
 
-// filter reads the flags; one says that an effect is named by its id.
+// filter returns the filter of the flags. one is true if the command names an effect by its id.
 func (f *unknownFlags) filter(one bool) (control.UnknownFilter, error) {
 	var out control.UnknownFilter
 	since, _, err := f.list.parse([]string{string(inbox.EffectIndeterminate)})
@@ -70,7 +70,7 @@ func (f *unknownFlags) filter(one bool) (control.UnknownFilter, error) {
 	return out, nil
 }
 
-// resolveDry counts what a filter finds.
+// resolveDry counts the effects that match a filter.
 func (s *shell) resolveDry(ctx context.Context, filter control.UnknownFilter) error {
 	return s.control(ctx, "", func(caller control.Caller) error {
 		groups, matched, err := countUnknown(ctx, caller, filter)
@@ -88,7 +88,7 @@ func (s *shell) resolveDry(ctx context.Context, filter control.UnknownFilter) er
 	})
 }
 
-// countUnknown counts the effects whose outcome is unknown.
+// countUnknown counts the effects with an unknown outcome.
 func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownFilter) (groups []inbox.UnknownGroup, matched int, err error) {
 	page, err := control.Call(ctx, caller, &control.GroupIndeterminates, control.GroupIndeterminatesRequest(f))
 	for i := range page.Data {
@@ -97,7 +97,8 @@ func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownF
 	return page.Data, matched, err
 }
 
-// resolveMany finds the effects, has the decision typed with their count and resolves those, some at a time.
+// resolveMany finds the effects, asks the user to confirm the decision and the count, and resolves
+// them in batches.
 func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest, d decision) error {
 	interrupted, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -136,7 +137,8 @@ func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest
 	})
 }
 
-// resolveSeen resolves what was found. Who interrupts it waits until the effects under way are resolved, and is told how many were.
+// resolveSeen resolves the effects that were found. If the user interrupts it, it finishes the
+// current batch and returns the counts so far.
 func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Caller, r control.ResolveEffectsRequest, seen control.Seen, matched int) (sum inbox.ResolvedMany, err error) {
 	bar := s.progress(int64(matched), "resolving")
 	defer bar.done()
@@ -190,8 +192,8 @@ func (s *shell) unknownGroupTable(groups []inbox.UnknownGroup) *table {
 	return t
 }
 
-// unknownBeneath says what a list of dead letters does not hold: outcomes that nobody knows. It
-// says nothing in JSON, where `effects resolve --dry-run` tells them.
+// unknownBeneath prints the unknown outcomes after a list of dead letters, because they are not in
+// the list. It prints nothing in JSON, where `effects resolve --dry-run` shows them.
 func (s *shell) unknownBeneath(ctx context.Context, caller control.Caller, f *control.DeadLetterFilter) error {
 	if s.output != "table" || f.Reason != "" || f.ErrorClass != "" || f.EventID != "" || f.Text != "" {
 		return nil
