@@ -8,7 +8,7 @@ import (
 	"hash"
 )
 
-// algorithm is a way to make a digest of a key and a message.
+// algorithm is a method to compute a digest from a key and a message.
 type algorithm struct {
 	name  string
 	size  int

@@ -17,17 +17,17 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// captured is the request, taken apart.
+// captured is the request, split into its values.
 type captured struct {
 	req     *providers.Request
-	headers []leaf // those that a sender chooses
+	headers []leaf // without the headers of proxies and HTTP clients
 	query   []leaf
 	form    []leaf
 	formed  bool   // the body is a form
-	inForm  string // the form's field that holds the JSON document
+	inForm  string // the form field that contains the JSON document
 	doc     any    // the JSON document, nil if there is none
-	json    []leaf // its scalars
-	items   []leaf // those of its first element, where it is a list of events
+	json    []leaf // the scalars of doc
+	items   []leaf // the scalars of the first element, if doc is a list of events
 }
 
 // leaf is one value of the request with its name or path.
@@ -35,7 +35,7 @@ type leaf struct {
 	kind  string // header, query, form or json
 	name  string
 	value string
-	text  bool // a JSON text, not a number
+	text  bool // a JSON string, not a number
 }
 
 func (l *leaf) where() string {
@@ -50,7 +50,7 @@ func (l *leaf) where() string {
 	return "header " + l.name
 }
 
-// common are headers that say nothing of the sender's protocol.
+// common lists headers that are not part of a sender's protocol.
 var common = map[string]bool{
 	"Accept": true, "Accept-Encoding": true, "Accept-Language": true, "Accept-Charset": true, "Connection": true, "Content-Length": true,
 	"Transfer-Encoding": true, "User-Agent": true, "Cookie": true, "Via": true, "Forwarded": true, "Cache-Control": true,
@@ -64,7 +64,7 @@ func isCommon(name string) bool {
 		strings.HasPrefix(name, "Sec-") || strings.HasPrefix(name, "X-B3-") || strings.HasPrefix(name, "X-Datadog-")
 }
 
-// maxLeaves bounds what of a document is looked at.
+// maxLeaves limits how many scalars are read from a document.
 const maxLeaves = 400
 
 func capture(req *providers.Request) *captured {
@@ -113,7 +113,7 @@ func capture(req *providers.Request) *captured {
 	return c
 }
 
-// parts are the texts of a multipart form; its files are left out.
+// parts returns the text fields of a multipart form. It ignores files.
 func parts(body []byte, boundary string) (url.Values, bool) {
 	form, err := multipart.NewReader(bytes.NewReader(body), boundary).ReadForm(1 << 20)
 	if err != nil {
@@ -132,8 +132,7 @@ func values(kind string, all url.Values) []leaf {
 	return out
 }
 
-// walk collects the scalars whose path a provider can name, those near the root
-// first.
+// walk collects the scalars whose path a provider can express, those near the root first.
 func (c *captured) walk(path string, value any, depth int) {
 	if depth > 4 || len(c.json) >= maxLeaves {
 		return
@@ -170,16 +169,16 @@ func (c *captured) walk(path string, value any, depth int) {
 	}
 }
 
-// header gives the value of a header; empty if it is not there.
+// header returns the value of a header, or an empty string if the request does not have it.
 func (c *captured) header(name string) string { return c.req.Header.Get(name) }
 
-// clock is a time as it is written somewhere in the request.
+// clock is a time found in the request, with its original text and unit.
 type clock struct {
 	raw, unit string
 	at        time.Time
 }
 
-// The years in which a number can be the time of a request.
+// A number can be the time of a request only if it falls between these years.
 var earliest, latest = time.Date(2005, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var layouts = []string{
@@ -228,8 +227,8 @@ var (
 	clients  = []string{"curl", "python", "go", "axios", "okhttp", "node", "ruby", "java", "apache", "mozilla", "wget", "guzzlehttp", "got", "undici", "faraday", "httpie", "postmanruntime", "webhook", "webhooks", "hook"}
 )
 
-// name makes the name of the provider of the header that carries the signature,
-// or else of what calls itself the sender.
+// name derives the provider's name from the header that contains the signature, or else from
+// another header that names the sender.
 func (c *captured) name(o Options) string {
 	pick := ""
 	for _, h := range c.headers {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// carrier is a place of the request that may hold a signature, and how it is
-// written there.
+// carrier is a value of the request that may be a signature, with its encoding and its position in
+// the value.
 type carrier struct {
 	leaf
 	from      string // header, numbered-headers, json, form or query
@@ -19,21 +19,21 @@ type carrier struct {
 	separator string
 	assign    string
 	label     string
-	stamp     *clock // the time that stands beside it
-	stampName string // its label
+	stamp     *clock // the time in the same value
+	stampName string // the label of stamp
 	encoding  string
 	sum       []byte
-	// unclear says that the signature has no character that tells base64 from base64url.
+	// unclear is true if the signature has no character that distinguishes base64 from base64url.
 	unclear bool
 	repeats bool
 }
 
 var prefixes = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,30}[=: ] ?`)
 
-// maxCarriers bounds how many readings of the request's values are compared.
+// maxCarriers limits how many candidate signatures are compared.
 const maxCarriers = 4000
 
-// carriers are all readings of all values that can be signatures.
+// carriers returns every interpretation of every value that can be a signature.
 func (c *captured) carriers() []carrier {
 	var out []carrier
 	for _, all := range [][]leaf{c.headers, c.query, c.form, c.json} {
@@ -68,7 +68,7 @@ func read(l leaf) []carrier {
 		if !version.MatchString(m) {
 			out = append(out, decoded(with, l.value[len(m):])...)
 		} else {
-			defer func() { out = append(out, decoded(with, l.value[len(m):])...) }() // a version is a label rather than a prefix
+			defer func() { out = append(out, decoded(with, l.value[len(m):])...) }() // try it last, because a version is usually a label and not a prefix
 		}
 	}
 	if base.from != "header" {
@@ -90,7 +90,7 @@ func read(l leaf) []carrier {
 
 var version = regexp.MustCompile(`^[vV][0-9]+[a-z]?=$`)
 
-// lists reads labelled items.
+// lists parses labelled items, such as t=1,v1=SIGNATURE.
 func lists(base carrier, value, format string) []carrier {
 	var out []carrier
 	for _, separator := range []string{",", ";", "&", "|", " "} {
@@ -127,7 +127,7 @@ func lists(base carrier, value, format string) []carrier {
 	return out
 }
 
-// positional reads a time and what follows it.
+// positional parses a time followed by signatures.
 func positional(base carrier, value string) []carrier {
 	var out []carrier
 	for _, separator := range []string{",", ".", ";", ":", "|", " "} {
@@ -145,8 +145,8 @@ func positional(base carrier, value string) []carrier {
 	return out
 }
 
-// decoded reads a text as the bytes of a signature, in every encoding that it can
-// be in.
+// decoded returns the carriers of a text: one for each encoding in which it decodes to the bytes of
+// a signature.
 func decoded(c carrier, text string) []carrier {
 	var out []carrier
 	add := func(encoding string, sum []byte, err error) {
@@ -164,7 +164,7 @@ func decoded(c carrier, text string) []carrier {
 	sum, err := hex.DecodeString(text)
 	add("hex", sum, err)
 	if err == nil {
-		return out // that it is base64 all the same is as good as impossible
+		return out // a text of hex digits is almost certainly not base64
 	}
 	sum, err = base64.StdEncoding.Strict().DecodeString(text)
 	add("base64", sum, err)
@@ -183,7 +183,7 @@ func decoded(c carrier, text string) []carrier {
 	return out
 }
 
-// text says where the signature is and how it is written.
+// text describes where the signature is and how it is encoded.
 func (c *carrier) text() string {
 	out := c.where()
 	switch {
@@ -197,7 +197,7 @@ func (c *carrier) text() string {
 	return out + ", in " + c.encoding
 }
 
-// described are the carriers in words, each place once.
+// described lists the carriers in words, each place once.
 func described(all []carrier) []string {
 	var out []string
 	for i := range all {

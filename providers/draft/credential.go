@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// credentials are the places of the request that hold the secret itself.
+// credentials returns a fit for each place of the request that contains the secret itself.
 func credentials(c *captured, o Options) []Fit {
 	secret := string(o.Secret)
 	var out []Fit
@@ -62,7 +62,8 @@ func plain(text string) string {
 	return string(decoded)
 }
 
-// near are requests that are proved with the secret, if it is written otherwise.
+// near returns hints for requests that would verify if the operator wrote the secret differently,
+// and for tokens that no provider can read.
 func near(c *captured, o Options) []string {
 	var out []string
 	secret := string(o.Secret)

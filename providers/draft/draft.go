@@ -1,10 +1,10 @@
-// Package draft writes a provider for a sender that the catalogue does not know,
-// from one captured request and the secret of its subscription. It looks for the
-// signature in everything that the request carries, tries the ways in which
-// senders are known to sign, keeps those with which the request verifies, and
-// guesses from names and shapes which member is the event's id, type and time.
+// Package draft writes a provider for a sender that the catalogue does not know, from one captured
+// request and the secret of its subscription. It collects every value of the request that can be a
+// signature, tries the signing methods that senders are known to use, and keeps those with which
+// the request verifies. It guesses the event's id, type and time from the names and shapes of
+// members.
 //
-// Nothing that it returns holds the secret.
+// No result contains the secret.
 package draft
 
 import (
@@ -17,107 +17,110 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Options say what is known of the sender. Secret or PublicKey is required.
+// Options describes what the operator knows about the sender. Secret, which may be a public key, is
+// required.
 type Options struct {
-	// Name is the provider's name in the YAML. Empty makes one of the request's headers.
+	// Name is the provider's name in the YAML. If it is empty, Make derives a name from the
+	// request's headers.
 	Name string
 
-	// SecretName is the environment variable that holds the secret, for the YAML.
+	// SecretName is the environment variable that the YAML names as the source of the secret.
 	SecretName string
 
-	// Secret is the secret as the sender shows it, or a public key: PEM, or 32 bytes in
-	// hex or base64.
+	// Secret is the secret as the sender shows it, or a public key: PEM, or 32 bytes in hex or
+	// base64.
 	Secret []byte
 
-	// Catalog are the providers that the request may be of. It may be empty.
+	// Catalog contains the known providers, with which the request is compared. It may be empty.
 	Catalog map[string]*providers.Provider
 
-	// Continue is asked from time to time whether to go on, and told how many
-	// combinations were tried and about how many there are. Nil goes on to the end.
+	// Continue reports whether the search should continue. The search calls it from time to time
+	// with the number of combinations tried and an estimate of their total. If it is nil, the
+	// search tries everything.
 	Continue func(tried, total int64) bool
 }
 
-// Result is what was found.
+// Result is the outcome of a draft.
 type Result struct {
 	// Name is the provider's name in the YAML.
 	Name string
 
-	// Looks are the providers of the catalogue that the request is probably of, the
-	// likeliest first.
+	// Looks lists the providers of the catalogue that the request probably came from, the likeliest
+	// first.
 	Looks []Look
 
-	// Fits are the ways in which the request verifies, the safest first. The YAML has
-	// the first.
+	// Fits lists the signing methods with which the request verifies, the safest first. The YAML
+	// uses the first.
 	Fits []Fit
 
-	// Near are ways in which the request is proved that no provider can be written for,
-	// or not with the secret as it is, each with what to do.
+	// Near lists methods with which the request verifies but for which no provider can be written,
+	// or only after the secret is rewritten. Each entry says what the operator should do.
 	Near []string
 
-	// Guesses say what is taken for id, type, time and sequence, and why.
+	// Guesses lists the members taken for id, type, time and sequence, with the reasons.
 	Guesses []Guess
 
-	// Tried says what was looked at.
+	// Tried describes how far the search got.
 	Tried Tried
 
-	// YAML is a configuration of the provider and one source; empty if nothing fits.
+	// YAML is a configuration with the provider and one source. It is empty if no method fits.
 	YAML string
 
-	// Provider is the drafted provider; nil if nothing fits.
+	// Provider is the drafted provider. It is nil if no method fits.
 	Provider *providers.Provider
 }
 
 // Look is a provider of the catalogue that resembles the request's sender.
 type Look struct {
 	Name string `json:"name"`
-	// Verified says that the request verifies as one of this provider.
+	// Verified is true if the request verifies with this provider.
 	Verified bool `json:"verified"`
-	// Why names the headers that the two have in common.
+	// Why names the headers that the request and the provider have in common.
 	Why string `json:"why"`
 }
 
-// Fit is a way in which the request verifies.
+// Fit is a signing method with which the request verifies.
 type Fit struct {
-	// Text says in one line what is signed, with what, and where the signature is.
+	// Text names in one line the signed parts, the key, and the place of the signature.
 	Text string `json:"text"`
-	// Covers is body, part or origin: what the proof is worth.
+	// Covers is body, part or origin: how much of the request the signature proves.
 	Covers string `json:"covers"`
-	// SignsTime says that a time is among what is signed.
+	// SignsTime is true if the signature covers a time.
 	SignsTime bool `json:"signs_time"`
-	// Notes are what the operator has to know of it.
+	// Notes lists warnings for the operator about this method.
 	Notes []string `json:"notes,omitempty"`
 
-	address bool   // the address is signed
-	time    string // the header that holds the signed time
-	verify  string // the section of the YAML, without indentation
+	address bool   // the signature covers the request's address
+	time    string // the header that contains the signed time
+	verify  string // the verify section of the YAML, without indentation
 	extends string
-	covered map[string]bool // the headers that are signed
+	covered map[string]bool // the headers that the signature covers
 	score   int
 }
 
-// Guess is a member that was taken for something.
+// Guess is a member of the request that the draft takes for the id, type, time or sequence.
 type Guess struct {
 	// What is id, type, time or sequence.
 	What string `json:"what"`
-	// Where is the member, such as JSON event_id; empty if none was found.
+	// Where names the member, such as JSON event_id. It is empty if no member was found.
 	Where string `json:"where,omitempty"`
 	// Sure is likely, a guess or none.
 	Sure string `json:"sure"`
 	Why  string `json:"why"`
 }
 
-// Tried is how far the search went.
+// Tried describes how far the search got.
 type Tried struct {
 	Combinations int64    `json:"combinations"`
 	Carriers     []string `json:"carriers"`
 	Keys         []string `json:"keys"`
 	Forms        []string `json:"forms"`
-	// Cut says that the search was ended before everything was tried.
+	// Cut is true if Continue ended the search before it tried everything.
 	Cut bool `json:"cut"`
 }
 
-// Make drafts a provider. The error is about the options; where nothing fits, the
-// result has no fit and says what was tried.
+// Make drafts a provider from a captured request. It returns an error only for bad options. If no
+// method fits, Fits is empty and Tried says what the search tried.
 func Make(req *providers.Request, o Options) (*Result, error) {
 	if len(strings.TrimSpace(string(o.Secret))) == 0 {
 		return nil, errors.New("drafting a provider: the secret is empty")
@@ -141,7 +144,7 @@ func Make(req *providers.Request, o Options) (*Result, error) {
 		text, guesses := write(out.Name, c, &fits[i], o)
 		p, err := confirm(out.Name, text, c, &fits[i], o)
 		if err != nil {
-			continue // it matched by chance, or a provider cannot say it
+			continue // the match is a coincidence, or a provider cannot express it
 		}
 		out.Fits = append(out.Fits, fits[i])
 		if out.Provider == nil {
@@ -155,8 +158,9 @@ func Make(req *providers.Request, o Options) (*Result, error) {
 	return out, nil
 }
 
-// confirm reads the draft as any provider of a configuration and requires that it
-// verifies the request, and nothing else in its place.
+// confirm parses the draft as a configuration would. It requires that the request verifies with the
+// draft, and that it fails with another secret or, if the method covers the body, with another
+// body.
 func confirm(name, text string, c *captured, f *Fit, o Options) (*providers.Provider, error) {
 	p, err := providers.ParseOver(name, []byte(text), o.Catalog)
 	if err != nil {
@@ -186,7 +190,7 @@ func confirm(name, text string, c *captured, f *Fit, o Options) (*providers.Prov
 	return p, nil
 }
 
-// authentic reports whether a request is proved, whenever it was signed.
+// authentic reports whether the request's signature is valid. It ignores the age of the signature.
 func authentic(p *providers.Provider, req *providers.Request, secrets []providers.Secret) bool {
 	_, err := p.Verify(req, secrets)
 	refusal, ok := errors.AsType[*providers.Refusal](err)

@@ -48,8 +48,8 @@ func structured(c *captured, o Options) []Fit {
 
 var keyID = regexp.MustCompile(`;keyid="([^"]+)"`)
 
-// nearMessage finds a message signature by the secret, where that is not written as
-// the scheme has it.
+// nearMessage finds an RFC 9421 signature that verifies with the secret, but only if the operator
+// writes the secret in the form that the scheme requires.
 func nearMessage(c *captured, o Options) []string {
 	m := keyID.FindStringSubmatch(c.header("Signature-Input"))
 	fits := structured(c, o)
@@ -72,8 +72,8 @@ func nearMessage(c *captured, o Options) []string {
 	return nil
 }
 
-// families drafts on a provider of the catalogue whose way of signing data cannot
-// express.
+// families drafts providers that extend a provider of the catalogue whose signing method only Go
+// code can verify.
 func families(c *captured, o Options) []Fit {
 	var out []Fit
 	seen := map[string]bool{}
@@ -109,8 +109,8 @@ func families(c *captured, o Options) []Fit {
 	return out
 }
 
-// settingsOf are the settings to try: the defaults, and what else is known of a
-// setting that names an algorithm.
+// settingsOf returns the settings to try: the defaults, and the known algorithms for a setting that
+// names one.
 func settingsOf(p *providers.Provider) []map[string][]string {
 	out := []map[string][]string{nil}
 	for _, s := range p.Spec().Settings {
@@ -123,7 +123,7 @@ func settingsOf(p *providers.Provider) []map[string][]string {
 	return out
 }
 
-// looks are the providers of the catalogue that have the request's headers.
+// looks returns the providers of the catalogue whose headers the request has.
 func looks(c *captured, o Options) []Look {
 	secrets := []providers.Secret{{Name: "draft", Value: o.Secret}}
 	users := map[string]int{}
@@ -168,10 +168,10 @@ func looks(c *captured, o Options) []Look {
 	return slices.DeleteFunc(out, func(l Look) bool { return weights[l.Name]*2 < best || weights[l.Name] < 6 })
 }
 
-// standards are the providers of the catalogue that many senders follow.
+// standards names the providers of the catalogue that many senders implement.
 var standards = []string{"standard-webhooks", "svix", "rfc9421", "websub", "hmac"}
 
-// generic are the standards that a request follows which is of no known sender.
+// generic returns the standard with which the request verifies, for a request of an unknown sender.
 func generic(c *captured, o Options, own map[string][]string) []Look {
 	secrets := []providers.Secret{{Name: "draft", Value: o.Secret}}
 	for _, name := range standards {
@@ -184,7 +184,7 @@ func generic(c *captured, o Options, own map[string][]string) []Look {
 	return nil
 }
 
-// headersOf are the headers by which a provider's requests are known.
+// headersOf returns the headers that identify a provider's requests.
 func headersOf(spec *providers.Spec) []string {
 	var out []string
 	add := func(name string) {

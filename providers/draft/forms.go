@@ -6,14 +6,14 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// form is one way in which senders put a message together for signing.
+// form is one way in which senders compose the message that they sign.
 type form struct {
 	name string
 	try  func()
 }
 
-// run tries the forms, the usual ones first. The others take long, and are tried only if
-// nothing has fitted.
+// run tries the usual forms. It tries the rare ones, which take long, only if the usual ones found
+// no match.
 func (s *search) run() {
 	if len(s.algs) == 0 && (len(s.publics) == 0 || len(s.sums) == 0) {
 		return
@@ -156,16 +156,15 @@ func (s *search) tryWithoutBody(m *material) {
 	}
 }
 
-// explained reports whether a signature was found, and no other value is named as
-// one is.
+// explained reports whether the search can stop: a signature matches, and every other value whose
+// name says that it is a signature belongs to a header that matches.
 func (s *search) explained() bool {
 	return len(s.matches) > 0 && !slices.ContainsFunc(s.all, func(c carrier) bool {
 		return c.kind != "json" && !s.matched[string(c.sum)] && s.isSignature(&c.leaf) && !slices.ContainsFunc(s.matches, func(m match) bool { return m.carrier.leaf.name == c.leaf.name })
 	})
 }
 
-// arrange tries the parts in every order, with every separator, and behind every
-// lead.
+// arrange tries the parts in every order, with every separator, with and without each lead.
 func (s *search) arrange(parts []piece, leads []string) {
 	permute(parts, func(order []piece) {
 		for _, separator := range separators {

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// canonicalName is a header's name as Go writes it.
+// canonicalName returns a header's name as Go writes it.
 func canonicalName(name string) string { return http.CanonicalHeaderKey(name) }
 
-// plainName is a name without case and separators, so that event_id, eventId and
-// Event-Id are one.
+// plainName returns a name in lower case and without separators, so that event_id, eventId and
+// Event-Id are equal.
 func plainName(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
 }
 
-// last is the last name of a path, and the one before it.
+// last returns the last name of a path, and the one before it.
 func last(path string) (name, parent string) {
 	parts := strings.Split(path, ".")
 	name = plainName(parts[len(parts)-1])
@@ -27,17 +27,17 @@ func last(path string) (name, parent string) {
 	return name, parent
 }
 
-// inside finds a time anywhere in a payload: in a list as well.
+// inside finds a time anywhere in a payload, including in lists.
 var inside = regexp.MustCompile(`\b(20[0-9]{2}-[01][0-9]-[0-3][0-9][T +%][0-9]{2}|1[4-9][0-9]{8}([0-9]{3}){0,3}\b)`)
 
 var (
-	// Names that say themselves that they are an event's or a delivery's id.
+	// eventIDs are names of members that identify an event or a delivery.
 	eventIDs = []string{"eventid", "eventuuid", "eventguid", "webhookeventid", "notificationid", "notificationuuid", "webhookdeliveryid", "deliveryid", "deliveryuuid", "callbackid", "hookeventid", "evtid"}
-	// The same as headers, without X- and the sender's name before it.
+	// headerIDs are such names for headers, without X- and the sender's name.
 	headerIDs = []string{"eventid", "deliveryid", "delivery", "webhookid", "hookid", "messageid", "notificationid", "idempotencykey", "eventuuid", "deliveryuuid", "webhookdeliveryid", "webhookeventid", "guid", "deliveryguid", "invocationid", "webhookinvocationid"}
-	// Parents of which id is the event's.
+	// eventParents are the objects whose id is the event's.
 	eventParents = []string{"event", "notification", "webhookevent", "envelope", "hook"}
-	// Prefixes of ids of events.
+	// eventPrefixes matches the prefixes of event ids.
 	eventPrefixes = regexp.MustCompile(`(?i)^(evt|ev|event|wh|whevt|we|ntf|notif|notification|delivery|dlv|webhook|msg)[_-]`)
 	anyID         = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:\-]{0,199}$`)
 	idShape       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:\-]{3,199}$`)
@@ -56,7 +56,7 @@ type member struct {
 	unit  string
 }
 
-// field writes the member as YAML.
+// field returns the member as YAML.
 func (m *member) field() string {
 	name := m.leaf.name
 	if m.kind != "header" {
@@ -69,8 +69,8 @@ func (m *member) field() string {
 	return out + " }"
 }
 
-// stem is the name of a header without X- and what stands before the word that
-// says what it is.
+// stem returns the end of a header's name that is one of words, without separators. It removes X-
+// and the sender's name. It returns an empty string if no end of the name is one of words.
 func (c *captured) stem(header string, words []string) string {
 	parts := strings.Split(strings.ToLower(header), "-")
 	for i := range parts {
@@ -81,7 +81,7 @@ func (c *captured) stem(header string, words []string) string {
 	return ""
 }
 
-// contents are the members of the payload, where the sender puts what it says.
+// contents returns the members of the payload.
 func (c *captured) contents() []leaf {
 	switch {
 	case len(c.items) > 0:
@@ -92,7 +92,8 @@ func (c *captured) contents() []leaf {
 	return append(slices.Clone(c.form), c.get()...)
 }
 
-// get are the fields of a request by GET, which are read as those of a form.
+// get returns the query parameters of a GET request, which providers read like the fields of a
+// form.
 func (c *captured) get() []leaf {
 	if c.req.Method != http.MethodGet {
 		return nil
@@ -104,10 +105,10 @@ func (c *captured) get() []leaf {
 	return out
 }
 
-// identity guesses the event's id. What is only named id may be the object's or the
-// subscription's, and then the next event would be taken for the same one and
-// lost: such a member is named to the operator, and the digest of the payload is
-// the id. The same holds of a header that is not signed.
+// identity guesses the event's id. A member that is named only id may identify the object or the
+// subscription. If it were used, the next event would have the same id and would be lost as a
+// duplicate. Such a member is therefore only suggested to the operator as maybe, and the digest of
+// the payload becomes the id. The same applies to an unsigned header, which is returned as beside.
 func (c *captured) identity(f *Fit) (id, maybe, beside *member) {
 	pick := func(l leaf, sure, why string) *member {
 		switch {
@@ -157,8 +158,8 @@ func (c *captured) identity(f *Fit) (id, maybe, beside *member) {
 	return nil, maybe, beside
 }
 
-// dated reports whether the payload holds a time: two events with one payload are
-// then hardly possible.
+// dated reports whether the payload contains a time, in which case two events hardly ever have the
+// same payload.
 func (c *captured) dated() bool {
 	return slices.ContainsFunc(c.contents(), func(l leaf) bool { return isTime(l.value) }) || inside.Match(c.req.Body)
 }
@@ -168,8 +169,8 @@ func isTime(value string) bool {
 	return ok
 }
 
-// alone reports whether the member of that name is the only object of the root, or
-// one beside the object that it is about: then its id is the event's.
+// alone reports whether the root has an object of that name that contains the event's type. Its id
+// is then the event's.
 func (c *captured) alone(parent string) bool {
 	root, _ := c.doc.(map[string]any)
 	for name, value := range root {
@@ -184,11 +185,11 @@ func (c *captured) alone(parent string) bool {
 	return false
 }
 
-// Members of which one beside an id says that it is the subscription's.
+// subscriptions are member names that mark the id in the same object as the subscription's.
 var subscriptions = []string{"targeturl", "callbackurl", "callback", "filter", "secret", "webhookurl", "hookurl", "endpointurl"}
 
-// envelope reports whether the payload has a type at its root, and an object that
-// has another id than the root.
+// envelope reports whether the payload's root has a type and an object whose id differs from the
+// given id, and no member of a subscription.
 func (c *captured) envelope(id string) bool {
 	root, _ := c.doc.(map[string]any)
 	typed, object := false, false
@@ -206,7 +207,7 @@ func (c *captured) envelope(id string) bool {
 	return typed && object
 }
 
-// identified reports whether an object has an id that is not the given one.
+// identified reports whether an object has an id that differs from the given one.
 func identified(object map[string]any, id string, depth int) bool {
 	own := false
 	for name, value := range object {
@@ -234,7 +235,7 @@ func (c *captured) kind(f *Fit) *member {
 	return inner
 }
 
-// inner guesses the type by the members of the payload.
+// inner guesses the type from the members of the payload.
 func (c *captured) inner() *member {
 	for i, name := range types {
 		for depth := range 2 {
@@ -257,7 +258,7 @@ func (c *captured) inner() *member {
 	return nil
 }
 
-// moment guesses when the event came about.
+// moment guesses when the event occurred.
 func (c *captured) moment() *member {
 	for _, name := range instants {
 		for depth := range 2 {
@@ -278,8 +279,8 @@ func (c *captured) moment() *member {
 	return nil
 }
 
-// sequence guesses the object that the event is of, and its place among the events
-// of that object.
+// sequence guesses the object that the event is about, and the event's position among the events of
+// that object.
 func (c *captured) sequence(at *member) (key, number *member, kind string) {
 	for _, l := range c.contents() {
 		name, parent := last(l.name)
@@ -319,7 +320,7 @@ func (c *captured) sequence(at *member) (key, number *member, kind string) {
 	return key, number, "time"
 }
 
-// counters are members that look as if they counted the tries of one delivery.
+// counters returns the members whose names suggest that they count the attempts of one delivery.
 func (c *captured) counters() []string {
 	var out []string
 	for _, l := range c.contents() {

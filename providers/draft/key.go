@@ -18,24 +18,25 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// key is one way to make a key of the secret.
+// key is one interpretation of the secret as a signing key.
 type key struct {
 	value    []byte
 	how      string // the spec's word: text, hex, base64, ...
-	prefix   string // taken off before
-	text     string // for people
+	prefix   string // removed from the secret before decoding
+	text     string // the description for the operator
 	selectBy string // the header that names the key
 }
 
-// secretPrefix is what senders write before a secret to say what it is, such as
-// whsec_. It is no part of what is secret, and stands in the YAML if the key is what
-// follows it; what is shorter or looks otherwise may be, and never does.
+// secretPrefix matches a prefix with which senders mark the kind of a secret, such as whsec_. The
+// prefix is public, and the YAML contains it if the key is the rest of the secret. A prefix of any
+// other shape may be part of the secret, so the YAML never contains it.
 var secretPrefix = regexp.MustCompile(`^([a-z]{2,10}_([a-z]{2,8}_)?|[a-z]{2,4}-)`)
 
-// minRest is how much of a secret follows its prefix at least, in bytes.
+// minRest is the number of bytes that must follow a prefix. The prefixes whsec_ and whpk_ are
+// exempt.
 const minRest = 16
 
-// keys are the readings of a secret, the likeliest first, each value once.
+// keys returns the interpretations of a secret, the likeliest first, each value once.
 func keys(c *captured, secret []byte) []key {
 	var out []key
 	add := func(k key) {
@@ -88,8 +89,8 @@ func keys(c *captured, secret []byte) []key {
 	return out
 }
 
-// prefixesOf are the prefixes that a secret can have: to its first separator, and
-// to its second.
+// prefixesOf returns the prefixes that a secret can have: up to its first separator, and up to its
+// second.
 func prefixesOf(secret string) []string {
 	whole := secretPrefix.FindString(secret)
 	if public := whole == "whsec_" || whole == "whpk_"; whole == "" || len(secret) == len(whole) || len(secret)-len(whole) < minRest && !public {
@@ -101,14 +102,14 @@ func prefixesOf(secret string) []string {
 	return []string{whole}
 }
 
-// publicKey verifies with a key that cannot sign.
+// publicKey verifies signatures with a public key.
 type publicKey struct {
 	algorithm, how, text string
 	verify               func(message, sum []byte) bool
-	prefix               string // taken off before
+	prefix               string // removed from the secret before decoding
 }
 
-// publicKeys are the public keys that the secret can be.
+// publicKeys returns the public keys that the secret can be.
 func publicKeys(secret []byte) []publicKey {
 	text := strings.TrimSpace(strings.ReplaceAll(string(secret), `\n`, "\n"))
 	var parsed any

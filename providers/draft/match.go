@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// fit writes a match as the section verify of a provider.
+// fit turns a match into the verify section of a provider.
 func (m *match) fit() Fit {
 	c := m.carrier
 	f := Fit{Covers: "origin", covered: map[string]bool{}}
@@ -35,7 +35,7 @@ func (m *match) fit() Fit {
 		}
 	}
 	if at != nil && (at.from == "json" || at.from == "form") && f.Covers == "body" {
-		at = nil // a member may be the time of the event, which is older at each try
+		at = nil // the member may be the event's time, which is older at each retry
 	}
 	f.SignsTime = at != nil
 	if at != nil && at.from == "header" {
@@ -138,7 +138,7 @@ func (m *match) fit() Fit {
 	return f
 }
 
-// rank tells safer ways of signing from others.
+// rank scores a method by its safety.
 func (f *Fit) rank(m *match) int {
 	score := map[string]int{"body": 300, "part": 200, "origin": 100}[f.Covers]
 	if f.SignsTime {
@@ -168,7 +168,7 @@ func worth(covers string) string {
 
 func quoted(text string) string { return strconv.Quote(text) }
 
-// written is a part as YAML.
+// written returns a part as YAML.
 func written(p *providers.Part) string {
 	switch {
 	case p.Word != "":
@@ -185,7 +185,7 @@ func written(p *providers.Part) string {
 	return "{ json: " + quoted(p.JSON) + " }"
 }
 
-// spoken says what is signed.
+// spoken describes the signed parts in words.
 func spoken(pieces []piece) string {
 	var out []string
 	for i := range pieces {
@@ -209,5 +209,5 @@ func spoken(pieces []piece) string {
 	return strings.Join(out, " + ")
 }
 
-// all are the parts of the YAML that a piece stands for.
+// all returns the parts of the YAML that a piece represents.
 func (p *piece) all() []providers.Part { return append([]providers.Part{p.part}, p.more...) }

@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// material is what messages are made of.
+// material contains the parts from which messages are composed.
 type material struct {
 	bodies, times, others, places []piece
 	method                        piece
@@ -26,10 +26,10 @@ func (s *search) material() *material {
 	}
 }
 
-// stamp is where a signed time is read.
+// stamp says where verification reads a signed time.
 type stamp struct{ from, name, unit string }
 
-// bodies are what can stand for the content.
+// bodies returns the pieces that can represent the content.
 func (s *search) bodies() []piece {
 	body := s.c.req.Body
 	sum := sha256.Sum256(body)
@@ -53,7 +53,7 @@ func (s *search) bodies() []piece {
 		word("body-base64", []byte(base64.StdEncoding.EncodeToString(body))))
 }
 
-// sortedForm writes a form as providers do that sign its names and values.
+// sortedForm writes a form as senders do that sign its sorted names and values.
 func sortedForm(form url.Values) []byte {
 	var names []string
 	for name := range form {
@@ -69,10 +69,10 @@ func sortedForm(form url.Values) []byte {
 	return b.Bytes()
 }
 
-// maxTimes and maxOthers bound how many values take part in combinations.
+// maxTimes and maxOthers limit how many values take part in combinations.
 const maxTimes, maxOthers = 6, 14
 
-// times are the values that can be the time of signing.
+// times returns the values that can be the time of signing.
 func (s *search) times() []piece {
 	var out []piece
 	seen := map[string]bool{}
@@ -106,7 +106,7 @@ func (s *search) times() []piece {
 	return out
 }
 
-// others are the headers and parameters that can be signed beside the content.
+// others returns the headers and parameters that can be signed together with the content.
 func (s *search) others() []piece {
 	var out []piece
 	for _, h := range slices.Concat(s.c.headers, s.c.query) {
@@ -119,7 +119,7 @@ func (s *search) others() []piece {
 		}
 		out = append(out, p)
 	}
-	// A name that says what it is goes before the others.
+	// Try a header first whose name suggests that it is signed.
 	slices.SortStableFunc(out, func(a, b piece) int { return rank(&a) - rank(&b) })
 	return out
 }
@@ -143,7 +143,7 @@ func (s *search) isSignature(l *leaf) bool {
 	return slices.ContainsFunc(s.all, func(c carrier) bool { return c.leaf.name == l.name })
 }
 
-// places are the parts of the address that can be signed.
+// places returns the parts of the address that can be signed.
 func (s *search) places() []piece {
 	address := s.c.req.URL
 	out := []piece{{value: []byte(address), part: providers.Part{Word: "url"}}}
@@ -162,8 +162,8 @@ func (s *search) places() []piece {
 	return out
 }
 
-// leads are what a versioned scheme writes before what it signs: v0, v1 and the
-// label of a signature.
+// leads returns the texts that a versioned scheme puts before the signed message: v0, v1 and the
+// labels of signatures.
 func (s *search) leads() []string {
 	out := []string{"v0", "v1"}
 	for i := range s.all {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// maxMembers is how many members of the content take part in combinations.
+// maxMembers limits how many members of the content take part in combinations.
 const maxMembers = 14
 
-// members tries the members of the content that stand beside the signature, and
-// those at the root.
+// members tries combinations of the members in the same object as the signature, and of those at
+// the root.
 func (s *search) members() {
 	var pieces []piece
 	add := func(l leaf) {
@@ -58,7 +58,7 @@ func (s *search) members() {
 	}
 }
 
-// plausible reports whether a member's name is that of a signature.
+// plausible reports whether a member's name suggests that it is a signature.
 func (s *search) plausible(c *carrier) bool {
 	name := strings.ToLower(c.leaf.name)
 	return strings.Contains(name, "sig") || strings.Contains(name, "hmac") || strings.Contains(name, "hash")

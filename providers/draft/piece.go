@@ -6,19 +6,19 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// piece is one part of what may be signed.
+// piece is one part of a message that may be signed.
 type piece struct {
 	value []byte
 	part  providers.Part
-	more  []providers.Part // what follows it, where several parts stand together
-	stamp *stamp           // where it is a time that can be compared with the receipt
-	of    string           // the header whose signature the time stands beside
-	body  bool             // it stands for the whole content
-	field bool             // it stands for a part of the content
-	key   bool             // it is the secret itself
+	more  []providers.Part // the parts that follow part, if the piece represents several
+	stamp *stamp           // set if the piece is a time that can be compared with the time of receipt
+	of    string           // the header whose value contains the time together with a signature
+	body  bool             // the piece represents the whole content
+	field bool             // the piece represents a part of the content
+	key   bool             // the piece is the secret itself
 }
 
-// separators stand between the parts of what is signed.
+// separators lists the texts that senders put between the parts of a signed message.
 var separators = []string{".", "", ":", "\n", "|", "&", "-", "_", ",", ";", "+", "/", " ", "\r\n", "?"}
 
 func literal(text string) piece {

@@ -16,7 +16,7 @@ func (s *search) tried() Tried {
 	return t
 }
 
-// fits are the matches as sections of a provider, one for each signature.
+// fits returns one fit for each signature that matched.
 func (s *search) fits() []Fit {
 	var out []Fit
 	seen := map[string]bool{}
@@ -24,7 +24,7 @@ func (s *search) fits() []Fit {
 		m := &s.matches[i]
 		id := m.carrier.where() + "\x00" + string(m.carrier.sum)
 		if seen[id] {
-			continue // the same bytes, read in another way
+			continue // the same bytes, interpreted differently
 		}
 		if strings.Contains(m.alg, "md5") || m.alg == "sha512" || m.alg == "sha384" {
 			seen[id] = true

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// match is a reading of the request with which a signature fits.
+// match is an interpretation of the request with which a signature verifies.
 type match struct {
 	carrier *carrier
 	key     *key
@@ -24,7 +24,7 @@ type search struct {
 	keys    []key
 	publics []publicKey
 	matches []match
-	matched map[string]bool // sums that are explained
+	matched map[string]bool // signatures that a match explains
 	count   int64
 	total   int64
 	cut     bool
@@ -32,8 +32,8 @@ type search struct {
 	near    []string
 	algs    []algorithm
 	buffer  bytes.Buffer
-	sums    []int // carriers that a public key can have signed
-	hashed  int64 // since Continue was asked
+	sums    []int // indexes of the carriers that can be public-key signatures
+	hashed  int64 // bytes hashed since the last call of Continue
 }
 
 func newSearch(c *captured, o Options) *search {
@@ -56,11 +56,11 @@ func newSearch(c *captured, o Options) *search {
 	return s
 }
 
-// askEvery is how many bytes are hashed between two questions whether to go on, and
-// perTry what a message costs beside its own.
+// askEvery is the number of bytes to hash between two calls of Continue. perTry is the fixed cost
+// of a message, in bytes, which is added to its length.
 const askEvery, perTry = 1 << 20, 4 << 10
 
-// inTime counts one message and reports whether there is time for it.
+// inTime counts one message and reports whether the search may continue.
 func (s *search) inTime() bool {
 	if s.cut {
 		return false
@@ -73,7 +73,7 @@ func (s *search) inTime() bool {
 	return !s.cut
 }
 
-// try compares the signatures of the request with those of one message.
+// try computes the digests of one message and compares them with the signatures in the request.
 func (s *search) try(pieces ...piece) {
 	if !s.inTime() {
 		return
@@ -122,8 +122,8 @@ func (s *search) try(pieces ...piece) {
 	}
 }
 
-// hit keeps the readings of a signature that fits. A time beside a signature is
-// signed by that signature alone.
+// hit records the matches of one signature value. A time that a signature header contains is signed
+// by that signature only, so a match that uses it with another header's signature is dropped.
 func (s *search) hit(at []int, m match) {
 	for _, i := range at {
 		c := &s.all[i]

@@ -16,7 +16,7 @@ import (
 
 var tokenForm = regexp.MustCompile(`^[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{16,}$`)
 
-// tokens are the signed tokens (JWT) of the request's headers.
+// tokens returns a fit for each request header that contains a JWT signed with the secret.
 func tokens(c *captured, o Options) []Fit {
 	var out []Fit
 	for _, h := range c.headers {
@@ -33,7 +33,8 @@ func tokens(c *captured, o Options) []Fit {
 	return out
 }
 
-// signedToken reports whether a text is a token that the secret signs.
+// signedToken reports whether text is a JWT signed with the secret, and returns its algorithm and
+// claims.
 func signedToken(text string, secret []byte) (algorithm string, claims map[string]any, ok bool) {
 	if !tokenForm.MatchString(text) {
 		return "", nil, false

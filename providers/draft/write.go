@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// write writes the provider as it would stand in a file of its own.
+// write returns the YAML of the provider as a file of the catalogue would contain it.
 func write(name string, c *captured, f *Fit, o Options) (string, []Guess) {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -71,10 +71,11 @@ func write(name string, c *captured, f *Fit, o Options) (string, []Guess) {
 	return b.String(), guesses
 }
 
-// writeIdentity writes what tells events apart: an id that is the event's, else the
-// digest of the payload, with a header that tells deliveries apart where there is
-// one. A payload without any time may be that of many events, which are then told
-// apart by nothing but their arrival: to see an event twice is better than to lose it.
+// writeIdentity writes the identity section. If a member is likely to be the event's id, it uses
+// that member. Otherwise it uses the digest of the payload, together with a header that seems to
+// identify the delivery, if there is one. If the payload contains no time, several events may have
+// the same payload, so the draft adds the signed time header or, without one, treats every delivery
+// as an event: recording an event twice is better than losing it.
 func (c *captured) writeIdentity(f *Fit, line func(format string, args ...any)) Guess {
 	id, maybe, beside := c.identity(f)
 	line("identity:")
@@ -118,7 +119,7 @@ func (c *captured) writeIdentity(f *Fit, line func(format string, args ...any)) 
 	return g
 }
 
-// body says what the content is.
+// body writes the body section, which describes the format of the content.
 func (c *captured) body(line func(format string, args ...any)) {
 	multipart := strings.HasPrefix(c.header("Content-Type"), "multipart/form-data")
 	switch {
@@ -148,8 +149,7 @@ func title(name string) string {
 	return strings.Join(words, " ")
 }
 
-// configuration writes a configuration that loads: the provider, and a source of
-// it.
+// configuration writes a complete configuration that loads: the provider and one source of it.
 func configuration(name, text string, c *captured, f *Fit, o Options) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

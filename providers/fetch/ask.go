@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxQuestions is how many questions are under way at once. Whoever holds one
-	// genuine delivery can cause questions, and none is to wait behind theirs.
+	// maxQuestions is how many questions may run at once. Anyone with one genuine delivery can
+	// cause questions, so Ask fails at once instead of queueing when the limit is reached.
 	maxQuestions = 32
 
 	// maxAnswer is the largest answer, in bytes.
@@ -26,8 +26,8 @@ var (
 	errLongAnswer        = errors.New("the provider's answer is larger than 64 kB")
 )
 
-// Ask implements [scheme.Asker]. The question, its token and a second try with a
-// new token have Config.AskTimeout together. No redirect is followed.
+// Ask implements [scheme.Asker]. Config.AskTimeout covers the question, its token and a second try
+// with a new token. Ask follows no redirect.
 func (f *Fetcher) Ask(q *scheme.Question) ([]byte, error) {
 	if !scheme.Allowed(q.URL, q.Hosts) || !scheme.Allowed(q.Grant.URL, q.Hosts) {
 		return nil, errForbiddenQuestion
@@ -46,7 +46,7 @@ func (f *Fetcher) Ask(q *scheme.Question) ([]byte, error) {
 	}
 	status, answer, err := f.put(ctx, q, token)
 	if err == nil && status == http.StatusUnauthorized {
-		// The token was withdrawn before its end.
+		// The provider revoked the token before it expired.
 		if token, err = f.token(ctx, q.Grant, token); err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (f *Fetcher) put(ctx context.Context, q *scheme.Question, token string) (st
 	})
 }
 
-// post gives whatever the provider answers.
+// post sends a request and returns the provider's status and answer, whatever they are.
 func (f *Fetcher) post(ctx context.Context, address string, body []byte, dress func(req *http.Request)) (status int, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {

@@ -9,11 +9,12 @@ import (
 	"github.com/oncegate/oncegate/providers/scheme"
 )
 
-// maxKept is how much of a key store's refusal is kept with a document, in bytes.
+// maxKept is how many bytes of a key store's error response are kept with a document.
 const maxKept = 4 << 10
 
-// held gives the copy in hand if it will do. A copy that is not new any more is asked
-// for again meanwhile, so that a slow key store holds up nobody whose key is in hand.
+// held returns the cached copy if it may be used. If the copy of a trusted document is older than
+// Config.Keep, held starts a renewal in the background, so that requests whose key is cached do not
+// wait for a slow key store.
 func (f *Fetcher) held(want *scheme.KeyRequest, key digest, d *document, now time.Time) []byte {
 	if d == nil || d.text == nil || want.Renew {
 		return nil
@@ -32,17 +33,18 @@ func (f *Fetcher) held(want *scheme.KeyRequest, key digest, d *document, now tim
 	return d.text
 }
 
-// early reports whether the last attempt was a moment ago.
+// early reports whether the last attempt is less than Config.Pause ago.
 func (f *Fetcher) early(d *document, now time.Time) bool {
 	return !d.tried.IsZero() && now.Sub(d.tried) < f.cfg.Pause
 }
 
-// again is the answer where the last attempt was a moment ago: what it ended with.
+// again answers a request within Config.Pause of the last attempt. It repeats the result of that
+// attempt.
 func (f *Fetcher) again(want *scheme.KeyRequest, d *document, now time.Time) ([]byte, error) {
 	after := f.cfg.Pause - now.Sub(d.tried)
 	switch {
 	case want.Renew && d.text != nil && d.at.After(want.ReceivedAt) && !want.ReceivedAt.IsZero():
-		return d.text, nil // whatever signed the request was published before
+		return d.text, nil // fetched after the request arrived, so the copy contains every key that can have signed it
 	case want.Renew && d.text != nil:
 		f.stats.Pause++
 		err := d.err
@@ -56,8 +58,9 @@ func (f *Fetcher) again(want *scheme.KeyRequest, d *document, now time.Time) ([]
 	return nil, failure(d, d.err, after)
 }
 
-// failure is what whoever asked is told of an attempt that gave nothing. Where anybody
-// can have named the document, it is no fault that somebody has to look at.
+// failure returns the error of an attempt that returned no document. For an untrusted document, it
+// is a Deferral, because any client may have named a document that does not exist and an operator
+// need not act.
 func failure(d *document, err error, after time.Duration) error {
 	if d.trusted() || errors.Is(err, scheme.ErrNoKey) {
 		return err
@@ -75,8 +78,8 @@ func (f *Fetcher) begin(d *document, counted *Source, now time.Time) *attempt {
 	return d.running
 }
 
-// wait shares the end of an attempt that is under way. It is called with the mutex and
-// gives it back. The attempt has a deadline of its own.
+// wait waits for a running attempt and returns its result. The caller holds f.mu; wait unlocks it.
+// The attempt has its own deadline.
 func (f *Fetcher) wait(want *scheme.KeyRequest, d *document) ([]byte, error) {
 	most := maxWaiting
 	if !d.trusted() {
@@ -97,7 +100,7 @@ func (f *Fetcher) wait(want *scheme.KeyRequest, d *document) ([]byte, error) {
 	return f.outcome(want, d, a)
 }
 
-// outcome is the end of an attempt for one of those who wait for it.
+// outcome converts the result of an attempt for one of the requests that wait for it.
 func (f *Fetcher) outcome(want *scheme.KeyRequest, d *document, a *attempt) ([]byte, error) {
 	switch {
 	case a.err == nil:
@@ -112,7 +115,7 @@ func (f *Fetcher) outcome(want *scheme.KeyRequest, d *document, a *attempt) ([]b
 	return nil, failure(d, a.err, f.cfg.Pause)
 }
 
-// run makes an attempt and tells those who wait.
+// run makes an attempt and wakes the requests that wait for it.
 func (f *Fetcher) run(want *scheme.KeyRequest, key digest, d *document, a *attempt) {
 	text, err := f.get(want)
 	if store, ok := errors.AsType[*scheme.StoreError](err); ok && len(store.Body) > maxKept {
@@ -145,12 +148,12 @@ func (f *Fetcher) run(want *scheme.KeyRequest, key digest, d *document, a *attem
 	close(a.done)
 }
 
-// forget drops a copy of which the key store says that it does not exist.
+// forget drops a copy after the key store has said that the document does not exist.
 func (f *Fetcher) forget(key digest, d *document) {
 	if d.proven && f.cfg.Store != nil {
 		select {
 		case f.saves <- Copy{Digest: key, URL: d.url}:
-		default: // after a restart it is asked for again, and forgotten again
+		default: // after a restart, the copy is loaded and forgotten again
 		}
 	}
 	d.text, d.proven = nil, false

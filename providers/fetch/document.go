@@ -8,61 +8,62 @@ import (
 )
 
 const (
-	// maxUnproven is how many documents are kept that have verified nothing. The one
-	// that was tried longest ago makes room.
+	// maxUnproven is how many unproven documents are kept. The document with the oldest attempt is
+	// evicted first.
 	maxUnproven = 256
 
-	// maxProven is how many documents are kept that requests name and that have verified
-	// something. The one that has not done so for longest makes room.
+	// maxProven is how many proven documents named by requests are kept. The document that last
+	// verified a request longest ago is evicted first.
 	maxProven = 512
 
-	// maxMissing is how many answers in a row must say that a document which has
-	// verified something does not exist, a pause apart, before it is no longer used.
+	// maxMissing is how many answers in a row, a pause apart, must say that a proven document does
+	// not exist before it is no longer used.
 	maxMissing = 2
 )
 
-// digest identifies a document. What is posted may be a credential, so it is hashed.
+// digest identifies a document. It is a hash because the posted body may contain a credential.
 type digest [sha256.Size]byte
 
 func digestOf(want *scheme.KeyRequest) digest {
 	return sha256.Sum256(append([]byte(want.URL+"\n"), want.Body...))
 }
 
-// document is a copy and what is known of fetching it.
+// document is a cached copy and the state of fetching it.
 type document struct {
 	url     string
-	claimed bool // a request named it, and not the configuration
+	claimed bool // a request named it, not the configuration
 
 	text    []byte    // the last good copy; nil if there is none
-	at      time.Time // when it was got
-	tried   time.Time // the last attempt
-	err     error     // of the last attempt
-	missing int       // answers in a row that there is no such document
+	at      time.Time // when text was fetched
+	tried   time.Time // the time of the last attempt
+	err     error     // the error of the last attempt
+	missing int       // answers in a row that the document does not exist
 
-	running *attempt // nil if there is none
-	waiting int      // requests that wait for it
+	running *attempt // nil if no attempt is running
+	waiting int      // number of requests that wait for it
 
-	proven bool      // it has verified something
-	proved time.Time // when it last did
-	saved  time.Time // when the store was last told; zero if it does not have this copy
+	proven bool      // it has verified a request
+	proved time.Time // when it last verified a request
+	saved  time.Time // when the copy was last queued for the store; zero if the store does not have it
 }
 
-// attempt is one request to a key store. The fields below done are set when it closes.
+// attempt is one request to a key store. The fields after done are set before done is closed.
 type attempt struct {
-	source *Source // whose budget it is of; nil if it needs none
+	source *Source // the source whose budget is charged; nil if the attempt needs none
 	done   chan struct{}
 
-	text []byte // the copy that is now in use; nil if there is none
+	text []byte // the copy now in use; nil if there is none
 	err  error
 }
 
-// trusted reports whether nobody can make us ask for the document by inventing its name.
+// trusted reports whether the document is proven or configured, so that a forged request cannot
+// have invented its name.
 func (d *document) trusted() bool { return d.proven || !d.claimed }
 
-// documents are those of all sources, by their digest.
+// documents contains the documents of all sources, by digest.
 type documents map[digest]*document
 
-// add makes an entry for what has verified nothing yet.
+// add creates an entry for a document that has verified nothing yet.
 func (all documents) add(key digest, want *scheme.KeyRequest) *document {
 	if want.Claimed {
 		all.makeRoom(maxUnproven, func(d *document) bool { return !d.trusted() }, func(d *document) time.Time { return d.tried })
@@ -72,7 +73,7 @@ func (all documents) add(key digest, want *scheme.KeyRequest) *document {
 	return d
 }
 
-// prove marks a document as one that has verified something.
+// prove marks a document as one that has verified a request.
 func (all documents) prove(d *document, at time.Time) {
 	if d.claimed && !d.proven {
 		all.makeRoom(maxProven, func(d *document) bool { return d.proven && d.claimed }, func(d *document) time.Time { return d.proved })
@@ -83,7 +84,8 @@ func (all documents) prove(d *document, at time.Time) {
 	}
 }
 
-// makeRoom removes the oldest of a kind if there are as many as there may be.
+// makeRoom removes the oldest document of a kind if there are at least most of that kind. It never
+// removes one with a running attempt.
 func (all documents) makeRoom(most int, kind func(d *document) bool, age func(d *document) time.Time) {
 	var oldest digest
 	var found *document

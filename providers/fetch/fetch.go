@@ -1,26 +1,26 @@
-// Package fetch gets the keys that some providers publish: over https alone,
-// from the hosts a provider names alone, to public addresses alone, bounded in
-// size, time and rate, and kept. It is the one place of the providers that opens
-// a socket; verification asks for it through [scheme.Fetcher]. By the same way,
-// and as guarded, it asks a provider about a request ([scheme.Asker]).
+// Package fetch downloads the keys that some providers publish. It uses https only, contacts only
+// the hosts that a provider names and only public addresses, limits size, time and rate, and caches
+// the documents. It is the only package of the providers that opens a socket; verification calls it
+// through [scheme.Fetcher]. With the same restrictions it asks a provider about a request
+// ([scheme.Asker]).
 //
-// # What a forgery can cost
+// # What forged requests can cost
 //
-// Some requests name the document that is to verify them, so anybody can name another
-// one, a hundred times a second. Documents are therefore of three kinds. Those that the
-// configuration names, and those that have verified something, are asked for without
-// reserve: once an hour, and at most once a minute where a key is missing. They are never
-// pushed out by what has verified nothing, and a [Store] brings them back after a
-// restart. A document that the request names and that has verified nothing has a place
-// of its own and a budget for each source, with a bound for all sources together.
+// Some requests name the document that verifies them, so an attacker can name a new document in
+// each of a hundred requests a second. The package therefore distinguishes three kinds of
+// documents. The first are those that the configuration names; the second are those that have
+// verified a request. The package fetches both without a budget: once an hour, and at most once a
+// minute if a key is missing. Unproven documents never evict them, and a [Store] restores the
+// second kind after a restart. The third kind are documents that a request names and that have
+// verified nothing. They have a cache of their own, a budget for each source, and a limit for all
+// sources together.
 //
-// The document of a sender's new key is of the third kind as well. So the budget has
-// three lanes: for whatever comes, for what is asked for again after it was put off, and
-// for clients near those that have sent something authentic. In each of them one network
-// of clients gets only a share. Forgeries that name a new document each time use up the
-// first lane alone: a new key is then known at the second delivery that names it. A
-// forger who repeats each address competes in the second lane, from as many networks as
-// they have, and then the third lane remains.
+// The document of a sender's new key starts as the third kind. The budget therefore has three
+// lanes: for any request, for documents that were requested again after a deferral, and for clients
+// from networks that have sent an authentic request. In each lane, one network of clients gets only
+// a share. Forgeries that name a new document each time exhaust only the first lane, so a new key
+// is fetched at the second delivery that names it. An attacker who repeats each address competes in
+// the second lane, limited by the number of networks they control, and the third lane remains.
 package fetch
 
 import (
@@ -49,42 +49,41 @@ type Config struct {
 	// Now defaults to time.Now.
 	Now func() time.Time
 
-	// Resolve finds the addresses of a host. It defaults to the system's resolver.
+	// Resolve looks up the addresses of a host. It defaults to the system's resolver.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 
-	// Allow are ranges that may be reached although they are not public, for a key
-	// store of one's own. Link-local addresses and metadata services never are.
+	// Allow lists ranges that the Fetcher may contact although they are not public, for a key store
+	// in your own network. Link-local addresses and metadata services are always refused.
 	Allow []netip.Prefix
 
-	// Roots stand for the system's certificates.
+	// Roots replaces the system's root certificates.
 	Roots *x509.CertPool
 
-	// Store brings back what has verified something after a restart. nil is none.
+	// Store restores proven documents after a restart. nil means that there is no store.
 	Store Store
 
-	// Keep is how long a copy is given without asking again. An older copy of what has
-	// verified something, or is configured, is still given while it is asked for
-	// again. It defaults to 1 h.
+	// Keep is how long a copy is used without a new request. An older copy of a proven or
+	// configured document is still used while the Fetcher requests a new one. It defaults to 1 h.
 	Keep time.Duration
 
-	// Stale is from which age on a copy is not given before it was tried to get a newer
-	// one. It defaults to 24 h.
+	// Stale is the age from which a copy is used only after an attempt to get a newer one. It
+	// defaults to 24 h.
 	Stale time.Duration
 
-	// Pause is the shortest time between two attempts for one document, and so
-	// between two renewals for an unknown key. It defaults to 1 min.
+	// Pause is the shortest time between two attempts for one document, and therefore between two
+	// renewals for an unknown key. It defaults to 1 min.
 	Pause time.Duration
 
-	// Timeout is for one attempt. It defaults to 10 s.
+	// Timeout limits one attempt. It defaults to 10 s.
 	Timeout time.Duration
 
-	// AskTimeout is for a question to a provider, all that belongs to it included.
-	// The sender waits meanwhile. It defaults to 5 s.
+	// AskTimeout limits a question to a provider, including its token. The sender waits during that
+	// time. It defaults to 5 s.
 	AskTimeout time.Duration
 
-	// Rate is how many documents that requests name, and that have verified nothing, a
-	// source may ask for in a minute, a third of it in each lane. It defaults to 30, and
-	// is at least 3. All sources together may ask for four times as many in the first lane.
+	// Rate is the number of unproven documents named by requests that a source may fetch in a
+	// minute, a third of it in each lane. It defaults to 30, and is at least 3. All sources
+	// together may fetch four times as many in the first lane.
 	Rate int
 
 	// Logger may be nil.
@@ -92,39 +91,39 @@ type Config struct {
 }
 
 const (
-	// maxDocument is the largest document that the configuration names, in bytes: a set
-	// of keys may hold a chain of certificates for each.
+	// maxDocument is the largest document that the configuration names, in bytes. It is large
+	// because a set of keys may contain a chain of certificates for each key.
 	maxDocument = 1 << 20
 
 	// maxClaimed is the largest document that a request names, in bytes.
 	maxClaimed = 64 << 10
 )
 
-// Fetcher gets documents for all sources. Each of them asks through its own [Source].
-// It is safe for concurrent use.
+// Fetcher downloads documents for all sources. Each source uses its own [Source]. It is safe for
+// concurrent use.
 type Fetcher struct {
 	cfg    Config
 	client *http.Client
 	guard  *egress.Guard
 	began  time.Time
-	own    *Source // for whoever asks without a source
+	own    *Source // for callers without a source
 
-	// Attempts end with the context, which Stop ends.
-	ctx    context.Context //nolint:containedctx // an attempt is for all that wait, and belongs to none of them
+	// ctx limits all attempts. Stop cancels it.
+	ctx    context.Context //nolint:containedctx // an attempt serves every request that waits for it, so no request's context applies
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
 	mu        sync.Mutex
 	documents documents
 	sources   map[string]*Source
-	open      lane   // the first lane of all sources
-	putOff    sketch // what was asked for and put off
-	running   int    // attempts for what has verified nothing
+	open      lane   // the first lane, for all sources together
+	putOff    sketch // the documents whose requests were deferred
+	running   int    // attempts for unproven documents
 	stats     Stats
 	tokens    map[[sha256.Size]byte]*token
 
 	saves     chan Copy
-	questions chan struct{} // those under way
+	questions chan struct{} // one entry for each running question
 }
 
 var (
@@ -138,7 +137,7 @@ var (
 	errTooLarge  = errors.New("the key store's document is too large")
 )
 
-// New returns a Fetcher.
+// New returns a Fetcher. It returns an error if a duration or the rate is invalid.
 func New(cfg Config) (*Fetcher, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -180,7 +179,7 @@ func New(cfg Config) (*Fetcher, error) {
 	f.client = &http.Client{
 		Timeout: cfg.Timeout,
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy would dial in our stead, unguarded
+			Proxy:                  nil, // a proxy would connect for us, without the guard
 			DialContext:            f.dial,
 			TLSClientConfig:        &tls.Config{RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    cfg.Timeout,
@@ -196,8 +195,8 @@ func New(cfg Config) (*Fetcher, error) {
 	return f, nil
 }
 
-// dial resolves once and dials what it resolved: a name that means something
-// else a moment later leads nowhere.
+// dial resolves the host once and connects to an address that it has checked, so that a DNS answer
+// that changes between check and connection has no effect.
 func (f *Fetcher) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -224,18 +223,18 @@ func (f *Fetcher) dial(ctx context.Context, network, address string) (net.Conn, 
 	return nil, last
 }
 
-// Fetch is that of a source without a name, see [Source.Fetch].
+// Fetch calls [Source.Fetch] of the source without a name.
 func (f *Fetcher) Fetch(want scheme.KeyRequest) ([]byte, error) { return f.own.Fetch(want) }
 
-// Confirm is that of a source without a name, see [Source.Confirm].
+// Confirm calls [Source.Confirm] of the source without a name.
 func (f *Fetcher) Confirm(want scheme.KeyRequest) { f.own.Confirm(want) }
 
-// do makes one request. A reply that arrives once its time is over is none: a server that
-// notices that its caller has gone may answer 200 by itself.
+// do sends one request. It rejects a reply that arrives after the deadline, because a server that
+// notices that the client has gone may answer 200 on its own.
 func (f *Fetcher) do(req *http.Request) (*http.Response, error) {
 	reply, err := f.client.Do(req)
 	if asked, ok := errors.AsType[*url.Error](err); ok {
-		err = asked.Err // without the address: its query may hold a credential
+		err = asked.Err // without the address, whose query may contain a credential
 	}
 	if err != nil {
 		return nil, err
@@ -248,7 +247,7 @@ func (f *Fetcher) do(req *http.Request) (*http.Response, error) {
 }
 
 func (f *Fetcher) get(want *scheme.KeyRequest) (_ []byte, err error) {
-	// No request waits with its own context: what is fetched is for all of them.
+	// The context is not that of a request, because all waiting requests share the document.
 	ctx, cancel := context.WithTimeout(f.ctx, f.cfg.Timeout)
 	defer cancel()
 	method, body := http.MethodGet, io.Reader(http.NoBody)

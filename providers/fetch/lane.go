@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// lane lets a number of attempts pass within a minute, and of one network of clients
-// only a share of them.
+// lane admits a limited number of attempts in a minute, and only a share of them from one network
+// of clients.
 type lane struct {
 	rate, share int
-	passed      []passed // within the last minute, in order
+	passed      []passed // the attempts admitted within the last minute, oldest first
 }
 
 type passed struct {
@@ -19,7 +19,7 @@ type passed struct {
 
 func newLane(rate, share int) lane { return lane{rate: rate, share: max(share, 1)} }
 
-// free reports whether the lane would let an attempt pass.
+// free reports whether the lane would admit an attempt.
 func (l *lane) free(now time.Time, from netip.Prefix) bool {
 	gone := 0
 	for gone < len(l.passed) && now.Sub(l.passed[gone].at) >= time.Minute {
@@ -40,8 +40,8 @@ func (l *lane) free(now time.Time, from netip.Prefix) bool {
 
 func (l *lane) pass(now time.Time, from netip.Prefix) { l.passed = append(l.passed, passed{now, from}) }
 
-// network is the network of a client: addresses that are near each other usually belong
-// to one party. All clients whose address is not known are in one.
+// network returns the network of a client, because neighbouring addresses usually belong to one
+// party. All clients with an unknown address share one network.
 func network(client netip.Addr) netip.Prefix {
 	client = client.Unmap().WithZone("")
 	bits := 24

@@ -6,26 +6,25 @@ import (
 )
 
 const (
-	// sketchBuckets times bucketSlots entries of 8 bytes are 512 KiB. Entries of a
-	// hundred new documents a second stay for some ten minutes.
+	// sketchBuckets times bucketSlots entries of 8 bytes are 512 KiB. At a hundred new documents a
+	// second, an entry stays for about ten minutes.
 	sketchBuckets = 1 << 14
 	bucketSlots   = 4
 
-	// remember is how long a document that was put off is known to have been: long
-	// enough for the repetition of a sender that waits some minutes.
+	// remember is how long the sketch remembers a deferral. It covers a sender that waits some
+	// minutes before it retries.
 	remember = 15 * time.Minute
 )
 
-// sketch remembers which documents were put off, in a fixed amount of memory. It may
-// forget one, and hardly ever takes one for another. Where an entry goes depends on a
-// seed that nobody else knows, so nobody can push out a certain one.
+// sketch remembers which documents were deferred, in a fixed amount of memory. It may forget a
+// document, and very rarely confuses two. The place of an entry depends on a secret seed, so an
+// attacker cannot evict a chosen entry.
 type sketch struct {
 	seed  maphash.Seed
-	slots []slot // made when first needed
+	slots []slot // allocated on first use
 }
 
-// slot is a part of a document's hash, and the second in which it was put off, counted
-// from 1.
+// slot is a part of a document's hash, and the second in which it was deferred, counted from 1.
 type slot struct{ mark, at uint32 }
 
 func newSketch() sketch { return sketch{seed: maphash.MakeSeed()} }
@@ -39,8 +38,8 @@ func (s *sketch) bucket(key digest) (bucket []slot, mark uint32) {
 	return s.slots[at : at+bucketSlots], uint32(hash >> 32)
 }
 
-// has reports whether a document was put off lately. age counts from the same moment
-// in each call.
+// has reports whether a document was deferred within the last 15 minutes. age is the time since a
+// fixed start.
 func (s *sketch) has(key digest, age time.Duration) bool {
 	if s.slots == nil {
 		return false
@@ -55,7 +54,7 @@ func (s *sketch) has(key digest, age time.Duration) bool {
 	return false
 }
 
-// add remembers a document, in the place of the oldest of its bucket.
+// add records a document. It replaces the oldest entry of the bucket.
 func (s *sketch) add(key digest, age time.Duration) {
 	bucket, mark := s.bucket(key)
 	oldest := 0

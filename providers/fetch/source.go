@@ -9,23 +9,22 @@ import (
 )
 
 const (
-	// maxRunning is how many attempts for documents that have verified nothing a source
-	// has under way, and maxRunningInAll all sources together: a key store may be slow.
+	// maxRunning is how many attempts for unproven documents one source may run at once, and
+	// maxRunningInAll all sources together. They bound the effect of a slow key store.
 	maxRunning      = 4
 	maxRunningInAll = 64
 
-	// maxWaiting is how many requests wait for one attempt, and maxWaitingUnproven for one
-	// that is for what has verified nothing. Each holds its body.
+	// maxWaiting is how many requests may wait for one attempt, and maxWaitingUnproven for one of
+	// an unproven document. Each waiting request keeps its body in memory.
 	maxWaiting         = 64
 	maxWaitingUnproven = 8
 
-	// maxNear is how many networks of clients that have sent something authentic a
-	// source remembers, and near for how long.
+	// maxNear is how many networks of clients with authentic requests a source remembers, and near
+	// is for how long.
 	maxNear = 256
 	near    = 24 * time.Hour
 
-	// comeAgain is after how long it may be worth to ask once more for what had no
-	// place in the budget.
+	// comeAgain is the delay after which a request that exceeded the budget may be repeated.
 	comeAgain = 10 * time.Second
 )
 
@@ -35,14 +34,14 @@ var (
 	errPause  = errors.New("the keys were asked for a moment ago")
 )
 
-// Source asks for the documents of one source of the configuration, with its budget. It
-// implements [scheme.Fetcher], [scheme.Confirmer] and [scheme.Asker].
+// Source fetches documents for one source of the configuration, within its budget. It implements
+// [scheme.Fetcher], [scheme.Confirmer] and [scheme.Asker].
 type Source struct {
 	f *Fetcher
 
-	// Guarded by the fetcher's mutex.
+	// The fetcher's mutex guards the following fields.
 	open, again, known lane
-	near               map[netip.Prefix]time.Time // when they last sent something authentic
+	near               map[netip.Prefix]time.Time // when each network last sent an authentic request
 	running            int
 }
 
@@ -52,7 +51,8 @@ var (
 	_ scheme.Asker     = (*Source)(nil)
 )
 
-// Source gives the source of a name, and the same one each time.
+// Source returns the Source with the given name. It creates it at the first call and returns the
+// same one later.
 func (f *Fetcher) Source(name string) *Source {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,11 +66,11 @@ func (f *Fetcher) Source(name string) *Source {
 	return s
 }
 
-// Ask is [Fetcher.Ask].
+// Ask calls [Fetcher.Ask].
 func (s *Source) Ask(q *scheme.Question) ([]byte, error) { return s.f.Ask(q) }
 
-// Confirm keeps a document that has verified something, and remembers where its request
-// came from.
+// Confirm marks a document as proven, and remembers the network of the client that sent the
+// verified request.
 func (s *Source) Confirm(want scheme.KeyRequest) {
 	f := s.f
 	f.mu.Lock()
@@ -102,8 +102,8 @@ func (s *Source) remember(from netip.Prefix, now time.Time) {
 	s.near[from] = now
 }
 
-// Fetch gives a document. However many ask for it, one attempt is made; those that wait
-// for it share its end. An attempt that fails leaves the last good copy in use.
+// Fetch returns a document. Concurrent callers share one attempt and its result. If an attempt
+// fails, the last good copy stays in use.
 func (s *Source) Fetch(want scheme.KeyRequest) ([]byte, error) {
 	if !scheme.Allowed(want.URL, want.Hosts) {
 		return nil, errForbidden
@@ -114,7 +114,7 @@ func (s *Source) Fetch(want scheme.KeyRequest) ([]byte, error) {
 	now := f.cfg.Now()
 	d := f.documents[key]
 	if d != nil && !want.Claimed {
-		d.claimed = false // the store does not know who names it
+		d.claimed = false // the store does not record that the configuration names it
 	}
 	if text := f.held(&want, key, d, now); text != nil {
 		f.mu.Unlock()
@@ -148,7 +148,8 @@ func (s *Source) Fetch(want scheme.KeyRequest) ([]byte, error) {
 	return f.outcome(&want, d, a)
 }
 
-// admit finds a place in the budget for a document that has verified nothing.
+// admit charges the budget for an unproven document. It returns a Deferral if the budget is
+// exhausted.
 func (s *Source) admit(key digest, client netip.Addr, now time.Time) error {
 	f := s.f
 	from, age := network(client), now.Sub(f.began)

@@ -6,28 +6,28 @@ import (
 	"github.com/oncegate/oncegate/providers/scheme"
 )
 
-// Stats counts since the start of the process.
+// Stats contains counters since the start of the process.
 type Stats struct {
-	// Trusted are attempts for documents that the configuration names or that have
-	// verified something, and Unproven those for others.
+	// Trusted counts attempts for configured or proven documents, and Unproven those for other
+	// documents.
 	Trusted, Unproven Ends
 
-	// Budget are requests that were put off since their source's budget for documents
-	// that have verified nothing was used up; Pause those that a key was missing for and
-	// that came too soon after the last attempt; Crowd those that too many others waited
-	// before.
+	// Budget counts requests that were deferred because the budget for unproven documents was
+	// exhausted. Pause counts requests that needed a missing key and came too soon after the last
+	// attempt. Crowd counts requests that were deferred because too many requests waited for one
+	// attempt or too many attempts were running.
 	Budget, Pause, Crowd uint64
 
-	// Proven and Others are how many documents are in memory that have verified
-	// something, and that have not.
+	// Proven and Others are the numbers of documents in memory that have and have not verified a
+	// request.
 	Proven, Others int64
 }
 
-// Ends says how attempts ended: with a document, with the answer that there is none, or
-// in any other way.
+// Ends counts the results of attempts: Got for a document, Missing for the answer that there is
+// none, Failed for everything else.
 type Ends struct{ Got, Missing, Failed uint64 }
 
-// Stats gives the counters.
+// Stats returns the counters.
 func (f *Fetcher) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()

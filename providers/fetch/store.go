@@ -7,46 +7,46 @@ import (
 )
 
 const (
-	// maxSaves is how many copies wait to be saved. What finds no room is saved the next
-	// time it verifies something.
+	// maxSaves is how many copies can wait to be saved. A copy that finds the queue full is saved
+	// the next time that it verifies a request.
 	maxSaves = 64
 
-	// touch is how often the store is told that a copy still verifies something.
+	// touch is how often the store is updated for a copy that still verifies requests.
 	touch = 24 * time.Hour
 
-	// loadEvery is how often the store is read for what other processes have learnt.
+	// loadEvery is how often the Fetcher loads the copies that other processes have saved.
 	loadEvery = time.Minute
 )
 
-// Copy is a document that has verified something.
+// Copy is a document that has verified a request.
 type Copy struct {
-	// Digest identifies the document. What was posted for it is only in the digest.
+	// Digest identifies the document. It covers the posted body, which is not stored.
 	Digest [32]byte
 
-	// URL is for people; nothing is asked for by it.
+	// URL is for operators. The Fetcher never requests it.
 	URL string
 
-	// Text is the document. nil takes the copy out of the store: the key store said that
-	// the document does not exist any more.
+	// Text is the document. nil removes the copy from the store, because the key store said that
+	// the document no longer exists.
 	Text []byte
 
-	// FetchedAt is when the key store gave it, and ProvedAt when it last verified
-	// something.
+	// FetchedAt is when the key store returned the document. ProvedAt is when it last verified a
+	// request.
 	FetchedAt, ProvedAt time.Time
 }
 
-// Store keeps the documents that have verified something beyond the process, so that a
-// restart needs no key store and has no budget to share with forgeries.
+// Store persists proven documents, so that after a restart verification does not depend on the key
+// stores or on a budget that forged requests can exhaust.
 type Store interface {
-	// Load gives the copies, those that verified something last first.
+	// Load returns the copies, those that verified a request last first.
 	Load(ctx context.Context) ([]Copy, error)
 
-	// Save adds or replaces a copy, or takes it out if it has no text.
+	// Save adds or replaces a copy, or removes it if it has no text.
 	Save(ctx context.Context, c Copy) error
 }
 
-// Start loads what the store has, and then saves and loads until Stop. A fetcher without
-// a store needs no Start.
+// Start loads the copies from the store, and then saves and loads in the background until Stop. A
+// fetcher without a store needs no Start.
 func (f *Fetcher) Start(ctx context.Context) error {
 	if f.cfg.Store == nil {
 		return nil
@@ -58,7 +58,7 @@ func (f *Fetcher) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends attempts and what Start has begun, and waits for them until ctx ends.
+// Stop cancels all attempts and the work that Start began, and waits for them until ctx ends.
 func (f *Fetcher) Stop(ctx context.Context) error {
 	f.cancel()
 	done := make(chan struct{})
@@ -71,7 +71,7 @@ func (f *Fetcher) Stop(ctx context.Context) error {
 	}
 }
 
-// Load takes over what the store has and is newer than what is in hand.
+// Load adopts the copies of the store that are newer than those in memory.
 func (f *Fetcher) Load(ctx context.Context) error {
 	copies, err := f.cfg.Store.Load(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *Fetcher) Load(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i := len(copies) - 1; i >= 0; i-- { // so that the last stay where there are too many
+	for i := len(copies) - 1; i >= 0; i-- { // oldest first, so that the newest remain if there are too many
 		f.adopt(&copies[i])
 	}
 	return nil
@@ -100,7 +100,7 @@ func (f *Fetcher) adopt(c *Copy) {
 	}
 }
 
-// save tells the store of a copy that has verified something, if it does not know.
+// save queues a copy for the store, unless the store got it less than touch ago.
 func (f *Fetcher) save(key digest, d *document, now time.Time) {
 	if f.cfg.Store == nil || !d.saved.IsZero() && now.Sub(d.saved) < touch {
 		return
@@ -112,7 +112,7 @@ func (f *Fetcher) save(key digest, d *document, now time.Time) {
 	}
 }
 
-// keep saves and loads until the fetcher stops.
+// keep saves and loads copies until the fetcher stops.
 func (f *Fetcher) keep() {
 	ticker := time.NewTicker(loadEvery)
 	defer ticker.Stop()
@@ -143,6 +143,6 @@ func (f *Fetcher) write(c Copy) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if d := f.documents[c.Digest]; d != nil {
-		d.saved = time.Time{} // when it next verifies something
+		d.saved = time.Time{} // save it again when it next verifies a request
 	}
 }

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// tokenPause is the shortest time from a failed attempt, or from a token that is
-	// not accepted, to the next attempt.
+	// tokenPause is the shortest time between a failed attempt, or the refusal of a token, and the
+	// next attempt.
 	tokenPause = 10 * time.Second
 
-	// tokenMargin is how long before its end a token is replaced; of a short life it
-	// is a tenth.
+	// tokenMargin is how long before its expiry a token is replaced. For a short-lived token, it is
+	// a tenth of its life instead.
 	tokenMargin = time.Minute
 
-	// maxTokenLife is how long a token is used at most.
+	// maxTokenLife is the longest time that a token is used.
 	maxTokenLife = 24 * time.Hour
 
 	maxToken = 8 << 10 // in bytes
@@ -33,18 +33,18 @@ var (
 	errTokenRefused = errors.New("asking the provider: it does not accept the access token that it gave")
 )
 
-// token is an access token and what is known of getting it.
+// token is an access token and the state of the attempts to get it.
 type token struct {
 	text    string
-	until   time.Time // it is not used from then on
-	tried   time.Time // the last attempt
-	err     error     // of the last attempt
+	until   time.Time // the token is not used from this time on
+	tried   time.Time // the time of the last attempt
+	err     error     // the error of the last attempt
 	running chan struct{}
 }
 
-// token gives an access token other than the refused one, which may be empty.
-// However many ask for it, one attempt is made, and all share its end. There are
-// as many tokens as sources are configured with, so none is pushed out.
+// token returns an access token other than the refused one, which may be empty. Concurrent callers
+// share one attempt and its result. The number of tokens is limited by the configured sources, so
+// none is evicted.
 func (f *Fetcher) token(ctx context.Context, grant scheme.Grant, refused string) (string, error) {
 	key := sha256.Sum256([]byte(grant.URL + "\n" + grant.ID + "\n" + grant.Secret))
 	f.mu.Lock()
@@ -89,13 +89,13 @@ func (f *Fetcher) token(ctx context.Context, grant scheme.Grant, refused string)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t.text, t.err = text, err
-	t.until = now.Add(life - min(tokenMargin, life/10)) // from before it was given, so never too late
+	t.until = now.Add(life - min(tokenMargin, life/10)) // counted from the start of the attempt, so never too late
 	close(t.running)
 	t.running = nil
 	return text, err
 }
 
-// grant gets a token. What is wrong is said without the answer's content.
+// grant requests a token. Its errors never contain the answer's content.
 func (f *Fetcher) grant(ctx context.Context, grant scheme.Grant) (text string, life time.Duration, err error) {
 	status, answer, err := f.post(ctx, grant.URL, []byte("grant_type=client_credentials"), func(req *http.Request) {
 		req.SetBasicAuth(grant.ID, grant.Secret)
@@ -120,7 +120,7 @@ func (f *Fetcher) grant(ctx context.Context, grant scheme.Grant) (text string, l
 	return given.Token, time.Duration(min(given.Expires, int64(maxTokenLife/time.Second))) * time.Second, nil
 }
 
-// usable reports whether a token can stand in a header.
+// usable reports whether a token can be sent in a header.
 func usable(text string) bool {
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] > '~' {
