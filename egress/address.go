@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Forbidden says what kind of address addr is if no guard ever connects to it, whatever its Allow
-// says: "a link-local address", "a metadata service", "a multicast address" or "not the address of a
-// host". It is empty for every other address.
+// Forbidden returns the kind of an address that no guard ever connects to, even if its Allow
+// contains the address: "a link-local address", "a metadata service", "a multicast address" or "not the address
+// of a host". It returns an empty string for every other address.
 func Forbidden(addr netip.Addr) string {
 	addr = addr.WithZone("").Unmap()
 	if inner, ok := embedded(addr); ok && never(inner) {
@@ -26,7 +26,7 @@ func Forbidden(addr netip.Addr) string {
 	return "not the address of a host"
 }
 
-// never are addresses that nothing outside may have.
+// never reports whether addr is an address that no configuration can allow.
 func never(addr netip.Addr) bool {
 	switch {
 	case !addr.IsValid(), addr.IsUnspecified(), addr.IsMulticast(), addr.IsLinkLocalUnicast():
@@ -37,7 +37,7 @@ func never(addr netip.Addr) bool {
 	return slices.Contains(metadata(), addr)
 }
 
-// metadata are the addresses of metadata services that are not link-local.
+// metadata returns the addresses of metadata services that are not link-local.
 func metadata() []netip.Addr {
 	return []netip.Addr{
 		netip.AddrFrom4([4]byte{100, 100, 100, 200}), // Alibaba Cloud
@@ -48,8 +48,8 @@ func metadata() []netip.Addr {
 	}
 }
 
-// special are the networks of IANA's registries of special addresses that are
-// not reached over the internet.
+// special reports whether addr is private, or in a network of IANA's special-purpose registries
+// that is not reachable over the internet.
 func special(addr netip.Addr) bool {
 	if addr.IsPrivate() || addr.IsLoopback() {
 		return true
@@ -65,9 +65,8 @@ func special(addr netip.Addr) bool {
 	return false
 }
 
-// embedded gives the IPv4 address inside an IPv6 one: NAT64 (the well-known and
-// the local prefix), the translated form, 6to4, the deprecated IPv4-compatible
-// form and Teredo.
+// embedded returns the IPv4 address inside an IPv6 address: NAT64 (the well-known and the local
+// prefix), the translated form, 6to4, the deprecated IPv4-compatible form and Teredo.
 func embedded(addr netip.Addr) (netip.Addr, bool) {
 	if !addr.Is6() {
 		return netip.Addr{}, false
@@ -88,7 +87,7 @@ func embedded(addr netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// forbidden reports whether nothing may connect to the address, whatever is allowed.
+// forbidden reports whether no configuration can allow a connection to the address.
 func forbidden(addr netip.Addr) bool {
 	addr = addr.WithZone("").Unmap()
 	inner, wrapped := embedded(addr)

@@ -1,12 +1,11 @@
-// Package egress dials everything that leaves: forwards, probes, mail and the
-// fetching of keys. It decides by the address that is about to be connected to,
-// after names were resolved, so that no answer of a name server, however it
-// changes between two questions, leads where a target must not.
+// Package egress makes all outgoing connections: forwards, probes, mail and key fetches. It checks
+// the address of each connection after the host was resolved, so a name server cannot direct a
+// connection to a refused address by changing its answer.
 //
-// It is a package of its own because the way in and the way out both dial and
-// know nothing of each other.
+// It is a separate package because receiving (key fetches) and sending both dial, and are
+// independent of each other.
 //
-// Call [New] with the networks that are allowed, and dial with the [Guard].
+// Call [New] with the allowed networks, and dial with the [Guard].
 package egress
 
 import (
@@ -21,30 +20,29 @@ import (
 	"time"
 )
 
-// ErrRefused is a connection to an address that the guard does not let through.
+// ErrRefused means that the guard does not allow a connection to the address.
 var ErrRefused = errors.New("address refused")
 
-// Config configures a [Guard]. Everything has a default.
+// Config configures a [Guard]. Every field has a default.
 type Config struct {
-	// Allow are networks that may be connected to although they are private. It
-	// does not help against addresses that nothing may have: link-local ones,
-	// metadata services, multicast.
+	// Allow lists networks that the guard connects to although they are private. It has no effect
+	// on addresses that are never allowed: link-local ones, metadata services, multicast.
 	Allow []netip.Prefix
 
-	// Timeout bounds one connection's making. 0 is the default of 10 s.
+	// Timeout limits the establishment of one connection. 0 means the default of 10 s.
 	Timeout time.Duration
 
-	// Resolver looks names up. It defaults to the standard library's.
+	// Resolver resolves host names. It defaults to the standard library's resolver.
 	Resolver *net.Resolver
 }
 
-// Guard dials. It never uses a proxy of the environment.
+// Guard dials allowed addresses. It never uses a proxy from the environment.
 type Guard struct {
 	allow  []netip.Prefix
 	dialer net.Dialer
 }
 
-// New makes a Guard.
+// New returns a Guard.
 func New(cfg Config) *Guard {
 	g := &Guard{allow: slices.Clone(cfg.Allow)}
 	if cfg.Timeout <= 0 {
@@ -54,8 +52,8 @@ func New(cfg Config) *Guard {
 	return g
 }
 
-// DialContext connects, as [net.Dialer] does, to an address that is allowed. It
-// fits [net/http.Transport] and mail clients.
+// DialContext connects to an allowed address, as [net.Dialer] does. You can use it in
+// [net/http.Transport] and mail clients.
 func (g *Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil, ErrRefused
@@ -63,8 +61,8 @@ func (g *Guard) DialContext(ctx context.Context, network, address string) (net.C
 	return g.dialer.DialContext(ctx, network, address)
 }
 
-// control sees each address before it is connected to. Its error says which one it was
-// and whether a configuration could let it through.
+// control checks each address before the dialer connects to it. Its error names the address and
+// says whether a configuration could allow it.
 func (g *Guard) control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	switch {
@@ -78,9 +76,8 @@ func (g *Guard) control(_, address string, _ syscall.RawConn) error {
 	return fmt.Errorf("%w: %s is not public; `allow` with its network would permit it", ErrRefused, at.Addr())
 }
 
-// Allows reports whether an address may be connected to: a public one, or one of
-// the networks allowed. One that carries an IPv4 address inside is judged by that
-// as well.
+// Allows reports whether the guard connects to an address: a public one, or one in the allowed
+// networks. If the address contains an IPv4 address, that address is checked as well.
 func (g *Guard) Allows(addr netip.Addr) bool {
 	addr = addr.WithZone("").Unmap()
 	inner := addr
@@ -96,8 +93,9 @@ func (g *Guard) Allows(addr netip.Addr) bool {
 	return slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(addr) || p.Contains(inner) })
 }
 
-// Named gives the networks that a host's own spelling chooses: an address
-// written out is meant, and no name server has a say in it; so is localhost.
+// Named returns the networks that a host name selects by itself: a literal address selects itself,
+// because no name server is involved, and localhost selects the loopback networks. For any other
+// name it returns nil.
 func Named(host string) []netip.Prefix {
 	if strings.EqualFold(host, "localhost") {
 		return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}

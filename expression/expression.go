@@ -1,13 +1,12 @@
-// Package expression evaluates what the configuration says about an event:
-// conditions, mappings and the fields of an effect's key. The language is CEL: it
-// cannot loop without end, read a clock, or reach anything but what it is given.
+// Package expression evaluates the expressions of the configuration about an event: conditions,
+// mappings and the fields of an effect's key. The language is CEL: an expression always terminates,
+// and cannot read a clock or anything except its input.
 //
-// An expression is checked when it is compiled, types included, and costs at
-// most [MaxCost] when it is evaluated. Errors of evaluation are one of a closed
-// set and never quote the event.
+// [Compile] checks an expression, including its types. An evaluation costs at most [MaxCost].
+// Evaluation errors come from a closed set and never quote the event.
 //
-// Call [Compile] with what the expression is wanted for, then evaluate the [Program] for each
-// event; a [Mapping] makes a document of several, and a [Recipe] an effect's key.
+// Call [Compile] with the kind of result that you need, then evaluate the [Program] for each event.
+// A [Mapping] builds a document from several expressions, and a [Recipe] an effect's key.
 package expression
 
 import (
@@ -24,15 +23,15 @@ import (
 	"cel.dev/cel-go/ext"
 )
 
-// MaxCost bounds one evaluation, in CEL's own units: roughly one for each
-// operation and for each ten bytes of text looked at.
+// MaxCost limits one evaluation, in CEL's own units: roughly one for each operation and for each
+// ten bytes of text read.
 const MaxCost = 1_000_000
 
-// maxSource bounds an expression's text, in bytes.
+// maxSource limits an expression's text, in bytes.
 const maxSource = 8 << 10
 
-// Why an expression could not be evaluated. What CEL itself says may quote the
-// event and is not kept.
+// These errors say why an expression could not be evaluated. They replace CEL's own messages, which
+// may quote the event.
 var (
 	ErrMissing = errors.New("a field is missing")
 	ErrCost    = errors.New("it costs too much")
@@ -40,52 +39,51 @@ var (
 	ErrFailed  = errors.New("it cannot be evaluated")
 )
 
-// Event is what an expression sees as "event".
+// Event is the variable "event" of an expression.
 type Event struct {
-	UUID       string    `cel:"uuid"` // ours
-	ID         string    `cel:"id"`   // the provider's
+	UUID       string    `cel:"uuid"` // assigned by Oncegate
+	ID         string    `cel:"id"`   // assigned by the provider
 	Type       string    `cel:"type"`
 	Source     string    `cel:"source"`
 	Provider   string    `cel:"provider"`
-	OccurredAt time.Time `cel:"occurred_at"` // zero if the provider gave none
+	OccurredAt time.Time `cel:"occurred_at"` // zero if the provider sent none
 	ReceivedAt time.Time `cel:"received_at"`
 }
 
-// Want is what an expression has to give.
+// Want is the kind of result that an expression must have.
 type Want int
 
-// What expressions give.
+// These are the kinds of results.
 const (
-	// Value is anything that JSON has.
+	// Value is any JSON value.
 	Value Want = iota
 	// Condition is true or false.
 	Condition
 	// Texts is a text or a list of texts.
 	Texts
-	// Name is a text or a whole number: what a sequence is called.
+	// Name is a text or a whole number: the name of a sequence.
 	Name
-	// Number is a number, a decimal text or a time: a place in a sequence.
+	// Number is a number, a decimal text or a time: a position in a sequence.
 	Number
 )
 
-// Program is a compiled expression. It may be used concurrently.
+// Program is a compiled expression. It is safe for concurrent use.
 type Program struct {
 	source  string
 	program cel.Program
 	path    []string
 }
 
-// compiler makes programs in one environment, one at a time: the checker of
-// cel-go 0.33.2 keeps what it finds out about the environment for later, and
-// reads it elsewhere without asking whether somebody writes (checker/env.go:
-// Catalog and cloneWithDecls). Programs are made when a configuration is loaded;
-// they do not wait for each other when they are evaluated.
+// compiler compiles programs in one environment, one at a time. The checker of cel-go 0.33.2 caches
+// what it learns about the environment and reads that cache elsewhere without a lock
+// (checker/env.go: Catalog and cloneWithDecls). Programs are compiled when a configuration is
+// loaded; their evaluation needs no lock.
 type compiler struct {
 	mu  sync.Mutex
 	env *cel.Env
 }
 
-// shared and sharedWithKey are built once, since building them is slow.
+// shared and sharedWithKey are built once, because building them is slow.
 var (
 	shared        = sync.OnceValues(func() (*compiler, error) { return newCompiler() })
 	sharedWithKey = sync.OnceValues(func() (*compiler, error) {
@@ -110,12 +108,12 @@ func newCompiler(more ...cel.EnvOption) (*compiler, error) {
 	return &compiler{env: env}, nil
 }
 
-// Compile checks an expression and makes it ready. Its error is one line and
-// says where. It may be called concurrently.
+// Compile checks and compiles an expression. Its error is one line and names the position. It is
+// safe for concurrent use.
 func Compile(source string, want Want) (*Program, error) { return compileIn(shared, source, want) }
 
-// CompileWithKey is [Compile] for an expression that makes a part of a request. It also
-// sees the effect's idempotency key, as "key" and "key_uuid": see [Input].
+// CompileWithKey is [Compile] for an expression that becomes part of a request. The expression can
+// also use the effect's idempotency key, as "key" and "key_uuid": see [Input].
 func CompileWithKey(source string, want Want) (*Program, error) {
 	return compileIn(sharedWithKey, source, want)
 }
@@ -141,7 +139,7 @@ func (c *compiler) compile(source string, want Want) (*Program, error) {
 	if issues != nil && issues.Err() != nil {
 		first := issues.Errors()[0]
 		at := fmt.Sprintf("column %d", first.Location.Column()+1)
-		if line := first.Location.Line(); line > 1 { // columns are counted from the beginning of a line
+		if line := first.Location.Line(); line > 1 { // column numbers are relative to the line
 			at = fmt.Sprintf("line %d, %s", line, at)
 		}
 		return nil, fmt.Errorf("%s: %s", at, strings.Join(strings.Fields(first.Message), " "))
@@ -156,8 +154,8 @@ func (c *compiler) compile(source string, want Want) (*Program, error) {
 	return &Program{source: source, program: program, path: pathOf(ast.NativeRep().Expr())}, nil
 }
 
-// fits refuses what can never have the type wanted; what is known only at run
-// time is looked at then.
+// fits refuses an expression whose result can never have the wanted type. A type that is known only
+// at run time is checked at evaluation.
 func fits(got *cel.Type, want Want) error {
 	if got.IsExactType(cel.DynType) {
 		return nil
@@ -191,7 +189,7 @@ func fits(got *cel.Type, want Want) error {
 	return nil
 }
 
-// String gives the expression as it was written.
+// String returns the source text of the expression.
 func (p *Program) String() string { return p.source }
 
 // Bool evaluates a condition.
@@ -207,8 +205,8 @@ func (p *Program) Bool(in *Input) (bool, error) {
 	return bool(b), nil
 }
 
-// Value evaluates to what JSON has: nil, bool, int64, uint64, float64, string,
-// []any, map[string]any.
+// Value evaluates the expression to a JSON value: nil, bool, int64, uint64, float64, string, []any
+// or map[string]any.
 func (p *Program) Value(in *Input) (any, error) {
 	out, err := p.eval(in)
 	if err != nil {
@@ -217,7 +215,7 @@ func (p *Program) Value(in *Input) (any, error) {
 	return native(out, 0)
 }
 
-// Texts evaluates to texts; one alone is a list of one.
+// Texts evaluates the expression to a list of texts. A single text becomes a list of one.
 func (p *Program) Texts(in *Input) ([]string, error) {
 	value, err := p.Value(in)
 	if err != nil {
@@ -245,7 +243,7 @@ func (p *Program) eval(in *Input) (ref.Val, error) {
 	if err == nil {
 		return out, nil
 	}
-	// The texts are CEL's own; they are only told apart, never passed on.
+	// The matched texts are CEL's. They only select an error and are never returned.
 	switch text := err.Error(); {
 	case strings.Contains(text, "no such key"), strings.Contains(text, "no such attribute"), strings.Contains(text, "index out of"):
 		return nil, ErrMissing

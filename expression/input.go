@@ -11,19 +11,20 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Input is one event, for any number of evaluations. It must not be copied.
+// Input is one event, for any number of evaluations. Do not copy it.
 type Input struct {
 	Event Event
 
 	// Body is the event's bytes. An expression sees null if they are not JSON.
 	Body []byte
 
-	// Headers are those kept of the delivery; names are looked up in lower case.
+	// Headers contains the recorded headers of the delivery. Expressions look names up in lower
+	// case.
 	Headers map[string]string
 
-	// Key is the effect's idempotency key, for what [CompileWithKey] has compiled: such
-	// expressions see it as "key", and as "key_uuid" the name-based UUID (RFC 9562, B.2,
-	// in the namespace of URLs) that is made of it, for targets that take no longer keys.
+	// Key is the effect's idempotency key, for programs from [CompileWithKey]. They see it as
+	// "key", and as "key_uuid" the name-based UUID derived from it (RFC 9562, B.2, in the namespace
+	// of URLs), for targets that do not accept longer keys.
 	Key string
 
 	once    sync.Once
@@ -66,8 +67,8 @@ func (in *Input) decode() {
 	}
 }
 
-// numbers turns a JSON number into an integer if it is one of 64 bits, else into
-// a floating point number, and if it is beyond both leaves its text.
+// numbers replaces JSON numbers: an integer of 64 bits becomes an int64, and a number with a
+// fraction or an exponent a float64. A number that fits neither stays text.
 func numbers(value any) any {
 	switch v := value.(type) {
 	case json.Number:

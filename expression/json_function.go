@@ -10,8 +10,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// jsonFunction is json(text): what the JSON in a text says. Some senders put a document into a member as a text, such as Amazon
-// SNS what SES told it. Numbers are read as those of the body are.
+// jsonFunction is json(text), which parses the JSON in a text. Some senders put a document into a
+// member as text, such as Amazon SNS the message from SES. Numbers are read like those of the body.
 func jsonFunction() cel.EnvOption {
 	return cel.Function("json", cel.Overload("json_string", []*cel.Type{cel.StringType}, cel.DynType, cel.UnaryBinding(func(text ref.Val) ref.Val {
 		s, ok := text.(types.String)
@@ -20,13 +20,13 @@ func jsonFunction() cel.EnvOption {
 		}
 		value, ok := decodeJSON(strings.NewReader(string(s)))
 		if !ok {
-			return types.NewErr("no such overload: the text is not JSON") // [Program.eval] tells it by its first words
+			return types.NewErr("no such overload: the text is not JSON") // [Program.eval] recognises the error by its first words
 		}
 		return types.DefaultTypeAdapter.NativeToValue(value)
 	})))
 }
 
-// decodeJSON reads one JSON value and nothing behind it.
+// decodeJSON parses one JSON value. It returns false if anything follows the value.
 func decodeJSON(in io.Reader) (value any, ok bool) {
 	decoder := json.NewDecoder(in)
 	decoder.UseNumber() // a number keeps all its digits

@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 )
 
-// namespaceURL is the namespace of URLs of RFC 9562, 6.6.
+// namespaceURL is the namespace of URLs from RFC 9562, 6.6.
 const namespaceURL = "\x6b\xa7\xb8\x11\x9d\xad\x11\xd1\x80\xb4\x00\xc0\x4f\xd4\x30\xc8"
 
-// keyUUID gives the name-based UUID of a key, as RFC 9562, B.2, makes one with SHA-256. A
-// sender may choose a part of the key, so SHA-1 would not do.
+// keyUUID returns the name-based UUID of a key, with SHA-256 as in RFC 9562, B.2. SHA-1 would be
+// unsafe, because a sender may choose a part of the key.
 func keyUUID(key string) string {
 	sum := sha256.Sum256([]byte(namespaceURL + key))
 	b := sum[:16]

@@ -7,20 +7,20 @@ import (
 	"slices"
 )
 
-// Mapping makes a JSON value from an event: one expression, or an object whose
-// members are mappings.
+// Mapping builds a JSON value from an event: one expression, or an object whose members are
+// mappings.
 type Mapping struct {
 	program *Program
 	members map[string]*Mapping
 }
 
-// NewMapping makes the mapping of one expression.
+// NewMapping returns the mapping of one expression.
 func NewMapping(p *Program) *Mapping { return &Mapping{program: p} }
 
-// NewObject makes the mapping of an object.
+// NewObject returns the mapping of an object.
 func NewObject(members map[string]*Mapping) *Mapping { return &Mapping{members: members} }
 
-// Value evaluates the mapping. The error says which member and expression.
+// Value evaluates the mapping. The error names the member and the expression.
 func (m *Mapping) Value(in *Input) (any, error) {
 	if m.program != nil {
 		value, err := m.program.Value(in)
@@ -40,8 +40,8 @@ func (m *Mapping) Value(in *Input) (any, error) {
 	return out, nil
 }
 
-// JSON evaluates the mapping and writes it down, the same bytes for the same
-// event.
+// JSON evaluates the mapping and encodes the result. The same event always results in the same
+// bytes.
 func (m *Mapping) JSON(in *Input) ([]byte, error) {
 	value, err := m.Value(in)
 	if err != nil {
@@ -54,8 +54,8 @@ func (m *Mapping) JSON(in *Input) ([]byte, error) {
 	return document, nil
 }
 
-// Source gives the mapping as it was written, for digests and for printing:
-// texts, and objects of them.
+// Source returns the mapping as configured, for digests and output: the source text of an
+// expression, or an object of such texts.
 func (m *Mapping) Source() any {
 	if m.program != nil {
 		return m.program.String()

@@ -9,13 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxName bounds the name of a sequence, in bytes: what the catalogue's own keys
-// may have.
+// maxName limits the name of a sequence, in bytes. The catalogue's own keys have the same limit.
 const maxName = 1024
 
-// Name evaluates to the name of a sequence: a text of 1 to 1,024 bytes without
-// control characters, or a whole number. [ErrNull] is a name that is null or
-// empty: events that lack one do not belong together.
+// Name evaluates to the name of a sequence: a text of 1 to 1,024 bytes without control characters,
+// or a whole number. It returns [ErrNull] if the name is null or empty, because events without a
+// name do not belong to one sequence.
 func (p *Program) Name(in *Input) (string, error) {
 	value, err := p.Value(in)
 	if err != nil {
@@ -39,12 +38,12 @@ func (p *Program) Name(in *Input) (string, error) {
 	return "", ErrType
 }
 
-// Number evaluates to a place in a sequence, as the text of a decimal, never
-// rounded: a whole number as it is, a time (RFC 3339) as its nanoseconds since
-// 1970. Any other text is given as it is, for the caller to read. A floating point
-// number is refused if it may not be what was written.
+// Number evaluates to a position in a sequence, as decimal text that is never rounded: a whole
+// number unchanged, a time (RFC 3339) as its nanoseconds since 1970. It returns any other text
+// unchanged, for the caller to parse. It accepts a floating-point number only if that is a whole
+// number below 2^53, because any other may have been rounded.
 //
-// isTime says that the number is a time.
+// isTime is true if the number is a time.
 func (p *Program) Number(in *Input) (number string, isTime bool, err error) {
 	value, err := p.Value(in)
 	if err != nil {
@@ -73,8 +72,8 @@ func (p *Program) Number(in *Input) (number string, isTime bool, err error) {
 	return "", false, ErrType
 }
 
-// nanoseconds reads a time. Beyond nanoseconds nothing is known of it, and
-// before 1970 or after 2200 it is no time of an event.
+// nanoseconds parses a time. It refuses a time with more than nine fractional digits, and one
+// before 1970 or after 2200, which cannot be the time of an event.
 func nanoseconds(s string) (string, bool) {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil || t.UTC().Year() < 1970 || t.UTC().Year() > 2200 {

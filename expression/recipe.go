@@ -11,35 +11,33 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// ErrNull is a field of a key that is null: two events that both lack it would
-// be taken for one.
+// ErrNull means that a field of a key is null. The field is refused because two events without it
+// would get the same key.
 var ErrNull = errors.New("a field is null")
 
-// Recipe makes an effect's key from an event: what is equal in all fields is one
-// effect. It is deterministic, on every machine and for ever.
+// Recipe derives an effect's key from an event. Events with equal fields have the same effect. The
+// key is deterministic: every machine and every release computes the same one.
 type Recipe struct {
-	// Version begins a new set of keys: another version makes another key of the
-	// same fields.
+	// Version starts a new set of keys: the same fields with another version result in another key.
 	Version int
 
 	// Fields are the parts of the key, in order.
 	Fields []*Program
 
-	// Defaults are what fields count as that are missing or null, by their place in Fields:
-	// a number where it is written like one, else a text. See [Recipe.Default].
+	// Defaults contains the values for fields that are missing or null, by their index in Fields: a
+	// number if the default is written like one, otherwise a text. See [Recipe.Default].
 	Defaults map[int]any
 
-	// Exclude names members that are left out of fields that are objects, at any
-	// depth.
+	// Exclude names members that are left out of object fields, at any depth.
 	Exclude []string
 }
 
-// maxExact is the largest integer below which every one is a different number
-// in JSON's canonical form.
+// maxExact is the largest integer up to which JSON's canonical form represents every integer
+// exactly.
 const maxExact = 1 << 53
 
-// Hash gives the key: the SHA-256 of the canonical JSON (RFC 8785) of version and
-// fields. The error says which field, by its place and expression.
+// Hash returns the key: the SHA-256 of the canonical JSON (RFC 8785) of version and fields. The
+// error names the field by its position and expression.
 func (r *Recipe) Hash(in *Input) ([]byte, error) {
 	parts := make([]any, 0, len(r.Fields)+1)
 	parts = append(parts, r.Version)
@@ -62,14 +60,14 @@ func (r *Recipe) Hash(in *Input) ([]byte, error) {
 	}
 	canonical, err := jcs.Transform(document)
 	if err != nil {
-		return nil, fmt.Errorf("writing the key: %w", ErrType) // what it says may quote the event
+		return nil, fmt.Errorf("writing the key: %w", ErrType) // the library's message may quote the event
 	}
 	sum := sha256.Sum256(canonical)
 	return sum[:], nil
 }
 
-// Default gives the field at a place a default, as it is written in the configuration: 1 is a number,
-// as it is in a JSON body, and EUR a text.
+// Default sets the default of the field at an index, from its text in the configuration: 1 becomes
+// a number, as in a JSON body, and EUR a text.
 func (r *Recipe) Default(field int, text string) {
 	if r.Defaults == nil {
 		r.Defaults = map[int]any{}
@@ -80,8 +78,8 @@ func (r *Recipe) Default(field int, text string) {
 	}
 }
 
-// Texts gives the fields as they are written, each with the default that was given to it, so that
-// another default is another recipe.
+// Texts returns the source texts of the fields, each with its configured default, so that a
+// different default makes a different recipe.
 func (r *Recipe) Texts() []string {
 	out := make([]string, len(r.Fields))
 	for i, f := range r.Fields {
@@ -93,11 +91,11 @@ func (r *Recipe) Texts() []string {
 	return out
 }
 
-// versionField has a default of its own: 1.
+// versionField is a field with a built-in default, 1.
 const versionField = "body.version"
 
-// plain leaves out what is excluded, and makes texts of integers that canonical
-// JSON would round to their neighbours.
+// plain removes the excluded members, and converts integers to text that canonical JSON would
+// round.
 func (r *Recipe) plain(value any) any {
 	switch v := value.(type) {
 	case int64:

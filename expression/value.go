@@ -9,10 +9,10 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// maxDepth bounds how deep a value may nest.
+// maxDepth limits how deep a value may nest.
 const maxDepth = 64
 
-// native turns a value of CEL into one of JSON's.
+// native converts a CEL value to a JSON value.
 func native(value ref.Val, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, ErrType

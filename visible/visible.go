@@ -1,7 +1,7 @@
-// Package visible makes text safe to show. What a sender chose, as an id, a header or a
-// payload, may hold control characters, which a terminal obeys, and format characters,
-// which reverse or hide the text around them. Everything that Oncegate shows to people goes
-// through here: tables and messages through [Text], JSON through [JSON] or [NewWriter].
+// Package visible makes text safe to display. Values that a sender chose, such as an id, a header
+// or a payload, may contain control characters, which a terminal executes, and format characters,
+// which reverse or hide the text around them. Oncegate passes everything that it shows to people
+// through this package: tables and messages through [Text], JSON through [JSON] or [NewWriter].
 package visible
 
 import (
@@ -13,15 +13,15 @@ import (
 	"unicode/utf8"
 )
 
-// Hidden reports whether a terminal obeys the character, or hides it, instead of showing
-// it: the control characters, C1 among them, the format characters, which the bidirectional ones
-// belong to, and the line and paragraph separators.
+// Hidden reports whether a terminal executes or hides the character instead of showing it: the
+// control characters including C1, the format characters including the bidirectional ones, and the
+// line and paragraph separators.
 func Hidden(c rune) bool {
 	return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == '\u2028' || c == '\u2029'
 }
 
-// Text writes hidden characters and bytes that are no text as escapes (\n, \x1b, \u202e),
-// and leaves everything else as it is.
+// Text writes hidden characters and invalid UTF-8 bytes as escapes (\n, \x1b, \u202e), and leaves
+// everything else unchanged.
 func Text(s string) string {
 	plain := utf8.ValidString(s)
 	for _, c := range s {
@@ -54,9 +54,9 @@ func Text(s string) string {
 	return b.String()
 }
 
-// JSON gives the same JSON with hidden characters as \uXXXX. It changes no value: outside
-// of texts valid JSON has none of them but white space, which stays. It returns text itself
-// where there is nothing to escape.
+// JSON returns the same JSON with hidden characters as \uXXXX. It changes no value, because valid
+// JSON has hidden characters outside of strings only as white space, which JSON leaves unchanged.
+// It returns text itself if there is nothing to escape.
 func JSON(text []byte) []byte {
 	from := firstHidden(text)
 	if from < 0 {
@@ -66,7 +66,7 @@ func JSON(text []byte) []byte {
 	for i := from; i < len(text); {
 		c, n := utf8.DecodeRune(text[i:])
 		switch {
-		case c == utf8.RuneError && n == 1: // what a reader of JSON makes of it
+		case c == utf8.RuneError && n == 1: // a JSON decoder replaces an invalid byte with this character
 			out = append(out, `\ufffd`...)
 		case c < 0x7f || !Hidden(c):
 			out = append(out, text[i:i+n]...)
@@ -81,8 +81,8 @@ func JSON(text []byte) []byte {
 	return out
 }
 
-// firstHidden finds the first character that JSON escapes, or -1. Of the first 127
-// characters valid JSON holds no hidden ones inside texts.
+// firstHidden returns the position of the first character that JSON escapes, or -1. It skips bytes
+// below 0x7f, because strings in valid JSON contain no hidden characters in that range.
 func firstHidden(text []byte) int {
 	for i := 0; i < len(text); {
 		if text[i] < 0x7f {
@@ -98,8 +98,8 @@ func firstHidden(text []byte) int {
 	return -1
 }
 
-// NewWriter gives a writer that passes JSON on through [JSON]. Every write must be whole
-// values, as those of [encoding/json.Encoder] and [log/slog.JSONHandler] are.
+// NewWriter returns a writer that passes JSON through [JSON]. Every write must consist of whole
+// values. [encoding/json.Encoder] and [log/slog.JSONHandler] write that way.
 func NewWriter(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ next io.Writer }

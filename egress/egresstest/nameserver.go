@@ -1,5 +1,5 @@
-// Package egresstest has a name server whose answers a test chooses, for what
-// dials by name.
+// Package egresstest has a name server with configurable answers, for tests of code that dials by
+// name.
 package egresstest
 
 import (
@@ -18,10 +18,10 @@ type NameServer struct {
 	asked atomic.Int64
 }
 
-// NewNameServer starts a server that answers every question for an IPv4 address
-// with the next of the addresses, the last one for ever, and nothing of it may be
-// kept. "" says that there is no such name; without any address it never answers.
-// It ends with the test.
+// NewNameServer starts a server that answers each query for an IPv4 address with the next of the
+// addresses, and repeats the last one. Its answers have a TTL of 0. The answer "" means that the
+// name does not exist. Without any answers the server never replies. It stops at the end of the
+// test.
 func NewNameServer(tb testing.TB, answers ...string) *NameServer {
 	tb.Helper()
 	var config net.ListenConfig
@@ -35,10 +35,10 @@ func NewNameServer(tb testing.TB, answers ...string) *NameServer {
 	return s
 }
 
-// Asked is how often an IPv4 address was asked for.
+// Asked returns how many queries for an IPv4 address the server has answered.
 func (s *NameServer) Asked() int64 { return s.asked.Load() }
 
-// Resolver asks this server and nobody else.
+// Resolver returns a resolver that queries only this server.
 func (s *NameServer) Resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer

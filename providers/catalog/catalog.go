@@ -1,5 +1,5 @@
-// Package catalog holds the providers that Oncegate knows, one YAML file each. [Load] gives all of
-// them, [Names] their names, and [Parse] reads one of your own, which may extend one of them.
+// Package catalog contains the providers that Oncegate knows, one YAML file each. [Load] returns
+// all of them, [Names] their names. [Parse] reads your own provider, which may extend one of them.
 package catalog
 
 import (
@@ -15,7 +15,7 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// Load reads the whole catalogue. The error names every problem of every file.
+// Load parses the whole catalogue. The error names every problem of every file.
 func Load() (map[string]*providers.Provider, error) {
 	names, err := Names()
 	if err != nil {
@@ -24,8 +24,8 @@ func Load() (map[string]*providers.Provider, error) {
 	loaded := make(map[string]*providers.Provider, len(names))
 	read := make(map[string]bool, len(names))
 	var errs []error
-	// In rounds: what extends a provider is read once that is there. Two levels are
-	// enough for a catalogue, and keep a file readable.
+	// Load reads in rounds: a provider that extends another is read once the other is loaded. Two
+	// levels of extension are allowed, to keep the files readable.
 	for round := range 3 {
 		for _, name := range names {
 			text, err := files.ReadFile(name + ".yaml")
@@ -47,8 +47,9 @@ func Load() (map[string]*providers.Provider, error) {
 	return loaded, errors.Join(errs...)
 }
 
-// level is the round in which a file is read: what it extends must be there. In
-// the last round everything is, so that what extends nothing known is reported.
+// level returns the round in which a file is read, which is after the provider that it extends. The
+// last round reads every remaining file, so that a file that extends an unknown provider is
+// reported.
 func level(text string, loaded map[string]*providers.Provider, round int) int {
 	first, _, _ := strings.Cut(text, "\n")
 	base, extends := strings.CutPrefix(first, "extends: ")
@@ -61,7 +62,7 @@ func level(text string, loaded map[string]*providers.Provider, round int) int {
 	return round + 1
 }
 
-// Names lists the catalogue, sorted.
+// Names returns the names of the catalogue, sorted.
 func Names() ([]string, error) {
 	entries, err := files.ReadDir(".")
 	if err != nil {
@@ -75,7 +76,7 @@ func Names() ([]string, error) {
 	return names, nil
 }
 
-// Parse reads a custom provider. It may extend one of the catalogue.
+// Parse parses a custom provider. It may extend a provider of the catalogue.
 func Parse(name string, yaml []byte) (*providers.Provider, error) {
 	loaded, err := Load()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Verifier is what the suite examines: a *providers.Provider, or a deliberately
-// wrong one, which the suite must find out.
+// Verifier is what the suite tests: a *providers.Provider, or a deliberately wrong one that the
+// suite must detect.
 type Verifier interface {
 	Spec() *providers.Spec
 	CheckSecrets(secrets []providers.Secret) error
@@ -22,12 +22,12 @@ type Verifier interface {
 	Sign(req *providers.Request, secret providers.Secret, eventID string) error
 }
 
-// Failure is one thing the suite found.
+// Failure is one problem that the suite found.
 type Failure struct {
 	Case, Check, Text string
 }
 
-// String gives the failure in one line.
+// String returns the failure in one line.
 func (f Failure) String() string { return f.Case + "/" + f.Check + ": " + f.Text }
 
 // suite collects the failures of one vector.
@@ -35,23 +35,23 @@ type suite struct {
 	v        Verifier
 	vector   *Vector
 	failures []Failure
-	hostile  int // variants that had to be refused
+	hostile  int // number of variants that must be refused
 }
 
 func (s *suite) fail(check, format string, args ...any) {
 	s.failures = append(s.failures, Failure{s.vector.Case, check, fmt.Sprintf(format, args...)})
 }
 
-// maxFlips bounds how many bits of a body are flipped in turn.
+// maxFlips limits how many bits of a body are flipped in turn.
 const maxFlips = 4096
 
-// Check runs a vector, and if it is valid every variant of it.
+// Check tests a vector and, if it is valid, every variant of it.
 func Check(v Verifier, vector *Vector) []Failure {
 	failures, _ := Examine(v, vector)
 	return failures
 }
 
-// Examine is [Check] that also counts the variants it required to be refused.
+// Examine is [Check] that also returns the number of variants that must be refused.
 func Examine(v Verifier, vector *Vector) (failures []Failure, hostile int) {
 	s := &suite{v: v, vector: vector}
 	s.examine()
@@ -82,8 +82,8 @@ func (s *suite) examine() {
 	s.signing()
 }
 
-// verify checks what holds for every call: errors are refusals and leak
-// nothing, and the request is left as it was.
+// verify calls Verify and checks what every call must satisfy: errors are refusals and contain no
+// secret, and the request is unchanged.
 func (s *suite) verify(check string, req *providers.Request, secrets []providers.Secret) (*providers.Delivery, error) {
 	body := bytes.Clone(req.Body)
 	d, err := s.v.Verify(req, secrets)
@@ -114,7 +114,7 @@ func (s *suite) verify(check string, req *providers.Request, secrets []providers
 
 func (s *suite) leaks(check string, err error, secret string) {
 	if secret == "secret" {
-		return // published examples have it, and our own sentences
+		return // published examples use this word, and so do our own messages
 	}
 	if len(secret) >= 4 && strings.Contains(err.Error(), secret) {
 		s.fail(check, "the error contains the secret")
@@ -163,7 +163,7 @@ func (s *suite) delivery(d *providers.Delivery) {
 	}
 }
 
-// others are secrets that decode for the verifier and are not the vector's.
+// others returns secrets that the verifier can decode and that are not the vector's.
 func (s *suite) others() []providers.Secret {
 	bytes32 := []byte("another key of thirty-two bytes!")
 	var out []providers.Secret
@@ -201,7 +201,7 @@ func (s *suite) secrets() {
 	if err := s.v.CheckSecrets([]providers.Secret{right}); err != nil {
 		s.fail("secrets", "the vector's secret is refused: %v", err)
 	}
-	if err := s.v.CheckSecrets(nil); err == nil && s.way().Family != "jwt" { // which may have public keys
+	if err := s.v.CheckSecrets(nil); err == nil && s.way().Family != "jwt" { // a JWT family may use public keys
 		s.fail("no-secrets", "taken at load")
 	}
 	for _, blank := range []string{"", " ", "\n"} {
@@ -229,7 +229,7 @@ func (s *suite) secrets() {
 			}
 		}
 	}
-	// The same signature must not verify with an empty key either.
+	// Signing with an empty key must fail as well.
 	forged := s.vector.Request()
 	if err := s.v.Sign(forged, providers.Secret{Name: "none", Value: nil}, ""); err == nil {
 		s.fail("empty-secret", "signed with an empty secret")
@@ -244,7 +244,8 @@ func (s *suite) secrets() {
 	}
 }
 
-// carriers are the headers of the vector that carry the proof.
+// carriers returns the headers of the vector that contain the proof, and those of the signed
+// time and the other signed parts.
 func (s *suite) carriers() (proof, other []string) {
 	spec := s.way()
 	present := func(names []string) string {
@@ -328,8 +329,8 @@ func (s *suite) headers() {
 	}
 }
 
-// unread is why a request is refused whose signed headers cannot be read. Where
-// such a header tells the modes of a provider apart, it is just another request.
+// unread returns the expected reason for a request with unreadable signed headers. It is empty for
+// a provider with modes, because a header may select another mode.
 func (s *suite) unread() providers.Reason {
 	if len(s.v.Spec().Modes) > 0 {
 		return ""
@@ -337,8 +338,7 @@ func (s *suite) unread() providers.Reason {
 	return providers.ReasonMalformed
 }
 
-// dropEnd cuts a value to half of what follows its last separator, in every
-// item of a list.
+// dropEnd shortens the value of a header, in every item of a list.
 func dropEnd(value string) string {
 	separator := " "
 	if strings.Contains(value, ",t=") || strings.Contains(value, ",v1=") || strings.Contains(value, ",v0=") {
@@ -380,13 +380,13 @@ func (s *suite) tolerance(d *providers.Delivery) {
 	}
 	s.refused("stale", move(past+time.Second), s.vector.Secrets(), providers.ReasonStale)
 	s.refused("early", move(-future-time.Second), s.vector.Secrets(), providers.ReasonEarly)
-	if len(s.vector.Keys) == 0 { // certificates do not last that long
+	if len(s.vector.Keys) == 0 { // certificates are not valid for that long
 		s.refused("stale", move(10*365*24*time.Hour), s.vector.Secrets(), providers.ReasonStale)
 	}
 }
 
-// signing checks that what Sign makes verifies, under the id it was given where
-// a header carries it.
+// signing checks that a request from Sign verifies, with the given event id if a header contains
+// it.
 func (s *suite) signing() {
 	if s.unsignable() {
 		return
@@ -398,7 +398,7 @@ func (s *suite) signing() {
 	if s.vector.SignSecret != "" {
 		secret.Value = []byte(s.vector.SignSecret)
 	} else if strings.HasPrefix(s.vector.Secret, "whpk_") {
-		return // only the private key signs
+		return // signing needs the private key
 	}
 	req := s.vector.Request()
 	req.ReceivedAt = req.ReceivedAt.Add(7 * time.Hour)

@@ -11,10 +11,10 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// otherP256 is a public key that nobody holds the other half of.
+// otherP256 is a public key whose private key was discarded.
 const otherP256 = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEpiA0sJG9DiBSrQqSeglR2amAX3Xc+MI1F4RfrrIZ/Ra88PW4079aoPa9MPQN34Ar6vuAMig0s0Un3a5XyXZdtw=="
 
-// way is how the vector's request is verified: that of a mode, or the provider's
+// way returns the verification rules for the vector's request: those of a mode, or the provider's
 // own.
 func (s *suite) way() *providers.VerifySpec {
 	if m, ok := s.v.(interface {
@@ -25,9 +25,8 @@ func (s *suite) way() *providers.VerifySpec {
 	return &s.v.Spec().Verify
 }
 
-// content gives what of a body is signed where that is not its bytes as they
-// are: fields of a form, or the first event of a batch. ok is false where the
-// bytes are signed.
+// content returns the signed content of a body if the signature does not cover its exact bytes:
+// fields of a form, or the first event of a batch. ok is false if the bytes themselves are signed.
 func (s *suite) content(body []byte) (signed string, ok bool) {
 	spec := s.way()
 	form := func() url.Values {
@@ -63,12 +62,11 @@ func (s *suite) content(body []byte) (signed string, ok bool) {
 			return strings.Join(form()[part.Form], "\x00"), true
 		}
 	}
-	// What is inside the signed body is read before it is found to be changed.
+	// A time inside the signed body is read before the change to the body is detected.
 	return string(body), spec.Timestamp.From == "json"
 }
 
-// joined writes a form as those sign it who put no border between a name and its
-// value.
+// joined encodes a form like senders that sign names and values without separators.
 func joined(form url.Values) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(form)) {
@@ -81,8 +79,8 @@ func joined(form url.Values) string {
 	return b.String()
 }
 
-// changed requires that a changed body is refused. Where other than the body's
-// bytes is signed, what is the same to the signature may pass.
+// changed requires that the verifier refuses a changed body. If the signature covers something
+// other than the body's bytes, a change that leaves the signed content equal may pass.
 func (s *suite) changed(check string, req *providers.Request) {
 	after, ok := s.content(req.Body)
 	if !ok {
@@ -102,8 +100,7 @@ func (s *suite) changed(check string, req *providers.Request) {
 	}
 }
 
-// several reports whether the proof is in several headers, of which one is
-// enough.
+// several reports whether several headers contain a proof, each of which is sufficient.
 func (s *suite) several() bool {
 	spec := &s.way().Signature
 	present := 0
@@ -115,7 +112,7 @@ func (s *suite) several() bool {
 	return spec.From == "all-headers" && present > 1 || spec.From == "numbered-headers"
 }
 
-// public reports whether all the keys are public ones, which cannot sign.
+// public reports whether all keys are public keys, which cannot sign.
 func (s *suite) public() bool {
 	schemes := s.way().Signature.Schemes
 	return len(schemes) > 0 && s.vector.SignSecret == "" && !slices.ContainsFunc(schemes, func(c providers.SchemeSpec) bool {

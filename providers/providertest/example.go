@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Example returns the catalogue's example of a delivery under the given
-// event id, not yet signed; ok is false if the provider has none.
+// Example returns the catalogue's example of a delivery with the given event id, not yet signed. ok
+// is false if the provider has no example.
 func Example(p *providers.Provider, eventID string, at time.Time) (req *providers.Request, ok bool) {
 	example := &p.Spec().Example
 	if example.Body == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Public keys that nobody holds the other half of.
+// These are public keys whose private keys were discarded.
 const (
 	otherRSA = `-----BEGIN PUBLIC KEY-----
 MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAs13wdNGarqTJkj9a2QR9
@@ -27,24 +27,24 @@ MCowBQYDK2VwAyEAk81QaNJLRKKjevCcYOSgUyVhc2vo3Sn25IOqUXc0b2Q=
 `
 )
 
-// idOf is what stands before the key, in secrets that name it.
+// idOf returns the key id of a secret that has one.
 func idOf(secret string) string {
 	id, _, _ := strings.Cut(secret, "=")
 	return id
 }
 
-// held reports whether the proof rests on secrets of the source, and not on
-// keys that are fetched or on nothing.
+// held reports whether verification uses the source's secrets, and neither fetched keys nor
+// nothing.
 func (s *suite) held() bool { return s.vector.Secret != "" && len(s.vector.Keys) == 0 }
 
-// keyless checks a provider that needs no secret, as far as it is one.
+// keyless checks that a provider accepts an absent secret if the vector has none.
 func (s *suite) keyless() {
 	if s.vector.Secret == "" && len(s.vector.Several) == 0 && s.v.CheckSecrets(nil) != nil {
 		s.fail("secrets", "asks for a secret, and the vector verifies without")
 	}
 }
 
-// data reports whether the family is one of the data-driven ones.
+// data reports whether the family is defined by YAML alone.
 func (s *suite) data() bool {
 	switch s.way().Family {
 	case "hmac", "signature", "static", "operation":
@@ -59,8 +59,8 @@ func (s *suite) inHeaders() bool {
 	return s.data() && (from == "" || from == "header") && !strings.Contains(s.vector.URL, "=")
 }
 
-// proofHeaders are those that carry the signature. Of a scheme it is the first
-// that it names, unless there are several of which one is enough.
+// proofHeaders returns the headers that contain the signature. For a scheme, it is the first header
+// that it names, or none if several headers each suffice.
 func (s *suite) proofHeaders() []string {
 	headers := s.way().Signature.Headers
 	switch {
@@ -72,16 +72,16 @@ func (s *suite) proofHeaders() []string {
 	return headers[:1]
 }
 
-// timed reports whether the signed time is bounded by the tolerance.
+// timed reports whether the tolerance limits the signed time.
 func (s *suite) timed() bool {
 	v := s.way()
 	if v.Family == "atlassian" {
-		return false // the token ends before its age does
+		return false // the token expires before the tolerance is exceeded
 	}
 	return v.Timestamp.From != "none" && !v.Timestamp.Unsigned
 }
 
-// unsignable reports whether only the provider can make such a request.
+// unsignable reports whether only the provider can create such a request.
 func (s *suite) unsignable() bool {
 	v := s.way()
 	switch v.Signature.From {
@@ -97,8 +97,8 @@ func (s *suite) unsignable() bool {
 	return s.public() || strings.Contains(s.vector.Secret, "PUBLIC KEY") && s.vector.SignSecret == ""
 }
 
-// inBody reports whether the signature is inside what it signs, or over what the
-// body means and not over its bytes, so that some changes are none.
+// inBody reports whether the signature is inside the signed content, or covers the meaning of the
+// body and not its bytes, so that some changes have no effect.
 func (s *suite) inBody() bool {
 	v := s.way()
 	switch v.Signature.From {
@@ -113,8 +113,8 @@ func (s *suite) inBody() bool {
 	return v.Family != "jwt" && v.Family != "rfc9421" && v.Family != "adobe-io"
 }
 
-// values changes what the proof's header says: its encoding, its length, and
-// bytes that no header should hold.
+// values changes the value of the proof's header: its encoding, its length, and bytes that no
+// header should contain.
 func (s *suite) values() {
 	proof, _ := s.carriers()
 	if s.several() {
@@ -170,8 +170,7 @@ func (s *suite) values() {
 	}
 }
 
-// alone reports whether a list holds one signature and, if it has one, the time:
-// no other item that may be whatever it likes.
+// alone reports whether a list contains only one signature and, if it has one, the time.
 func (s *suite) alone(value string) bool {
 	spec := &s.way().Signature
 	items := 1
@@ -184,19 +183,19 @@ func (s *suite) alone(value string) bool {
 	return items == 1
 }
 
-// body flips every bit of a body (as many as there is time for). Where the
-// signature covers the body that is refused; where it is inside the body, what
-// is not refused must be the same event.
+// body flips the bits of a body, up to a limit. If the signature covers the body, the verifier must
+// refuse every change. If the signature is inside the body, an accepted change must result in the
+// same event.
 func (s *suite) body(d *providers.Delivery) {
 	if s.way().Authenticates == "origin" || len(s.vector.Settings["components"]) > 0 {
 		return
 	}
 	bits, flips := len(s.vector.Body)*8, maxFlips
 	if !s.data() || strings.Contains(s.vector.Secret, "PUBLIC KEY") {
-		flips /= 4 // public keys take their time; every byte is flipped all the same
+		flips /= 4 // verification with public keys is slow; every byte is flipped anyway
 	}
 	if len(s.vector.Body) > 8<<10 {
-		flips = min(flips, 512) // a large body is hashed whole each time
+		flips = min(flips, 512) // each flip hashes a large body completely
 	}
 	for bit := 0; bit < bits; bit += max(1, bits/flips) {
 		flipped := s.vector.Request()
@@ -238,7 +237,7 @@ func (s *suite) body(d *providers.Delivery) {
 	}
 }
 
-// sameOrRefused takes a refusal, or the event that was signed.
+// sameOrRefused requires a refusal or the same event.
 func (s *suite) sameOrRefused(check string, req *providers.Request, want *providers.Delivery) {
 	s.hostile++
 	got, err := s.verify(check, req, s.vector.Secrets())
@@ -248,7 +247,7 @@ func (s *suite) sameOrRefused(check string, req *providers.Request, want *provid
 	used := slices.ContainsFunc(got.Items, func(item providers.Item) bool { return item.Unusable == "" })
 	if len(got.Items) != len(want.Items) {
 		if !used {
-			return // recorded as what nobody can use
+			return // recorded as unusable
 		}
 		s.fail(check, "accepted with other events")
 		return
@@ -256,7 +255,7 @@ func (s *suite) sameOrRefused(check string, req *providers.Request, want *provid
 	for i := range got.Items {
 		a, b := got.Items[i], want.Items[i]
 		if a.Unusable != "" {
-			continue // recorded as what nobody can use, under a key of its own
+			continue // recorded as unusable, with a different key
 		}
 		if a.EventID != b.EventID || s.way().Authenticates == "body" && (a.Type != b.Type || !a.OccurredAt.Equal(b.OccurredAt)) {
 			s.fail(check, "accepted with another id, type or time")
@@ -265,8 +264,7 @@ func (s *suite) sameOrRefused(check string, req *providers.Request, want *provid
 	}
 }
 
-// OnlyTheirs reports whether signing failed because only the provider has what
-// it takes.
+// OnlyTheirs reports whether signing failed because only the provider has the required key.
 func OnlyTheirs(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "only the provider") || strings.Contains(err.Error(), "a public key cannot sign"))
 }

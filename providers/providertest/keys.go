@@ -7,13 +7,13 @@ import (
 	"github.com/oncegate/oncegate/providers/scheme"
 )
 
-// Keys is a fetcher that answers from a vector's documents. It fails the way a
-// real one does: an address that the provider may not reach is an error.
+// Keys is a fetcher that answers from a vector's documents. Like the real fetcher, it returns an
+// error for an address that the provider does not allow.
 type Keys map[string]string
 
 var errReached = errors.New("an address that is not allowed was asked for")
 
-// Fetch gives the document of an address.
+// Fetch returns the document of an address.
 func (k Keys) Fetch(want scheme.KeyRequest) ([]byte, error) {
 	if !scheme.Allowed(want.URL, want.Hosts) {
 		return nil, errReached
@@ -29,7 +29,7 @@ func (k Keys) Fetch(want scheme.KeyRequest) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// Bind gives the provider the settings and keys of a vector.
+// Bind returns the provider with the settings and keys of a vector.
 func (v *Vector) Bind(p *providers.Provider) (*providers.Provider, error) {
 	return p.Bind(providers.Binding{Settings: v.Settings, Fetcher: Keys(v.Keys)})
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Payload is a delivery whose payload, or the members of it, the sender publishes,
-// and what is to be read of it. It is not signed.
+// Payload is a delivery whose payload, or its members, the sender has published, together with the
+// values to be read from it. It is not signed.
 type Payload struct {
 	Case string `json:"case"`
 
-	// Source is the page or the file in which the sender publishes it.
+	// Source is the page or file in which the sender publishes it.
 	Source string `json:"source"`
 
 	Method  string            `json:"method"`
@@ -24,7 +24,7 @@ type Payload struct {
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
 
-	// RetryOf is the case of which this one is another try.
+	// RetryOf names the case of which this one is a retry.
 	RetryOf string `json:"retry_of,omitempty"`
 
 	Events []PayloadEvent `json:"events"`
@@ -32,19 +32,19 @@ type Payload struct {
 
 // PayloadEvent is an event of a payload.
 type PayloadEvent struct {
-	// ID is the event id, or digest or level where the sender gives none.
+	// ID is the event id, or digest or level if the payload has none.
 	ID string `json:"id"`
 
 	Type string `json:"type"`
 
-	// OccurredAt is a time in RFC 3339, SequenceKey and SequenceNumber the event's
-	// place; each is empty where the payload has none.
+	// OccurredAt is a time in RFC 3339. SequenceKey and SequenceNumber are the event's position.
+	// Each is empty if the payload has none.
 	OccurredAt     string `json:"occurred_at,omitempty"`
 	SequenceKey    string `json:"sequence_key,omitempty"`
 	SequenceNumber string `json:"sequence_number,omitempty"`
 }
 
-// Request makes the payload's request, anew each time.
+// Request returns a new request with the payload.
 func (p *Payload) Request() *providers.Request {
 	req := &providers.Request{
 		Method: p.Method, URL: p.URL, Header: http.Header{}, Body: []byte(p.Body), ReceivedAt: time.Unix(anyTime, 0).UTC(),
@@ -55,7 +55,7 @@ func (p *Payload) Request() *providers.Request {
 	return req
 }
 
-// Payloads reads <provider>/payloads.json of the test data; none if there is no such
+// Payloads reads <provider>/payloads.json of the test data. It returns nil if there is no such
 // file.
 func Payloads(data fs.FS, provider string) ([]Payload, error) {
 	text, err := fs.ReadFile(data, provider+"/payloads.json")

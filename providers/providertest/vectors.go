@@ -1,6 +1,5 @@
-// Package providertest proves that a provider of the catalogue verifies what it
-// should and nothing else: published vectors, and hostile variants derived from
-// every valid one.
+// Package providertest checks that a provider of the catalogue accepts what it should and nothing
+// else. It uses published vectors, and hostile variants derived from every valid one.
 package providertest
 
 import (
@@ -19,29 +18,28 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Vector is a request and what is to become of it.
+// Vector is a request and its expected result.
 type Vector struct {
 	Case string `json:"case"`
 	// Origin is official-docs, official-sdk-test, derived, computed or own.
 	Origin string `json:"origin"`
-	// Source says where it was found.
+	// Source says where the vector was found.
 	Source string `json:"source"`
-	// Kind is handshake where the request tests the endpoint; else it is a delivery.
+	// Kind is handshake if the request tests the endpoint. Otherwise the request is a delivery.
 	Kind string `json:"kind"`
-	// Spec is a custom provider that the vector is for, if it is not for one of
-	// the catalogue.
+	// Spec is the YAML of a custom provider, if the vector is not for one of the catalogue.
 	Spec   string `json:"spec"`
 	Secret string `json:"secret"`
-	// Several are secrets by name, where there is more than one.
+	// Several contains the secrets by name, if there is more than one.
 	Several []NamedSecret `json:"secrets"`
-	// SignSecret is the private key, where it is not the secret.
+	// SignSecret is the private key, if it differs from the secret.
 	SignSecret string `json:"sign_secret"`
-	// Settings are the source's.
+	// Settings contains the source's settings.
 	Settings map[string][]string `json:"settings"`
-	// Keys are the documents that may be fetched, by address; what is posted stands
-	// after the address, in a line of its own.
+	// Keys contains the documents that may be fetched, by address. A posted body follows the
+	// address on a separate line.
 	Keys map[string]string `json:"keys"`
-	// Remote is the client's address; Proxied says that a trusted proxy speaks.
+	// Remote is the client's address. Proxied is true if the client is a trusted proxy.
 	Remote  string            `json:"remote"`
 	Proxied bool              `json:"proxied"`
 	Method  string            `json:"method"`
@@ -49,9 +47,9 @@ type Vector struct {
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
 	Valid   bool              `json:"valid"`
-	// Now is the time of receipt in Unix seconds; without one any time will do.
+	// Now is the time of receipt in Unix seconds. If it is absent, the vector is valid at any time.
 	Now int64 `json:"now"`
-	// Expect is the reason of the refusal, where the vector says.
+	// Expect is the reason of the refusal, if the vector requires a certain one.
 	Expect string `json:"expect"`
 	// ExpectResponse is the answer to a handshake.
 	ExpectResponse *Response `json:"expect_response"`
@@ -64,7 +62,7 @@ type NamedSecret struct {
 	Value string `json:"value"`
 }
 
-// Response is the answer that a handshake expects.
+// Response is the expected answer to a handshake.
 type Response struct {
 	Status      int               `json:"status"`
 	ContentType string            `json:"content_type"`
@@ -73,7 +71,7 @@ type Response struct {
 	Headers     map[string]string `json:"headers"`
 }
 
-// Differs says in which way a reply is another; empty if it is the one expected.
+// Differs describes how a reply differs from the expected one. It is empty if they agree.
 func (r *Response) Differs(reply *providers.Reply) string {
 	switch {
 	case reply.Status != r.Status:
@@ -97,10 +95,10 @@ func (r *Response) Differs(reply *providers.Reply) string {
 	return ""
 }
 
-// anyTime is when a vector is received that is not bound to a time.
+// anyTime is the time of receipt for a vector without one.
 const anyTime = 1_700_000_000
 
-// Request makes the vector's request, anew each time.
+// Request returns a new request with the vector's content.
 func (v *Vector) Request() *providers.Request {
 	now := v.Now
 	if now == 0 {
@@ -118,7 +116,7 @@ func (v *Vector) Request() *providers.Request {
 	return req
 }
 
-// Secrets are the vector's, under the name that a match reports.
+// Secrets returns the vector's secrets, with the names that a match reports.
 func (v *Vector) Secrets() []providers.Secret {
 	if len(v.Several) > 0 {
 		out := make([]providers.Secret, len(v.Several))
@@ -146,8 +144,7 @@ func Vectors(data fs.FS, provider string) ([]Vector, error) {
 	return out, nil
 }
 
-// Octokit iterates GitHub's published example payloads in the test data: the
-// event's name, as in X-GitHub-Event, and the body.
+// Octokit iterates over GitHub's published example payloads in the test data.
 func Octokit(data fs.FS) iter.Seq2[OctokitExample, error] {
 	return func(yield func(OctokitExample, error) bool) {
 		file, err := data.Open("octokit/examples.ndjson.gz")
@@ -181,7 +178,7 @@ type OctokitExample struct {
 	Body  json.RawMessage `json:"body"`
 }
 
-// Type is the event type by GitHub's convention: name and action.
+// Type returns the event type by GitHub's convention: name and action.
 func (e *OctokitExample) Type() (string, error) {
 	var body struct {
 		Action string `json:"action"`

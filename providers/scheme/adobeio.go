@@ -11,24 +11,24 @@ import (
 	"strconv"
 )
 
-// AdobeIO verifies Adobe I/O Events. It is Go because the public keys are at
-// paths that the request names, below one fixed host.
+// AdobeIO verifies Adobe I/O Events. It is written in Go because each request names the paths of
+// its public keys on one fixed host.
 type AdobeIO struct{}
 
 const adobeHost = "static.adobeioevents.com"
 
-// adobePath is how Adobe's library says that the paths are written.
+// adobePath matches the paths of keys, in the form that Adobe's library requires.
 var adobePath = regexp.MustCompile(`^/prod/keys/pub-key-[0-9A-Za-z-]{1,64}\.pem$`)
 
-// Check refuses: there is no secret.
+// Check returns an error for every secret, because the scheme uses none.
 func (AdobeIO) Check([]byte) error {
 	return errors.New("is not used: Adobe publishes its keys")
 }
 
-// Secretless holds.
+// Secretless returns true.
 func (AdobeIO) Secretless(Settings) bool { return true }
 
-// Prepare has nothing to check: client_id is a required setting.
+// Prepare checks nothing, because client_id is a required setting.
 func (AdobeIO) Prepare(Settings) error { return nil }
 
 // adobeSignature is one of the two signatures of a request.
@@ -37,9 +37,9 @@ type adobeSignature struct {
 	sum          []byte
 }
 
-// Verify wants one of the two signatures to be right, and the event to be for our
-// client. Keys in hand come first: one that is yet unknown holds nothing up where the
-// other is enough.
+// Verify requires that one of the two signatures is valid and that the event is for the configured
+// client. It tries the cached keys first, so that it does not wait for an unknown key if the other
+// signature is valid.
 func (AdobeIO) Verify(in *Input) (Result, error) {
 	signatures, err := in.adobeSignatures()
 	if err != nil {
@@ -65,8 +65,8 @@ func (AdobeIO) Verify(in *Input) (Result, error) {
 	return Result{}, refuse(Mismatch, "no key of Adobe's matches either signature")
 }
 
-// adobeSignatures reads the headers. A signature whose key is not at a path of Adobe's
-// is left out.
+// adobeSignatures reads the signatures from the headers. It leaves out a signature whose key path
+// is not one of Adobe's.
 func (in *Input) adobeSignatures() ([]adobeSignature, error) {
 	var out []adobeSignature
 	found := false
@@ -102,7 +102,7 @@ func (in *Input) adobe(s *adobeSignature, held bool) (bool, error) {
 	text, err := in.fetch(want)
 	switch {
 	case held && err != nil:
-		return false, nil //nolint:nilerr // it is asked for when nothing in hand verifies
+		return false, nil //nolint:nilerr // Verify fetches the key if no cached key verifies
 	case errors.Is(err, ErrNoKey):
 		return false, nil
 	case err != nil:
@@ -128,13 +128,14 @@ func adobeKey(document []byte) (*rsa.PublicKey, error) {
 	return key, nil
 }
 
-// adobeClient checks whom the event is for, where it says.
+// adobeClient checks the recipient of the event, if the body names one.
 func (in *Input) adobeClient() error {
 	var body struct {
 		Recipient string `json:"recipient_client_id"`
 		CloudOne  string `json:"recipientclientid"`
 	}
-	// A batch, or no JSON, names nobody here and is signed all the same.
+	// A batch, or a body that is not JSON, names no recipient here. The signature covers it
+	// nevertheless.
 	_ = json.Unmarshal(in.Body, &body)
 	for _, got := range []string{body.Recipient, body.CloudOne} {
 		if got != "" && !same(got, in.Settings.One("client_id")) {

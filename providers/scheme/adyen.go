@@ -12,12 +12,11 @@ import (
 	"strings"
 )
 
-// Adyen verifies the notifications of Adyen's payments. It is Go because every
-// item of a delivery has a signature of its own, inside itself, over eight of its
-// fields.
+// Adyen verifies the notifications of Adyen's payments. It is written in Go because every item of a
+// delivery contains its own signature, over eight of its fields.
 //
-// A source may add basic authentication (setting basic, user:password), which
-// covers what the signature does not.
+// A source may require basic authentication as well (setting basic, user:password), which also
+// protects the fields that the signature does not cover.
 type Adyen struct{}
 
 type adyenItem struct {
@@ -42,8 +41,7 @@ type adyenBody struct {
 	} `json:"notificationItems"`
 }
 
-// message is what is signed. Nothing in it is escaped, as in Adyen's own
-// libraries.
+// message returns the text that Adyen signs. Nothing in it is escaped, as in Adyen's own libraries.
 func (i *adyenItem) message() string {
 	success := strings.Trim(string(i.Success), `"`)
 	return strings.Join([]string{
@@ -52,7 +50,7 @@ func (i *adyenItem) message() string {
 	}, ":")
 }
 
-// Check wants hex.
+// Check requires hex.
 func (Adyen) Check(secret []byte) error {
 	if key, err := hex.DecodeString(string(secret)); err != nil || len(key) == 0 {
 		return errors.New("is not hex")
@@ -60,7 +58,7 @@ func (Adyen) Check(secret []byte) error {
 	return nil
 }
 
-// Prepare checks the second factor.
+// Prepare checks the setting basic.
 func (Adyen) Prepare(s Settings) error {
 	if basic := s.One("basic"); basic != "" && !strings.Contains(basic, ":") {
 		return errors.New("setting basic is not user:password")
@@ -68,7 +66,7 @@ func (Adyen) Prepare(s Settings) error {
 	return nil
 }
 
-// Covers names the signed fields.
+// Covers returns the signed fields.
 func (Adyen) Covers() []string {
 	const item = "json:NotificationRequestItem."
 	return []string{
@@ -77,12 +75,11 @@ func (Adyen) Covers() []string {
 	}
 }
 
-// maxAdyenItems is how many items a delivery may have; Adyen sends one, rarely
-// six.
+// maxAdyenItems is how many items a delivery may have. Adyen sends one, rarely six.
 const maxAdyenItems = 256
 
-// Verify checks every item; one that is wrong refuses the delivery. The items
-// are read here before anything is authentic, since the signatures are inside.
+// Verify checks every item, and refuses the delivery if one is wrong. It parses the items before
+// anything is authenticated, because the signatures are inside them.
 func (Adyen) Verify(in *Input) (Result, error) {
 	if err := in.basic(in.Settings.One("basic")); err != nil {
 		return Result{}, err
@@ -132,7 +129,7 @@ func adyenMAC(item *adyenItem, secret []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// basic checks a second factor, if there is one.
+// basic checks the basic authentication, if the source requires one.
 func (in *Input) basic(want string) error {
 	if want == "" {
 		return nil
@@ -157,9 +154,9 @@ var adyenNames = []string{
 	"amount", "value", "currency", "eventCode", "success", "additionalData", "hmacSignature",
 }
 
-// unambiguous refuses a document in which one of the names is written in another
-// case, which the decoder would take for the same, or twice in one object: what
-// is verified and what is read later must be one thing.
+// unambiguous refuses a document that contains one of the names in a different case, or twice in
+// one object. The decoder matches names without regard to case, so later code could otherwise read
+// a value other than the verified one.
 func unambiguous(body []byte, names []string) error {
 	exact := map[string]string{}
 	for _, name := range names {
@@ -176,7 +173,7 @@ func unambiguous(body []byte, names []string) error {
 		token, err := decoder.Token() // strings are decoded: an escaped key is the same key
 		if err != nil {
 			if len(open) == 0 {
-				return nil // what is no JSON is found out by who reads it
+				return nil // the caller finds out that the body is not JSON
 			}
 			return refuse(Malformed, "the body is not JSON")
 		}
@@ -211,7 +208,7 @@ func unambiguous(body []byte, names []string) error {
 	}
 }
 
-// Sign puts a signature into every item.
+// Sign adds a signature to every item.
 func (Adyen) Sign(in *Input, secret []byte) error {
 	var body adyenBody
 	if err := json.Unmarshal(in.Body, &body); err != nil || len(body.Items) == 0 {

@@ -5,31 +5,30 @@ import (
 	"log/slog"
 )
 
-// Asker asks a provider about a request, where a signature alone says too little.
-// Its implementation guards what may be reached, keeps the access token until
-// shortly before its end, and bounds size, time and number. Answers are not kept.
+// Asker asks a provider about a request, if the signature alone does not prove enough. Its
+// implementation restricts the addresses that it contacts, keeps the access token until shortly
+// before it expires, and limits size, time and number of the questions. It does not cache answers.
 //
-// An error is never the sender's: the question could not be asked, or was not
-// answered with 200. It holds no credential and nothing of the request.
+// An error is never the sender's fault: the question could not be sent, or the answer was not 200.
+// It contains no credential and nothing of the request.
 type Asker interface {
 	Ask(q *Question) (answer []byte, err error)
 }
 
-// Question is what is posted to a provider.
+// Question is a request that is posted to a provider.
 type Question struct {
-	// URL must be https, its host one of Hosts, as in [KeyRequest]; so must be the
-	// grant's.
+	// URL and the grant's URL must be https with a host from Hosts, as in [KeyRequest].
 	URL   string
 	Hosts []string
 
-	// Body is JSON, and posted byte for byte.
+	// Body is JSON. It is posted unchanged.
 	Body []byte
 
 	Grant Grant
 }
 
-// Grant is what an access token is got with: OAuth 2.0 client credentials. It
-// cannot print itself.
+// Grant contains the OAuth 2.0 client credentials for an access token. Its formatting methods hide
+// them.
 type Grant struct{ URL, ID, Secret string }
 
 const redacted = "<grant>"

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// Atlassian is the token of Connect apps. It is Go because it signs a canonical
-// form of method, path and query, and nothing of the body.
+// Atlassian verifies the token of Connect apps. It is written in Go because the token signs a
+// canonical form of method, path and query, and nothing of the body.
 //
-// Options: algorithms, and issuer (the client keys of the installations that are
-// served; without one any will do). Setting base is the path of the app's base
-// address, which is not part of what is signed.
+// Options: algorithms, and issuer (the client keys of the accepted installations; all are accepted
+// if it is absent). The setting base is the path of the app's base address, which is not part of
+// the signed path.
 type Atlassian struct{}
 
-// Check takes any secret: it is the shared secret of an installation.
+// Check accepts any secret, the shared secret of an installation.
 func (Atlassian) Check([]byte) error { return nil }
 
-// Prepare checks the options as for any token.
+// Prepare checks the options as [JWT] does.
 func (Atlassian) Prepare(s Settings) error { return JWT{}.Prepare(s) }
 
 const atlassianHeader = "Authorization"
@@ -33,7 +33,7 @@ type atlassianClaims struct {
 	Query    string `json:"qsh"`
 }
 
-// Verify checks the token and that it is for this address.
+// Verify checks the token, and that the token is for this address.
 func (Atlassian) Verify(in *Input) (Result, error) {
 	value, err := in.needed(atlassianHeader, Unsigned)
 	if err != nil {
@@ -64,7 +64,7 @@ func (Atlassian) Verify(in *Input) (Result, error) {
 	return Result{Secret: secret, SignedAt: at}, in.fresh(at)
 }
 
-// atlassianQuery is the digest of method, path and sorted query.
+// atlassianQuery returns the digest of method, path and sorted query.
 func atlassianQuery(in *Input) string {
 	u, err := url.Parse(in.URL)
 	if err != nil {
@@ -92,12 +92,12 @@ func atlassianQuery(in *Input) string {
 	return hexSum([]byte(strings.ToUpper(in.Method) + "&" + path + "&" + strings.Join(pairs, "&")))
 }
 
-// percent encodes as RFC 3986 does.
+// percent encodes a text as RFC 3986 requires.
 func percent(s string) string {
 	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
 }
 
-// Sign makes the token that Connect would.
+// Sign creates a token as Connect does.
 func (Atlassian) Sign(in *Input, secret []byte) error {
 	issuer := in.Settings.One("issuer")
 	if issuer == "" {
@@ -113,7 +113,7 @@ func (Atlassian) Sign(in *Input, secret []byte) error {
 	return nil
 }
 
-// newToken makes a token of claims under a shared secret.
+// newToken returns a JWT with the claims, signed with a shared secret.
 func newToken(claims any, secret []byte) (string, error) {
 	payload, err := json.Marshal(claims)
 	if err != nil {

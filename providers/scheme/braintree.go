@@ -15,9 +15,9 @@ import (
 	"strings"
 )
 
-// Braintree verifies a form that holds XML in base64. It is Go because the key
-// is a digest of the private key, the signatures are pairs of which one is ours,
-// and what happened is inside XML.
+// Braintree verifies a form that contains XML in base64. It is written in Go because the signing
+// key is a digest of the private key, the form has several pairs of key and signature of which one
+// is for the configured key, and the event data is inside the XML.
 type Braintree struct{}
 
 var (
@@ -25,10 +25,10 @@ var (
 	braintreeChallenge = regexp.MustCompile(`^[a-f0-9]{20,32}$`)
 )
 
-// Check takes any private key.
+// Check accepts any private key.
 func (Braintree) Check([]byte) error { return nil }
 
-// Prepare wants the public key's id.
+// Prepare checks the setting public_key.
 func (Braintree) Prepare(s Settings) error {
 	if strings.ContainsAny(s.One("public_key"), "|&") {
 		return errors.New("setting public_key is not the id of a key")
@@ -46,7 +46,7 @@ func braintreeMAC(secret []byte, message string) []byte {
 // maxPairs is how many pairs of key and signature are read.
 const maxPairs = 8
 
-// Verify checks the pair whose public key is ours.
+// Verify checks the pair that names the configured public key.
 func (Braintree) Verify(in *Input) (Result, error) {
 	form, err := url.ParseQuery(string(in.Body))
 	if err != nil || len(form["bt_signature"]) > 1 || len(form["bt_payload"]) > 1 {
@@ -75,8 +75,8 @@ func (Braintree) Verify(in *Input) (Result, error) {
 			continue
 		}
 		for _, s := range in.Secrets {
-			// Some libraries sign the payload with the line feed that ends it, some
-			// without.
+			// Some libraries include the payload's final line feed in the signed text and some do
+			// not.
 			if hmac.Equal(braintreeMAC(s.Value, payload), sum) || hmac.Equal(braintreeMAC(s.Value, payload+"\n"), sum) {
 				return braintreeResult(s.Name, payload)
 			}
@@ -88,9 +88,9 @@ func (Braintree) Verify(in *Input) (Result, error) {
 	return Result{}, refuse(Mismatch, "no live secret matches form bt_signature")
 }
 
-// braintreeResult takes a signed payload if it is a notification. The answer to a
-// challenge is signed with the same key, for anybody who asks: hex digits are never a
-// delivery, and neither is anything else that is no notification.
+// braintreeResult accepts a signed payload only if it is a notification. Anyone can get a
+// challenge's answer, which is signed with the same key. It therefore refuses hex digits and
+// everything else that is not a notification.
 func braintreeResult(secret, payload string) (Result, error) {
 	if braintreeChallenge.MatchString(strings.TrimRight(payload, "\n")) {
 		return Result{}, refuse(Mismatch, "form bt_payload is what a challenge is signed for")
@@ -102,8 +102,8 @@ func braintreeResult(secret, payload string) (Result, error) {
 	return Result{Secret: secret, Values: values}, nil
 }
 
-// braintreeValues reads kind, timestamp and the subject's id of a notification. ok is
-// false for what is no XML document with that root.
+// braintreeValues reads kind, timestamp and the subject's id from a notification. ok is false if
+// the payload is not an XML document with a notification root.
 func braintreeValues(payload string) (out url.Values, ok bool) {
 	out = url.Values{"payload": {strings.TrimRight(payload, "\n")}}
 	text, err := base64.StdEncoding.DecodeString(payload)
@@ -150,17 +150,17 @@ func braintreeValues(payload string) (out url.Values, ok bool) {
 	return out, false
 }
 
-// HandshakeMethods names the challenge's method.
+// HandshakeMethods returns the method of the challenge.
 func (Braintree) HandshakeMethods() []string { return []string{http.MethodGet} }
 
-// Handshake answers the challenge. Anything but hex is refused: the answer is
-// signed with the key that signs deliveries.
+// Handshake answers the challenge. It refuses anything but hex digits, because the answer is signed
+// with the key that also signs deliveries.
 func (Braintree) Handshake(in *Input) (Reply, bool, error) {
 	if in.Method != http.MethodGet {
 		return Reply{}, false, nil
 	}
 	_, query, _ := strings.Cut(in.URL, "?")
-	values, _ := url.ParseQuery(query) // what cannot be read is no challenge
+	values, _ := url.ParseQuery(query) // a query that cannot be parsed contains no challenge
 	if !values.Has("bt_challenge") {
 		return Reply{}, false, nil
 	}
@@ -175,7 +175,7 @@ func (Braintree) Handshake(in *Input) (Reply, bool, error) {
 	return Reply{Status: http.StatusOK, ContentType: "text/plain", Body: []byte(body)}, true, nil
 }
 
-// Sign makes the form of a body that is XML.
+// Sign wraps an XML body into the signed form.
 func (Braintree) Sign(in *Input, secret []byte) error {
 	if form, err := url.ParseQuery(string(in.Body)); err == nil && form.Has("bt_payload") {
 		text, err := base64.StdEncoding.DecodeString(form.Get("bt_payload"))

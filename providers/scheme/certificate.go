@@ -11,7 +11,8 @@ import (
 // maxChain is how many certificates of a document are read.
 const maxChain = 8
 
-// certificateRequest names the chain at an address that the request gives.
+// certificateRequest returns the key request for a chain at an address that the request under
+// verification names.
 func certificateRequest(address, host string) KeyRequest {
 	return KeyRequest{URL: address, Hosts: []string{host}, Claimed: true, Check: func(document []byte) error {
 		_, err := parseChain(document)
@@ -19,8 +20,9 @@ func certificateRequest(address, host string) KeyRequest {
 	}}
 }
 
-// certificate fetches a chain and checks it: the roots, the time, and that named
-// takes the name. Roots that a source pins stand for the system's.
+// certificate fetches a chain and returns the key of its first certificate. It checks the root, the
+// validity period, and that named accepts the certificate. The roots that a source pins replace the
+// system's.
 func (in *Input) certificate(want KeyRequest, named func(*x509.Certificate) bool) (*rsa.PublicKey, error) {
 	text, err := in.fetch(want)
 	if errors.Is(err, ErrNoKey) {
@@ -65,7 +67,7 @@ func chainFault(err error, leaf *x509.Certificate, at time.Time) string {
 	return "the certificate that the request names does not lead to a trusted root"
 }
 
-// roots are those of setting roots, PEM, or else the system's (nil).
+// roots returns the certificates of the setting roots, in PEM, or nil for the system's roots.
 func (in *Input) roots() (*x509.CertPool, error) {
 	if len(in.Settings["roots"]) == 0 {
 		return nil, nil //nolint:nilnil // nil means the system's to crypto/x509
@@ -81,7 +83,7 @@ func (in *Input) roots() (*x509.CertPool, error) {
 
 var errNoCertificate = errors.New("the key store answered something that is no certificate")
 
-// parseChain reads the certificates of a document, of which there is at least one.
+// parseChain parses the certificates of a document. It returns an error if there is none.
 func parseChain(text []byte) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	for len(chain) < maxChain {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// component is one thing that a message signature covers (RFC 9421, 2).
+// component is a part of the request that a message signature covers (RFC 9421, 2).
 type component struct {
-	identifier string // as it is written, which is what is signed
+	identifier string // as the request writes it, which is the signed text
 	name       string
-	parameter  string // the parameter of the query that @query-param names, as it is written
-	wrapped    bool   // bs: each value of the header is a byte sequence
+	parameter  string // the query parameter that @query-param names, as the request writes it
+	wrapped    bool   // parameter bs: each value of the header is a byte sequence
 }
 
-// whole are the names of the components that are covered as they are: what has a
-// parameter is less than the component, or something else.
+// whole returns the names of the components that are covered completely. A component with a
+// parameter covers less, or something else.
 func (s *signatureInput) whole() []string {
 	var out []string
 	for i := range s.covered {
@@ -26,9 +26,9 @@ func (s *signatureInput) whole() []string {
 	return out
 }
 
-// component reads a component's identifier with its parameters. Those that ask for
-// a structured value written anew (sf, key), or for parts of another message (req,
-// tr), are refused by name.
+// component parses a component's identifier with its parameters. It refuses parameters that require
+// a reserialized structured value (sf, key) or parts of another message (req, tr), and names them
+// in the error.
 func (r *reader) component() (component, error) {
 	start := r.pos
 	name, ok := r.quoted()
@@ -59,8 +59,8 @@ func (r *reader) component() (component, error) {
 	return c, nil
 }
 
-// queryParam gives one parameter of the query, which must be there once (RFC 9421,
-// 2.2.8). Names and values are compared and signed in one spelling.
+// queryParam returns a parameter of the query, which must be present exactly once (RFC 9421,
+// 2.2.8). It compares and returns names and values in one canonical encoding.
 func queryParam(u *url.URL, name string) (string, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -79,9 +79,9 @@ func queryParam(u *url.URL, name string) (string, error) {
 	return escapeParam(value), nil
 }
 
-// escapeParam escapes all bytes but letters, digits and *-._, as forms do, with %20
-// for a space.
+// escapeParam escapes all bytes except letters, digits and *-._, as forms do, but writes %20 for a
+// space.
 func escapeParam(s string) string {
-	escaped := url.QueryEscape(s) // which leaves ~ and escapes *
+	escaped := url.QueryEscape(s) // QueryEscape keeps ~ and escapes *
 	return strings.NewReplacer("+", "%20", "%2A", "*", "~", "%7E").Replace(escaped)
 }

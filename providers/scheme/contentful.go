@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// Contentful signs method, path, some headers and the body. It is Go because the
-// request itself lists which headers are signed.
+// Contentful verifies a signature over method, path, some headers and the body. It is written in Go
+// because the request itself lists the signed headers.
 type Contentful struct{}
 
-// Check takes the secret of 64 characters that Contentful makes.
+// Check requires a secret of 64 characters, as Contentful generates it.
 func (Contentful) Check(secret []byte) error {
 	if len(secret) != 64 {
 		return errors.New("is not 64 characters long")
@@ -25,7 +25,7 @@ func (Contentful) Check(secret []byte) error {
 	return nil
 }
 
-// Prepare has nothing to check.
+// Prepare checks nothing.
 func (Contentful) Prepare(Settings) error { return nil }
 
 const (
@@ -35,8 +35,8 @@ const (
 	contentfulMax    = 32 // signed headers
 )
 
-// Verify compares the signature. The list of signed headers must hold itself and
-// the time, or the sender's choice would be the attacker's.
+// Verify compares the signature. It requires that the list of signed headers contains itself and
+// the time. Otherwise an attacker could change the list or the time.
 func (Contentful) Verify(in *Input) (Result, error) {
 	value, err := in.needed(contentfulHeader, Unsigned)
 	if err != nil {
@@ -71,8 +71,8 @@ func (Contentful) Verify(in *Input) (Result, error) {
 	return Result{Secret: name, SignedAt: at}, in.fresh(at)
 }
 
-// contentfulMessages are the texts that may be signed: one, or two where the address
-// can be written in two ways.
+// contentfulMessages returns the texts that Contentful may have signed: one, or two if the address
+// has two encodings.
 func contentfulMessages(in *Input, list string) ([]string, error) {
 	var names []string
 	for name := range strings.SplitSeq(list, ",") {
@@ -107,20 +107,19 @@ func contentfulMessages(in *Input, list string) ([]string, error) {
 	return out, nil
 }
 
-// contentfulAddress writes path and query as Contentful's own library does: the
-// query is escaped as if it were one value, and what comes of that is escaped once
-// more with the path.
+// contentfulAddress writes path and query as Contentful's own library does: it escapes the query
+// like a single value, and then escapes path and query together once more.
 func contentfulAddress(u *url.URL) string {
 	path, query, found := strings.Cut(u.RequestURI(), "?")
-	query, _, _ = strings.Cut(query, "?") // the library drops what follows a second one
+	query, _, _ = strings.Cut(query, "?") // the library drops everything after a second question mark
 	if found && query != "" {
 		path += "?" + escapeAllBut(query, "")
 	}
 	return escapeAllBut(path, ";,/?:@&=+$#")
 }
 
-// escapeAllBut escapes what JavaScript's escaping functions do: all bytes but letters,
-// digits, -_.!~*'() and those given.
+// escapeAllBut escapes as JavaScript's functions do: all bytes except letters, digits, -_.!~*'()
+// and those in kept.
 func escapeAllBut(s, kept string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -141,7 +140,7 @@ func contentfulSum(in *Input, secret []byte, message string) []byte {
 	return mac.Sum(nil)
 }
 
-// Sign signs as Contentful does, with the headers that say what the event is.
+// Sign signs as Contentful does. It includes the headers that describe the event.
 func (Contentful) Sign(in *Input, secret []byte) error {
 	names := []string{strings.ToLower(contentfulList), strings.ToLower(contentfulTime)}
 	for _, name := range []string{"Content-Type", "X-Contentful-Topic"} {

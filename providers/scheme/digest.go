@@ -11,8 +11,8 @@ import (
 	"errors"
 )
 
-// digest compares the body with Content-Digest (RFC 9530): every digest of an
-// algorithm that is understood must be right, and there must be one.
+// digest compares the body with Content-Digest (RFC 9530). The header must have at least one digest
+// of a supported algorithm, and every such digest must match.
 func (in *Input) digest() error {
 	text, err := in.joined("Content-Digest")
 	if err != nil {
@@ -49,18 +49,18 @@ func (in *Input) digest() error {
 	return nil
 }
 
-// ContentDigest checks Content-Digest alone. It is Go as the signatures are that
-// it belongs to. It finds damage on the way and proves nothing of who sent the
-// request, which a source must have said it can do without.
+// ContentDigest checks Content-Digest alone. It is written in Go because the signatures that use
+// this header are. It detects damage in transit and proves nothing about the sender, so the source
+// must set insecure.
 type ContentDigest struct{}
 
-// Check refuses: there is no secret.
+// Check returns an error for every secret, because a digest has no key.
 func (ContentDigest) Check([]byte) error { return errors.New("is not used: a digest has no key") }
 
-// Secretless holds.
+// Secretless returns true.
 func (ContentDigest) Secretless(Settings) bool { return true }
 
-// Prepare wants the setting insecure.
+// Prepare requires that the setting insecure is true.
 func (ContentDigest) Prepare(s Settings) error {
 	if s.One("insecure") != "true" {
 		return errors.New("setting insecure must be true: nothing proves who sends these requests")
@@ -78,7 +78,7 @@ func (ContentDigest) Sign(in *Input, _ []byte) error {
 	return nil
 }
 
-// parsePSS reads a public key that carries the identifier of RSASSA-PSS.
+// parsePSS parses a public key with the algorithm identifier of RSASSA-PSS.
 func parsePSS(der []byte) (*rsa.PublicKey, error) {
 	var outer struct {
 		Algorithm struct {

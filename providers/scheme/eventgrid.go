@@ -7,15 +7,14 @@ import (
 	"net/url"
 )
 
-// EventGrid verifies Azure Event Grid. It is Go because a source is proved by a
-// key in the address or by a token of Microsoft Entra, whichever it is set up
-// with, and because its handshake is an event in an array.
+// EventGrid verifies Azure Event Grid. It is written in Go because a source uses either a key in
+// the address or a token of Microsoft Entra, and because the handshake is an event in an array.
 type EventGrid struct{}
 
-// Check takes a key for the address.
+// Check accepts any key for the address.
 func (EventGrid) Check([]byte) error { return nil }
 
-// Secretless holds where a token stands for the key.
+// Secretless returns true if the source verifies tokens, that is, if it has an audience.
 func (EventGrid) Secretless(s Settings) bool { return len(s["audience"]) > 0 }
 
 // Prepare checks the settings of the token.
@@ -26,7 +25,7 @@ func (EventGrid) Prepare(s Settings) error {
 	return JWT{}.Prepare(s)
 }
 
-// Verify checks the token where the source has an audience, else the key.
+// Verify checks the token if the source has an audience, and otherwise the key.
 func (EventGrid) Verify(in *Input) (Result, error) {
 	if len(in.Settings["audience"]) > 0 {
 		token := *in
@@ -56,9 +55,8 @@ func (EventGrid) Verify(in *Input) (Result, error) {
 	return Result{Secret: name}, nil
 }
 
-// Handshake answers the validation event. It asks for no proof: the answer only
-// repeats a code to who sent it, and what a subscription delivers later is
-// verified.
+// Handshake answers the validation event. It requires no proof, because the answer only repeats a
+// code to the client that sent it, and later deliveries of the subscription are verified.
 func (EventGrid) Handshake(in *Input) (Reply, bool, error) {
 	if in.Method != http.MethodPost || in.Header.Get("Aeg-Event-Type") != "SubscriptionValidation" {
 		return Reply{}, false, nil
@@ -69,7 +67,7 @@ func (EventGrid) Handshake(in *Input) (Reply, bool, error) {
 			Code string `json:"validationCode"`
 		} `json:"data"`
 	}
-	_ = json.Unmarshal(in.Body, &events) // what cannot be read is no such event
+	_ = json.Unmarshal(in.Body, &events) // a body that cannot be parsed is not a validation event
 	if len(events) != 1 || events[0].Type != "Microsoft.EventGrid.SubscriptionValidationEvent" {
 		return Reply{}, false, nil
 	}
@@ -84,7 +82,7 @@ func (EventGrid) Handshake(in *Input) (Reply, bool, error) {
 	return Reply{Status: http.StatusOK, ContentType: "application/json", Body: body}, true, nil
 }
 
-// Sign puts the key into the address.
+// Sign adds the key to the address.
 func (EventGrid) Sign(in *Input, secret []byte) error {
 	u, err := url.Parse(in.URL)
 	if err != nil {

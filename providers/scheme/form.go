@@ -6,10 +6,10 @@ import (
 	"net/url"
 )
 
-// maxFormFields bounds the fields of a form.
+// maxFormFields limits the fields of a form.
 const maxFormFields = 1000
 
-// readForm reads a form body, bounded.
+// readForm parses a form body. It returns an error for more than maxFormFields fields.
 func readForm(body []byte) (url.Values, error) {
 	if bytes.Count(body, []byte{'&'}) >= maxFormFields {
 		return nil, errors.New("form has too many fields")

@@ -6,12 +6,12 @@ import (
 	"strconv"
 )
 
-// Graph verifies change notifications of Microsoft Graph. It is Go because the
-// proof is in every item (clientState) and, with resource data, in tokens beside
-// the items.
+// Graph verifies change notifications of Microsoft Graph. It is written in Go because the proof is
+// in every item (clientState) and, for notifications with resource data, also in tokens next to the
+// items.
 type Graph struct{}
 
-// Check takes a clientState, which is at most 128 characters.
+// Check accepts a clientState of at most 128 characters.
 func (Graph) Check(secret []byte) error {
 	if len(secret) > 128 {
 		return errors.New("is longer than a clientState may be (128)")
@@ -29,10 +29,10 @@ func (Graph) Prepare(s Settings) error {
 
 var graphNames = []string{"value", "clientState", "validationTokens", "encryptedContent"}
 
-// maxNotifications is how many a delivery may hold.
+// maxNotifications is how many notifications a delivery may contain.
 const maxNotifications = 5000
 
-// Verify checks every item, and every token where a source has set an audience.
+// Verify checks every item. If the source has an audience, it also checks every token.
 func (Graph) Verify(in *Input) (Result, error) {
 	if err := unambiguous(in.Body, graphNames); err != nil {
 		return Result{}, err
@@ -89,7 +89,7 @@ func (Graph) Verify(in *Input) (Result, error) {
 	return result, nil
 }
 
-// Sign puts the clientState into every item.
+// Sign sets the clientState of every item.
 func (Graph) Sign(in *Input, secret []byte) error {
 	var whole map[string]any
 	if err := json.Unmarshal(in.Body, &whole); err != nil {

@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// HubSpot is the third version of HubSpot's signature. It is Go because twelve
-// percent-encoded characters of the address are decoded before it is signed, and
-// only these.
+// HubSpot verifies version 3 of HubSpot's signature. It is written in Go because HubSpot decodes
+// exactly twelve percent-encoded characters of the address before it signs.
 type HubSpot struct{}
 
-// Check takes any secret: it is the app's client secret.
+// Check accepts any secret, the app's client secret.
 func (HubSpot) Check([]byte) error { return nil }
 
-// Prepare has nothing to check.
+// Prepare checks nothing.
 func (HubSpot) Prepare(Settings) error { return nil }
 
 const (
@@ -70,7 +69,7 @@ func (HubSpot) Sign(in *Input, secret []byte) error {
 	return nil
 }
 
-// match tries every secret and names the first that fits.
+// match tries every secret and returns the name of the first that fits.
 func (in *Input) match(fits func(secret []byte) bool) (name string, ok bool) {
 	for _, s := range in.Secrets {
 		if fits(s.Value) && !ok {
@@ -80,7 +79,7 @@ func (in *Input) match(fits func(secret []byte) bool) (name string, ok bool) {
 	return name, ok
 }
 
-// milliseconds reads a time in its one canonical spelling.
+// milliseconds parses a time in its canonical form.
 func milliseconds(s string) (time.Time, bool) { return number(s, time.UnixMilli) }
 
 func seconds(s string) (time.Time, bool) {

@@ -5,18 +5,17 @@ import (
 	"net/netip"
 )
 
-// IP takes requests from listed addresses. It is Go because the proof is no part
-// of the request. It proves an address and nothing else: use it beside something
-// better.
+// IP accepts requests from listed addresses. It is written in Go because the address is not part of
+// the request. An address is weak proof, so combine it with a stronger method.
 type IP struct{}
 
-// Check refuses: there is no secret.
+// Check returns an error for every secret, because the scheme uses none.
 func (IP) Check([]byte) error { return errors.New("is not used: the address is the proof") }
 
-// Secretless holds.
+// Secretless returns true.
 func (IP) Secretless(Settings) bool { return true }
 
-// Prepare checks the list.
+// Prepare checks the list of addresses.
 func (IP) Prepare(s Settings) error {
 	for _, text := range s["cidrs"] {
 		prefix, err := parsePrefix(text)
@@ -38,8 +37,8 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
-// Verify looks the client's address up. An IPv4 address written as IPv6 is the
-// same address.
+// Verify looks up the client's address in the list. It treats an IPv4 address in IPv6 notation as
+// the IPv4 address.
 func (IP) Verify(in *Input) (Result, error) {
 	if !in.Remote.IsValid() {
 		return Result{}, errors.New("the client's address is not known")

@@ -17,24 +17,22 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// JWT is a signed token in a header. It is Go because keys, claims and the
-// binding of the body are a protocol of their own, for which a maintained library
-// stands in.
+// JWT verifies a signed token in a header. It is written in Go because keys, claims and the binding
+// to the body form a protocol of their own, which a maintained library implements.
 //
-// Options: algorithms (the allowlist; nothing the token says widens it), prefix
-// (a word before the token, such as Bearer), issuer, audience, require (claims
-// that must be there: exp and aud unless said otherwise, or none), claims
-// (name=value), body_claim and body_encoding (hex or base64 of the body's
+// Options: algorithms (the allowlist, which nothing in the token can widen), prefix (a word before
+// the token, such as Bearer), issuer, audience, require (the required claims, exp and aud by
+// default, or none), claims (name=value), body_claim and body_encoding (hex or base64 of the body's
 // SHA-256), keys_url and hosts (a JWK set), keys (jwks, plaid or secret).
 type JWT struct{}
 
 // maxToken is the longest token that is parsed, in bytes.
 const maxToken = 8 << 10
 
-// symmetric are the algorithms whose key is a secret.
+// symmetric contains the algorithms whose key is a shared secret.
 var symmetric = map[string]bool{"HS256": true, "HS384": true, "HS512": true}
 
-// Check takes any secret of a length that a signature can rest on.
+// Check requires a secret of at least 8 bytes.
 func (JWT) Check(secret []byte) error {
 	if len(secret) < 8 {
 		return errors.New("is shorter than 8 bytes")
@@ -42,8 +40,8 @@ func (JWT) Check(secret []byte) error {
 	return nil
 }
 
-// Secretless holds where some algorithm has public keys and it is known where
-// they are published.
+// Secretless returns true if the options allow an algorithm with public keys and name the address
+// where they are published.
 func (JWT) Secretless(options Settings) bool {
 	if options.One("keys_url") == "" {
 		return false
@@ -69,8 +67,8 @@ func (JWT) Prepare(s Settings) error {
 	return err
 }
 
-// keysHosts are the hosts that keys may come from: those the provider names, or
-// else the one of the address that the source's owner wrote.
+// keysHosts returns the hosts from which keys may be fetched: those that the provider names, or
+// else the host of the address that the operator configured.
 func keysHosts(s Settings, address string) ([]string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -109,14 +107,14 @@ func (JWT) Verify(in *Input) (Result, error) {
 	return Result{Secret: secret, SignedAt: at}, err
 }
 
-// token checks the signature of a token and gives its claims.
+// token checks the signature of a token and returns its claims.
 func (in *Input) token(text, where string) (secret string, payload []byte, err error) {
 	if len(text) > maxToken {
 		return "", nil, refuse(Malformed, "the token is longer than 8 KiB")
 	}
 	var algorithms []jose.SignatureAlgorithm
 	for _, name := range in.Settings["algorithms"] {
-		// A public key never serves as a shared secret, nor the other way about.
+		// Never use a public key as a shared secret, or a shared secret as a public key.
 		if symmetric[name] == (len(in.Secrets) > 0 && in.Settings.One("keys") != "plaid") {
 			algorithms = append(algorithms, jose.SignatureAlgorithm(name))
 		}
@@ -131,12 +129,12 @@ func (in *Input) token(text, where string) (secret string, payload []byte, err e
 	if len(parsed.Signatures) != 1 {
 		return "", nil, refuse(Malformed, where+" has no token of one signature")
 	}
-	// What the token says about its key is an id to look up, never a key or an
-	// address: jwk, jku, x5u and x5c are not looked at.
+	// The token may only give the id of a key to look up. A key or an address in the token (jwk,
+	// jku, x5u, x5c) is ignored.
 	header := parsed.Signatures[0].Header
 	if len(in.Secrets) > 0 && in.Settings.One("keys") != "plaid" {
-		// The library insists on secrets as long as the hash; what a sender lets its
-		// users choose is often shorter.
+		// The library requires a secret as long as the hash. Senders often let their users choose a
+		// shorter one.
 		signed := text[:strings.LastIndexByte(text, '.')]
 		for _, s := range in.Secrets {
 			if hmac.Equal(tokenMAC(header.Algorithm, s.Value, signed), parsed.Signatures[0].Signature) {
@@ -162,7 +160,7 @@ func (in *Input) token(text, where string) (secret string, payload []byte, err e
 	return "", nil, refuse(Mismatch, "no published key matches "+where)
 }
 
-// tokenMAC is the signature of a token under a secret.
+// tokenMAC returns the signature of a token under a shared secret.
 func tokenMAC(algorithm string, secret []byte, signed string) []byte {
 	hash := sha256.New
 	switch algorithm {
@@ -179,10 +177,10 @@ func tokenMAC(algorithm string, secret []byte, signed string) []byte {
 // maxKeys is how many keys of a set are tried.
 const maxKeys = 8
 
-// keys gives the published keys of an id, and how they were asked for. A set without
-// the id is asked for anew: only a set that was got for this request, or for one beside
-// it, says that the id is not published. Where it cannot be asked for again yet, the
-// sender is to come again, since the id may be that of a new key.
+// keys returns the published keys with an id, and the request with which they were fetched. If the
+// cached set lacks the id, keys fetches the set again, because only a set fetched after this
+// request arrived shows that the id is not published. If the set cannot be fetched again yet, keys
+// returns a Deferral so that the sender retries, because the id may be that of a new key.
 func (in *Input) keys(id string) ([]jose.JSONWebKey, KeyRequest, error) {
 	if in.Settings.One("keys") == "plaid" {
 		return in.plaidKey(id)
@@ -210,7 +208,7 @@ func (in *Input) keys(id string) ([]jose.JSONWebKey, KeyRequest, error) {
 		}
 		found := set.Key(id)
 		if id == "" && len(set.Keys) == 1 {
-			found = set.Keys // a token without an id, where there is one key
+			found = set.Keys // a token without an id can only mean the single key
 		}
 		if len(found) > 0 {
 			return found[:min(len(found), maxKeys)], want, nil
@@ -227,7 +225,7 @@ func keySet(document []byte) (*jose.JSONWebKeySet, error) {
 	return &set, nil
 }
 
-// registered are the claims read by name.
+// registered contains the claims that are read by name.
 type registered struct {
 	Issuer    string          `json:"iss"`
 	Audience  json.RawMessage `json:"aud"`
@@ -236,11 +234,11 @@ type registered struct {
 	IssuedAt  *float64        `json:"iat"`
 }
 
-// leeway is how far clocks may be apart, for exp and nbf.
+// leeway is how far two clocks may differ in the checks of exp and nbf.
 const leeway = 60 * time.Second
 
-// leeway is the option of that name in seconds, where the sender's tokens are
-// not to be taken a moment longer than they say.
+// leeway returns the option leeway in seconds, or the default. A provider sets it if its tokens
+// must not be accepted after they expire.
 func (in *Input) leeway() time.Duration {
 	if n, err := strconv.Atoi(in.Settings.One("leeway")); err == nil && n >= 0 {
 		return time.Duration(n) * time.Second
@@ -248,7 +246,7 @@ func (in *Input) leeway() time.Duration {
 	return leeway
 }
 
-// claims checks what an authentic token says, and that it is about this body.
+// claims checks the claims of an authentic token, and that the token belongs to this body.
 func (in *Input) claims(payload []byte) (time.Time, error) {
 	var c registered
 	var all map[string]json.RawMessage
@@ -311,8 +309,8 @@ func (in *Input) times(c *registered) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	if in.Settings.One("max_age") == "exp" {
-		// How long a token lives is what exp says; that it is not from the future is
-		// checked all the same.
+		// The claim exp limits the token's life, so only a time of issue in the future is refused
+		// here.
 		if in.Future >= 0 && at.Sub(in.ReceivedAt) > in.Future {
 			return time.Time{}, refuse(Early, "the token was issued after it was received")
 		}
@@ -321,8 +319,7 @@ func (in *Input) times(c *registered) (time.Time, error) {
 	return at, in.fresh(at)
 }
 
-// meets reports whether a claim, a text or a list of texts, has one of the
-// wanted values.
+// meets reports whether a claim, a string or a list of strings, has one of the wanted values.
 func meets(claim json.RawMessage, want []string) bool {
 	var list []string
 	if json.Unmarshal(claim, &list) != nil {
@@ -335,7 +332,7 @@ func meets(claim json.RawMessage, want []string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return s != "" && slices.Contains(want, s) })
 }
 
-// bound checks the claim that ties the token to the body.
+// bound checks the claim that binds the token to the body.
 func (in *Input) bound(claims map[string]json.RawMessage) error {
 	name := in.Settings.One("body_claim")
 	if name == "" {
@@ -356,7 +353,8 @@ func (in *Input) bound(claims map[string]json.RawMessage) error {
 	return nil
 }
 
-// Sign makes a token with a shared secret; other keys are the sender's alone.
+// Sign creates a token with a shared secret. It cannot use other algorithms, because only the
+// sender has the private key.
 func (JWT) Sign(in *Input, secret []byte) error {
 	if len(secret) == 0 || !slices.ContainsFunc(in.Settings["algorithms"], func(a string) bool { return symmetric[a] }) {
 		return errors.New("only the provider has the key to sign with")

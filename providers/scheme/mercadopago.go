@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// MercadoPago signs the id of what a notification is about, the id of its request
-// and a time, and nothing of the body. It is Go because the time is written in
-// seconds or in milliseconds, an absent part leaves its name out as well, and an
-// id with letters may be signed in lower case.
+// MercadoPago verifies a signature over the id of the notification's subject, the id of the request
+// and a time. The signature covers nothing of the body. It is written in Go because the time is in
+// seconds or milliseconds, an absent part is left out together with its name, and an id with
+// letters may be signed in lower case.
 type MercadoPago struct{}
 
-// Check takes any secret.
+// Check accepts any secret.
 func (MercadoPago) Check([]byte) error { return nil }
 
-// Prepare has nothing to check.
+// Prepare checks nothing.
 func (MercadoPago) Prepare(Settings) error { return nil }
 
 const (
@@ -27,10 +27,11 @@ const (
 	mercadoPagoSubject = "data.id"
 )
 
-// Covers is the request's id, which stands for the event: the body is not signed.
+// Covers returns the header of the request's id, which identifies the event. The body is not
+// signed.
 func (MercadoPago) Covers() []string { return []string{"header:" + mercadoPagoRequest} }
 
-// Verify compares the signature v1. Other versions and labels are ignored.
+// Verify compares the signature v1. It ignores other versions and labels.
 func (MercadoPago) Verify(in *Input) (Result, error) {
 	value, err := in.needed(mercadoPagoHeader, Unsigned)
 	if err != nil {
@@ -70,7 +71,7 @@ func (MercadoPago) Verify(in *Input) (Result, error) {
 	return Result{Secret: name, SignedAt: at}, in.fresh(at)
 }
 
-// mercadoPagoItems reads the two items, each of which is there once.
+// mercadoPagoItems parses the two items, each of which must be present once.
 func mercadoPagoItems(value string) (stamp, signature string, ok bool) {
 	for item := range strings.SplitSeq(value, ",") {
 		label, rest, found := strings.Cut(strings.TrimSpace(item), "=")
@@ -94,7 +95,7 @@ func mercadoPagoItems(value string) (stamp, signature string, ok bool) {
 	return stamp, signature, stamp != "" && signature != ""
 }
 
-// mercadoPagoID is what the notification is about, from the address.
+// mercadoPagoID returns the id of the notification's subject from the address.
 func mercadoPagoID(in *Input) (string, error) {
 	u, err := url.Parse(in.URL)
 	if err != nil {
@@ -121,7 +122,7 @@ func mercadoPagoSum(secret []byte, subject, request, stamp string) []byte {
 	return mac.Sum(nil)
 }
 
-// Sign signs as Mercado Pago does, in milliseconds.
+// Sign signs as Mercado Pago does, with a time in milliseconds.
 func (MercadoPago) Sign(in *Input, secret []byte) error {
 	subject, err := mercadoPagoID(in)
 	if err != nil {

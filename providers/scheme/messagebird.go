@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// MessageBird signs address and body as claims of a token. It is Go because the
-// token must say nothing of a body exactly when there is none.
+// MessageBird verifies a token whose claims contain digests of address and body. It is written in
+// Go because the token must have the body's claim if and only if there is a body.
 //
-// Option algorithms: those of the tokens that are taken.
+// Option algorithms: the algorithms of accepted tokens.
 type MessageBird struct{}
 
-// Check takes any secret: it is the signing key of the account.
+// Check accepts any secret, the signing key of the account.
 func (MessageBird) Check([]byte) error { return nil }
 
-// Prepare checks the options as for any token.
+// Prepare checks the options as [JWT] does.
 func (MessageBird) Prepare(s Settings) error { return JWT{}.Prepare(s) }
 
 const (
@@ -34,7 +34,7 @@ type messagebirdClaims struct {
 	Payload   *string `json:"payload_hash,omitempty"`
 }
 
-// Verify checks the token and what it says of this request.
+// Verify checks the token, and that its claims match this request.
 func (MessageBird) Verify(in *Input) (Result, error) {
 	value, err := in.needed(messagebirdHeader, Unsigned)
 	if err != nil {
@@ -73,7 +73,7 @@ func hexSum(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Sign makes the token that MessageBird would.
+// Sign creates a token as MessageBird does.
 func (MessageBird) Sign(in *Input, secret []byte) error {
 	c := messagebirdClaims{
 		Issuer: "MessageBird", NotBefore: in.ReceivedAt.Unix(), Expires: in.ReceivedAt.Add(messagebirdLife).Unix(),

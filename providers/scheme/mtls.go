@@ -10,25 +10,23 @@ import (
 	"strings"
 )
 
-// The headers in which a proxy can hand a client's certificate on: that of RFC 9440,
-// and Envoy's.
+// A proxy can pass on a client's certificate in the header of RFC 9440 or in Envoy's.
 const (
 	clientCert          = "Client-Cert"
 	forwardedClientCert = "X-Forwarded-Client-Cert"
 )
 
-// MTLS takes requests whose client certificate a trusted proxy vouches for. It
-// is Go because the proof is a certificate, which the proxy hands on in a header.
-// Which one it is has to be set: a proxy takes the header that it writes off what
-// clients send, and lets the other one through.
+// MTLS accepts requests whose client certificate a trusted proxy passes on. It is written in Go
+// because the proof is a certificate in a header. The source must say which header the proxy
+// writes: the proxy removes that header from what clients send, but not the other one.
 type MTLS struct{}
 
-// Check refuses: there is no secret.
+// Check returns an error for every secret, because the scheme uses none.
 func (MTLS) Check([]byte) error {
 	return errors.New("is not used: the client's certificate is the proof")
 }
 
-// Secretless holds.
+// Secretless returns true.
 func (MTLS) Secretless(Settings) bool { return true }
 
 // Prepare checks the header and the authorities.
@@ -71,8 +69,8 @@ func (MTLS) Verify(in *Input) (Result, error) {
 	return Result{}, refuse(Mismatch, "the client's certificate has another name")
 }
 
-// clientCertificate reads the certificate from the header that the proxy writes. The
-// other one can only be a client's.
+// clientCertificate reads the certificate from the header that the proxy writes. It refuses a
+// request with the other header, because only a client can have sent that one.
 func (in *Input) clientCertificate() (*x509.Certificate, error) {
 	header, other, read := clientCert, forwardedClientCert, rfc9440Certificate
 	if in.Settings.One("certificate_header") == forwardedClientCert {
@@ -96,7 +94,7 @@ func (in *Input) clientCertificate() (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// rfc9440Certificate reads a byte sequence of structured fields.
+// rfc9440Certificate decodes a byte sequence of structured fields.
 func rfc9440Certificate(value string) ([]byte, error) {
 	inner, ok := strings.CutPrefix(value, ":")
 	inner, closed := strings.CutSuffix(inner, ":")
@@ -110,8 +108,8 @@ func rfc9440Certificate(value string) ([]byte, error) {
 	return der, nil
 }
 
-// forwardedCertificate reads Envoy's form: the last element is the nearest
-// proxy's, and its Cert a PEM, percent-encoded.
+// forwardedCertificate decodes Envoy's header. The last element is from the nearest proxy, and its
+// Cert is percent-encoded PEM.
 func forwardedCertificate(value string) ([]byte, error) {
 	elements := strings.Split(value, ",")
 	for pair := range strings.SplitSeq(elements[len(elements)-1], ";") {

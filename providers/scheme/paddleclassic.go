@@ -15,20 +15,20 @@ import (
 	"strings"
 )
 
-// PaddleClassic verifies the alerts of Paddle's old product. It is Go because
-// what is signed is the form, sorted and written as PHP serializes an array.
+// PaddleClassic verifies the alerts of Paddle's old product. It is written in Go because the signed
+// text is the sorted form in PHP's serialization of an array.
 type PaddleClassic struct{}
 
-// Check wants the vendor's public key.
+// Check requires the vendor's public key.
 func (PaddleClassic) Check(secret []byte) error {
 	_, err := rsaKey(secret)
 	return err
 }
 
-// Prepare has nothing to check.
+// Prepare checks nothing.
 func (PaddleClassic) Prepare(Settings) error { return nil }
 
-// rsaKey reads a public key in PEM; \n may be written for a line break.
+// rsaKey parses a public key in PEM. It accepts a literal \n for a line break.
 func rsaKey(secret []byte) (*rsa.PublicKey, error) {
 	block, rest := pem.Decode([]byte(strings.ReplaceAll(string(secret), `\n`, "\n")))
 	if block == nil || strings.TrimSpace(string(rest)) != "" {
@@ -56,7 +56,7 @@ func serialize(form url.Values) string {
 	return b.String()
 }
 
-// maxFields bounds the fields of a form.
+// maxFields limits the fields of a form.
 const maxFields = 1000
 
 // Verify checks the form's signature.

@@ -15,38 +15,38 @@ import (
 	"time"
 )
 
-// PayPal verifies PayPal's notifications. It is Go because the certificate is
-// named by the request and what is signed is a checksum of the body.
+// PayPal verifies PayPal's notifications. It is written in Go because the request names the
+// certificate and the signature covers a checksum of the body.
 //
-// The checksum is a CRC32: who has seen one delivery can make another body of the
-// same checksum. So the transmission must be fresh, its id is part of the event's,
-// PayPal can be asked about each request (setting postback), and an effect that
-// moves money is to fetch the resource.
+// The checksum is a CRC32, so anyone who has seen one delivery can construct another body with the
+// same checksum. The transmission must therefore be fresh, its id is part of the event's id, and
+// the setting postback makes Oncegate ask PayPal about each request. An effect that moves money
+// should fetch the resource from PayPal.
 type PayPal struct{}
 
-// Check refuses: there is no secret.
+// Check returns an error for every secret, because PayPal signs with a certificate.
 func (PayPal) Check([]byte) error {
 	return errors.New("is not used: PayPal signs with a certificate")
 }
 
-// Secretless holds.
+// Secretless returns true.
 func (PayPal) Secretless(Settings) bool { return true }
 
-// Prepare checks the postback; webhook_id is a required setting.
+// Prepare checks the postback settings. webhook_id is a required setting.
 func (PayPal) Prepare(settings Settings) error { return checkPostback(settings) }
 
-// Covers names what the signature covers, the body not among it.
+// Covers returns the signed headers. The signature does not cover the body itself.
 func (PayPal) Covers() []string {
 	return []string{"header:Paypal-Transmission-Id", "header:Paypal-Transmission-Time"}
 }
 
-// paypalCertificate is how the addresses of PayPal's certificates are written in the
-// samples of its libraries, live and in the sandbox, with the hosts of its REST API. The
-// one address of another form is that of the test of its library for Java.
+// paypalCertificate matches the addresses of PayPal's certificates. Their form comes from the
+// samples of PayPal's libraries, live and sandbox, with the hosts of the REST API. The path /test
+// comes from a test of the Java library.
 var paypalCertificate = regexp.MustCompile(`^https://((?:api|api-m)(?:\.sandbox)?\.paypal\.com)/v1/notifications/(?:certs/CERT-[0-9A-Za-z_-]{1,128}|test)$`)
 
-// Verify checks the signature over transmission, webhook and checksum, and then
-// asks PayPal, where the source wants that.
+// Verify checks the signature over transmission, webhook and checksum. Then it asks PayPal if the
+// setting postback requires it.
 func (PayPal) Verify(in *Input) (Result, error) {
 	headers := map[string]string{}
 	for _, name := range []string{"Paypal-Transmission-Sig", "Paypal-Transmission-Id", "Paypal-Transmission-Time", "Paypal-Cert-Url", "Paypal-Auth-Algo"} {
@@ -96,7 +96,7 @@ func (PayPal) Verify(in *Input) (Result, error) {
 	return Result{Secret: "certificate", SignedAt: at.UTC()}, in.postback(headers)
 }
 
-// paypalName wants the name under which PayPal signs.
+// paypalName reports whether a certificate has the name under which PayPal signs.
 func paypalName(c *x509.Certificate) bool {
 	names := append([]string{c.Subject.CommonName}, c.DNSNames...)
 	for _, name := range names {
@@ -107,9 +107,9 @@ func paypalName(c *x509.Certificate) bool {
 	return false
 }
 
-// Allowed reports whether an address is https at one of the hosts: exact names
-// (with their port, if it is not the usual one), or *.example.com for the names
-// below one. Users and fragments are none that a provider writes.
+// Allowed reports whether an address is https at one of the hosts. A host is an exact name (with
+// its port, unless it is the default one), or *.example.com for the names below example.com.
+// Addresses with a user or a fragment are never allowed.
 func Allowed(address string, hosts []string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.User != nil || u.Fragment != "" || u.Opaque != "" || strings.HasSuffix(u.Host, ":") {

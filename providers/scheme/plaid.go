@@ -9,9 +9,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// plaidKey asks Plaid for one key. It is Go because the key store is an
-// authenticated call for each key and not a published set; the secret of the
-// source is client_id:secret.
+// plaidKey fetches one key from Plaid. It is written in Go because Plaid publishes no set of keys
+// and requires an authenticated call for each one. The secret of the source is client_id:secret.
 func (in *Input) plaidKey(id string) ([]jose.JSONWebKey, KeyRequest, error) {
 	switch {
 	case id == "":
@@ -52,10 +51,11 @@ func (in *Input) plaidKey(id string) ([]jose.JSONWebKey, KeyRequest, error) {
 	return []jose.JSONWebKey{key}, want, nil
 }
 
-// plaidID is a key's id; the documented ones are UUIDs.
+// plaidID matches a key's id. The documented ones are UUIDs.
 var plaidID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,64}$`)
 
-// plaidAnswer reads a key and the second, in Unix time, at which it expired, if it has.
+// plaidAnswer parses a key and the second, in Unix time, at which the key expired. expired is nil
+// if the key has not expired.
 func plaidAnswer(document []byte) (key jose.JSONWebKey, expired *int64, err error) {
 	var answer struct {
 		Key json.RawMessage `json:"key"`

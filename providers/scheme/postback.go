@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// The settings of PayPal's postback.
+// These are the settings and paths of PayPal's postback.
 const (
 	postbackSetting  = "postback"
 	postbackIDName   = "postback_client_id"
@@ -14,7 +14,7 @@ const (
 	postbackGrant    = "/v1/oauth2/token"
 )
 
-// postbackHost is where PayPal is asked, by what the setting says.
+// postbackHost returns the host that is asked, or an empty string for an unknown place.
 func postbackHost(place string) string {
 	switch place {
 	case "live":
@@ -25,8 +25,7 @@ func postbackHost(place string) string {
 	return ""
 }
 
-// checkPostback refuses a postback that could not be made, and credentials that
-// none would use.
+// checkPostback refuses incomplete postback settings, and credentials without the setting postback.
 func checkPostback(s Settings) error {
 	place, id, key := s[postbackSetting], s[postbackIDName], s[postbackKeyName]
 	switch {
@@ -42,9 +41,9 @@ func checkPostback(s Settings) error {
 	return nil
 }
 
-// postback asks PayPal whether it sent the request, which the signature cannot
-// say of the body. Only PayPal's plain no is a refusal; whatever else goes wrong
-// is a fault, and the sender is to come again.
+// postback asks PayPal whether it sent the request, because the signature does not prove that for
+// the body. Only PayPal's answer FAILURE is a refusal. Every other problem is a fault, after which
+// the sender retries.
 func (in *Input) postback(headers map[string]string) error {
 	host := postbackHost(in.Settings.One(postbackSetting))
 	if host == "" {
@@ -75,11 +74,11 @@ func (in *Input) postback(headers map[string]string) error {
 	return errors.New("PayPal was asked, and answered something that is no verdict")
 }
 
-// postbackBody is the question, with the event in it byte for byte. It is put
-// together by hand because encoding/json rewrites what is raw: it drops the spaces
-// and escapes <, > and &, and PayPal then finds another checksum.
+// postbackBody returns the question with the event's unchanged bytes. It does not use encoding/json
+// for the event, because that removes spaces and escapes <, > and &, and PayPal would then compute
+// another checksum.
 func postbackBody(headers map[string]string, webhook string, event []byte) ([]byte, error) {
-	if !json.Valid(event) { // it could end the question and begin another
+	if !json.Valid(event) { // another body could close the question's object and add members
 		return nil, refuse(Mismatch, "the body is not JSON, and PayPal sends nothing else")
 	}
 	out, err := json.Marshal(map[string]string{

@@ -21,15 +21,14 @@ import (
 	"time"
 )
 
-// MessageSignatures verifies HTTP Message Signatures (RFC 9421) with a
-// Content-Digest (RFC 9530). It is Go because what is signed is a list that each
-// request chooses, which has to be parsed and judged.
+// MessageSignatures verifies HTTP Message Signatures (RFC 9421) with a Content-Digest (RFC 9530).
+// It is written in Go because each request chooses the list of signed components, which must be
+// parsed and checked.
 //
-// A valid signature may cover nothing of importance, so a source asks for
-// components: content-digest, @method and @authority unless it says otherwise
-// ("none" asks for nothing, and then the body is not authentic). A secret is
-// written keyid:algorithm=key, the key in base64 for hmac-sha256 and in PEM for
-// the others.
+// A valid signature may cover nothing of importance. A source therefore requires components:
+// content-digest, @method and @authority by default ("none" requires nothing, and then the body is
+// not authentic). A secret is written keyid:algorithm=key, with the key in base64 for hmac-sha256
+// and in PEM for the others.
 type MessageSignatures struct{}
 
 type messageKey struct {
@@ -58,8 +57,8 @@ func parseMessageKey(text []byte) (messageKey, error) {
 	}
 	var err error
 	if key.public, err = x509.ParsePKIXPublicKey(block.Bytes); err != nil {
-		// RSASSA-PSS keys may carry an identifier that the standard library does not
-		// read; the key inside is the same.
+		// An RSASSA-PSS key may have an algorithm identifier that the standard library does not
+		// parse. The key inside is an ordinary RSA key.
 		if key.public, err = parsePSS(block.Bytes); err != nil {
 			return messageKey{}, errors.New("is not a public key")
 		}
@@ -79,13 +78,13 @@ func parseMessageKey(text []byte) (messageKey, error) {
 	return key, nil
 }
 
-// Check reads the secret.
+// Check parses the secret.
 func (MessageSignatures) Check(secret []byte) error {
 	_, err := parseMessageKey(secret)
 	return err
 }
 
-// Prepare checks the components asked for.
+// Prepare checks the required components.
 func (MessageSignatures) Prepare(s Settings) error {
 	for _, name := range s["components"] {
 		if name != strings.ToLower(name) {
@@ -95,7 +94,7 @@ func (MessageSignatures) Prepare(s Settings) error {
 	return nil
 }
 
-// Verify wants one signature, by a key of ours, over all that is asked for.
+// Verify requires one signature by a configured key over all required components.
 func (MessageSignatures) Verify(in *Input) (Result, error) {
 	input, err := in.joined("Signature-Input")
 	if err != nil {
@@ -165,8 +164,8 @@ func lacking(have, want []string) string {
 	return ""
 }
 
-// message checks one signature. Its algorithm is the key's; what the request
-// says may only agree.
+// message checks one signature and returns the name of its secret. The secret determines the
+// algorithm; an algorithm in the request must be the same.
 func (in *Input) message(s *signatureInput, sum []byte) (string, error) {
 	base, err := in.base(s)
 	if err != nil {
@@ -213,7 +212,7 @@ func (k *messageKey) verify(message, sum []byte) bool {
 	return false
 }
 
-// base is what was signed (RFC 9421, 2.5).
+// base returns the signature base (RFC 9421, 2.5).
 func (in *Input) base(s *signatureInput) (string, error) {
 	var b strings.Builder
 	for i := range s.covered {
@@ -232,7 +231,7 @@ func (in *Input) component(c *component) (string, error) {
 	if !strings.HasPrefix(name, "@") {
 		values := in.Header.Values(name)
 		if len(values) == 0 && name == "content-length" {
-			return strconv.Itoa(len(in.Body)), nil // a server takes it off the headers
+			return strconv.Itoa(len(in.Body)), nil // the server removes Content-Length from the headers
 		}
 		if len(values) == 0 {
 			return "", refuse(Malformed, "the signature covers a header that is missing")
@@ -284,7 +283,7 @@ func (in *Input) component(c *component) (string, error) {
 	return "", refuse(Malformed, "the signature covers a component that is not understood")
 }
 
-// Sign signs what the source asks for, with a shared secret.
+// Sign signs the required components with a shared secret.
 func (MessageSignatures) Sign(in *Input, secret []byte) error {
 	key, err := parseMessageKey(secret)
 	if err != nil {
@@ -318,7 +317,7 @@ func (MessageSignatures) Sign(in *Input, secret []byte) error {
 // signatureInput is one member of Signature-Input.
 type signatureInput struct {
 	label            string
-	raw              string // as it is written, which is what is signed
+	raw              string // as the request writes it, which is the signed text
 	covered          []component
 	keyID, algorithm string
 	created, expires time.Time

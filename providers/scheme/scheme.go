@@ -1,8 +1,7 @@
-// Package scheme verifies what a provider's YAML cannot express. Each file is
-// one scheme and says in one line why it is Go. A scheme is as pure as the
-// providers are: it opens no socket, reads no clock and keeps nothing; keys that
-// live at an address come through [Fetcher], and what only the provider can say
-// through [Asker].
+// Package scheme verifies the signatures that a provider's YAML cannot express. Each file contains
+// one scheme and says in one line why it is written in Go. A scheme is as pure as the providers
+// are: it opens no socket, reads no clock and keeps no state. It gets keys from an address through
+// [Fetcher], and asks a provider through [Asker].
 package scheme
 
 import (
@@ -15,103 +14,104 @@ import (
 	"time"
 )
 
-// Scheme verifies the requests of one way of signing.
+// Scheme verifies requests with one signing method.
 type Scheme interface {
-	// Check refuses a secret that does not decode. A scheme without secrets refuses
-	// every one.
+	// Check returns an error for a secret that does not decode. A scheme without secrets returns an
+	// error for every secret.
 	Check(secret []byte) error
 
-	// Prepare refuses settings with which nothing could be verified. It sees the
-	// provider's options and the source's settings, put together.
+	// Prepare returns an error for settings with which nothing could be verified. Its argument
+	// combines the provider's options and the source's settings.
 	Prepare(settings Settings) error
 
-	// Verify authenticates a request. The error is a *[Refusal], or else a fault of
-	// ours or of a key store, which asks the sender to come again.
+	// Verify authenticates a request. An error is a *[Refusal], or a fault of Oncegate or a key
+	// store, after which the sender should retry.
 	Verify(in *Input) (Result, error)
 }
 
-// Signer is a scheme that can also make requests, for `oncegate send` and tests.
-// It changes header, body or URL of the input.
+// Signer is a scheme that can also sign requests, for `oncegate send` and tests. Sign changes
+// header, body or URL of the input.
 type Signer interface {
 	Sign(in *Input, secret []byte) error
 }
 
-// Shaker is a scheme with a handshake of its own.
+// Shaker is a scheme with its own handshake.
 type Shaker interface {
-	// Handshake answers a request that tests the endpoint; ok is false if it is none.
+	// Handshake answers a request that tests the endpoint. ok is false if the request is not such a
+	// test.
 	Handshake(in *Input) (reply Reply, ok bool, err error)
 }
 
-// Coverer is a scheme that authenticates a part of the event: it names the JSON
-// paths, form fields and headers that it covers.
+// Coverer is a scheme that authenticates a part of the event. Covers returns the JSON paths, form
+// fields and headers that it authenticates.
 type Coverer interface {
 	Covers() []string
 }
 
-// Secretless is a scheme that takes no secret, or can do without.
+// Secretless is a scheme that needs no secret, at least with some settings.
 type Secretless interface {
 	Secretless(settings Settings) bool
 }
 
-// Input is a request as a scheme sees it.
+// Input is the request that a scheme verifies, with the configuration of its source.
 type Input struct {
 	Method string
-	// URL is the address the sender used.
+	// URL is the address that the sender used.
 	URL        string
 	Header     http.Header
 	Body       []byte
 	ReceivedAt time.Time
 
-	// Remote is the client's address, taken from a trusted proxy if there is one;
-	// invalid if it is not known.
+	// Remote is the client's address, as a trusted proxy reports it if there is one. It is invalid
+	// if the address is unknown.
 	Remote netip.Addr
-	// Proxied says that the request came through a trusted proxy, whose headers
-	// about the connection may be believed.
+	// Proxied is true if the request came through a trusted proxy. Only then may a scheme trust the
+	// headers about the connection.
 	Proxied bool
 
-	// Secrets are the live ones, at most eight.
+	// Secrets contains the live secrets, at most eight.
 	Secrets []Secret
 
-	// Settings are the provider's options and the source's settings.
+	// Settings contains the provider's options and the source's settings.
 	Settings Settings
 
-	// Headers are those that the provider's YAML names for the signature.
+	// Headers lists the headers that the provider's YAML names for the signature.
 	Headers []string
 
-	// Past and Future are the tolerances; negative is none.
+	// Past and Future are the tolerances. A negative value means no limit.
 	Past, Future time.Duration
 
-	// Keys fetches keys; it may be nil, which is a fault for schemes that need it.
+	// Keys fetches keys. It may be nil, which is a fault if the scheme needs it.
 	Keys Fetcher
 
-	// Asker asks the provider; it may be nil, which is a fault where it is needed.
+	// Asker asks the provider. It may be nil, which is a fault if the scheme needs it.
 	Asker Asker
 }
 
-// Secret is one of the source's.
+// Secret is one of the source's secrets.
 type Secret struct {
 	Name  string
 	Value []byte
 }
 
-// Result is what a verified request says.
+// Result describes a verified request.
 type Result struct {
 	// Secret is the name of the secret that matched.
 	Secret string
 
-	// SignedAt is the authentic time; zero where none is signed.
+	// SignedAt is the signed time. It is zero if the signature covers none.
 	SignedAt time.Time
 
-	// Values are read by fields of kind form, beside those of a form body: what the
-	// scheme found in a document that is not JSON.
+	// Values contains what the scheme read from a document that is not JSON. Fields of kind form
+	// read it in addition to a form body.
 	Values url.Values
 
-	// Covered is how many events of a batch the signature reaches, from the first;
-	// 0 is all of them. The others are not authentic, and not used.
+	// Covered is how many events of a batch the signature covers, counted from the first. 0 means
+	// all of them. The other events are not authentic and are not used.
 	Covered int
 }
 
-// Reply answers a handshake.
+// Reply is the answer to a handshake.
 type Reply struct {
 	Status      int
 	ContentType string
@@ -119,11 +119,11 @@ type Reply struct {
 	Body        []byte
 }
 
-// Refusal is a request that is not authentic. Reason is one of the words below,
-// which are those of package providers.
+// Refusal is the error for a request that is not authentic. Reason is one of the constants below,
+// which package providers uses as well.
 type Refusal struct{ Reason, Detail string }
 
-// The reasons.
+// These are the reasons of a [Refusal].
 const (
 	Unsigned  = "unsigned"
 	Malformed = "malformed"
@@ -132,12 +132,12 @@ const (
 	Early     = "early"
 )
 
-// Error gives reason and detail.
+// Error returns reason and detail.
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Detail }
 
 func refuse(reason, detail string) error { return &Refusal{reason, detail} }
 
-// Table lists the schemes by the name that verify.family gives.
+// Table returns the schemes by the name that verify.family uses.
 func Table() map[string]Scheme {
 	return map[string]Scheme{
 		"adobe-io":        AdobeIO{},
@@ -164,10 +164,10 @@ func Table() map[string]Scheme {
 	}
 }
 
-// Settings are named lists of values.
+// Settings contains named lists of values.
 type Settings map[string][]string
 
-// One is the first value, or nothing.
+// One returns the first value, or an empty string.
 func (s Settings) One(name string) string {
 	if len(s[name]) == 0 {
 		return ""
@@ -175,85 +175,85 @@ func (s Settings) One(name string) string {
 	return s[name][0]
 }
 
-// Fetcher gets the keys that verification needs from where the sender publishes
-// them. Its implementation guards what may be reached, caches, and bounds size,
-// time and rate.
+// Fetcher fetches the keys that verification needs from where the sender publishes them. Its
+// implementation restricts the addresses that it contacts, caches documents, and limits size, time
+// and rate.
 type Fetcher interface {
-	// Fetch gives a document of keys. An error is [ErrNoKey], a *[Deferral], or a fault
-	// of ours or of the key store.
+	// Fetch returns a document of keys. An error is [ErrNoKey], a *[Deferral], or a fault of
+	// Oncegate or the key store.
 	Fetch(want KeyRequest) ([]byte, error)
 }
 
-// Confirmer is a Fetcher that wants to know which documents have verified something,
-// so that it keeps them and asks for them again without reserve.
+// Confirmer is a Fetcher that must know which documents have verified a request, because it keeps
+// these and renews them without a budget.
 type Confirmer interface {
-	// Confirm says that a request which the document verified is authentic.
+	// Confirm records that the document verified an authentic request.
 	Confirm(want KeyRequest)
 }
 
 // KeyRequest names a document of keys.
 type KeyRequest struct {
-	// URL must be https, its host one of Hosts: exact names, or *.example.com for
-	// the names below one.
+	// URL must be https with a host from Hosts: exact names, or *.example.com for the names below
+	// example.com.
 	URL   string
 	Hosts []string
 
-	// Body, if there is one, is posted as JSON.
+	// Body, if present, is posted as JSON.
 	Body []byte
 
-	// Claimed says that the request under verification names the document, in URL or
-	// in Body. Anybody can name another one, so such documents have a budget until
-	// they have verified something. Without Claimed the configuration names it.
+	// Claimed is true if the request under verification names the document, in URL or in Body. An
+	// attacker can name any document, so such documents have a budget until they have verified a
+	// request. If Claimed is false, the configuration names the document.
 	Claimed bool
 
-	// Held asks for a copy in hand only; without one the error is [ErrNotHeld].
+	// Held requests a cached copy only. If there is none, the error is [ErrNotHeld].
 	Held bool
 
-	// Renew says that the copy in hand lacks the key wanted. Where the document may
-	// not be asked for again yet, the error is a *[Deferral], unless the copy is newer
-	// than the request under verification.
+	// Renew is true if the cached copy lacks the wanted key. If the document may not be fetched
+	// again yet, the error is a *[Deferral], unless the copy was fetched after the request under
+	// verification arrived.
 	Renew bool
 
-	// ReceivedAt is when the request under verification was received, and Remote the
-	// client that it came from; invalid if that is not known.
+	// ReceivedAt is when the request under verification arrived. Remote is the client that sent it;
+	// it is invalid if the client is unknown.
 	ReceivedAt time.Time
 	Remote     netip.Addr
 
-	// Check refuses a document that cannot be used, which then does not take the
-	// place of the copy in hand. nil takes every document.
+	// Check returns an error for an unusable document, which then does not replace the cached copy.
+	// nil accepts every document.
 	Check func(document []byte) error
 }
 
-// ErrNotHeld means that no copy is in hand.
+// ErrNotHeld means that no copy is cached.
 var ErrNotHeld = errors.New("no copy of the keys is in hand")
 
-// Deferral is a key that is not known and cannot be asked for now. It says nothing
-// about the request, and whoever sent it is to come again.
+// Deferral means that a key is unknown and cannot be fetched now. It does not mean that the request
+// is forged, so the sender should retry.
 type Deferral struct {
-	// After is how long the sender should wait; 0 if that is not known.
+	// After is how long the sender should wait. It is 0 if that is unknown.
 	After time.Duration
 
-	// Err says why, without content.
+	// Err is the reason. It never contains content of a request.
 	Err error
 }
 
-// Error says why.
+// Error returns the reason.
 func (d *Deferral) Error() string { return "the key cannot be asked for now: " + d.Err.Error() }
 
-// Unwrap gives what the last attempt ended with, where there was one.
+// Unwrap returns Err, which is the error of the last attempt if there was one.
 func (d *Deferral) Unwrap() error { return d.Err }
 
-// ErrNoKey is a key store's answer that it does not have the key: the request is
-// then not authentic, and the store is not at fault.
+// ErrNoKey means that the key store answered that it does not have the key. The request is then not
+// authentic, and the store works correctly.
 var ErrNoKey = errors.New("no such key")
 
-// StoreError is another answer of a key store.
+// StoreError is any other error response of a key store.
 type StoreError struct {
 	Status int
 	Body   []byte
 }
 
-// Error gives the status; the body may hold anything.
+// Error returns the status only, because the body may contain anything.
 func (e *StoreError) Error() string { return "the key store answered " + http.StatusText(e.Status) }
 
 var errNoFetcher = errors.New("keys must be fetched, and there is nothing to fetch them with")
@@ -266,7 +266,7 @@ func (in *Input) fetch(want KeyRequest) ([]byte, error) {
 	return in.Keys.Fetch(want)
 }
 
-// confirm tells the fetcher that a document has verified an authentic request.
+// confirm reports to the fetcher that a document has verified an authentic request.
 func (in *Input) confirm(want KeyRequest) {
 	if c, ok := in.Keys.(Confirmer); ok {
 		want.Remote = in.Remote
@@ -274,10 +274,10 @@ func (in *Input) confirm(want KeyRequest) {
 	}
 }
 
-// maxHeader is the longest header that is read, in bytes.
+// maxHeader is the longest header value that is read, in bytes.
 const maxHeader = 16 << 10
 
-// header returns the one value of a header; absent is empty.
+// header returns the only value of a header, or an empty string if the header is absent.
 func (in *Input) header(name string) (string, error) {
 	values := in.Header[http.CanonicalHeaderKey(name)]
 	switch {
@@ -291,7 +291,8 @@ func (in *Input) header(name string) (string, error) {
 	return values[0], nil
 }
 
-// needed returns the one value of a header that must be there.
+// needed returns the only value of a required header. It refuses the request with reason if the
+// header is absent.
 func (in *Input) needed(name, reason string) (string, error) {
 	value, err := in.header(name)
 	if err == nil && value == "" {
@@ -300,7 +301,7 @@ func (in *Input) needed(name, reason string) (string, error) {
 	return value, err
 }
 
-// fresh compares an authentic time with the receipt.
+// fresh compares a signed time with the time of receipt.
 func (in *Input) fresh(at time.Time) error {
 	age := in.ReceivedAt.Sub(at)
 	switch {
@@ -312,7 +313,7 @@ func (in *Input) fresh(at time.Time) error {
 	return nil
 }
 
-// same compares two texts in a time that tells nothing of either.
+// same compares two texts in constant time.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

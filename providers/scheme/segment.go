@@ -8,15 +8,15 @@ import (
 	"encoding/json"
 )
 
-// Segment signs one event, or the first of a batch. It is Go because what is
-// signed depends on what the body is, and the events after the first are not
-// signed at all: they are never taken for authentic.
+// Segment verifies a signature over one event, or over the first event of a batch. It is written in
+// Go because the signed text depends on the form of the body. The other events of a batch are not
+// signed, so they are never treated as authentic.
 type Segment struct{}
 
-// Check takes any secret: it is the shared secret of the destination.
+// Check accepts any secret, the shared secret of the destination.
 func (Segment) Check([]byte) error { return nil }
 
-// Prepare has nothing to check.
+// Prepare checks nothing.
 func (Segment) Prepare(Settings) error { return nil }
 
 const segmentHeader = "X-Signature"
@@ -43,7 +43,8 @@ func (Segment) Verify(in *Input) (Result, error) {
 	return result, nil
 }
 
-// segmentMessage is the body, or the first event of a batch as it is written.
+// segmentMessage returns the signed text: the body, or the unchanged bytes of a batch's first
+// event.
 func segmentMessage(body []byte) (message []byte, batch bool) {
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	if len(trimmed) == 0 || trimmed[0] != '[' {

@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// SNS verifies messages of Amazon SNS. It is Go because the signature is inside
-// the message, over its fields in an order that depends on its type, under a
-// certificate that the message names.
+// SNS verifies messages of Amazon SNS. It is written in Go because the signature is inside the
+// message, covers fields in an order that depends on the message type, and uses a certificate that
+// the message names.
 //
-// Every account of AWS can sign messages of a topic of its own, so that a source
-// lists its topics (setting topic_arns). A confirmation of a subscription is
-// recorded like any message; SubscribeURL is never followed.
+// Every AWS account can sign messages of its own topics, so a source must list its topics (setting
+// topic_arns). A confirmation of a subscription is recorded like any message. Oncegate never
+// requests SubscribeURL.
 //
-// A certificate is taken from the endpoint of its topic's region alone, as AWS's own
-// SnsMessageManager does, and from no other path than that of the documented example.
+// A certificate is fetched only from the endpoint in the topic's region, as AWS's own
+// SnsMessageManager does, and only from a path of the documented form.
 type SNS struct{}
 
 var (
@@ -32,7 +32,7 @@ var (
 	snsPath = regexp.MustCompile(`^/SimpleNotificationService-[0-9A-Fa-f]{8,128}\.pem$`)
 )
 
-// snsHost is the endpoint of the region that a topic is in.
+// snsHost returns the endpoint of the region of a topic.
 func snsHost(arn string) string {
 	parts := snsARN.FindStringSubmatch(arn)
 	if parts == nil {
@@ -45,12 +45,12 @@ func snsHost(arn string) string {
 	return host
 }
 
-// Check refuses: there is no secret.
+// Check returns an error for every secret, because Amazon SNS signs with a certificate.
 func (SNS) Check([]byte) error {
 	return errors.New("is not used: Amazon SNS signs with a certificate")
 }
 
-// Secretless holds.
+// Secretless returns true.
 func (SNS) Secretless(Settings) bool { return true }
 
 // Prepare checks the topics.
@@ -97,7 +97,7 @@ func (m *snsMessage) read(body []byte) bool {
 	return true
 }
 
-// canonical is what is signed: names and values, a line each, sorted by name.
+// canonical returns the signed text: names and values, a line each, sorted by name.
 func (m *snsMessage) canonical() (string, bool) {
 	var pairs []string
 	switch m.Type {

@@ -21,7 +21,7 @@ var (
 	errTwice      = errors.New("has a member twice")
 )
 
-// joined gives all values of a header as one, as a list field is read.
+// joined returns all values of a header as one list, separated by commas.
 func (in *Input) joined(name string) (string, error) {
 	value := strings.Join(in.Header.Values(name), ", ")
 	if len(value) > maxHeader {
@@ -30,7 +30,7 @@ func (in *Input) joined(name string) (string, error) {
 	return value, nil
 }
 
-// reader reads the parts of structured fields (RFC 9651) that signatures use.
+// reader parses those structured fields (RFC 9651) that signatures use.
 type reader struct {
 	text string
 	pos  int
@@ -59,7 +59,7 @@ func (r *reader) spaces() {
 	}
 }
 
-// key reads a name of lower-case letters, digits, _, -, . and *.
+// key parses a name of lower-case letters, digits, _, -, . and *.
 func (r *reader) key() (string, bool) {
 	start := r.pos
 	for !r.done() {
@@ -73,7 +73,7 @@ func (r *reader) key() (string, bool) {
 	return r.text[start:r.pos], r.pos > start
 }
 
-// quoted reads a string.
+// quoted parses a string.
 func (r *reader) quoted() (string, bool) {
 	if !r.take('"') {
 		return "", false
@@ -100,7 +100,7 @@ func (r *reader) quoted() (string, bool) {
 	return "", false
 }
 
-// bytes reads a byte sequence.
+// bytes parses a byte sequence.
 func (r *reader) bytes() ([]byte, bool) {
 	if !r.take(':') {
 		return nil, false
@@ -114,7 +114,7 @@ func (r *reader) bytes() ([]byte, bool) {
 	return out, err == nil
 }
 
-// next passes over the comma between two members.
+// next skips the comma between two members.
 func (r *reader) next() bool {
 	r.spaces()
 	if !r.take(',') {
@@ -124,7 +124,7 @@ func (r *reader) next() bool {
 	return !r.done()
 }
 
-// parseInputs reads Signature-Input.
+// parseInputs parses Signature-Input.
 func parseInputs(text string) ([]signatureInput, error) {
 	r := reader{text: text}
 	var out []signatureInput
@@ -214,7 +214,7 @@ func (s *signatureInput) read(r *reader) error {
 	return nil
 }
 
-// parseBytes reads a dictionary of byte sequences: Signature, Content-Digest.
+// parseBytes parses a dictionary of byte sequences: Signature or Content-Digest.
 func parseBytes(text string) (map[string][]byte, error) {
 	r := reader{text: text}
 	out := map[string][]byte{}

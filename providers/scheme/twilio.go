@@ -14,15 +14,15 @@ import (
 	"strings"
 )
 
-// Twilio signs the address with the sorted fields of a form. It is Go because
-// the address is signed in several spellings, of which the request shows one: with
-// or without a port, and with its query written in three ways.
+// Twilio verifies a signature over the address and the sorted fields of a form. It is written in Go
+// because Twilio may sign another spelling of the address than the request shows: with or without a
+// port, and with three encodings of the query.
 type Twilio struct{}
 
-// Check takes any secret: it is the account's auth token.
+// Check accepts any secret, the account's auth token.
 func (Twilio) Check([]byte) error { return nil }
 
-// Prepare has nothing to check.
+// Prepare checks nothing.
 func (Twilio) Prepare(Settings) error { return nil }
 
 const (
@@ -30,7 +30,7 @@ const (
 	twilioBody   = "bodySHA256"
 )
 
-// Verify compares the signature over each spelling.
+// Verify compares the signature with that of each spelling.
 func (Twilio) Verify(in *Input) (Result, error) {
 	value, err := in.needed(twilioHeader, Unsigned)
 	if err != nil {
@@ -66,8 +66,8 @@ func twilioSum(secret []byte, address, fields string) []byte {
 	return mac.Sum(nil)
 }
 
-// twilioFields writes what of the body is signed after the address. What is no
-// form is covered by its digest, which stands in the address.
+// twilioFields returns the part of the body that is signed after the address. For a body that is
+// not a form, it returns nothing and compares the body with the digest in the address.
 func twilioFields(in *Input) (string, error) {
 	u, err := url.Parse(in.URL)
 	if err != nil {
@@ -103,7 +103,7 @@ func twilioFields(in *Input) (string, error) {
 	return b.String(), nil
 }
 
-// twilioSpellings are the ways in which Twilio may have written the address.
+// twilioSpellings returns the spellings of the address that Twilio may have signed.
 func twilioSpellings(address string) []string {
 	out := []string{address}
 	u, err := url.Parse(address)
@@ -135,7 +135,7 @@ func twilioSpellings(address string) []string {
 	return slices.Compact(out)
 }
 
-// spelledOut writes a query as encodeURIComponent would, each part anew.
+// spelledOut encodes each part of a query as encodeURIComponent does.
 func spelledOut(query string) string {
 	var out []string
 	keep := strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")
@@ -154,8 +154,8 @@ func spelledOut(query string) string {
 	return strings.Join(out, "&")
 }
 
-// Sign signs as Twilio does, over the address as it is; what is no form gets its
-// digest into the address.
+// Sign signs as Twilio does, over the address as given. For a body that is not a form, it first
+// adds the digest to the address.
 func (Twilio) Sign(in *Input, secret []byte) error {
 	media, _, err := mime.ParseMediaType(in.Header.Get("Content-Type"))
 	if len(in.Body) > 0 && (err != nil || media != "application/x-www-form-urlencoded") {

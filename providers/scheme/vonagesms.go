@@ -16,14 +16,15 @@ import (
 	"strings"
 )
 
-// VonageSMS signs the fields of a message inside the message. It is Go because
-// the fields are rewritten before they are signed, and come as a form or a query.
+// VonageSMS verifies a signature over a message's fields that is itself a field. It is written in
+// Go because Vonage rewrites the fields before it signs them, and sends them in a form or a query.
 //
-// Option algorithm: md5hash (a digest with the secret at its end), or the HMACs
+// Option algorithm: md5hash (a digest with the secret at its end), or the HMACs md5, sha1, sha256
+// and sha512. It is a setting of the Vonage account, and no request contains it.
 // md5, sha1, sha256 and sha512. It is a setting of the account; no request says it.
 type VonageSMS struct{}
 
-// Check takes any secret: it is the account's signature secret.
+// Check accepts any secret, the account's signature secret.
 func (VonageSMS) Check([]byte) error { return nil }
 
 var vonageHashes = map[string]func() hash.Hash{
@@ -67,7 +68,7 @@ func (VonageSMS) Verify(in *Input) (Result, error) {
 	return Result{Secret: name, SignedAt: at, Values: fields}, in.fresh(at)
 }
 
-// vonageFields are those of the body, or of the query where there is no body.
+// vonageFields returns the fields of the body, or those of the query if there is no body.
 func vonageFields(in *Input) (url.Values, error) {
 	if len(in.Body) > 0 {
 		form, err := readForm(in.Body)
@@ -108,7 +109,7 @@ func vonageSum(in *Input, secret []byte, message string) []byte {
 	return mac.Sum(nil)
 }
 
-// Sign puts time and signature into a form body.
+// Sign sets the fields for time and signature.
 func (VonageSMS) Sign(in *Input, secret []byte) error {
 	fields, err := vonageFields(in)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package catalogtest gives tests the catalogue of providers.
+// Package catalogtest provides the catalogue of providers to tests.
 package catalogtest
 
 import (
@@ -10,11 +10,12 @@ import (
 	"github.com/oncegate/oncegate/providers/catalog"
 )
 
-// Under the race detector the catalogue takes a fifth of a second to read, and hundreds of tests want it.
+// shared is the parsed catalogue. Parsing takes a fifth of a second under the race detector, and
+// hundreds of tests need it.
 var shared = sync.OnceValues(catalog.Load)
 
-// Load is [catalog.Load] for a test, which the whole test program reads once: providers do not
-// change. The map is the test's own, and may.
+// Load is [catalog.Load] for tests. The test program parses the catalogue once, because providers
+// do not change. Each test gets its own copy of the map and may change it.
 func Load(tb testing.TB) map[string]*providers.Provider {
 	tb.Helper()
 	all, err := shared()

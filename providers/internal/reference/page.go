@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Page is what one provider's page says: how to set it up, what is verified and
-// what is not, what it is answered, how long it delivers again.
+// Page returns the page of one provider: how to set it up, what verification covers, how
+// Oncegate answers, and how long the provider redelivers.
 func Page(name string, p *providers.Provider) string {
 	s := p.Spec()
 	b := &page{}
@@ -39,7 +39,7 @@ func (b *page) line(text string)                { b.WriteString(text + "\n") }
 func (b *page) item(format string, args ...any) { b.line("- " + fmt.Sprintf(format, args...)) }
 func (b *page) heading(text string)             { b.line("\n## " + text + "\n") }
 
-// keys says how a secret is decoded, in each way of verification.
+// keys describes how a secret is decoded, for each way of verification.
 func keys(s *providers.Spec) []string {
 	var out []string
 	for _, v := range ways(s) {
@@ -245,7 +245,7 @@ func (b *page) events(p *providers.Provider) {
 	b.item("Body: at most %d KiB.", int64(s.Request.MaxBody)>>10)
 }
 
-// condition says in words what a condition asks for.
+// condition describes a condition in words.
 func condition(m *providers.MatchSpec) string {
 	what := place(&providers.Field{Header: m.Header, JSON: m.JSON, Form: m.Form, Query: m.Query})
 	switch {

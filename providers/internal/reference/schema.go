@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Schema returns the JSON Schema of a spec. sources are the Go files that declare
-// its types, whose comments become the descriptions.
+// Schema returns the JSON Schema of a spec. sources are the Go files that declare its types. Their
+// comments become the descriptions.
 func Schema(sources ...[]byte) ([]byte, error) {
 	comments, err := comments(sources)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *schema) of(t reflect.Type) map[string]any {
 	case reflect.Int:
 		return map[string]any{"type": "integer"}
 	case reflect.Slice:
-		// One element may stand alone.
+		// The YAML also accepts a single element instead of a list.
 		item := s.of(t.Elem())
 		return map[string]any{"anyOf": []any{map[string]any{"type": "array", "items": item}, item}}
 	case reflect.Map:
@@ -61,7 +61,7 @@ func (s *schema) of(t reflect.Type) map[string]any {
 	case reflect.Struct:
 		return s.reference(t)
 	default:
-		// A text, for which YAML also takes what looks like a number.
+		// The default is a text. YAML also accepts an unquoted number for it.
 	}
 	return map[string]any{"type": []string{"string", "number"}}
 }
@@ -95,7 +95,7 @@ func (s *schema) reference(t reflect.Type) map[string]any {
 	return ref
 }
 
-// comments reads the comments of structs and their fields.
+// comments returns the comments of structs and their fields.
 func comments(sources [][]byte) (map[string]string, error) {
 	out := map[string]string{}
 	for _, source := range sources {

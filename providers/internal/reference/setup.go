@@ -45,7 +45,7 @@ func (b *page) setUp(name string, p *providers.Provider) {
 	}
 }
 
-// setups are what the settings that are not required are for, in their order.
+// setups returns the distinct setups that optional settings belong to, in their order.
 func setups(s *providers.Spec) []string {
 	var out []string
 	for i := range s.Settings {
@@ -56,8 +56,8 @@ func setups(s *providers.Spec) []string {
 	return out
 }
 
-// example writes a source with the settings that are required and those of one
-// setup, and with secrets where the provider then needs any.
+// example writes an example source with the required settings and those of one setup, and with
+// secrets if the provider then needs any.
 func (b *page) example(name string, p *providers.Provider, setup string) {
 	s := p.Spec()
 	prefix := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
@@ -96,10 +96,11 @@ func (b *page) example(name string, p *providers.Provider, setup string) {
 	b.line("```")
 }
 
-// secrets are the references of an example; none where the provider can do
-// without secrets by these settings.
+// secrets returns the secret references of an example, or an empty string if the provider needs no
+// secret with these settings.
 func secrets(prefix string, p *providers.Provider, given map[string][]string) string {
-	// Settings that are files are not read here, and then it does not depend on them.
+	// Bind fails if a setting is a file, which is not read here. Whether secrets are needed does
+	// not depend on such a setting.
 	if bound, err := p.Bind(providers.Binding{Settings: given}); err == nil {
 		p = bound
 	}
