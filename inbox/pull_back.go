@@ -18,8 +18,9 @@ const pullBackPage = 2000
 // is right again, these times are further ahead than any policy asks for. The walk begins with those that are furthest ahead.
 //
 // Some rows show that the clock was wrong when they were written: the last attempt ended later than now, or the effect's job was made or
-// began to run later than now. Such an effect waits from now on for as long as it was to wait then. For the others the
-// most that their state and their route allow is the limit. A waiting effect may have many others of a slow target before it, so
+// began to run later than now. Such an effect waits from now on for as long as it was to wait then. A
+// time that is later than next_at says nothing about it: a job that was made ahead may have begun to run a moment later, and was then
+// put off until next_at. For the others the most that their state and their route allow is the limit. A waiting effect may have many others of a slow target before it, so
 // its limit is that of a retry. A claim keeps the margin as well, because ending the lease of an attempt that is under way would
 // repeat the attempt. The statement skips a row that another transaction has locked, and the next walk looks at it.
 const pullBack = `
@@ -33,7 +34,7 @@ judged AS MATERIALIZED (
     SELECT p.id, p.next_at, least(
         CASE WHEN p.next_at > now() + (r.most + $8::bigint) * interval '1 microsecond'
             THEN now() + (r.most + CASE p.state WHEN 'claimed' THEN $8::bigint ELSE 0 END) * interval '1 microsecond' END,
-        CASE WHEN w.at > now() + interval '30 seconds' AND w.at <= p.next_at THEN now() + (p.next_at - w.at) END) AS at
+        CASE WHEN w.at > now() + interval '30 seconds' THEN now() + (p.next_at - w.at) END) AS at
     FROM page p
     JOIN (SELECT v.route_id, s.state, s.most
         FROM unnest($4::int[], $5::bigint[], $6::bigint[], $7::bigint[]) AS v (route_id, lease, wait, patience),
@@ -41,9 +42,10 @@ judged AS MATERIALIZED (
         ON r.route_id = p.route_id AND r.state = p.state
     LEFT JOIN LATERAL (
         SELECT max(x.at) AS at FROM (
-            SELECT greatest(j.attempted_at, j.created_at) AS at FROM river_job j WHERE j.id = p.job_id AND p.state <> 'held'
+            SELECT unnest(ARRAY[j.attempted_at, j.created_at]) AS at FROM river_job j WHERE j.id = p.job_id AND p.state <> 'held'
             UNION ALL
-            (SELECT a.finished_at FROM effect_attempt a WHERE a.effect_id = p.id AND p.state = 'retry' ORDER BY a.version DESC, a.attempt DESC LIMIT 1)) x) w ON true),
+            (SELECT a.finished_at FROM effect_attempt a WHERE a.effect_id = p.id AND p.state = 'retry' ORDER BY a.version DESC, a.attempt DESC LIMIT 1)) x
+        WHERE x.at <= p.next_at) w ON true),
 locked AS MATERIALIZED (
     SELECT e.id, j.at
     FROM judged j

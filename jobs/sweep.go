@@ -279,10 +279,18 @@ func (s *Sweeper) Sweep(ctx context.Context) (SweepReport, error) {
 	return report, err
 }
 
+// River's leader lives from lease to lease of some seconds. One that was elected while the database's clock was ahead, and died, would
+// keep other processes from the election for as long as the clock was ahead, and River would clean up nothing. A leader that lives
+// is elected again.
+const unseatLeader = `DELETE FROM river_leader WHERE expires_at > now() + interval '1 minute'`
+
 // pullBack comes first, so that the same sweep looks at the effects that it makes due.
 func (s *Sweeper) pullBack(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
+	if _, err := s.cfg.Pool.Exec(ctx, unseatLeader); err != nil {
+		return 0, fmt.Errorf("removing a leader from the future: %w", err)
+	}
 	return s.cfg.Store.PullBack(ctx)
 }
 

@@ -31,6 +31,9 @@ func TestSweepPullsBackWhatAWrongClockPutOff(t *testing.T) {
 			"20 h", 20 * time.Hour, 19 * time.Hour},
 		"pending, recorded ahead": {repeatable, []string{`UPDATE river_job SET created_at = now() + $2::interval, scheduled_at = now() + $2::interval WHERE id = (SELECT job_id FROM effect WHERE id = $1)`,
 			`UPDATE effect SET next_at = now() + $2::interval WHERE id = $1`}, "1 h", 0, -time.Minute},
+		"pending, recorded ahead, and its job began a moment later": {repeatable, []string{`UPDATE river_job SET created_at = now() + $2::interval, attempted_at = now() + $2::interval + interval '5 ms',
+			state = 'scheduled', scheduled_at = now() + $2::interval WHERE id = (SELECT job_id FROM effect WHERE id = $1)`,
+			`UPDATE effect SET next_at = now() + $2::interval WHERE id = $1`}, "1 h", 0, -time.Minute},
 		"pending, put off ahead": {repeatable, []string{`UPDATE river_job SET attempted_at = now() + $2::interval, state = 'scheduled', scheduled_at = now() + $2::interval WHERE id = (SELECT job_id FROM effect WHERE id = $1)`,
 			`UPDATE effect SET next_at = now() + $2::interval + interval '20 s' WHERE id = $1`}, "1 h", 20 * time.Second, 10 * time.Second},
 		"pending, far behind others of its target": {repeatable, []string{`UPDATE effect SET next_at = now() + $2::interval WHERE id = $1`}, "5 h", 5 * time.Hour, 4 * time.Hour},
@@ -73,8 +76,12 @@ func TestSweepPullsBackWhatAWrongClockPutOff(t *testing.T) {
 	if again, err := store.PullBack(t.Context()); err != nil || again != 0 {
 		t.Errorf("the second call pulled back %d, %v", again, err)
 	}
+	b.exec(`INSERT INTO river_leader (elected_at, expires_at, leader_id) VALUES (now() + interval '1 h', now() + interval '1 h', 'dead') ON CONFLICT (name) DO UPDATE SET expires_at = excluded.expires_at`)
 	b.sweep(b.sweeper(nil))
-	if n := b.count(`SELECT count(*) FROM effect e JOIN river_job j ON j.id = e.job_id WHERE e.next_at <= now() AND j.state = 'available' AND j.scheduled_at <= now()`); n != 1 {
-		t.Errorf("%d of what is due has a job that wakes it, want 1: %s", n, fmt.Sprint(ids))
+	if n := b.count(`SELECT count(*) FROM river_leader`); n != 0 {
+		t.Error("a leader that died still leads for an hour")
+	}
+	if n := b.count(`SELECT count(*) FROM effect e JOIN river_job j ON j.id = e.job_id WHERE e.next_at <= now() AND j.state = 'available' AND j.scheduled_at <= now()`); n != 2 {
+		t.Errorf("%d of what is due has a job that wakes it, want 2: %s", n, fmt.Sprint(ids))
 	}
 }
