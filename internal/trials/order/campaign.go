@@ -25,23 +25,31 @@ type campaign struct {
 	db     *pgx.Conn
 
 	startedAt time.Time // also the time that every delivery of an event gives for it
-	receiver  *rig.Node
+	receivers []*rig.Node
 	workers   []*rig.Node
-	external  *externalTarget // nil if the target is inside the database
-	target    *rig.Target     // serves external
+	slow      *rig.Proxy         // between the second receiver and PostgreSQL; nil if there is none
+	clock     *rig.DatabaseClock // nil if the database's clock is not set
+	external  *externalTarget    // nil if the target is inside the database
+	target    *rig.Target        // serves external
 	kills     int
+	pacing    sync.Mutex // one sender asks how much is done
+	done      int        // effects, as far as the senders know
 
 	// What came of the variant's fault.
-	vanishedHosts     int           // how many hosts vanished
-	lockedFor         time.Duration // how long a stream was locked
-	othersDone        int           // effects of other streams that were done meanwhile
-	longestStandstill time.Duration // the longest time without progress of any other stream
+	vanishedHosts     int            // how many hosts vanished
+	lockedFor         time.Duration  // how long a stream was locked
+	othersDone        int            // effects of other streams that were done meanwhile
+	longestStandstill time.Duration  // the longest time without progress of any other stream
+	jumped            bool           // the database's clock was ahead
+	ahead             map[string]int // times that were ahead when the clock was set right, by where they are
+	pulledBack        float64        // what the workers report
 }
 
 // result is what a campaign found.
 type result struct {
 	variant              variant
 	sequences, length    int
+	unordered            int
 	deliveries, kills    int
 	attempts, deadlocks  int
 	heldRunnable         float64
@@ -57,18 +65,25 @@ func (r *result) String() string {
 	if len(r.violations) > 0 {
 		verdict = fmt.Sprintf("BROKEN in %d ways", len(r.violations))
 	}
-	return fmt.Sprintf("order %s: %s; %d keys of %d numbers in %d deliveries, %d workers killed; %d applied in %d attempts, %d stuck, "+
+	beside := ""
+	if r.unordered > 0 {
+		beside = fmt.Sprintf(" and %d without order", r.unordered)
+	}
+	return fmt.Sprintf("order %s: %s; %d keys of %d numbers%s in %d deliveries, %d workers killed; %d applied in %d attempts, %d stuck, "+
 		"held found runnable %g, deadlocks %d%s; ingested in %.1f s, at rest after %.1f s (%.0f events/s); seed %d",
-		r.variant.name, verdict, r.sequences, r.length, r.deliveries, r.kills, r.applied, r.attempts, r.stuck, r.heldRunnable, r.deadlocks, r.fault,
-		r.ingested.Seconds(), r.elapsed.Seconds(), float64(r.sequences*r.length)/r.elapsed.Seconds(), r.seed)
+		r.variant.name, verdict, r.sequences, r.length, beside, r.deliveries, r.kills, r.applied, r.attempts, r.stuck, r.heldRunnable, r.deadlocks, r.fault,
+		r.ingested.Seconds(), r.elapsed.Seconds(), float64(r.sequences*r.length+r.unordered)/r.elapsed.Seconds(), r.seed)
 }
 
-// The target records what is applied, in the order of commits for each key, and fails for a slow event while the event
-// is young. Nothing in it is unique.
+// The target records what is applied, in the order of commits for each key. It fails for a slow event while the event
+// is young, and for ever for the first number of a key that is to be blocked. Nothing in it is unique.
 const makeTarget = `
 CREATE TABLE order_applied (place bigint GENERATED ALWAYS AS IDENTITY, key text NOT NULL, number bigint NOT NULL);
 CREATE FUNCTION order_apply(k text, n bigint, received timestamptz, slow boolean) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    IF k LIKE 'blocked%' AND n = 1 THEN
+        RAISE EXCEPTION 'never' USING ERRCODE = 'check_violation';
+    END IF;
     IF slow AND now() < received + interval '8 seconds' THEN
         RAISE EXCEPTION 'not yet' USING ERRCODE = 'lock_not_available';
     END IF;
@@ -85,8 +100,12 @@ sources:
     provider: stripe
     secrets: [env:ORDER_SECRET]
     routes:
-      - { name: it, types: [take], target: it,
-          order: { mode: contiguous, key: body.key, number: body.number, start: 1, patience: %s, on_gap: %s } }
+      - { name: it, types: [take], target: it, order: %s }
+  beside:
+    provider: stripe
+    secrets: [env:ORDER_SECRET]
+    routes:
+      - { name: plain, types: [plain], target: it }
 `
 
 const sqlTarget = `{ kind: sql, statement: "SELECT order_apply(@key, @number, @received, @slow)",
@@ -108,8 +127,13 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.variant.fair {
+		if err := c.blockKeys(ctx); err != nil {
+			return nil, err
+		}
+	}
 	c.startedAt = time.Now()
-	r := &result{variant: c.variant, sequences: c.sequences(), length: c.eventsPerSequence(), deliveries: len(plan), seed: c.seed}
+	r := &result{variant: c.variant, sequences: c.sequences(), length: c.eventsPerSequence(), unordered: c.unorderedEvents(), deliveries: len(plan), seed: c.seed}
 	killing, stop := context.WithCancel(ctx)
 	defer stop()
 	var killer sync.WaitGroup
@@ -121,6 +145,12 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	meddler.Go(func() { held, meddled = c.injectFault(killing) })
 	err = c.deliverAll(ctx, plan)
 	r.ingested = time.Since(c.startedAt)
+	if err == nil && c.variant.fair {
+		err = c.unblockKeys(ctx)
+	}
+	if err == nil {
+		err = c.startWorkers(ctx)
+	}
 	if err == nil {
 		err = c.waitForEffects(ctx)
 	}
@@ -131,8 +161,7 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	if err := errors.Join(err, killed, meddled); err != nil {
 		return nil, err
 	}
-	r.violations, r.fault = held, c.describeFault()
-	r.kills = c.kills
+	r.violations, r.kills = held, c.kills
 	if r.heldRunnable, err = c.heldRunnable(ctx); err != nil {
 		return nil, err
 	}
@@ -140,13 +169,22 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 		return nil, err
 	}
 	r.deadlocks -= deadlocks
-	return r, c.check(ctx, r)
+	if err := c.check(ctx, r); err != nil {
+		return nil, err
+	}
+	r.fault += c.describeFault()
+	return r, nil
 }
 
 // prepare makes the schema and the target and starts the processes.
 func (c *campaign) prepare(ctx context.Context) error {
 	var err error
-	if c.db, err = c.world.Prepare(ctx, c.schema, makeTarget); err != nil {
+	if c.variant.jump {
+		if c.clock, err = rig.NewDatabaseClock(ctx, c.world.DSN()); err != nil {
+			return err
+		}
+	}
+	if c.db, err = c.world.Prepare(ctx, c.schema, makeTarget, c.variant.target, c.variant.plant); err != nil {
 		return err
 	}
 	target := sqlTarget
@@ -157,14 +195,41 @@ func (c *campaign) prepare(ctx context.Context) error {
 		}
 		target = fmt.Sprintf(forwardTarget, c.target.Address)
 	}
-	text := fmt.Sprintf(configuration, target, c.variant.patience, c.variant.onGap)
+	text := fmt.Sprintf(configuration, target, c.variant.order())
 	if c.config, err = c.world.WriteFile(c.schema+".yml", text); err != nil {
 		return err
 	}
-	if c.receiver, err = c.serve(ctx, "receive", "", ""); err != nil {
+	if err := c.startReceivers(ctx); err != nil {
 		return err
 	}
-	for range c.options.workers {
+	return c.startWorkers(ctx)
+}
+
+// startReceivers starts the receiver, and in the variant arrival a second one that gets every answer about the clock late.
+func (c *campaign) startReceivers(ctx context.Context) error {
+	dsns := []string{""}
+	if c.variant.arrival {
+		var dsn string
+		var err error
+		if c.slow, dsn, err = rig.StartProxy(c.world.DSN(), readClock); err != nil {
+			return err
+		}
+		c.slow.SlowAnswers(readClock, clockAnswerAfter)
+		dsns = append(dsns, dsn)
+	}
+	for _, dsn := range dsns {
+		p, err := c.serve(ctx, "receive", dsn, "")
+		if err != nil {
+			return err
+		}
+		c.receivers = append(c.receivers, p)
+	}
+	return nil
+}
+
+// startWorkers starts the workers that are not there yet.
+func (c *campaign) startWorkers(ctx context.Context) error {
+	for len(c.workers) < c.options.workers {
 		p, err := c.serve(ctx, "work", "", c.variant.failpoint())
 		if err != nil {
 			return err
@@ -176,11 +241,14 @@ func (c *campaign) prepare(ctx context.Context) error {
 
 func (c *campaign) close(ctx context.Context) error {
 	var errs []error
-	if c.receiver != nil {
-		errs = append(errs, c.receiver.Kill())
-	}
-	for _, p := range c.workers {
+	for _, p := range append(c.receivers, c.workers...) {
 		errs = append(errs, p.Kill())
+	}
+	if c.slow != nil {
+		errs = append(errs, c.slow.Close())
+	}
+	if c.clock != nil {
+		errs = append(errs, c.clock.Close(ctx))
 	}
 	if c.target != nil {
 		errs = append(errs, c.target.Close())
@@ -194,7 +262,7 @@ func (c *campaign) close(ctx context.Context) error {
 
 // killWorkers kills one random worker after another and replaces each, until ctx ends.
 func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
-	for c.killEvery > 0 && !c.variant.defect {
+	for c.killEvery > 0 && c.killsWorkers() {
 		if !rig.Pause(ctx, time.Duration(random.Int64N(int64(2*c.killEvery))+1)) {
 			return nil
 		}
@@ -211,6 +279,11 @@ func (c *campaign) killWorkers(ctx context.Context, random *rand.Rand) error {
 		c.workers[i] = p
 	}
 	return nil
+}
+
+// killsWorkers reports whether workers are killed at random. Where places in the queue are compared, all workers take part.
+func (c *campaign) killsWorkers() bool {
+	return !c.variant.unlocked && !c.variant.fair && !c.variant.latest && !c.variant.jump
 }
 
 const countUnsettled = `

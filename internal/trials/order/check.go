@@ -15,7 +15,7 @@ type violation string
 const readApplied = `SELECT key, number FROM order_applied ORDER BY key, place`
 
 const readUnsettled = `
-SELECT split_part(v.event_id, '_', 2), e.sequence_number::bigint, e.state || coalesce(' ' || e.reason, '')
+SELECT split_part(v.event_id, '_', 2), split_part(v.event_id, '_', 3)::bigint, e.state || coalesce(' ' || e.reason, '')
 FROM effect e JOIN inbox_event v ON v.id = e.event_id
 WHERE e.state NOT IN ('done', 'superseded', 'skipped', 'duplicate')
 ORDER BY 1, 2`
@@ -49,8 +49,27 @@ func (c *campaign) check(ctx context.Context, r *result) error {
 	}
 	for k := range c.sequences() {
 		name := "k" + strconv.Itoa(k)
-		r.violations = append(r.violations, compareSequence(name, c.expectedNumbers(), applied[name])...)
+		want := c.expectedNumbers()
+		if c.variant.latest { // any of them, and the last one
+			want = slices.Compact(slices.Sorted(slices.Values(append(want[len(want)-1:], applied[name]...))))
+		}
+		r.violations = append(r.violations, compareSequence(name, want, applied[name])...)
 		delete(applied, name)
+	}
+	for k := range c.blockedKeys() {
+		name := blockedPrefix + strconv.Itoa(k)
+		want := c.expectedNumbers()[1:blockedLength] // the first one is given up
+		r.violations = append(r.violations, compareSequence(name, want, applied[name])...)
+		delete(applied, name)
+	}
+	if c.variant.beside {
+		want := make([]int, c.unorderedEvents())
+		for i := range want {
+			want[i] = i + 1
+		}
+		slices.Sort(applied[unordered])
+		r.violations = append(r.violations, compareSequence(unordered, want, applied[unordered])...)
+		delete(applied, unordered)
 	}
 	for name := range applied {
 		r.violations = append(r.violations, violation("unexpected: "+name+" was never delivered"))
@@ -60,6 +79,14 @@ func (c *campaign) check(ctx context.Context, r *result) error {
 	}
 	if r.heldRunnable > 0 {
 		r.violations = append(r.violations, violation(fmt.Sprintf("forgotten: %g held effects were found runnable", r.heldRunnable)))
+	}
+	switch {
+	case c.variant.arrival:
+		return c.checkClocks(ctx, r)
+	case c.variant.fair, c.variant.latest:
+		return c.checkPlaces(ctx, r)
+	case c.variant.jump:
+		return c.checkJump(ctx, r)
 	}
 	return nil
 }

@@ -16,6 +16,9 @@ type delivery struct {
 // deliveryOrder returns all deliveries in the order in which the senders take them. Every event is at most window
 // places away from its own in its sequence, and some are delivered twice.
 func (c *campaign) deliveryOrder(random *rand.Rand) []delivery {
+	if c.variant.beside {
+		return c.deliveryOrderBeside()
+	}
 	queues := make([][]delivery, 0, c.keys)
 	for k := range c.sequences() {
 		queues = append(queues, c.deliverySequence(random, "k"+strconv.Itoa(k)))
@@ -40,8 +43,14 @@ func (c *campaign) sequences() int {
 	switch {
 	case c.variant.hot:
 		return 1
-	case c.variant.defect: // with few keys their effects meet
+	case c.variant.unlocked: // with few keys their effects meet
 		return max(c.keys/100, min(c.keys, 8))
+	case c.variant.latest:
+		return 1
+	case c.variant.beside:
+		return 8
+	case c.variant.plant != "":
+		return min(c.keys, 8)
 	}
 	return c.keys
 }
@@ -50,8 +59,14 @@ func (c *campaign) eventsPerSequence() int {
 	switch {
 	case c.variant.hot:
 		return c.keys * c.events / 10
-	case c.variant.defect:
+	case c.variant.unlocked:
 		return 5 * c.events
+	case c.variant.latest:
+		return c.unorderedEvents() / 8
+	case c.variant.beside:
+		return 10
+	case c.variant.plant != "":
+		return min(c.events, 30)
 	}
 	return c.events
 }

@@ -23,6 +23,8 @@ func (c *campaign) injectFault(ctx context.Context) (found []violation, err erro
 		return c.lockStream(ctx, watcher)
 	case c.variant.vanish:
 		return c.vanishWorker(ctx, watcher)
+	case c.variant.jump:
+		return c.jumpClock(ctx, watcher)
 	}
 	return nil, nil
 }
@@ -35,6 +37,8 @@ func (c *campaign) describeFault() string {
 			c.lockedFor.Seconds(), c.othersDone, c.longestStandstill.Seconds())
 	case c.variant.vanish:
 		return fmt.Sprintf(", %d host vanished inside a transaction (at most %.1f s without an effect after it)", c.vanishedHosts, c.longestStandstill.Seconds())
+	case c.jumped:
+		return c.describeJump()
 	}
 	return ""
 }

@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // variant is one way to run the campaign.
 type variant struct {
@@ -23,13 +26,31 @@ type variant struct {
 	locked time.Duration
 	vanish bool
 
+	// arrival has senders that wait for each answer and deliver to two processes in turn. One of the two gets every answer
+	// about the database's clock late.
+	arrival bool
+
+	// beside delivers events without order beside the others. With fair, all events are recorded before the workers
+	// start, and some keys are blocked until then. With latest, one key gets versions all the time, and as much is delivered as is done.
+	beside, fair, latest bool
+
+	// jump sets the database's clock ahead by an hour for a while.
+	jump bool
+
+	// target are statements that change the target.
+	target string
+
 	// patience and onGap are settings of the route.
 	patience, onGap string
 
-	// defect is a planted defect: the workers do not lock streams. They are not killed, because they are asked what
-	// they have found.
-	defect bool
+	// A planted defect, which has to be noticed: unlocked has workers that do not lock streams, and they are not killed, because
+	// they are asked what they have found; plant are statements that change the tables' behaviour to that of a wrong implementation.
+	unlocked bool
+	plant    string
 }
+
+// defect reports whether the variant is wrong on purpose.
+func (v *variant) defect() bool { return v.unlocked || v.plant != "" }
 
 // A number that is recorded is not missing. In the variant slow nothing may be skipped, although a gap is given up
 // after less time than numbers fail for.
@@ -42,7 +63,15 @@ var variants = []variant{
 	{name: "forward_hot", takesEvery: 1, forward: true, hot: true, patience: "1h", onGap: "hold"},
 	{name: "locked", takesEvery: 1, patience: "1h", onGap: "hold", locked: 40 * time.Second},
 	{name: "vanished", takesEvery: 1, patience: "1h", onGap: "hold", vanish: true},
-	{name: "unlocked", takesEvery: 1, patience: "1h", onGap: "hold", defect: true},
+	{name: "unlocked", takesEvery: 1, patience: "1h", onGap: "hold", unlocked: true},
+	{name: "arrival", takesEvery: 1, arrival: true},
+	{name: "arrival_clock", takesEvery: 1, arrival: true, plant: numberByClock},
+	{name: "fair", takesEvery: 1, fair: true, beside: true, patience: "1h", onGap: "hold"},
+	{name: "fair_end", takesEvery: 1, fair: true, beside: true, patience: "1h", onGap: "hold", plant: wakeAtTheEnd},
+	{name: "latest", takesEvery: 1, latest: true, beside: true, target: slowBeside},
+	{name: "latest_end", takesEvery: 1, latest: true, beside: true, target: slowBeside, plant: wakeNewestLast},
+	{name: "jump", takesEvery: 1, beside: true, jump: true, target: failSometimes, patience: "1h", onGap: "hold"},
+	{name: "jump_kept", takesEvery: 1, beside: true, jump: true, target: failSometimes, patience: "1h", onGap: "hold", plant: pullNothingBack},
 }
 
 func variantNames() []string {
@@ -53,9 +82,20 @@ func variantNames() []string {
 	return names
 }
 
+// order is the setting of the ordered route.
+func (v *variant) order() string {
+	switch {
+	case v.arrival:
+		return `{ mode: arrival, key: body.key }`
+	case v.latest:
+		return `{ mode: latest, key: body.key, number: body.number }`
+	}
+	return fmt.Sprintf(`{ mode: contiguous, key: body.key, number: body.number, start: 1, patience: %s, on_gap: %s }`, v.patience, v.onGap)
+}
+
 // failpoint is the fail point that the workers are started with.
 func (v *variant) failpoint() string {
-	if v.defect {
+	if v.unlocked {
 		return "work-unlocked"
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Cut is where a [Proxy] drops a connection to PostgreSQL.
@@ -41,6 +42,9 @@ type Proxy struct {
 	cut        Cut
 	cutWord    string
 	cutDone    chan struct{}
+
+	slowWord string        // empty if no answer is delayed
+	slowBy   time.Duration // how long the answers to its statements are delayed
 
 	vanishWord string // empty if no host is to vanish
 	vanishDone chan struct{}
@@ -86,6 +90,14 @@ func (p *Proxy) VanishNext(word string) <-chan struct{} {
 	defer p.mu.Unlock()
 	p.vanishWord, p.vanishDone = word, make(chan struct{})
 	return p.vanishDone
+}
+
+// SlowAnswers delays each answer to a prepared statement with the word in it, which is one of the proxy's words. Other
+// connections are not delayed.
+func (p *Proxy) SlowAnswers(word string, by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slowWord, p.slowBy = word, by
 }
 
 // vanished reports whether the host is gone.
@@ -319,6 +331,16 @@ func (c *proxyConn) inspectServer(part []byte) (cut bool) {
 		c.proxy.mu.Unlock()
 		return true
 	}
+	var slow time.Duration
+	if ran != "" && ran == c.proxy.slowWord {
+		slow = c.proxy.slowBy
+	}
 	c.proxy.mu.Unlock()
+	if slow > 0 {
+		select {
+		case <-c.proxy.closed:
+		case <-time.After(slow):
+		}
+	}
 	return bytes.Contains(part, []byte("C\x00\x00\x00\x0bCOMMIT\x00")) && c.proxy.claimCut(c, CutAfter)
 }
