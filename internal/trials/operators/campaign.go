@@ -153,6 +153,9 @@ func (c *campaign) prepare(ctx context.Context) (err error) {
 	if c.db, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
+	if _, err := c.db.Exec(ctx, "CREATE ROLE "+strangerRole+" LOGIN PASSWORD '"+strangerRole+"'"); err != nil {
+		return fmt.Errorf("making a role: %w", err)
+	}
 	for _, s := range c.servers {
 		if err := s.start(ctx, variants[0], variants[0].text("", c.ledger.addresses())); err != nil {
 			return err
@@ -246,6 +249,9 @@ func (c *campaign) round(ctx context.Context, n int) error {
 	random := c.randomFor(n, 200)
 	if n%4 == 0 {
 		parts = append(parts, func(ctx context.Context) error { return c.restartOne(ctx, random) })
+	}
+	if n%5 == 2 && (!c.defects || n == 2) { // a defect of this kind takes its time
+		parts = append(parts, func(ctx context.Context) error { return c.meddle(ctx, n) })
 	}
 	if n%7 == 5 {
 		o := &operator{campaign: c, name: "storm", random: c.randomFor(n, 201), round: n}

@@ -71,7 +71,7 @@ func (c *campaign) injectDefects(ctx context.Context) error {
 
 // unnoticedDefects returns the kinds of defects that were not noticed.
 func (c *campaign) unnoticedDefects() (out []rig.Kind) {
-	kinds := []rig.Kind{leaked}
+	kinds := []rig.Kind{leaked, stopped}
 	for _, w := range defects {
 		kinds = append(kinds, w.kind)
 	}

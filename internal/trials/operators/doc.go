@@ -10,7 +10,8 @@
 //
 // How it works: in each round, senders deliver, targets fail, and operators plan, run and cancel replays, discard,
 // resolve, skip, unblock, erase, prune, admit conflicts, clear routes, reseal and migrate. Keys are rotated all the time.
-// Processes are restarted with other configurations and killed, and so are commands. After each round, ledgers outside
+// Processes are restarted with other configurations and killed, and so are commands. Another role of the database sends pauses and
+// cancellations to River, and takes the locks of prune and of partitions: only prune may wait. After each round, ledgers outside
 // the product are compared with the tables: nothing that was ended reaches a target unless somebody asked for it
 // afterwards, nothing is sent twice to a target that cannot deduplicate, nothing acknowledged is lost, the order of each
 // key is kept, erased content is nowhere, nothing is under an old key, and what commands report is what the tables say.

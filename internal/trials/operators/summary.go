@@ -19,7 +19,7 @@ var requiredFigures = []string{
 	"act: erase", "act: prune", "act: prune --include", "act: routes discard", "act: routes move", "act: conflicts admit", "act: keys rotate",
 	"act: keys reseal", "act: keys remove", "act: migrate up", "act: migrate status", "act: look", "command killed", "server killed", "server stopped",
 	"reseal, erase and prune at once", "killed: keys reseal", "killed: erase", "killed: prune --include", "killed: replay plan", "killed: replay run",
-	"effect pruned", "refused: erase", "refused: replay run", "refused: routes discard",
+	"effect pruned", "stranger paused", "stranger cancelled jobs", "refused: erase", "refused: replay run", "refused: routes discard",
 	"decided: effect.discard", "decided: effect.resolve.done", "decided: effect.resolve.resend", "decided: effect.move", "decided: stream.skip",
 	"decided: stream.unblock", "decided: order.apply", "decided: order.skip", "decided: event.erase", "decided: prune.include",
 	"items: replayed", "items: created", "items: changed", "items: decided_since", "replays: done", "replays: cancelled", "effects: done", "effects: dead", "effects: indeterminate",

@@ -33,6 +33,7 @@ const (
 	damaged       = "damaged"     // a sealed value does not open
 	keptOldKey    = "kept"        // a value is still under an old key
 	crashed       = "crashed"     // a server ended by itself
+	stopped       = "stopped"     // another role of the database stopped the work, or prune did not wait for its lock
 	endless       = "unending"    // a replay does not end, or acts after its end
 )
 
