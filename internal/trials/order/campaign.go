@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -184,7 +186,7 @@ func (c *campaign) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.db, err = c.world.Prepare(ctx, c.schema, makeTarget, c.variant.target, c.variant.plant); err != nil {
+	if c.db, err = c.world.Prepare(ctx, c.schema, makeTarget, strings.ReplaceAll(c.variant.target, "WORKERS", strconv.Itoa(c.options.workers)), c.variant.plant); err != nil {
 		return err
 	}
 	target := sqlTarget

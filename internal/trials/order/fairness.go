@@ -10,13 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// slowBeside has the target take its time for events without order, so that they are delivered faster than they are done.
+// slowBeside has the target take its time for events without order, so that they are delivered faster than WORKERS processes carry
+// them out.
 const slowBeside = `
 ALTER FUNCTION order_apply(text, bigint, timestamptz, boolean) RENAME TO order_apply_now;
 CREATE FUNCTION order_apply(k text, n bigint, received timestamptz, slow boolean) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF k = 'plain' THEN
-        PERFORM pg_sleep(0.015);
+        PERFORM pg_sleep(0.015 * WORKERS);
     END IF;
     PERFORM order_apply_now(k, n, received, slow);
 END $$`
