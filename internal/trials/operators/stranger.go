@@ -101,7 +101,7 @@ func say(ctx context.Context, conn *pgx.Conn, jobs []int64) error {
 	return nil
 }
 
-// Effects that nobody has carried out or decided about.
+// The effects of an event that wait for their first attempt.
 const countUntouched = `
 SELECT count(*) FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN source s ON s.id = v.source_id
 WHERE s.name = $1 AND v.event_id = $2 AND e.state = 'pending' AND e.attempts = 0`

@@ -9,7 +9,7 @@ import (
 )
 
 // The statement by which a process compares its clock with the database's, and how late the second receiver gets each answer to it.
-// The receiver then takes the database's clock for half of that behind.
+// The receiver then believes that the database's clock is half of that time late.
 const (
 	readClock        = "SELECT clock_timestamp()"
 	clockAnswerAfter = 3 * time.Second

@@ -13,9 +13,9 @@ import (
 // unordered is the key of the events of the route without order. Their numbers only tell them apart.
 const unordered = "plain"
 
-// deliveryOrderBeside mixes the ordered events evenly into the unordered ones: in the variant fair into the first third of them,
+// deliveryOrderMixed mixes the ordered events evenly into the unordered ones: in the variant fair into the first third of them,
 // otherwise into all.
-func (c *campaign) deliveryOrderBeside() []delivery {
+func (c *campaign) deliveryOrderMixed() []delivery {
 	var out []delivery
 	ordered := c.sequences() * c.eventsPerSequence()
 	among := c.unorderedEvents()
@@ -31,13 +31,13 @@ func (c *campaign) deliveryOrderBeside() []delivery {
 	return out
 }
 
-// blockedPrefix begins the keys whose first number fails for ever.
+// blockedPrefix begins the keys whose first number always fails.
 const blockedPrefix = "blocked"
 
 // blockedLength is how many events a blocked key has. The others wait for the first one, and then run one after another.
 const blockedLength = 4
 
-// blockedKeys is how many more keys there are in the variant fair, whose first number fails for ever.
+// blockedKeys counts the keys of the variant fair whose first number always fails.
 func (c *campaign) blockedKeys() int {
 	if c.variant.fair {
 		return 8
@@ -47,8 +47,8 @@ func (c *campaign) blockedKeys() int {
 
 const countHeld = `SELECT (SELECT count(*) FROM effect WHERE state = 'held'), (SELECT count(*) FROM stream WHERE blocked_by IS NOT NULL)`
 
-// blockKeys delivers the events of keys whose first number fails for ever, waits until all others of them are held, and ends the
-// workers. What is delivered then comes behind them.
+// blockKeys delivers the events of keys whose first number always fails, waits until their other effects are held, and ends the
+// workers. All later deliveries have later places in the queue.
 func (c *campaign) blockKeys(ctx context.Context) error {
 	client := rig.NewClient(1, 30*time.Second)
 	for k := range c.blockedKeys() {
@@ -70,7 +70,7 @@ func (c *campaign) blockKeys(ctx context.Context) error {
 	return err
 }
 
-// unblockKeys gives up the numbers that fail, as a person does.
+// unblockKeys skips the numbers that fail with the command that an operator uses.
 func (c *campaign) unblockKeys(ctx context.Context) error {
 	env := c.world.Environ(&rig.NodeConfig{Config: c.config, Schema: c.schema, Env: []string{"ORDER_SECRET=" + secret}})
 	for k := range c.blockedKeys() {
@@ -84,13 +84,13 @@ func (c *campaign) unblockKeys(ctx context.Context) error {
 
 // unorderedEvents is how many events without order there are.
 func (c *campaign) unorderedEvents() int {
-	if c.variant.beside {
+	if c.variant.mixed {
 		return c.options.unordered
 	}
 	return 0
 }
 
-// backlog is how many deliveries are ahead of what is done in the variant latest.
+// backlog is the number of effects that wait in the variant latest.
 func (c *campaign) backlog() int { return c.unorderedEvents() * 3 / 8 }
 
 const countDone = `SELECT count(*) FROM effect WHERE state IN ('done', 'superseded')`

@@ -77,8 +77,8 @@ func (r *result) String() string {
 		r.ingested.Seconds(), r.elapsed.Seconds(), float64(r.sequences*r.length+r.unordered)/r.elapsed.Seconds(), r.seed)
 }
 
-// The target records what is applied, in the order of commits for each key. It fails for a slow event while the event
-// is young, and for ever for the first number of a key that is to be blocked. Nothing in it is unique.
+// The target records the numbers of each key in the order of commits. It fails for a slow event while the event is young, and always
+// for the first number of a blocked key. It has no unique constraint.
 const makeTarget = `
 CREATE TABLE order_applied (place bigint GENERATED ALWAYS AS IDENTITY, key text NOT NULL, number bigint NOT NULL);
 CREATE FUNCTION order_apply(k text, n bigint, received timestamptz, slow boolean) RETURNS void LANGUAGE plpgsql AS $$

@@ -62,7 +62,7 @@ func (c *campaign) check(ctx context.Context, r *result) error {
 		r.violations = append(r.violations, compareSequence(name, want, applied[name])...)
 		delete(applied, name)
 	}
-	if c.variant.beside {
+	if c.variant.mixed {
 		want := make([]int, c.unorderedEvents())
 		for i := range want {
 			want[i] = i + 1

@@ -43,7 +43,7 @@ END $$;
 CREATE TRIGGER pull_nothing_back BEFORE UPDATE ON effect FOR EACH ROW
 WHEN (NEW.next_at < OLD.next_at AND NEW.state = OLD.state AND NEW.version = OLD.version AND OLD.next_at > now() + interval '5 minutes') EXECUTE FUNCTION pull_nothing_back()`
 
-// What is ahead, by where it is.
+// Counts times that are far ahead, by the kind of row.
 const countAhead = `
 SELECT 'effects', count(*) FROM effect WHERE next_at > now() + ` + notLongAhead + `
 UNION ALL
@@ -55,7 +55,7 @@ UNION ALL
 SELECT 'leaders', count(*) FROM river_leader WHERE expires_at > now() + ` + notLongAhead
 
 // jumpClock sets the database's clock an hour ahead for the variant's time, while events are delivered and effects happen. Half of the
-// workers are killed shortly before the clock is set right, so that leases of an hour are left behind.
+// workers are killed shortly before the clock is set right, so that they leave leases of an hour.
 func (c *campaign) jumpClock(ctx context.Context, watcher *pgx.Conn) ([]violation, error) {
 	if !rig.Pause(ctx, 2*time.Second) {
 		return nil, nil
@@ -88,7 +88,7 @@ func (c *campaign) jumpClock(ctx context.Context, watcher *pgx.Conn) ([]violatio
 	return nil, nil
 }
 
-// checkJump looks for what is still ahead, and whether anything was.
+// checkJump looks for times that are still ahead, and makes sure that some were.
 func (c *campaign) checkJump(ctx context.Context, r *result) error {
 	left, err := rig.CountBy(ctx, c.db, countAhead)
 	if err != nil {

@@ -16,8 +16,8 @@ type delivery struct {
 // deliveryOrder returns all deliveries in the order in which the senders take them. Every event is at most window
 // places away from its own in its sequence, and some are delivered twice.
 func (c *campaign) deliveryOrder(random *rand.Rand) []delivery {
-	if c.variant.beside {
-		return c.deliveryOrderBeside()
+	if c.variant.mixed {
+		return c.deliveryOrderMixed()
 	}
 	queues := make([][]delivery, 0, c.keys)
 	for k := range c.sequences() {
@@ -47,7 +47,7 @@ func (c *campaign) sequences() int {
 		return max(c.keys/100, min(c.keys, 8))
 	case c.variant.latest:
 		return 1
-	case c.variant.beside:
+	case c.variant.mixed:
 		return 8
 	case c.variant.plant != "":
 		return min(c.keys, 8)
@@ -63,7 +63,7 @@ func (c *campaign) eventsPerSequence() int {
 		return 5 * c.events
 	case c.variant.latest:
 		return c.unorderedEvents() / 8
-	case c.variant.beside:
+	case c.variant.mixed:
 		return 10
 	case c.variant.plant != "":
 		return min(c.events, 30)

@@ -24,7 +24,7 @@ END $$`
 
 // Planted defects.
 const (
-	// What is woken goes to the end of the queue.
+	// Each new job has its place at the end of the queue.
 	wakeAtTheEnd = `
 CREATE FUNCTION wake_at_the_end() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -33,7 +33,7 @@ BEGIN
 END $$;
 CREATE TRIGGER wake_at_the_end BEFORE INSERT ON river_job FOR EACH ROW EXECUTE FUNCTION wake_at_the_end()`
 
-	// Each version of a key puts the wake-ups of the earlier ones off.
+	// Each version of a key delays the jobs of the earlier versions.
 	wakeNewestLast = `
 CREATE FUNCTION wake_newest_last() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

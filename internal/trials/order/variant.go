@@ -30,9 +30,9 @@ type variant struct {
 	// about the database's clock late.
 	arrival bool
 
-	// beside delivers events without order beside the others. With fair, all events are recorded before the workers
+	// mixed adds events without order. With fair, all events are recorded before the workers
 	// start, and some keys are blocked until then. With latest, one key gets versions all the time, and as much is delivered as is done.
-	beside, fair, latest bool
+	mixed, fair, latest bool
 
 	// jump sets the database's clock ahead by an hour for a while.
 	jump bool
@@ -44,7 +44,7 @@ type variant struct {
 	patience, onGap string
 
 	// A planted defect, which has to be noticed: unlocked has workers that do not lock streams, and they are not killed, because
-	// they are asked what they have found; plant are statements that change the tables' behaviour to that of a wrong implementation.
+	// they are asked what they have found; plant holds statements that make the tables behave as a wrong implementation does.
 	unlocked bool
 	plant    string
 }
@@ -66,12 +66,12 @@ var variants = []variant{
 	{name: "unlocked", takesEvery: 1, patience: "1h", onGap: "hold", unlocked: true},
 	{name: "arrival", takesEvery: 1, arrival: true},
 	{name: "arrival_clock", takesEvery: 1, arrival: true, plant: numberByClock},
-	{name: "fair", takesEvery: 1, fair: true, beside: true, patience: "1h", onGap: "hold"},
-	{name: "fair_end", takesEvery: 1, fair: true, beside: true, patience: "1h", onGap: "hold", plant: wakeAtTheEnd},
-	{name: "latest", takesEvery: 1, latest: true, beside: true, target: slowBeside},
-	{name: "latest_end", takesEvery: 1, latest: true, beside: true, target: slowBeside, plant: wakeNewestLast},
-	{name: "jump", takesEvery: 1, beside: true, jump: true, target: failSometimes, patience: "1h", onGap: "hold"},
-	{name: "jump_kept", takesEvery: 1, beside: true, jump: true, target: failSometimes, patience: "1h", onGap: "hold", plant: pullNothingBack},
+	{name: "fair", takesEvery: 1, fair: true, mixed: true, patience: "1h", onGap: "hold"},
+	{name: "fair_end", takesEvery: 1, fair: true, mixed: true, patience: "1h", onGap: "hold", plant: wakeAtTheEnd},
+	{name: "latest", takesEvery: 1, latest: true, mixed: true, target: slowBeside},
+	{name: "latest_end", takesEvery: 1, latest: true, mixed: true, target: slowBeside, plant: wakeNewestLast},
+	{name: "jump", takesEvery: 1, mixed: true, jump: true, target: failSometimes, patience: "1h", onGap: "hold"},
+	{name: "jump_kept", takesEvery: 1, mixed: true, jump: true, target: failSometimes, patience: "1h", onGap: "hold", plant: pullNothingBack},
 }
 
 func variantNames() []string {
