@@ -6,7 +6,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// labelTexts are the labels of an event in one line.
+// labelTexts returns the labels of an event in one line.
 func labelTexts(labels []inbox.EventLabel) string {
 	out := make([]string, 0, len(labels))
 	for _, l := range labels {
@@ -22,7 +22,8 @@ func labelTexts(labels []inbox.EventLabel) string {
 	return strings.Join(out, ", ")
 }
 
-// placeText says between which events an event stands: "fulfil 7, after 5 evt_5 (done, 1 missing), before 8 evt_8 (held)".
+// placeText returns the event's place among its neighbors: "fulfil 7, after 5 evt_5 (done, 1
+// missing), before 8 evt_8 (held)".
 func placeText(s *inbox.StreamPlace) string {
 	parts := []string{s.Route + " " + s.Number}
 	for _, side := range []struct {

@@ -18,7 +18,7 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// tailEvery is how often a tail looks.
+// tailEvery is the interval at which a tail reads new rows.
 const tailEvery = time.Second
 
 func (s *shell) eventsTailCommand() *cobra.Command {
@@ -74,7 +74,7 @@ func (s *shell) eventsTailCommand() *cobra.Command {
 	return cmd
 }
 
-// followEvents polls until a signal comes.
+// followEvents polls until the process receives a signal.
 func (s *shell) followEvents(ctx context.Context, t *tail, fromNow bool) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -155,7 +155,7 @@ func (s *shell) tailLine(at time.Time, parts ...string) error {
 	return nil
 }
 
-// jsonLine writes one object on a line of its own.
+// jsonLine writes one object on a separate line.
 func (s *shell) jsonLine(v any) error {
 	encoder := json.NewEncoder(visible.NewWriter(s.out))
 	encoder.SetEscapeHTML(false)

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// addExamples gives an example to every command that has none in its own file.
+// addExamples adds an example to every command that does not define one in its own file.
 func addExamples(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		addExamples(sub)
@@ -23,7 +23,7 @@ func indentExamples(lines []string) string {
 	return "  oncegate " + strings.Join(lines, "\n  oncegate ")
 }
 
-// exampleOf gives what may be typed, after the name of the program, by the path of a command.
+// exampleOf returns example arguments of a command by the command's path.
 func exampleOf(path string) []string {
 	switch path {
 	case "serve":
@@ -62,7 +62,7 @@ func exampleOf(path string) []string {
 	return exampleOfRecords(path)
 }
 
-// exampleOfRecords is exampleOf for what is recorded.
+// exampleOfRecords is the part of exampleOf for commands about recorded data.
 func exampleOfRecords(path string) []string {
 	switch path {
 	case "events list":

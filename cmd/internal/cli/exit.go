@@ -19,7 +19,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// usageError is a mistake in what was typed or configured.
+// usageError is a mistake in the command line or the configuration.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
@@ -28,12 +28,12 @@ func usagef(format string, args ...any) error {
 	return &usageError{text: fmt.Sprintf(format, args...)}
 }
 
-// unknownOutcomeError is an operation of which nobody knows whether it happened.
+// unknownOutcomeError is the error of an operation with an unknown outcome.
 type unknownOutcomeError struct{ text string }
 
 func (e *unknownOutcomeError) Error() string { return e.text }
 
-// tryLaterError is a failure that time may cure.
+// tryLaterError is the error of a failure that may be temporary.
 type tryLaterError struct{ text string }
 
 func (e *tryLaterError) Error() string { return e.text }
@@ -66,8 +66,8 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// unreachable reports whether the database could not be asked at all, or is
-// starting up, shutting down or full.
+// unreachable reports whether the error means that no connection to the database was possible, or
+// that the database is starting up, shutting down or full.
 func unreachable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {
@@ -82,7 +82,7 @@ func unreachable(err error) bool {
 		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// report writes err to w: one line, or one line a problem of the configuration.
+// report writes err to w in one line, or in one line per problem of the configuration.
 func report(w io.Writer, err error) {
 	if errors.Is(err, errSilent) {
 		return
@@ -102,7 +102,7 @@ func report(w io.Writer, err error) {
 	fmt.Fprintln(w, "oncegate: "+clean(explain(err)))
 }
 
-// explain turns what a driver says into what to do next.
+// explain turns an error of the driver into a message that says what to do.
 func explain(err error) string {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError

@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
-// every does something again and again until it is done. What takes long is done more seldom.
+// every calls do repeatedly until it is done. The slower do is, the longer the pauses.
 func every(ctx context.Context, pause time.Duration, do func() (done bool, err error)) error {
 	for {
 		began := time.Now()
@@ -28,17 +28,17 @@ func every(ctx context.Context, pause time.Duration, do func() (done bool, err e
 	}
 }
 
-// progressLines says how far something is on lines of the error stream, where there is no terminal for a bar.
+// progressLines writes progress as lines on stderr if there is no terminal for a progress bar.
 type progressLines struct {
 	s    *shell
 	last string
 	at   time.Time
 }
 
-// sayEvery is how often a line is written at most.
+// sayEvery is the shortest interval between two lines.
 const sayEvery = 2 * time.Second
 
-// followLines is nil at a terminal.
+// followLines returns nil on a terminal, where a progress bar is shown instead.
 func (s *shell) followLines() *progressLines {
 	if file, ok := s.err.(*os.File); ok && isTerminal(file) && s.output != "json" {
 		return nil
@@ -46,7 +46,7 @@ func (s *shell) followLines() *progressLines {
 	return &progressLines{s: s}
 }
 
-// say writes a line that is not the last one.
+// say writes a line, unless it equals the previous one or follows it too soon.
 func (p *progressLines) say(text string) {
 	if p == nil || text == p.last || time.Since(p.at) < sayEvery {
 		return
@@ -55,8 +55,8 @@ func (p *progressLines) say(text string) {
 	fmt.Fprintln(p.s.err, "oncegate: "+clean(text))
 }
 
-// unsettled are the effects that are not at rest, by state. Under "" stands how many of them go on by themselves: what is
-// held may wait for a person.
+// unsettled counts the effects that are not at rest, by state. The key "" counts those that will
+// continue without an operator: all except held effects, which may need one.
 func unsettled(states map[string]int) map[string]int {
 	out := map[string]int{}
 	for state, n := range states {
@@ -71,7 +71,7 @@ func unsettled(states map[string]int) map[string]int {
 	return out
 }
 
-// countsText lists counts by name: "done 12, retry 3".
+// countsText lists counts by name, as in "done 12, retry 3".
 func countsText(counts map[string]int) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -82,7 +82,8 @@ func countsText(counts map[string]int) string {
 	return strings.Join(out, ", ")
 }
 
-// followEvent waits until nothing happens any more to the effects of an event by itself, and says how they ended.
+// followEvent waits until the effects of an event need an operator or are at rest, and returns the
+// event.
 func (s *shell) followEvent(ctx context.Context, event inbox.ID) (*inbox.EventDetail, error) {
 	lines := s.followLines()
 	var detail *inbox.EventDetail

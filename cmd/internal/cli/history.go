@@ -15,7 +15,8 @@ func (s *shell) historyCommand() *cobra.Command {
 		s.historyShowCommand(), s.historyDeclareCommand())
 }
 
-// historyAnswer is the row of the database's current history, and its problem if effects are not carried out.
+// historyAnswer is the row of the database's current history. Problem is set if effects are not
+// carried out.
 type historyAnswer struct {
 	*history.Row
 	Problem string `json:"problem,omitempty"`

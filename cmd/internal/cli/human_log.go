@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// human is the log of `oncegate dev`: one line a person can read for each thing
-// that happens to an event, and the rest only if it is a warning or worse.
+// human is the log of `oncegate dev`: one readable line for each thing that happens to an event. It
+// shows other records only if they are warnings or errors.
 type human struct {
 	mu      *sync.Mutex
 	out     io.Writer
@@ -19,11 +19,11 @@ type human struct {
 	colours bool
 	attrs   []slog.Attr
 
-	// answer says what the target answered to the last attempt of an effect; nil is not asked.
+	// answer returns the target's answer to the last attempt of an effect. It may be nil.
 	answer func(effect string) string
 
-	// named remembers what the last events are called: the worker knows them by
-	// our id only.
+	// named maps the ids of the last events to their names, because the worker logs only Oncegate's
+	// id.
 	named *recent
 }
 
@@ -31,7 +31,7 @@ func newHuman(out io.Writer, level slog.Level, colours bool) *human {
 	return &human{mu: &sync.Mutex{}, out: out, level: level, colours: colours, named: &recent{names: map[string]string{}}}
 }
 
-// recent is a bounded map; the oldest entry goes first.
+// recent is a map of limited size. It drops the oldest entry first.
 type recent struct {
 	names map[string]string
 	order []string
@@ -39,7 +39,7 @@ type recent struct {
 
 const remembered = 10_000
 
-// put names an event, unless it has a name: a conflict may bring another type.
+// put stores the name of an event unless there is one, because a conflict may have another type.
 func (r *recent) put(id, name string) {
 	if _, known := r.names[id]; known {
 		return
@@ -64,7 +64,7 @@ func (h *human) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &next
 }
 
-// WithGroup implements [slog.Handler]; groups mean nothing to a person.
+// WithGroup implements [slog.Handler]. It ignores groups.
 func (h *human) WithGroup(string) slog.Handler { return h }
 
 // Handle implements [slog.Handler].
@@ -83,8 +83,8 @@ func (h *human) Handle(_ context.Context, r slog.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if event := values["event"]; strings.HasPrefix(r.Message, "effect ") && h.named.names[event] == "" {
-		// The worker was faster than the receiver's own line, or the event is of an
-		// earlier run: a moment tells.
+		// The worker's line came before the receiver's, or the event is from an earlier run. A
+		// short delay decides which.
 		time.AfterFunc(settling, func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -95,10 +95,10 @@ func (h *human) Handle(_ context.Context, r slog.Record) error {
 	return h.write(r, values, rest)
 }
 
-// settling is how long a line about an unnamed event waits for its name.
+// settling is how long a line about an event without a name waits for the name.
 const settling = 100 * time.Millisecond
 
-// write prints one record; the caller holds the lock.
+// write prints one record. The caller must hold the mutex.
 func (h *human) write(r slog.Record, values map[string]string, rest []string) error {
 	line, colour := h.line(r, values, rest)
 	if line == "" {

@@ -28,8 +28,8 @@ func (s *shell) keysCommand() *cobra.Command {
 		s.keysListCommand(), s.keysRotateCommand(), s.keysActivateCommand(), s.keysRemoveCommand(), s.resealCommand())
 }
 
-// ring is the keyring as it is configured: where it is and what is in it; nil if
-// its file is not there yet.
+// ring returns the configured keyring: its configuration and its content. The content is nil if the
+// keyring's file does not exist yet.
 func (s *shell) ring() (config.Seal, *seal.Ring, error) {
 	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true, KeyringLater: true})
 	if err != nil {
@@ -66,7 +66,8 @@ func (s *shell) keysListCommand() *cobra.Command {
 	return cmd
 }
 
-// listKeys reads the keys of a server, or those of the keyring that is configured here, which needs no database.
+// listKeys returns the keys of a server, or those of the local keyring, which requires no database
+// unless usage is set.
 func (s *shell) listKeys(ctx context.Context, usage bool) (rows []control.Key, err error) {
 	if s.server != "" {
 		err := s.control(ctx, "", func(caller control.Caller) error {
@@ -98,7 +99,7 @@ func (s *shell) keyUsages(ctx context.Context) ([]prune.KeyUsage, error) {
 	return prune.KeyUsages(ctx, pool)
 }
 
-// showKeys lists the keys after they were changed.
+// showKeys lists the keys after a change.
 func (s *shell) showKeys(ring *seal.Ring) error {
 	rows := control.KeysOf(ring, nil)
 	return s.show(keyTable(rows, false), emptyList(rows))
@@ -172,7 +173,7 @@ func (s *shell) keysRotateCommand() *cobra.Command {
 	return cmd
 }
 
-// newestKey is the key that was added last; the zero Key if there is none.
+// newestKey returns the most recently added key, or the zero Key if there is none.
 func newestKey(ring *seal.Ring) seal.Key {
 	if ring == nil {
 		return seal.Key{}
@@ -216,7 +217,7 @@ func (s *shell) keysActivateCommand() *cobra.Command {
 	return cmd
 }
 
-// activate makes a key the active one, as soon as every live process has it.
+// activate makes a key the active key once every live process has it.
 func (s *shell) activate(ctx context.Context, d decision, id int32, wait time.Duration) error {
 	return s.changeRing(ctx, d, inbox.AuditKeyActivate, func(ring *seal.Ring) (*seal.Ring, error) {
 		out, ok := ring.Activate(id)
@@ -279,7 +280,7 @@ func keyID(text string) (int32, error) {
 	return int32(id), nil
 }
 
-// changeRing writes the changed keyring into its file, after the audit has it.
+// changeRing writes an audit entry and then the changed keyring.
 func (s *shell) changeRing(ctx context.Context, d decision, action inbox.AuditAction, change func(*seal.Ring) (*seal.Ring, error)) error {
 	if err := d.check(s, "why is the keyring changed?"); err != nil {
 		return err
@@ -325,8 +326,8 @@ func keyIDs(ring *seal.Ring) inbox.KeyIDs {
 	return out
 }
 
-// writeRing replaces the file in one step: a process that reads it sees the old
-// keys or the new ones, and a full disk leaves the old ones.
+// writeRing replaces the file in one step, so that a process that reads it sees either the old keys
+// or the new ones, and a full disk leaves the old ones intact.
 func writeRing(path string, ring *seal.Ring) (err error) {
 	mode := os.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {
@@ -376,7 +377,7 @@ func (s *shell) resealCommand() *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			// A process that lacks the key could read nothing of what is resealed.
+			// A process without the key could not read resealed values.
 			err = s.awaitKey(cmd.Context(), keys.Ring().Active(), wait, "nothing was resealed", "bring it the keyring, or stop it; then reseal again")
 			if err != nil {
 				return err
@@ -405,7 +406,7 @@ func (s *shell) resealCommand() *cobra.Command {
 	return cmd
 }
 
-// missingKeys says which keys would open what cannot be opened.
+// missingKeys describes which keys are missing to open some values.
 func missingKeys(ids []int32) string {
 	if len(ids) == 0 {
 		return "they do not open with their keys"

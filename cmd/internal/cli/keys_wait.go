@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
-// awaitKnown is how often the processes are asked whether they have a new key.
+// awaitKnown is the interval at which awaitKey checks whether the processes have a new key.
 const awaitKnown = 500 * time.Millisecond
 
 func addWait(cmd *cobra.Command, wait *time.Duration) {
@@ -27,8 +27,8 @@ func checkWait(wait time.Duration) error {
 	return nil
 }
 
-// awaitKey waits until every live process holds the key, and refuses if one does not in
-// time; what says what was not done, hint what to do about it.
+// awaitKey waits until every live process has the key, and returns an error if one does not get it
+// in time. For that error, what says what was not done, and hint says what to do.
 func (s *shell) awaitKey(ctx context.Context, key seal.Key, wait time.Duration, what, hint string) error {
 	pool, err := s.openPool(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func lackingNodes(ctx context.Context, pool *pgxpool.Pool, key seal.Key) ([]node
 	return node.Lacking(nodes, key), nil
 }
 
-// unsealing refuses while a process seals with the key, or may have a moment ago.
+// unsealing returns an error if a process seals with the key, or may have done so recently.
 func (s *shell) unsealing(ctx context.Context, id int32) error {
 	pool, err := s.openPool(ctx)
 	if err != nil {

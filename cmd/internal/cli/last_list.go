@@ -14,29 +14,31 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// listEntry is what @1 stands for: a row of the last list.
+// listEntry is a row of the last list, to which an argument such as @1 refers.
 type listEntry struct {
-	// IDs are the ids that the row has, by what they are of: an effect's row has its own and its event's.
+	// IDs maps kinds of objects to the row's ids: the row of an effect has the effect's id and its
+	// event's.
 	IDs map[string]string `json:"ids"`
 
-	// Name is what a person recognises the row by, such as stripe/evt_1.
+	// Name is a readable name of the row, such as stripe/evt_1.
 	Name string `json:"name,omitempty"`
 }
 
-// lastList is the list that was shown last, for one directory and database or server.
+// lastList is the most recently shown list for one directory and one database or server.
 type lastList struct {
 	Command string      `json:"command"`
 	At      time.Time   `json:"at"`
 	Entries []listEntry `json:"entries"`
 }
 
-// maxRemembered bounds the file.
+// maxRemembered limits the number of rows in the file.
 const maxRemembered = 1000
 
-// remembers reports whether the rows of a list are kept for @1: on a terminal, or where it is asked for.
+// remembers reports whether the rows of a list are stored for @1: on a terminal, or with
+// --remember.
 func (s *shell) remembers() bool { return s.view.remember || s.output == "table" && s.width() > 0 }
 
-// rememberList keeps the rows of a list. Not being able to is no reason to fail: the list was shown.
+// rememberList stores the rows of a list. It ignores errors because the list itself was shown.
 func (s *shell) rememberList(cmd *cobra.Command, entries []listEntry) {
 	path, ok := s.lastListPath()
 	if !ok || !s.remembers() || len(entries) == 0 {
@@ -48,7 +50,7 @@ func (s *shell) rememberList(cmd *cobra.Command, entries []listEntry) {
 	if err != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
 		return
 	}
-	next, err := os.CreateTemp(filepath.Dir(path), ".next-*") // its mode is 0600
+	next, err := os.CreateTemp(filepath.Dir(path), ".next-*") // CreateTemp sets the mode 0600
 	if err != nil {
 		return
 	}
@@ -64,8 +66,8 @@ func (s *shell) rememberList(cmd *cobra.Command, entries []listEntry) {
 	}
 }
 
-// lastListPath is the file of the last list: one for each directory and database or server, below the user's cache
-// directory.
+// lastListPath returns the path of the last list's file, below the user's cache directory. There is
+// one file for each directory and database or server.
 func (s *shell) lastListPath() (string, bool) {
 	cache := s.env("XDG_CACHE_HOME")
 	if cache == "" {
@@ -83,7 +85,7 @@ func (s *shell) lastListPath() (string, bool) {
 	return filepath.Join(cache, "oncegate", "lists", hex.EncodeToString(of[:8])+".json"), true
 }
 
-// dataSource names what the command asks, for telling it from another one.
+// dataSource identifies the database or server that the command uses.
 func (s *shell) dataSource() string {
 	if s.server != "" {
 		return strings.TrimSuffix(s.server, "/")
@@ -95,7 +97,7 @@ func (s *shell) dataSource() string {
 	return db.URL + "\x00" + db.Schema
 }
 
-// readLastList reads the list that was shown last.
+// readLastList returns the most recently shown list. The second result is false if there is none.
 func (s *shell) readLastList() (lastList, bool) {
 	var list lastList
 	path, ok := s.lastListPath()
@@ -109,7 +111,7 @@ func (s *shell) readLastList() (lastList, bool) {
 	return list, true
 }
 
-// rowNumber reads @1.
+// rowNumber parses a reference to a row, such as @1.
 func rowNumber(text string) (int, bool) {
 	digits, ok := strings.CutPrefix(text, "@")
 	if !ok || digits == "" {
@@ -119,7 +121,8 @@ func rowNumber(text string) (int, bool) {
 	return n, err == nil && n >= 0 && strconv.Itoa(n) == digits
 }
 
-// resolveRow gives what @1 stands for, as one of the kinds, and says on the error stream what that is.
+// resolveRow returns the id to which @1 refers, for the first kind in kinds that the row has, and
+// prints it to stderr.
 func (s *shell) resolveRow(text string, kinds []string) (string, error) {
 	n, _ := rowNumber(text)
 	list, ok := s.readLastList()

@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// listFlags are what all lists are narrowed by.
+// listFlags are the flags that filter lists.
 type listFlags struct {
 	pageFlags
 	source, tenant, kind, state, route, since, until, before string
@@ -30,22 +30,22 @@ func (f *listFlags) add(cmd *cobra.Command, states string) {
 	f.addPage(cmd)
 }
 
-// addTenant is for what belongs to somebody.
+// addTenant adds --tenant, for objects that belong to a tenant.
 func (f *listFlags) addTenant(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant")
 }
 
-// addSince is for what has a time of its own; what says which.
+// addSince adds --since, for objects that have a time. what names that time.
 func (f *listFlags) addSince(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&f.since, "since", "", "only those "+what+"since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
 }
 
-// addUntil is for what can be narrowed to before a time.
+// addUntil adds --until, for lists that can end at a time.
 func (f *listFlags) addUntil(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&f.until, "until", "", "only those "+what+"before: a duration before now or an instant")
 }
 
-// parseUntil reads the end of a time that begins at since.
+// parseUntil parses --until, which must not be before since.
 func (f *listFlags) parseUntil(since time.Time) (time.Time, error) {
 	until, err := parseInstant("--until", f.until)
 	if err == nil && !until.IsZero() && until.Before(since) {
@@ -54,19 +54,19 @@ func (f *listFlags) parseUntil(since time.Time) (time.Time, error) {
 	return until, err
 }
 
-// addPage is for what is shown in pages.
+// addPage adds the flags of paged lists.
 func (f *listFlags) addPage(cmd *cobra.Command) {
 	f.addBefore(cmd)
 	f.pageFlags.add(cmd)
 }
 
-// addBefore adds what named the next page before lists had cursors.
+// addBefore adds a hidden flag that selected the next page before lists had cursors.
 func (f *listFlags) addBefore(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.before, "before", "", "show the page after this id")
-	_ = cmd.Flags().MarkHidden("before") // it is there
+	_ = cmd.Flags().MarkHidden("before") // the flag exists
 }
 
-// parse reads the flags. behind is the id of the row behind which the first page begins.
+// parse validates the flags. behind is the id of the row after which the first page begins.
 func (f *listFlags) parse(states []string) (since time.Time, behind string, err error) {
 	if err := f.check(); err != nil {
 		return since, behind, err
@@ -90,7 +90,7 @@ func (f *listFlags) parse(states []string) (since time.Time, behind string, err 
 	return since, behind, nil
 }
 
-// pageFlags are how a list is paged.
+// pageFlags are the flags that select pages of a list.
 type pageFlags struct {
 	limit int
 	after string
@@ -101,14 +101,14 @@ func (f *pageFlags) add(cmd *cobra.Command) {
 	f.addTo(cmd, "all")
 }
 
-// addTo is add for a command whose --all is something else.
+// addTo is like add, for a command in which --all means something else.
 func (f *pageFlags) addTo(cmd *cobra.Command, all string) {
 	cmd.Flags().IntVar(&f.limit, "limit", 50, "rows on a page, at most 1000")
 	cmd.Flags().StringVar(&f.after, "after", "", "show the page after this `cursor`, which the page before names")
 	cmd.Flags().BoolVar(&f.all, all, false, "every page, one after the other")
 }
 
-// check refuses what no list takes.
+// check validates the flags.
 func (f *pageFlags) check() error {
 	if f.limit < 1 || f.limit > 1000 {
 		return usagef("--limit %d: must be from 1 to 1000", f.limit)
@@ -116,7 +116,7 @@ func (f *pageFlags) check() error {
 	return nil
 }
 
-// request asks for the first page.
+// request returns the request for the first page.
 func (f *pageFlags) request() control.PageRequest {
 	request := control.PageRequest{Limit: f.limit, After: f.after}
 	if f.all {
@@ -125,19 +125,20 @@ func (f *pageFlags) request() control.PageRequest {
 	return request
 }
 
-// allPage is how many rows --all asks for at once.
+// allPage is how many rows --all requests at once.
 const allPage = 500
 
-// listing is a list that is shown in pages.
+// listing describes a list that is shown in pages.
 type listing[Row any] struct {
 	// page reads one page.
 	page func(control.PageRequest) (inbox.Page[Row], error)
 	draw func([]Row) *table
-	// entry is what @1 stands for; nil where the rows have no ids.
+	// entry returns the row's entry for @1. It is nil if the rows have no ids.
 	entry func(*Row) listEntry
 }
 
-// showList shows one page of a list, or with --all every page, and says how to go on.
+// showList shows one page of a list, or every page with --all, and explains how to see the next
+// page.
 func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, l listing[Row]) error {
 	if err := s.checkView(l.draw(nil), f, cmd); err != nil {
 		return err
@@ -170,7 +171,7 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, l listing[Row
 		if page, err = l.page(request); err != nil {
 			return err
 		}
-		if s.output != "json" { // a table is laid out as a whole
+		if s.output != "json" { // the layout of a table depends on all rows
 			page.Data = append(before, page.Data...)
 			entries = nil
 		}
@@ -197,7 +198,7 @@ func showRows[Row any](s *shell, cmd *cobra.Command, rows []Row, draw func([]Row
 	})
 }
 
-// sayMore says whether the list goes on, and how to see it.
+// sayMore explains how to see the next page, if there is one.
 func (s *shell) sayMore(more bool, next string, searchedTo *time.Time) {
 	if !more {
 		return
@@ -209,17 +210,18 @@ func (s *shell) sayMore(more bool, next string, searchedTo *time.Time) {
 	fmt.Fprintf(s.err, "oncegate: %s: add --after %s, or --all\n", what, clean(next))
 }
 
-// pageReader reads a page of what an operation lists.
+// pageReader reads one page of a list from an operation.
 type pageReader[Row any] func(context.Context, control.Caller, control.PageRequest) (inbox.Page[Row], error)
 
-// listPages is showList of what an operation lists. The first page begins behind the row with the id behind, if there is one.
+// listPages shows the list of an operation. If behind is set, the first page begins after the row
+// with that id.
 func listPages[Row any](s *shell, cmd *cobra.Command, f *pageFlags, behind string, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
 	return s.control(cmd.Context(), "", func(caller control.Caller) error {
 		return listPagesOf(s, cmd, caller, f, behind, read, draw, entry)
 	})
 }
 
-// listPagesOf is listPages for a caller that there is.
+// listPagesOf is like listPages with an existing caller.
 func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f *pageFlags, behind string, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
 	if behind != "" && s.server != "" {
 		return usagef("a server's lists go on with --after and what the page before names, and not with the id of a row")
@@ -230,7 +232,7 @@ func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f
 	}})
 }
 
-// emptyList makes an empty JSON list of nothing.
+// emptyList returns an empty list for nil, so that JSON shows [] instead of null.
 func emptyList[T any](rows []T) []T {
 	if rows == nil {
 		return []T{}

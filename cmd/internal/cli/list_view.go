@@ -8,14 +8,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// listView is how a person wants to see a list.
+// listView contains the flags that determine how a list is shown.
 type listView struct {
 	wide     bool
 	columns  []string
 	remember bool
 }
 
-// addViews gives every list the flags of its view.
+// addViews adds the flags of the view to every command that shows a list.
 func (s *shell) addViews(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		s.addViews(sub)
@@ -33,7 +33,7 @@ func isList(cmd *cobra.Command) bool {
 	return cmd.HasParent() && !cmd.HasSubCommands() && (cmd.Name() == "list" || cmd.Name() == "items")
 }
 
-// checkView refuses a view that the list cannot have, before anything is read.
+// checkView returns an error for a view that the list does not support, before anything is read.
 func (s *shell) checkView(t *table, f *pageFlags, cmd *cobra.Command) error {
 	if f.all && cmd.Flags().Changed("limit") {
 		return usagef("--all shows every page: leave out --limit")
@@ -52,7 +52,7 @@ func (s *shell) checkView(t *table, f *pageFlags, cmd *cobra.Command) error {
 	return nil
 }
 
-// column finds a column by its name as it is typed: in any case, with - or _ for a space.
+// column returns the index of a column by its name, ignoring case, with - or _ for a space.
 func (t *table) column(name string) int {
 	return slices.IndexFunc(t.header, func(header string) bool { return columnName(header) == columnName(name) })
 }
@@ -69,7 +69,7 @@ func columnNames(header []string) []string {
 	return out
 }
 
-// pick keeps some columns, in their order. All of them are shown.
+// pick returns a table with only the named columns, in the given order.
 func (t *table) pick(names []string) *table {
 	out := &table{ids: t.ids, whole: t.whole}
 	at := make([]int, len(names))
@@ -87,7 +87,7 @@ func (t *table) pick(names []string) *table {
 	return out
 }
 
-// number puts @1, @2 and so on before the rows.
+// number adds a column with @1, @2 and so on.
 func (t *table) number() {
 	t.header = append([]string{numberColumn}, t.header...)
 	for i, row := range t.rows {
@@ -95,7 +95,7 @@ func (t *table) number() {
 	}
 }
 
-// drawList writes the table of a list, and says which columns it left out.
+// drawList writes the table of a list and reports the columns that it left out.
 func (s *shell) drawList(t *table, numbered bool) {
 	if len(s.view.columns) > 0 {
 		t = t.pick(s.view.columns)

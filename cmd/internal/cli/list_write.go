@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// listWriter writes rows as JSON as they come, so that a long list is never in memory: in the envelope of the API, or one
-// object on each line.
+// listWriter writes rows as JSON when they arrive, so that a long list is never in memory. It
+// writes the envelope of the API, or one object per line.
 type listWriter struct {
 	out   io.Writer
 	lines bool

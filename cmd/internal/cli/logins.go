@@ -71,8 +71,8 @@ func (s *shell) loginsLinkCommand() *cobra.Command {
 	return cmd
 }
 
-// consoleAddress is where a browser on this machine reaches the console: what is given, what the
-// configuration says, or the private listener.
+// consoleAddress returns the address at which a browser on this machine reaches the console: the
+// given address, the one in the configuration, or the private listener.
 func (s *shell) consoleAddress(given string) (string, error) {
 	if given == "" && s.server != "" {
 		return s.server, nil
@@ -84,7 +84,8 @@ func (s *shell) consoleAddress(given string) (string, error) {
 		return given, nil
 	}
 	if db, err := s.database(); err == nil {
-		// The link is made in this database: an `oncegate dev` that runs from here on another one does not know it.
+		// The link exists only in this database, so an `oncegate dev` in this directory with
+		// another database does not know it.
 		if state, ok := s.readDevState(); ok && db.URL == state.DatabaseURL && db.Schema == state.Schema {
 			return state.Admin, nil
 		}

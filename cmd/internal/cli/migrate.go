@@ -19,12 +19,12 @@ func (s *shell) migrateCommand() *cobra.Command {
 		s.migrateUpCommand(), s.migrateDownCommand(), s.migrateStatusCommand(), s.migrateRepairCommand())
 }
 
-// addLockWait gives a command the flag that bounds its waits.
+// addLockWait adds the flag that limits waits for locks.
 func addLockWait(cmd *cobra.Command, wait *time.Duration) {
 	cmd.Flags().DurationVar(wait, "lock-wait", migrations.DefaultLockWait, "how long to wait for another migration to end, and for each migration to try for its locks")
 }
 
-// migrating runs do with a migrator, until it ends or a signal stops it.
+// migrating runs do with a migrator until do ends or a signal stops it.
 func (s *shell) migrating(ctx context.Context, wait time.Duration, do func(context.Context, *migrations.Migrator) error) error {
 	if wait <= 0 {
 		return usagef("--lock-wait %s: must be positive", wait)
@@ -128,7 +128,7 @@ func (s *shell) migrateStatus(ctx context.Context) error {
 	return err
 }
 
-// readStatus reads and shows the status.
+// readStatus reads and shows the status of the schema.
 func (s *shell) readStatus(ctx context.Context) (migrations.Status, error) {
 	pool, err := s.openPool(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *shell) showStatus(status migrations.Status, nodes []migrations.Node) er
 	return s.show(t, nil)
 }
 
-// orDash is a version that may not have been said.
+// orDash formats a version, with - for an unknown one.
 func orDash(version int) string {
 	if version == 0 {
 		return "-"
@@ -203,7 +203,7 @@ func orDash(version int) string {
 	return fmt.Sprint(version)
 }
 
-// liveNodes names the processes that serve the database now.
+// liveNodes returns the names of the live processes of the database.
 func (s *shell) liveNodes(ctx context.Context) ([]string, error) {
 	pool, err := s.openPool(ctx)
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *shell) liveNodes(ctx context.Context) ([]string, error) {
 	return live, nil
 }
 
-// failure is exit code 1, whatever it was made from.
+// failure is an error with exit code 1.
 type failure struct{ text string }
 
 func (e *failure) Error() string { return e.text }

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// downFlags are what `migrate down` was told.
+// downFlags are the flags of `migrate down`.
 type downFlags struct {
 	all, yes, running bool
 	from              int
@@ -69,7 +69,7 @@ func (s *shell) migrateDownCommand() *cobra.Command {
 	return cmd
 }
 
-// checkDown refuses what is not meant, and asks.
+// checkDown returns an error if the request is not allowed, and asks for confirmation.
 func (s *shell) checkDown(ctx context.Context, version int, f downFlags) error {
 	db, err := s.database()
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *shell) checkDown(ctx context.Context, version int, f downFlags) error {
 	return s.confirm(decision{}, word, show)
 }
 
-// losses says what would be lost, or that it could not be found out.
+// losses lists the data that would be lost.
 func (s *shell) losses(ctx context.Context, version int, wait time.Duration) ([]string, error) {
 	var out []string
 	err := s.migrating(ctx, wait, func(ctx context.Context, m *migrations.Migrator) error {

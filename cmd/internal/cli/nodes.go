@@ -55,8 +55,7 @@ func (s *shell) nodeTable(nodes []control.Node) *table {
 	return t
 }
 
-// hintConfigurations says, where a person reads the table, that live processes were
-// configured differently.
+// hintConfigurations warns, below a table, if live processes have different configurations.
 func (s *shell) hintConfigurations(nodes []control.Node) {
 	var found []string
 	for i := range nodes {
@@ -70,7 +69,7 @@ func (s *shell) hintConfigurations(nodes []control.Node) {
 	}
 }
 
-// ago is a length of time before now.
+// ago formats how long ago something happened.
 func ago(d time.Duration) string { return max(d, 0).Round(time.Second).String() + " ago" }
 
 func nodeKeys(n *node.Row) string {
@@ -83,7 +82,7 @@ func nodeKeys(n *node.Row) string {
 	return strings.Join(out, ",")
 }
 
-// nodeNames names processes in a message; the first few of many.
+// nodeNames lists the names of the first few processes for a message.
 func nodeNames(nodes []node.Row) string {
 	const most = 3
 	var names []string

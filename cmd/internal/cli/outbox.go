@@ -66,7 +66,8 @@ func outboxEntry(row *inbox.OutboxRow) listEntry {
 	return listEntry{IDs: map[string]string{kindOutbox: fmt.Sprint(row.ID)}, Name: row.Source + "/" + row.EventID}
 }
 
-// numberBehind takes the id of a row out of --after, where ids are numbers: no cursor is one.
+// numberBehind returns the id of a row if --after contains a number instead of a cursor. No cursor
+// is a number.
 func (f *pageFlags) numberBehind() (behind string, err error) {
 	n, err := strconv.ParseInt(f.after, 10, 64)
 	switch {
@@ -79,7 +80,7 @@ func (f *pageFlags) numberBehind() (behind string, err error) {
 	return behind, nil
 }
 
-// outboxID reads the one argument of a command.
+// outboxID parses the only argument of a command.
 func outboxID(text string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {

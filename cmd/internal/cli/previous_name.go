@@ -11,15 +11,15 @@ import (
 	"github.com/oncegate/oncegate/inbox/registry"
 )
 
-// namesBound is how long it may take to find out whether a name is one of the past.
+// namesBound limits the time for finding out whether a name is a former name.
 const namesBound = 3 * time.Second
 
-// refusePreviousName says what to type instead of a name that a source or route had before:
-// narrowed by it, every list would be empty. What cannot be found out is left to the
-// command itself.
+// refusePreviousName returns an error that names the current name if the user gave a former name of
+// a source or route, because every list filtered by a former name would be empty. If that cannot be
+// determined, it returns nil and the command itself reports problems.
 func (s *shell) refusePreviousName(cmd *cobra.Command, args []string) error {
 	if slices.Contains([]string{"send", "verify", "inspect"}, cmd.Name()) {
-		return nil // they ask the configuration
+		return nil // they use the configuration, not the database
 	}
 	source, route := flagValue(cmd, "source"), flagValue(cmd, "route")
 	flagged := source != "" || route != ""
@@ -37,7 +37,7 @@ func (s *shell) refusePreviousName(cmd *cobra.Command, args []string) error {
 	defer cancel()
 	pool, err := s.openPoolOf(ctx, fewConnections)
 	if err != nil {
-		return nil // the command says it
+		return nil // the command reports the error
 	}
 	defer pool.Close()
 	if now, at, err := registry.PresentSource(ctx, pool, source); err == nil && now != "" {

@@ -8,14 +8,14 @@ import (
 	"github.com/schollz/progressbar/v3" // rate, estimate and redrawing of a line; maintained, needs little itself
 )
 
-// progress shows how far long work is: a bar on a terminal, nothing elsewhere.
+// progress shows the progress of long work as a bar on a terminal, and shows nothing elsewhere.
 type progress struct {
 	bar   *progressbar.ProgressBar
-	ended atomic.Bool // what goes on elsewhere may still tell how far it is
+	ended atomic.Bool // other goroutines may still report progress after the end
 }
 
-// progress begins a bar on the error stream, so that what is written to the output
-// can be piped. total is how many there are to do; -1 if that is not known.
+// progress starts a bar on stderr, so that stdout can be piped. total is the number of items; -1
+// means unknown.
 func (s *shell) progress(total int64, what string) *progress {
 	file, ok := s.err.(*os.File)
 	if !ok || !isTerminal(file) || s.output == "json" {
@@ -31,28 +31,28 @@ func (s *shell) progress(total int64, what string) *progress {
 
 func (p *progress) shown() bool { return p.bar != nil && !p.ended.Load() }
 
-// at says that n are done.
+// at sets the number of finished items.
 func (p *progress) at(n int64) {
 	if p.shown() {
 		_ = p.bar.Set64(n)
 	}
 }
 
-// total changes how many there are to do.
+// total changes the total number of items.
 func (p *progress) total(n int64) {
 	if p.shown() {
 		p.bar.ChangeMax64(n)
 	}
 }
 
-// describe changes what is being done.
+// describe changes the description of the work.
 func (p *progress) describe(what string) {
 	if p.shown() {
 		p.bar.Describe(what)
 	}
 }
 
-// doing is at and describe, for an operation that says both.
+// doing combines describe and at. p may be nil.
 func (p *progress) doing(what string, n int64) {
 	if p != nil {
 		p.describe(what)
@@ -60,7 +60,7 @@ func (p *progress) doing(what string, n int64) {
 	}
 }
 
-// done removes the bar: what follows says how it ended.
+// done removes the bar.
 func (p *progress) done() {
 	if p.shown() && !p.ended.Swap(true) {
 		_ = p.bar.Finish()

@@ -20,8 +20,8 @@ func (s *shell) providersCommand() *cobra.Command {
 		s.providersInspectCommand(), s.providersSignCommand(), s.providersDraftCommand())
 }
 
-// known gives the providers by name: the catalogue, and those of the
-// configuration where one was named.
+// known returns the providers by name: those of the catalog, and those of the configuration if
+// --config names one.
 func (s *shell) known() (map[string]*providers.Provider, error) {
 	if s.configFile == "" {
 		return s.catalog()
@@ -44,7 +44,8 @@ func (s *shell) provider(name string) (*providers.Provider, map[string]*provider
 	return nil, nil, unknownProvider(name, all)
 }
 
-// unknownProvider says which provider may have been meant. There are too many to list.
+// unknownProvider returns an error that suggests a provider with a similar name. There are too many
+// providers to list them all.
 func unknownProvider(name string, all map[string]*providers.Provider) error {
 	if question := providers.DidYouMean(all, name); question != "" {
 		return usagef("unknown provider %q; %s`oncegate providers list` shows all", clean(name), question)
@@ -72,8 +73,8 @@ func (s *shell) providersListCommand() *cobra.Command {
 	}
 }
 
-// listProviders reads the providers that a server knows, or those that are known here, which needs no database. of says of how
-// many they are.
+// listProviders returns the providers of a server, or the local ones, which require no database. of
+// is the text that says how many providers there are in all.
 func (s *shell) listProviders(ctx context.Context, text string) (rows []control.ProviderRow, of string, err error) {
 	if s.server == "" {
 		all, err := s.known()
@@ -175,7 +176,7 @@ func (s *shell) providersShowCommand() *cobra.Command {
 	return cmd
 }
 
-// showServersProvider shows a provider as a server knows it.
+// showServersProvider shows a server's definition of a provider.
 func (s *shell) showServersProvider(ctx context.Context, name string) error {
 	return s.control(ctx, "", func(caller control.Caller) error {
 		p, err := control.Call(ctx, caller, &control.ShowProvider, control.ProviderReference{Name: name})
@@ -201,7 +202,7 @@ func (s *shell) showServersProvider(ctx context.Context, name string) error {
 	})
 }
 
-// showResolved prints the definition in force, with the origin of each part.
+// showResolved prints the effective definition, with the origin of each part.
 func (s *shell) showResolved(p *providers.Provider) error {
 	text, parts, err := p.Resolved()
 	if err != nil {

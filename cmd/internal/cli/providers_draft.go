@@ -14,11 +14,11 @@ import (
 	drafts "github.com/oncegate/oncegate/providers/draft"
 )
 
-// draftBound is how long a draft searches unless --timeout says otherwise, and
-// quietBound how long it does so without a bar.
+// draftBound is the default limit of the search for a draft, and quietBound is how long the search
+// runs before it shows a bar.
 const draftBound, quietBound = 30 * time.Second, time.Second
 
-// providerName is the name of a provider of a configuration.
+// providerName is the form of a provider's name in a configuration.
 var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 type draftFlags struct {
@@ -118,7 +118,7 @@ func (s *shell) providersDraft(f *draftFlags) error {
 	return s.drafted(f, found, time.Since(began))
 }
 
-// drafted says what was found, and writes it.
+// drafted shows the result of the search and writes the draft.
 func (s *shell) drafted(f *draftFlags, r *drafts.Result, took time.Duration) error {
 	failed := error(nil)
 	if len(r.Fits) == 0 {
@@ -136,7 +136,7 @@ func (s *shell) drafted(f *draftFlags, r *drafts.Result, took time.Duration) err
 		})
 		return errors.Join(err, failed)
 	}
-	// What is written to stdout can be a file: what is said about it goes beside.
+	// stdout may be redirected to a file, so the explanation goes to stderr.
 	say := s.err
 	if f.out != "" || failed != nil {
 		say = s.out
@@ -158,7 +158,7 @@ func (s *shell) drafted(f *draftFlags, r *drafts.Result, took time.Duration) err
 	return failed
 }
 
-// found says what the request is, in one line a fact.
+// found describes the request, one fact per line.
 func found(r *drafts.Result) []string {
 	var out []string
 	for i, look := range r.Looks {
@@ -199,7 +199,7 @@ func found(r *drafts.Result) []string {
 	return out
 }
 
-// safer says what one way of signing has before another.
+// safer describes the advantages of one way of signing.
 func safer(f *drafts.Fit) string {
 	text := map[string]string{"body": "covers the content", "part": "covers a part of the content", "origin": "says who sends, not what"}[f.Covers]
 	if f.SignsTime {
@@ -208,7 +208,7 @@ func safer(f *drafts.Fit) string {
 	return text
 }
 
-// next says what to do with the draft.
+// next explains what to do with the draft.
 func (s *shell) next(f *draftFlags, r *drafts.Result) []string {
 	file := f.out
 	if file == "" {
@@ -227,7 +227,7 @@ func (s *shell) next(f *draftFlags, r *drafts.Result) []string {
 		fmt.Sprintf("next: oncegate providers verify %s --config %s --request %s %s", r.Name, file, f.request, secret))
 }
 
-// missed says what was tried, and what to look for.
+// missed explains what was tried and what to check.
 func missed(r *drafts.Result) []string {
 	out := []string{}
 	list := func(what string, values []string) {
@@ -253,7 +253,7 @@ func missed(r *drafts.Result) []string {
 		"look at the capture: the body must be byte for byte as it was sent, and the address that of the sender (--url)")
 }
 
-// writeNew writes a file that does not exist yet.
+// writeNew writes a file and returns an error if it already exists.
 func writeNew(path, text string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {

@@ -72,7 +72,7 @@ func (s *shell) providersSign(name string, f *signFlags) error {
 	return s.writeSigned(req, f)
 }
 
-// unsigned makes the request that is to be signed.
+// unsigned returns the request to sign.
 func (s *shell) unsigned(p *providers.Provider, f *signFlags) (*providers.Request, string, error) {
 	if f.request != "" {
 		if f.file != "" || f.kind != "" {
@@ -140,8 +140,8 @@ func (s *shell) writeSigned(req *providers.Request, f *signFlags) error {
 	}
 }
 
-// lacksSignedHeader reports whether the signature covers a header that the
-// request does not have, which is that of the event id.
+// lacksSignedHeader reports whether the signature covers a header that the request does not have,
+// which can only be the header of the event id.
 func lacksSignedHeader(p *providers.Provider, req *providers.Request) bool {
 	return slices.ContainsFunc(p.VerifySpec(req).Signed, func(part providers.Part) bool {
 		return len(part.Header) > 0 && !slices.ContainsFunc(part.Header, func(name string) bool { return req.Header.Get(name) != "" })

@@ -6,7 +6,7 @@ import (
 	"github.com/oncegate/oncegate/internal/vectors"
 )
 
-// runVectors runs a file of vectors: a line a case and a summary.
+// runVectors runs the test vectors of a file and writes one line per vector and a summary.
 func (s *shell) runVectors(path string) error {
 	content, err := s.readFile("--vectors", path)
 	if err != nil {

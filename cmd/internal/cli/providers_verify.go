@@ -15,8 +15,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// captureFlags say which request is meant, and by which provider and secrets it
-// is to be verified.
+// captureFlags are the flags that select a request, and the provider and secrets that verify it.
 type captureFlags struct {
 	request, url, at, source string
 	secretEnv, secretFile    []string
@@ -39,7 +38,7 @@ func (f *captureFlags) addSecrets(cmd *cobra.Command) {
 	flags.StringVar(&f.source, "source", "", "take secrets, settings and address from this source of the configuration")
 }
 
-// captured reads the request that the flags name.
+// captured returns the request that the flags select.
 func (s *shell) captured(f *captureFlags) (*providers.Request, error) {
 	if f.request == "" {
 		return nil, usagef("no --request: name a file with the captured request, or - for stdin")
@@ -62,8 +61,8 @@ func (s *shell) captured(f *captureFlags) (*providers.Request, error) {
 	return req, nil
 }
 
-// secrets reads the secrets that the flags name, byte for byte but for the one
-// line break that ends a file, as the server does.
+// secrets returns the secrets that the flags name. Like the server, it changes no bytes except that
+// it removes one line break at the end of a file.
 func (s *shell) secrets(f *captureFlags) ([]providers.Secret, error) {
 	var out []providers.Secret
 	for _, name := range f.secretEnv {
@@ -83,8 +82,7 @@ func (s *shell) secrets(f *captureFlags) ([]providers.Secret, error) {
 	return out, nil
 }
 
-// verifier gives the provider, the secrets and, where a source is named, the
-// address it is served at.
+// verifier returns the provider, the secrets and, if --source names a source, the source's address.
 func (s *shell) verifier(name string, f *captureFlags) (p *providers.Provider, all map[string]*providers.Provider, secrets []providers.Secret, err error) {
 	if f.source == "" {
 		if p, all, err = s.provider(name); err == nil {
@@ -131,7 +129,7 @@ func findSource(cfg *config.Config, name, provider string) (*config.Source, erro
 	return nil, usagef("unknown source %q; %sknown are %s", clean(name), yamltree.DidYouMean(known, name), strings.Join(known, ", "))
 }
 
-// verified is what `providers verify` answers.
+// verified is the result of `providers verify`.
 type verified struct {
 	Provider   string              `json:"provider"`
 	Verified   bool                `json:"verified"`
@@ -145,7 +143,7 @@ type verified struct {
 	Events     []inspectedEvent    `json:"events,omitempty"`
 }
 
-// handshakeAnswer is what would be answered to a handshake.
+// handshakeAnswer is the answer to a handshake.
 type handshakeAnswer struct {
 	Status      int         `json:"status"`
 	ContentType string      `json:"content_type,omitempty"`
@@ -200,7 +198,7 @@ func (s *shell) providersVerifyCommand() *cobra.Command {
 	return cmd
 }
 
-// searchWork is how far a person's question is searched: half a second.
+// searchWork limits the work of a diagnosis at the command line, to about half a second.
 const searchWork = 128 << 20
 
 func (s *shell) verify(p *providers.Provider, all map[string]*providers.Provider, req *providers.Request, secrets []providers.Secret) error {
@@ -218,7 +216,7 @@ func (s *shell) verify(p *providers.Provider, all map[string]*providers.Provider
 		}
 		d := p.Diagnose(req, secrets, providers.DiagnoseOptions{Work: searchWork, Others: others})
 		out.Reason, out.Detail, out.Findings = d.Reason, d.Detail, d.Findings
-		if d.Reason == "" { // the handshake alone was refused
+		if d.Reason == "" { // only the handshake was refused
 			if refusal, ok := errors.AsType[*providers.Refusal](err); ok {
 				out.Reason, out.Detail = refusal.Reason, refusal.Detail
 			} else {
