@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/internal/devpg"
 )
 
-// flags are common to all commands that deal with one cluster.
+// flags are common to all commands that manage one cluster.
 type flags struct {
 	dir      string
 	name     string
@@ -24,7 +24,7 @@ type flags struct {
 	settings map[string]string
 }
 
-// startTimeout bounds bringing a server along and starting it.
+// startTimeout limits the time for obtaining and starting a server.
 const startTimeout = 5 * time.Minute
 
 func newCommand() *cobra.Command {
@@ -44,7 +44,7 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// printing makes a command that prints one line.
+// printing returns a command that prints one line.
 func printing(use, short string, line func(ctx context.Context, progress io.Writer) (string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.NoArgs,
@@ -142,7 +142,7 @@ func placeCommand(f *flags) *cobra.Command {
 	})
 }
 
-// keepCommand is what start leaves behind.
+// keepCommand returns the command that runs the keeper, which start leaves running.
 func keepCommand(f *flags) *cobra.Command {
 	var binaries devpg.Binaries
 	cmd := &cobra.Command{
@@ -162,7 +162,7 @@ func keepCommand(f *flags) *cobra.Command {
 	return cmd
 }
 
-// obtained gives the machine's server or, if it has none, one that it brings.
+// obtained returns the machine's server or, if it has none, one that it downloads.
 func (f *flags) obtained(ctx context.Context, progress io.Writer) (devpg.Binaries, error) {
 	dir, err := devpg.Place(f.dir)
 	if err != nil {
@@ -171,7 +171,7 @@ func (f *flags) obtained(ctx context.Context, progress io.Writer) (devpg.Binarie
 	return obtain(ctx, filepath.Join(dir, "binaries"), progress)
 }
 
-// found describes the cluster with the binaries that are on the machine.
+// found returns the cluster with the binaries that are on the machine.
 func (f *flags) found(ctx context.Context) (devpg.Shared, error) {
 	dir, err := devpg.Place(f.dir)
 	if err != nil {
@@ -184,7 +184,7 @@ func (f *flags) found(ctx context.Context) (devpg.Shared, error) {
 	return f.shared(binaries)
 }
 
-// shared describes the cluster that the flags name.
+// shared returns the cluster that the flags name.
 func (f *flags) shared(binaries devpg.Binaries) (devpg.Shared, error) {
 	if f.name == "" || f.name != filepath.Base(f.name) || f.name == "binaries" || f.name == "pooler" {
 		return devpg.Shared{}, fmt.Errorf("%q cannot be the name of a cluster", f.name)

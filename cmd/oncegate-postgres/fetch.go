@@ -18,20 +18,21 @@ import (
 	"github.com/oncegate/oncegate/internal/devpg"
 )
 
-// repositoryVariable names another repository of PostgreSQL archives than the library's own, for networks in which
-// that one cannot be reached. It has Maven's layout.
+// repositoryVariable names an alternative repository of PostgreSQL archives, for networks that
+// cannot reach the library's repository. It must have Maven's layout.
 const repositoryVariable = "ONCEGATE_POSTGRES_REPOSITORY"
 
-// fetchedVersion is the release that is fetched when the machine has none.
+// fetchedVersion is the release that is downloaded if the machine has none.
 const fetchedVersion = embeddedpostgres.V17
 
-// find returns the PostgreSQL server of the machine, or one that obtain has left in dir.
+// find returns the PostgreSQL server of the machine, or one that obtain has stored in dir.
 func find(ctx context.Context, dir string) (devpg.Binaries, error) {
 	return devpg.Find(ctx, append(unpacked(dir), filepath.Join(dir, "bin"))...)
 }
 
-// obtain returns the PostgreSQL server of the machine, or brings one into dir: from the system's packages, else from a
-// repository of embedded ones, which is asked first if the user names it.
+// obtain returns the PostgreSQL server of the machine, or downloads one into dir: from the system's
+// packages, otherwise from a repository of embedded servers. If the user names a repository, it is
+// tried first.
 func obtain(ctx context.Context, dir string, progress io.Writer) (devpg.Binaries, error) {
 	binaries, err := find(ctx, dir)
 	if err == nil || !errors.Is(err, devpg.ErrNoBinaries) {
@@ -54,9 +55,10 @@ func obtain(ctx context.Context, dir string, progress io.Writer) (devpg.Binaries
 	return devpg.Binaries{}, fmt.Errorf("%w\n%s", errors.Join(append([]error{err}, problems...)...), advice())
 }
 
-// fetch lets the library download and unpack an archive. The library does so only on the way to a running server, so
-// one is started on a throw-away data directory and stopped; when that last part fails the binaries may still be
-// good (as root it always fails, since PostgreSQL refuses root), and the caller looks at them itself.
+// fetch makes the library download and unpack an archive. The library does so only when it starts a
+// server, so fetch starts one on a throw-away data directory and stops it. If only the start fails,
+// the binaries may still be usable (as root the start always fails, because PostgreSQL refuses
+// root), and the caller checks them itself.
 func fetch(ctx context.Context, dir, repository string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the account that runs the server must read it
 		return fmt.Errorf("fetching PostgreSQL: %w", err)
@@ -78,7 +80,8 @@ func fetch(ctx context.Context, dir, repository string) error {
 		BinariesPath(dir).
 		RuntimePath(filepath.Join(scratch, "run")).
 		DataPath(filepath.Join(scratch, "data")).
-		// No socket: where the programs were built to put it, an ordinary user may not write.
+		// Use no socket, because an ordinary user may not write to the default directory of
+		// sockets.
 		StartParameters(map[string]string{"unix_socket_directories": ""}).
 		Logger(&log)
 	if repository != "" {
@@ -93,7 +96,7 @@ func fetch(ctx context.Context, dir, repository string) error {
 		}
 		tried <- server.Stop()
 	}()
-	// The library sets no limit of its own to the download.
+	// The library itself does not limit the duration of the download.
 	select {
 	case err = <-tried:
 	case <-ctx.Done():
@@ -105,9 +108,10 @@ func fetch(ctx context.Context, dir, repository string) error {
 	return nil
 }
 
-// freePort finds a port below the ephemeral range on which nobody listens, for the moments that the fetched server is
-// tried: any of them, so that two who look at once do not meet. It does not listen itself, because a program that is
-// started at that instant would keep the port for a moment.
+// freePort returns an unused port below the ephemeral range for the short trial of the downloaded
+// server. It chooses at random, so that two processes do not choose the same port. It does not
+// listen on the port, because a program that is started at that moment would inherit the listener
+// for a moment.
 func freePort(ctx context.Context) (uint32, error) {
 	dialer := net.Dialer{Timeout: 200 * time.Millisecond}
 	for range 100 {
@@ -116,12 +120,12 @@ func freePort(ctx context.Context) (uint32, error) {
 		if err != nil {
 			return port, ctx.Err()
 		}
-		_ = conn.Close() // somebody's
+		_ = conn.Close() // in use
 	}
 	return 0, errors.New("fetching PostgreSQL: no free port between 20000 and 20999")
 }
 
-// advice says what a person can install.
+// advice explains what the user can install.
 func advice() string {
 	how := "install PostgreSQL 15 or newer (its programs initdb and postgres) with your system's package manager"
 	switch runtime.GOOS {

@@ -1,5 +1,5 @@
-// Oncegate-postgres gives a checkout of Oncegate a PostgreSQL to work with. It is a tool for development; the scripts
-// call it, and it is no part of the product.
+// Oncegate-postgres provides a PostgreSQL server for working on a checkout of Oncegate. It is a
+// development tool that the scripts call, and not part of the product.
 package main
 
 import (
@@ -15,6 +15,6 @@ func main() {
 	defer stop()
 	if err := newCommand().ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "oncegate-postgres: %v\n", err)
-		os.Exit(1) //nolint:gocritic // stop only unhooks the signals
+		os.Exit(1) //nolint:gocritic // stop only unregisters the signals
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/internal/devpg"
 )
 
-// obtainPooler returns the PgBouncer of the machine or, on a system of Debian's family, one that it unpacks into dir.
-// It never installs one: Debian's package starts a server of its own.
+// obtainPooler returns the PgBouncer of the machine or, on a Debian-based system, one that it
+// unpacks into dir. It never installs PgBouncer, because Debian's package would start a server.
 func obtainPooler(ctx context.Context, dir string, progress io.Writer) (string, error) {
 	program, err := devpg.FindPooler()
 	if err == nil || !errors.Is(err, devpg.ErrNoPooler) {

@@ -10,18 +10,19 @@ import (
 	"path/filepath"
 )
 
-// errNoPackages is a system that is not of Debian's family.
+// errNoPackages is returned on a system that is not based on Debian.
 var errNoPackages = errors.New("no apt-get and dpkg-deb on this machine")
 
-// unpacked are the directories of servers that unpack has left in dir.
+// unpacked returns the program directories of servers that unpack has stored in dir.
 func unpacked(dir string) []string {
 	found, _ := filepath.Glob(filepath.Join(dir, "packages/root/usr/lib/postgresql/*/bin")) // only a malformed pattern is an error
 	return found
 }
 
-// unpack takes a program from the packages of a system of Debian's family as an ordinary user: apt-get keeps its lists
-// and its archives in dir, and nothing is installed. What a package would do when it is installed is not done: a private
-// cluster needs none of it, and nobody needs the PgBouncer that Debian starts by itself.
+// unpack extracts a program from the packages of a Debian-based system as an ordinary user: apt-get
+// keeps its lists and archives in dir, and nothing is installed. The packages' installation scripts
+// do not run, because a private cluster does not need them, and the PgBouncer that Debian would
+// start is not wanted.
 func unpack(ctx context.Context, dir, name string) error {
 	for _, program := range []string{"apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -47,7 +48,7 @@ func unpack(ctx context.Context, dir, name string) error {
 	if err != nil {
 		return err
 	}
-	archives, _ := filepath.Glob(filepath.Join(packages, "archives/*.deb")) // likewise
+	archives, _ := filepath.Glob(filepath.Join(packages, "archives/*.deb")) // only a malformed pattern is an error
 	for _, archive := range archives {
 		if err := run(ctx, unpacking, "dpkg-deb", "--extract", archive, root); err != nil {
 			return err
@@ -56,7 +57,7 @@ func unpack(ctx context.Context, dir, name string) error {
 	return nil
 }
 
-// run runs a program; its last words are the error's.
+// run runs a program. Its error contains the last line of the program's output.
 func run(ctx context.Context, step, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // one of two fixed programs of the system
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")

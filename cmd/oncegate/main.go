@@ -1,5 +1,5 @@
-// Oncegate is a webhook inbox: it verifies what providers send, records each
-// event once in PostgreSQL and carries out its effects. See `oncegate help`.
+// Oncegate is a webhook inbox: it verifies deliveries of providers, records each event once in
+// PostgreSQL and runs the event's effects. See `oncegate help`.
 package main
 
 import (

@@ -121,19 +121,20 @@ func (s *shell) prune(ctx context.Context, caller control.Caller, r control.RunP
 	return nil
 }
 
-// pruneAll prunes until all is done. A server prunes for some seconds at once, and is asked to go on.
+// pruneAll prunes until everything due is removed. A server prunes for some seconds per request, so
+// pruneAll repeats the request.
 func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequest, bar *progress) (prune.Report, error) {
 	var sum prune.Report
 	began := time.Now()
 	for {
 		out, err := control.Call(ctx, caller, &control.RunPrune, r)
 		if err != nil {
-			if ctx.Err() != nil && r.Resume { // the person stopped it, and what went before is shown
+			if ctx.Err() != nil && r.Resume { // the user interrupted it; the caller shows what was done so far
 				err = nil
 			}
 			return sum, err
 		}
-		if !out.Report.Obtained && r.Resume { // another pass began meanwhile, and goes on with the rest
+		if !out.Report.Obtained && r.Resume { // another pass started in the meantime and will finish the rest
 			sum.Complete, sum.Elapsed = true, time.Since(began)
 			return sum, nil
 		}
@@ -141,16 +142,17 @@ func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequ
 		sum = sum.Plus(*out.Report)
 		sum.Elapsed = time.Since(began)
 		bar.at(sum.Removed())
-		// What is named lies anywhere, and each request looks for it from the beginning.
+		// Rows selected by Include can be anywhere, and each request searches for them from the
+		// beginning.
 		stuck := len(r.Include) > 0 && removed == 0
 		if sum.Complete || !sum.Obtained || len(sum.Contended) > 0 || stuck || ctx.Err() != nil {
-			return sum, nil //nolint:nilerr // the error would be that of the context: what was done until it ended is shown
+			return sum, nil //nolint:nilerr // the error would only be that of the context; the caller shows what was done so far
 		}
 		r.Resume = true
 	}
 }
 
-// pruneDry shows the horizons and what they come to.
+// pruneDry shows the horizons and how much is due.
 func (s *shell) pruneDry(ctx context.Context, caller control.Caller, r control.RunPruneRequest) error {
 	retention, err := control.Call(ctx, caller, &control.ListRetention, control.ListRetentionRequest{})
 	if err != nil {

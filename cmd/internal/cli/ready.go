@@ -46,7 +46,7 @@ func (s *shell) readyCommand() *cobra.Command {
 	return cmd
 }
 
-// readyAddress gives the address of /readyz.
+// readyAddress returns the address of /readyz.
 func (s *shell) readyAddress(given string) (string, error) {
 	if given != "" {
 		u, err := url.Parse(given)
@@ -70,7 +70,7 @@ func (s *shell) readyAddress(given string) (string, error) {
 		return "", usagef("listen.admin %q takes any free port: name the one it took with --url http://127.0.0.1:PORT", cfg.Listen.Admin)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // it listens everywhere, so here too
+		host = "127.0.0.1" // it listens on every address, including the loopback address
 	}
 	return "http://" + net.JoinHostPort(host, port) + "/readyz", nil
 }
@@ -80,7 +80,7 @@ func (s *shell) ready(ctx context.Context, at string) error {
 	if err != nil {
 		return usagef("%q is not an address such as http://127.0.0.1:8081/readyz", cleanURL(at))
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is here
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy, because the server is on this machine
 	response, err := client.Do(request)
 	if err != nil {
 		cause := err
@@ -111,7 +111,8 @@ func (s *shell) ready(ctx context.Context, at string) error {
 	return nil
 }
 
-// firstProblem is what stands in the way, the database before what depends on it.
+// firstProblem returns the first failed check. The basic checks, such as the database, come before
+// those that depend on them.
 func firstProblem(checks map[string]string) string {
 	names := append([]string{"process", "database", "commits", "gate"}, slices.Sorted(maps.Keys(checks))...)
 	for _, name := range names {

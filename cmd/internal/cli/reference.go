@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// What ids are of.
+// Kinds of objects that have ids.
 const (
 	kindEvent    = "event"
 	kindEffect   = "effect"
@@ -25,8 +25,8 @@ const (
 	kindLogin    = "login"
 )
 
-// takenIDs says what the arguments of commands are, by the path of the command: the first kind that a row of the last
-// list has is taken.
+// takenIDs returns the kinds of objects that the arguments of a command name, by the command's
+// path. For @1, the first kind for which the row has an id is used.
 func takenIDs(path string) []string {
 	switch path {
 	case "events show", "erase":
@@ -55,10 +55,10 @@ func takenIDs(path string) []string {
 	return nil
 }
 
-// flagKinds says which flags take ids, and of what.
+// flagKinds lists the flags that take ids, with the kind of object.
 var flagKinds = [...]struct{ flag, kind string }{{"event", kindEvent}, {"list", kindEffect}}
 
-// resolveRows puts ids in the place of @1 and the like, in the arguments and flags that take ids.
+// resolveRows replaces @1 and similar references by ids, in the arguments and flags that take ids.
 func (s *shell) resolveRows(cmd *cobra.Command, args []string) error {
 	path := strings.TrimPrefix(cmd.CommandPath(), "oncegate ")
 	if kinds := takenIDs(path); kinds != nil {
@@ -95,7 +95,8 @@ func (s *shell) resolveRows(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// referredKind is the kind of thing that the arguments of a command name, where the command itself takes only ids.
+// referredKind returns the kind of object that the arguments of a command name, for commands that
+// themselves accept only ids.
 func referredKind(path string) (inbox.Kind, bool) {
 	switch path {
 	case "dead show", "dead replay", "dead discard", "replay plan":
@@ -114,8 +115,8 @@ func referredKind(path string) (inbox.Kind, bool) {
 	return "", false
 }
 
-// resolveReference puts the id in the place of source/event-id, a sender's id, or the beginning of an id. What names
-// nothing stays as it is: the command says so in its own words.
+// resolveReference replaces source/event-id, a sender's id, or the beginning of an id by the id. It
+// leaves a reference to nothing unchanged, because the command reports it in its own words.
 func (s *shell) resolveReference(cmd *cobra.Command, path string, arg *string) error {
 	kind, ok := referredKind(path)
 	if _, err := inbox.ParseID(*arg); !ok || err == nil || *arg == "" {
@@ -132,7 +133,7 @@ func (s *shell) resolveReference(cmd *cobra.Command, path string, arg *string) e
 	case problemCode(err) == control.CodeAmbiguous:
 		return usagef("%s", oneLine(err.Error()))
 	case err != nil:
-		return nil // the command says it
+		return nil // the command reports the error
 	}
 	fmt.Fprintf(s.err, "oncegate: %s is %s %s\n", clean(*arg), kind, found.ID)
 	*arg = found.ID.String()

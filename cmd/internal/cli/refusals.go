@@ -149,7 +149,7 @@ func (s *shell) showRefusal(r *control.Refusal) error {
 	return nil
 }
 
-// checkCause refuses a cause that no refusal can have.
+// checkCause returns an error for an unknown cause.
 func checkCause(cause string) error {
 	if cause != "" && !slices.Contains(receiver.Causes(), cause) {
 		return usagef("--cause %q is unknown; known are %s", clean(cause), strings.Join(receiver.Causes(), ", "))

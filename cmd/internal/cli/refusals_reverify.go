@@ -57,7 +57,7 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 	return cmd
 }
 
-// reverify goes on until all refusals were looked at.
+// reverify repeats the request until all refusals have been examined.
 func (s *shell) reverify(ctx context.Context, caller control.Caller, r control.ReverifyRefusalsRequest) error {
 	bar := s.progress(-1, "verifying")
 	defer bar.done()
@@ -69,7 +69,7 @@ func (s *shell) reverify(ctx context.Context, caller control.Caller, r control.R
 		}
 		if err != nil {
 			bar.done()
-			_ = s.showReverified(sum, r.DryRun) // what was done until then is done
+			_ = s.showReverified(sum, r.DryRun) // show what was done before the error
 			if isOverloaded(err) {
 				return tryLaterf("%v; run it again, it goes on where it ended", err)
 			}
@@ -110,7 +110,7 @@ func (s *shell) showReverified(r refusal.ReverifyReport, dryRun bool) error {
 	return nil
 }
 
-// undecided says what to do about refusals whose key could not be got.
+// undecided explains what to do about refusals whose key could not be obtained.
 func undecided(n int) string {
 	if n == 0 {
 		return ""

@@ -20,11 +20,13 @@ func (s *shell) replayCommand() *cobra.Command {
 		s.replayPlanCommand(), s.replayRunCommand(), s.replayStatusCommand(), s.replayCancelCommand(), s.replayListCommand(), s.replayItemsCommand())
 }
 
-// planConnections let four judge at once. Whatever does not plan opens fewer.
+// planConnections is enough for four concurrent evaluations. Commands that do not plan open fewer
+// connections.
 const planConnections = 10
 
-// plannedConfig is the configuration that says what would be sent today. That of `oncegate dev` is its own, and its plans go
-// without.
+// plannedConfig returns the configuration that determines what would be sent today. It returns nil
+// for `oncegate dev`, whose configuration is not available to other processes, so its plans are
+// made without one.
 func (s *shell) plannedConfig() (*config.Config, error) {
 	cfg, err := s.loadConfig()
 	if err == nil {
@@ -83,7 +85,7 @@ func (s *shell) replayRunCommand() *cobra.Command {
 	return cmd
 }
 
-// runReplay starts a plan that somebody has seen.
+// runReplay starts a plan that the user has seen.
 func (s *shell) runReplay(ctx context.Context, caller control.Caller, plan *replay.Replay, start control.RunReplayRequest, d decision, follow bool) error {
 	switch {
 	case plan.State == replay.Planning:
@@ -261,7 +263,7 @@ func itemEntry(it *control.ReplayItem) listEntry {
 	return listEntry{IDs: ids, Name: it.Source + "/" + it.EventID + " " + it.Route}
 }
 
-// would says what a run does with an item.
+// would describes what a run does with an item.
 func would(action replay.Action, leftOut replay.LeftOut) string {
 	if action == replay.ActionNone {
 		return "left out: " + string(leftOut)

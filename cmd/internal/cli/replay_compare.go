@@ -19,7 +19,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// compareFlags are what an audit of a run is made of.
+// compareFlags are the flags for the audit of a run.
 type compareFlags struct {
 	run, after       string
 	compare, results bool
@@ -35,7 +35,7 @@ func (f *compareFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.after, "after", "", "with --compare: the page after this event")
 }
 
-// asked reports whether an audit is asked for, or what is wrong with how it is.
+// asked reports whether the flags request an audit. It returns an error if they are inconsistent.
 func (f *compareFlags) asked(cmd *cobra.Command, args []string) (bool, error) {
 	if !f.compare {
 		for _, name := range []string{"run", "results", "limit", "after"} {
@@ -62,7 +62,7 @@ func (f *compareFlags) asked(cmd *cobra.Command, args []string) (bool, error) {
 	return true, nil
 }
 
-// compareRun compares a run and says by its error whether all of it matches.
+// compareRun compares a run. It returns an error unless every step matches.
 func (s *shell) compareRun(cmd *cobra.Command, f *compareFlags, source string, since time.Time) error {
 	cfg, err := s.loadConfig()
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *shell) showAudit(audit *replay.Audit, results bool) error {
 			match = string(step.Verdict)
 		}
 		why := step.Why
-		if len(step.Changes) > 0 && step.Changes[0].Path != "$" { // the digests already say that a whole body differs
+		if len(step.Changes) > 0 && step.Changes[0].Path != "$" { // the digests already show that the whole body differs
 			why = append(slices.Clone(why), "differs in "+clean(changedPaths(step.Changes)))
 		}
 		cells := []string{
@@ -179,7 +179,7 @@ func (s *shell) showAudit(audit *replay.Audit, results bool) error {
 	return nil
 }
 
-// resultCells are what is stored of a step, and what its target says.
+// resultCells returns the stored result of a step, and the target's answer.
 func resultCells(r *replay.StepResult) []string {
 	if r == nil {
 		return []string{"", ""}
@@ -201,7 +201,7 @@ func resultCells(r *replay.StepResult) []string {
 	return []string{r.Stored, says}
 }
 
-// changedPaths names what differs in a line, without the values.
+// changedPaths returns the paths of the differences in one line, without the values.
 func changedPaths(changes []replay.Change) string {
 	paths := make([]string, len(changes))
 	for i, c := range changes {
@@ -210,7 +210,7 @@ func changedPaths(changes []replay.Change) string {
 	return strings.Join(paths, ", ")
 }
 
-// requestText is one side of a step: where it goes and the beginning of its body's digest.
+// requestText returns one side of a step: the destination and the beginning of its body's digest.
 func requestText(r *replay.DiffRequest) string {
 	if r == nil {
 		return ""

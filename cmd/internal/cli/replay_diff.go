@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
-// diffPairs are the lines in which a page shows a diff: why, then what was
-// recorded beside what would be done, then what differs.
+// diffPairs returns a diff as the lines of a page: the reasons, then what was recorded and what
+// would be done, then the differences.
 func diffPairs(document json.RawMessage) []pair {
 	if len(document) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func diffPairs(document json.RawMessage) []pair {
 	return out
 }
 
-// requestPairs are one side of a diff in two or three lines.
+// requestPairs returns one side of a diff in two or three lines.
 func requestPairs(side string, r *replay.DiffRequest) []pair {
 	if r == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// planFlags are what a plan is made of.
+// planFlags are the flags that define a plan.
 type planFlags struct {
 	dead    deadFlags
 	options replay.Options
@@ -71,8 +71,8 @@ func (f *planFlags) scope(s *shell, args []string) (control.ReplayScope, error) 
 
 var errNoScope = usagef("say which: ids, --ids FILE, a filter such as --source, or --all")
 
-// readIDs reads one id a line, or the "id" of one JSON object a line. Empty lines
-// and those that begin with # are nothing.
+// readIDs reads one id per line, or the "id" of one JSON object per line. It ignores empty lines
+// and lines that begin with #.
 func readIDs(in io.Reader) ([]inbox.ID, error) {
 	var ids []inbox.ID
 	lines := bufio.NewScanner(in)
@@ -166,7 +166,8 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 	return cmd
 }
 
-// planReplay makes a plan, with a bar, and says what is wrong with what was asked. then goes on with the plan.
+// planReplay makes a plan, shows a progress bar, and reports errors of the request. It calls then
+// with the plan.
 func (s *shell) planReplay(ctx context.Context, r control.PlanReplayRequest, d decision, then func(control.Caller, *control.Replay) error) error {
 	bar := s.progress(-1, "planning")
 	on := onDatabase{actor: d.actor, settings: s.plannedConfig, connections: planConnections, progress: bar}
@@ -180,7 +181,7 @@ func (s *shell) planReplay(ctx context.Context, r control.PlanReplayRequest, d d
 			return refusedRequest(err)
 		}
 		plan := &control.Replay{Replay: planned.Replay}
-		err = every(ctx, followEvery, func() (done bool, err error) { // a server goes on with a large plan behind its answer
+		err = every(ctx, followEvery, func() (done bool, err error) { // a server continues to work on a large plan after its response
 			if plan.State == replay.Planning {
 				plan, err = control.Call(ctx, caller, &control.ShowReplay, control.IDRequest{ID: planned.ID})
 			}

@@ -44,11 +44,12 @@ func (s *shell) replayStatusCommand() *cobra.Command {
 	return cmd
 }
 
-// followEvery is how often a replay that is followed is looked at.
+// followEvery is the interval at which a followed replay is checked.
 const followEvery = 500 * time.Millisecond
 
-// follow watches a running replay until its effects are done: first until the replay has acted on all of them, then until
-// the workers have carried them out. Where nobody sits at a terminal it writes lines instead of a bar.
+// follow waits until the effects of a running replay are done: first until the replay has acted on
+// all of them, then until the workers have run them. Without a terminal it writes lines instead of
+// a bar.
 func (s *shell) follow(ctx context.Context, caller control.Caller, plan *control.Replay) error {
 	id := plan.ID
 	bar, lines := s.progress(int64(plan.Summary.ToDo), "replaying"), s.followLines()
@@ -81,13 +82,13 @@ func (s *shell) follow(ctx context.Context, caller control.Caller, plan *control
 	return s.showReplay(ctx, caller, plan, 0)
 }
 
-// shownReplay is a replay with what was asked for of its items, as JSON.
+// shownReplay is the JSON form of a replay, with the requested items.
 type shownReplay struct {
 	*control.Replay
 	Items []control.ReplayItem `json:"items,omitempty"`
 }
 
-// showReplay shows a replay as it was read, with some of its items.
+// showReplay shows a replay and some of its items.
 func (s *shell) showReplay(ctx context.Context, caller control.Caller, plan *control.Replay, show int) error {
 	out := shownReplay{Replay: plan}
 	if show > 0 {
@@ -130,7 +131,7 @@ func counted[K ~string](heading string, counts map[K]int) []pair {
 	return pairs
 }
 
-// showSummary writes what a plan holds, the largest part first.
+// showSummary writes the content of a plan, with the largest part first.
 func (s *shell) showSummary(w io.Writer, r *replay.Replay) {
 	expires := ""
 	if r.State == replay.Planned {
@@ -171,7 +172,7 @@ func (s *shell) showSummary(w io.Writer, r *replay.Replay) {
 	t.write(w, s.width())
 }
 
-// showItem writes one item with what a replay would change.
+// showItem writes one item and what a replay would change.
 func (s *shell) showItem(it *control.ReplayItem) {
 	fmt.Fprintln(s.out)
 	effect := "to be made"

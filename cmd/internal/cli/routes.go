@@ -50,7 +50,7 @@ func (s *shell) routeTable(routes []inbox.RouteBacklog) *table {
 	return t
 }
 
-// clearFlags are what both ways of clearing a route take.
+// clearFlags are the flags of both commands that clear a route.
 type clearFlags struct {
 	decision decision
 	ask      control.MoveRouteRequest
@@ -124,7 +124,8 @@ func (s *shell) routesMoveCommand() *cobra.Command {
 	return cmd
 }
 
-// clearRoute counts what waits for a route, has the count typed and clears that, some at a time.
+// clearRoute counts the effects that wait for a route, asks the user to confirm the count, and
+// clears them in batches.
 func (s *shell) clearRoute(ctx context.Context, on onDatabase, f *clearFlags, verb, done string) error {
 	return s.controlWith(ctx, on, func(caller control.Caller) error {
 		clearSome := func(r control.MoveRouteRequest) (control.ClearedRoute, error) {
@@ -160,10 +161,10 @@ func (s *shell) clearRoute(ctx context.Context, on onDatabase, f *clearFlags, ve
 	})
 }
 
-// routeProblem says what is wrong with a route in the words of the command line.
+// routeProblem describes a problem with a route in terms of the command line.
 func routeProblem(err error, ask *control.MoveRouteRequest) error {
 	name := clean(ask.Source + "/" + ask.Route)
-	switch problemCode(err) { //nolint:exhaustive // all others say it themselves
+	switch problemCode(err) { //nolint:exhaustive // other errors have sufficient messages
 	case control.CodeInvalid:
 		text := oneLine(err.Error())
 		if about, ok := strings.CutPrefix(text, "to: "); ok {

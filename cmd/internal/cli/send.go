@@ -26,7 +26,7 @@ type sendFlags struct {
 	duplicate                          int
 	concurrent                         bool
 	timeout                            time.Duration
-	at                                 time.Time // zero is now
+	at                                 time.Time // zero means now
 }
 
 func (s *shell) sendCommand() *cobra.Command {
@@ -61,7 +61,7 @@ func (s *shell) sendCommand() *cobra.Command {
 	return cmd
 }
 
-// delivered is one line of the answer of send.
+// delivered is one line of the output of send.
 type delivered struct {
 	Number  int     `json:"number"`
 	EventID string  `json:"event_id"`
@@ -116,8 +116,8 @@ func (s *shell) send(ctx context.Context, name string, f sendFlags) error {
 	return verdict(out, request.URL)
 }
 
-// verdict turns the answers into the exit code: what is worth trying again
-// comes first, since a script that retries then does the right thing.
+// verdict returns the error that determines the exit code. Failures worth retrying take precedence,
+// so that a script that retries does the right thing.
 func verdict(out []delivered, url string) error {
 	refused, later := 0, 0
 	for _, d := range out {
@@ -144,7 +144,7 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// addressee is where a delivery goes and what it is signed with.
+// addressee is the destination of a delivery and the secret that signs it.
 type addressee struct {
 	provider *providers.Provider
 	url      string
@@ -196,7 +196,7 @@ func (s *shell) addressee(name string, f sendFlags) (*addressee, error) {
 	return to, nil
 }
 
-// configured takes the addressee from a source of the configuration.
+// configured returns the addressee for a source of the configuration.
 func (s *shell) configured(cat map[string]*providers.Provider, name string, f sendFlags) (*addressee, error) {
 	cfg, err := s.load(cat)
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *shell) configured(cat map[string]*providers.Provider, name string, f se
 	return nil, usagef("unknown source %q; %sknown are %s", clean(f.source), yamltree.DidYouMean(known, f.source), strings.Join(known, ", "))
 }
 
-// loopback is the address by which this machine reaches a listener.
+// loopback returns the address at which this machine reaches a listener.
 func loopback(listen string) string {
 	host, port, _ := strings.Cut(listen, ":")
 	if i := strings.LastIndexByte(listen, ':'); i >= 0 {

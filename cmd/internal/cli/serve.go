@@ -86,8 +86,8 @@ func parseRoles(roles []string) (receive, work bool, err error) {
 	return receive, work, nil
 }
 
-// run opens an Inbox and serves until a signal comes or a part of it fails. ready is called
-// once it serves.
+// run opens an Inbox and serves until the process receives a signal or a part of the Inbox fails.
+// It calls ready once the Inbox serves.
 func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*oncegate.Inbox) error) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -117,7 +117,7 @@ func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*oncegate.In
 		return listenHint(err)
 	case <-signals:
 		cancel()
-		<-ended //nolint:errcheck // the start was broken off, and is undone
+		<-ended //nolint:errcheck // the start was interrupted and undone
 		return nil
 	case og := <-started:
 		failure = ready(og)
@@ -135,12 +135,13 @@ func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*oncegate.In
 	case err := <-ended:
 		return errors.Join(failure, err)
 	case <-signals:
-		// What was acknowledged is committed; leases and redeliveries cover the rest.
+		// Acknowledged deliveries are committed. Expiring leases and redeliveries complete the
+		// rest.
 		return errors.Join(failure, errors.New("a second signal ended the process before it was drained"))
 	}
 }
 
-// listenHint says what to do about a port that is taken.
+// listenHint adds advice to the error of a port that is in use.
 func listenHint(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop what uses it, or set PORT (public) or ONCEGATE_ADMIN (admin)", err)
@@ -148,8 +149,8 @@ func listenHint(err error) error {
 	return err
 }
 
-// foldingLogger is newLogger for a process that logs for long: it folds what repeats.
-// flush, at the end, writes how much that was.
+// foldingLogger is newLogger for a long-running process: it folds repeated lines. At the end, flush
+// writes how many lines were folded.
 func foldingLogger(s *shell, cfg config.Log) (logger *slog.Logger, flush func(), err error) {
 	h, err := fold.New(fold.Config{Next: newLogger(s, cfg).Handler(), Mode: cfg.Events, Hostile: receiver.UnprovedMessages()})
 	if err != nil {
@@ -158,7 +159,7 @@ func foldingLogger(s *shell, cfg config.Log) (logger *slog.Logger, flush func(),
 	return slog.New(h), h.Close, nil
 }
 
-// newLogger writes to stderr, as the configuration says.
+// newLogger returns a logger that writes to stderr according to the configuration.
 func newLogger(s *shell, cfg config.Log) *slog.Logger {
 	options := &slog.HandlerOptions{Level: cfg.Level}
 	if cfg.Format == "text" {
@@ -167,15 +168,14 @@ func newLogger(s *shell, cfg config.Log) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(visible.NewWriter(s.err), options))
 }
 
-// Bodies pass through and are garbage at once, so a collector that runs less
-// often is worth a tenth of the throughput; the limit keeps the resident size
-// of a busy receiver under 256 MiB.
+// Bodies are garbage soon after they arrive, so a garbage collector that runs less often increases
+// the throughput by a tenth. The limit keeps the resident size of a busy receiver below 256 MiB.
 const (
 	gcPercent   = 400
 	memoryLimit = 208 << 20
 )
 
-// tuneMemory leaves alone what the environment sets.
+// tuneMemory sets the garbage collector's parameters, unless the environment does.
 func tuneMemory(s *shell) {
 	if s.env("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

@@ -13,22 +13,23 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// serverTimeout bounds one request to a server, which answers within 25 s.
+// serverTimeout limits one request to a server, which responds within 25 s.
 const serverTimeout = 40 * time.Second
 
-// withoutServer are the commands, or the first words of them, that work on this machine, on a configuration or as the
-// sender does. All others ask a server that --server names.
+// withoutServer lists the commands, or their first words, that work on this machine, on a
+// configuration or as a sender. All others use the server that --server names.
 var withoutServer = []string{
 	"call", "config", "dev", "history", "keys activate", "keys remove", "keys reseal", "keys rotate", "migrate", "providers draft", "providers inspect",
 	"providers sign", "providers verify", "ready", "send", "serve", "version",
 }
 
-// addServer gives every command the flag that names a server.
+// addServer adds the flag that names a server to every command.
 func (s *shell) addServer(root *cobra.Command) {
 	root.PersistentFlags().StringVar(&s.server, "server", "", "ask the private listener of this server, with the token in $ONCEGATE_TOKEN, instead of the database")
 }
 
-// checkServer refuses --server where it would do nothing.
+// checkServer returns an error if --server is used with a command that ignores it, or is not an
+// address.
 func (s *shell) checkServer(cmd *cobra.Command) error {
 	path := strings.TrimPrefix(cmd.CommandPath(), "oncegate ")
 	switch {
@@ -44,7 +45,7 @@ func (s *shell) checkServer(cmd *cobra.Command) error {
 	return nil
 }
 
-// client asks the server that --server names.
+// client returns a client for the server that --server names.
 func (s *shell) client() (*api.Client, error) {
 	token := s.env("ONCEGATE_TOKEN")
 	if path := s.env("ONCEGATE_TOKEN_FILE"); token == "" && path != "" {

@@ -46,7 +46,8 @@ func (s *shell) sourcesTestCommand() *cobra.Command {
 	return cmd
 }
 
-// showTest shows what became of a test delivery, and says by its error whether it was acknowledged.
+// showTest shows the outcome of a test delivery. It returns an error unless the delivery was
+// acknowledged.
 func (s *shell) showTest(source string, found *control.TestDelivery, dry bool) error {
 	if s.output == "json" {
 		if err := s.json(found); err != nil {

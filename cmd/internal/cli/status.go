@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// statusAnswer is what `oncegate status` shows, as JSON.
+// statusAnswer is the JSON output of `oncegate status`.
 type statusAnswer struct {
 	*control.Status
 	Nodes         int    `json:"nodes"`

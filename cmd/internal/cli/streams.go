@@ -68,7 +68,7 @@ func (s *shell) streamsListCommand() *cobra.Command {
 	flags.BoolVar(&r.Gap, "gap", false, "only those that wait for a missing number")
 	flags.BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
 	flags.Int64Var(&before, "before", 0, "show the page after this id")
-	_ = flags.MarkHidden("before") // it is there
+	_ = flags.MarkHidden("before") // the flag exists
 	pages.add(cmd)
 	return cmd
 }
@@ -97,8 +97,8 @@ func streamEntry(row *control.Stream) listEntry {
 	return listEntry{IDs: ids, Name: row.Source + "/" + row.Route}
 }
 
-// streamKey is the key of a stream, or why there is none to see: it is kept for people no
-// longer than until one of its events is erased.
+// streamKey returns the key of a stream, or the reason why it is not shown. The readable key is
+// deleted when one of the stream's events is erased.
 func streamKey(key string, missing int32) string {
 	switch {
 	case missing != 0:
@@ -109,7 +109,7 @@ func streamKey(key string, missing int32) string {
 	return key
 }
 
-// heldCount says that counting has stopped somewhere.
+// heldCount formats a count, with + if counting stopped at the limit.
 func heldCount(n int) string {
 	if n >= inbox.MaxHeld {
 		return fmt.Sprintf("%d+", n)
@@ -158,7 +158,7 @@ func (s *shell) showStream(d *control.StreamDetail) error {
 	return nil
 }
 
-// streamPairs is what is to be known before anything is decided.
+// streamPairs returns what the user needs to know before a decision.
 func streamPairs(d *control.StreamDetail) []pair {
 	return []pair{
 		{"stream", fmt.Sprint(d.ID)},
@@ -176,7 +176,7 @@ func streamPairs(d *control.StreamDetail) []pair {
 	}
 }
 
-// missing are the numbers that are waited for.
+// missing returns the missing numbers for which the stream waits.
 func missing(d *control.StreamDetail) string {
 	if d.MissingFrom == d.MissingTo {
 		return d.MissingFrom

@@ -50,7 +50,8 @@ func (s *shell) streamPassCommand(operation *streamDecision, as inbox.StreamPass
 	return cmd
 }
 
-// decideStream shows what a stream waits for and has the word typed. The decision holds for the stream as it was shown.
+// decideStream shows what a stream waits for and asks for confirmation. The decision applies only
+// if the stream has not changed since.
 func (s *shell) decideStream(ctx context.Context, operation *streamDecision, ref, word string, d decision) error {
 	return s.controlWith(ctx, onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
 		would, err := control.Call(ctx, caller, operation, control.DecideStreamRequest{Ref: ref, DryRun: true})
@@ -86,7 +87,7 @@ func (s *shell) decideStream(ctx context.Context, operation *streamDecision, ref
 	})
 }
 
-// showDecision shows what a decision about a stream is about.
+// showDecision shows the effects or the stream to which a decision applies.
 func (s *shell) showDecision(ctx context.Context, caller control.Caller, ref string, would *control.StreamPassed) error {
 	if len(would.Effects) > 0 {
 		page, err := control.Call(ctx, caller, &control.ListUndecided, control.ListUndecidedRequest{Stream: would.Stream, Limit: inbox.MaxHeld})

@@ -16,7 +16,7 @@ func (s *shell) listUndecided(cmd *cobra.Command, caller control.Caller, r contr
 	if err != nil {
 		return err
 	}
-	// A search that its time ended goes on: nobody waits for a command as for a page.
+	// Continue a search that ran out of time, because a command may take longer than a page.
 	for limit := cmp.Or(r.Limit, 50); page.SearchedTo != nil && len(page.Data) < limit; {
 		r.After, r.Limit = page.Next, limit-len(page.Data)
 		next, err := control.Call(cmd.Context(), caller, &control.ListUndecided, r)
@@ -55,8 +55,8 @@ func undecidedEntry(u *control.Undecided) listEntry {
 	return listEntry{IDs: map[string]string{kindEffect: u.Effect.String()}, Name: u.Source + "/" + u.EventID + " " + u.Route}
 }
 
-// hintUndecided says under a list of streams that effects are held for a person: some
-// of them have no stream.
+// hintUndecided mentions, below a list of streams, that effects are held for an operator, because
+// some of them have no stream.
 func (s *shell) hintUndecided(ctx context.Context, caller control.Caller, r control.ListUndecidedRequest) error {
 	r.Limit = inbox.MaxHeld
 	page, err := control.Call(ctx, caller, &control.ListUndecided, r)
@@ -100,7 +100,7 @@ func (s *shell) streamsApplyCommand() *cobra.Command {
 	return cmd
 }
 
-// decideEffect ends the wait of one effect that is held for a person.
+// decideEffect decides about one effect that is held for an operator.
 func (s *shell) decideEffect(ctx context.Context, operation *control.Operation[control.DecideEffectRequest, control.DecidedEffects], id inbox.ID, d decision) error {
 	return s.control(ctx, d.actor, func(caller control.Caller) error {
 		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: id})
@@ -124,7 +124,7 @@ func (s *shell) decideEffect(ctx context.Context, operation *control.Operation[c
 	})
 }
 
-// showDecided says how many effects are held for a person no longer.
+// showDecided shows how many effects are no longer held.
 func (s *shell) showDecided(out control.DecidedEffects) error {
 	if s.output == "json" {
 		return s.json(out)

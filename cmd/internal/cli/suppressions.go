@@ -18,18 +18,19 @@ func (s *shell) suppressionsCommand() *cobra.Command {
 		s.suppressionsListCommand(), s.suppressionsCheckCommand(), s.suppressionsAddCommand(), s.suppressionsImportCommand(), s.suppressionsRemoveCommand())
 }
 
-// suppressed says how suppressed addresses are kept in the database: `oncegate dev` has no configuration of that.
+// suppressed returns the database access for suppressions. The configuration says how addresses are
+// stored; with `oncegate dev` there is none.
 func (s *shell) suppressed(d decision, changes bool) onDatabase {
 	return onDatabase{actor: d.actor, changes: changes, settings: func() (*config.Config, error) {
 		cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true})
 		if err != nil {
-			return nil, nil //nolint:nilnil,nilerr // what is wrong with it is said where the database is opened
+			return nil, nil //nolint:nilnil,nilerr // opening the database reports what is wrong with it
 		}
 		return cfg, nil
 	}}
 }
 
-// suppressionReason reads --as.
+// suppressionReason parses --as.
 func suppressionReason(text string) (suppression.Reason, error) {
 	reason, err := suppression.ParseReason(text)
 	if err != nil {
@@ -85,7 +86,8 @@ func (s *shell) suppressionTable(rows []control.Suppression) *table {
 	return t
 }
 
-// suppressedAddress shows an address, or what stands for one that is not kept or cannot be read.
+// suppressedAddress returns an address, or its digest if the address is not stored or cannot be
+// read.
 func suppressedAddress(row *control.Suppression) string {
 	if row.Address != "" {
 		return row.Address
@@ -196,7 +198,7 @@ func addSuppressionFlags(cmd *cobra.Command, as, target *string, keep *time.Dura
 	cmd.Flags().DurationVar(keep, "keep", 0, "how long the address stays on the list, such as 720h; 0 is for ever")
 }
 
-// suppressionTerms reads what does not depend on the address.
+// suppressionTerms returns the properties of a suppression that do not depend on the address.
 func suppressionTerms(as, target string, keep time.Duration) (terms control.SuppressionTerms, err error) {
 	if terms.As, err = suppressionReason(as); err != nil {
 		return terms, err

@@ -88,7 +88,7 @@ func (s *shell) importSuppressions(ctx context.Context, caller control.Caller, f
 	}
 	err := file.each(func(_ int, address string) error {
 		if !isAddress(address) {
-			return nil // counted before
+			return nil // already counted by file.count
 		}
 		if r.Addresses = append(r.Addresses, address); len(r.Addresses) == suppression.MaxBatch {
 			return flush()
@@ -117,13 +117,13 @@ func (s *shell) importSuppressions(ctx context.Context, caller control.Caller, f
 type addressFile struct {
 	path      string
 	good, bad int
-	invalid   []int // the first lines that hold no address
+	invalid   []int // the first lines without a valid address
 }
 
-// maxInvalid is how many lines without an address are named.
+// maxInvalid is how many lines without a valid address are listed.
 const maxInvalid = 5
 
-// count reads the whole file, so that a mistake in it is told before anything is changed.
+// count reads the whole file, so that a mistake in it is reported before anything is changed.
 func (f *addressFile) count() error {
 	return f.each(func(line int, address string) error {
 		if isAddress(address) {
@@ -153,7 +153,8 @@ func (f *addressFile) badLines() string {
 	return "lines " + out
 }
 
-// each reads the addresses of the file with the numbers of their lines. Only one record is in memory.
+// each calls do for each address of the file, with its line number. Only one record is in memory at
+// a time.
 func (f *addressFile) each(do func(line int, address string) error) error {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -194,6 +195,6 @@ func isAddress(text string) bool {
 }
 
 func isAddressHeader(name string) bool {
-	name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))) // the mark with which some programs begin a file
+	name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))) // the byte order mark that some programs write
 	return slices.Contains([]string{"email", "address", "recipient"}, name)
 }

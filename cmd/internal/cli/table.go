@@ -14,27 +14,28 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// clean makes control characters visible, so that what a sender chose as an id
-// or a type cannot move the cursor, colour the screen or add a line.
+// clean makes control characters visible, so that an id or type chosen by a sender cannot move the
+// cursor, color the screen or add a line.
 func clean(s string) string { return visible.Text(s) }
 
-// cleanURL is clean for an address, whose credentials a message does not repeat.
+// cleanURL is like clean, for an address. It also removes credentials.
 func cleanURL(s string) string { return clean(config.RedactURLs(s)) }
 
-// table lays out rows so that they fit the terminal. Columns that can be missed are left out, the first of spare first;
-// then text is cut and ends in "...". What is typed into the next command is never cut: where it does not fit, it stands
-// on a line of its own below its row.
+// table formats rows for the width of the terminal. It first leaves out the columns in spare, in
+// order, and then shortens text, which ends in "...". It never shortens values that the user types
+// into the next command: if they do not fit, it writes them on a separate line below the row.
 type table struct {
 	header []string
 	rows   [][]string
 
-	// spare are the columns that can be left out, the first to go first.
+	// spare lists the columns that may be left out, in the order in which they are left out.
 	spare []string
 
-	// ids are the columns that are typed into the next command. They are neither cut nor left out.
+	// ids lists the columns whose values the user types into the next command. They are neither
+	// shortened nor left out.
 	ids []string
 
-	// whole are the other columns that are never cut, such as times and states.
+	// whole lists the other columns that are never shortened, such as times and states.
 	whole []string
 }
 
@@ -50,8 +51,8 @@ const (
 	minWidth = 10
 )
 
-// write lays the table out for a terminal of width columns; 0 is as wide as it takes. It returns the names of the
-// columns that it left out although they hold something.
+// write writes the table for a terminal of width columns. A width of 0 means no limit. It returns
+// the names of the non-empty columns that it left out.
 func (t *table) write(w io.Writer, width int) (left []string) {
 	l := t.fit(width)
 	for _, row := range append([][]string{t.header}, t.rows...) {
@@ -79,11 +80,11 @@ func writeLine(w io.Writer, row []string, columns, widths []int, indent string) 
 	}
 }
 
-// layout is how a table is shown.
+// layout describes how a table is written.
 type layout struct {
 	columns, widths []int
-	below           [][]int // the columns of further lines
-	indent          int     // of the further lines
+	below           [][]int // the columns of additional lines
+	indent          int     // of the additional lines
 	left            []string
 }
 
@@ -105,7 +106,8 @@ func (t *table) fit(width int) layout {
 	if fits(l.columns, l.widths) {
 		return l
 	}
-	// One line without what can be missed; else the ids go below, which leaves room for more of the rest.
+	// First try one line without the spare columns. Otherwise write the ids below, which leaves
+	// room for more of the other columns.
 	spared, left := t.leaveOut(l.columns, l.widths, func(columns []int) bool { return fits(columns, l.widths) })
 	if narrow, ok := t.narrow(spared, l.widths, width); ok {
 		l.columns, l.widths, l.left = spared, narrow, left
@@ -125,17 +127,17 @@ func (t *table) fit(width int) layout {
 	return l
 }
 
-// numberColumn is the column of @1, @2 and so on.
+// numberColumn is the header of the column with @1, @2 and so on.
 const numberColumn = "#"
 
 func (t *table) isID(i int) bool { return slices.Contains(t.ids, t.header[i]) }
 
-// empty reports whether a column holds nothing in any row.
+// empty reports whether a column is empty in every row.
 func (t *table) empty(i int) bool {
 	return len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "" })
 }
 
-// leaveOut leaves columns out, one after the other, until the others fit.
+// leaveOut leaves out spare columns, one after another, until the others fit.
 func (t *table) leaveOut(columns, widths []int, fits func([]int) bool) (kept []int, left []string) {
 	kept = slices.Clone(columns)
 	for _, name := range t.spare {
@@ -149,7 +151,8 @@ func (t *table) leaveOut(columns, widths []int, fits func([]int) bool) (kept []i
 	return kept, left
 }
 
-// narrow cuts the widest of the columns that may be cut until all fit, and reports whether they do.
+// narrow repeatedly shortens the widest column that may be shortened. It reports whether all
+// columns then fit.
 func (t *table) narrow(columns, widths []int, width int) ([]int, bool) {
 	widths = slices.Clone(widths)
 	for total(columns, widths) > width {
@@ -170,7 +173,7 @@ func (t *table) narrow(columns, widths []int, width int) ([]int, bool) {
 	return widths, true
 }
 
-// lines puts columns on as few lines of the width as they take, in their order.
+// lines distributes columns over as few lines of the width as possible, in order.
 func lines(columns, widths []int, width int) [][]int {
 	var out [][]int
 	for _, i := range columns {
@@ -202,8 +205,8 @@ func cut(s string, n int) string {
 	return string(runes[:n-3]) + "..."
 }
 
-// width is the terminal's, or 0 where there is none and nothing is to be cut:
-// a pipe wants whole values. COLUMNS overrides both.
+// width returns the width of the terminal, or 0 if stdout is not a terminal and nothing must be
+// shortened, because the reader of a pipe needs complete values. COLUMNS overrides both.
 func (s *shell) width() int {
 	if n, err := strconv.Atoi(s.env("COLUMNS")); err == nil && n > 20 {
 		return n
@@ -215,7 +218,7 @@ func (s *shell) width() int {
 	return terminalWidth(f)
 }
 
-// show writes rows as the output flag says: the table, or v as JSON.
+// show writes the table, or v as JSON, depending on --output.
 func (s *shell) show(t *table, v any) error {
 	if s.output == "json" {
 		return s.json(v)
@@ -236,10 +239,10 @@ func (s *shell) json(v any) error {
 	return nil
 }
 
-// pair is one line of a page about one thing.
+// pair is one line of a page about a single object.
 type pair struct{ name, value string }
 
-// page writes names and values under one another; empty values are left out.
+// page writes names and values, one pair per line. It omits empty values.
 func page(w io.Writer, pairs []pair) {
 	longest := 0
 	for _, p := range pairs {
@@ -252,7 +255,7 @@ func page(w io.Writer, pairs []pair) {
 	}
 }
 
-// nonzero leaves out of a page what there was none of.
+// nonzero formats n, or returns "" for 0 so that page omits it.
 func nonzero(n int) string {
 	if n == 0 {
 		return ""

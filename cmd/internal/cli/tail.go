@@ -12,38 +12,41 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// tailOverlap is how far back each poll of a tail reads again. Events are not committed in the order of their ids: the
-// gate answers a delivery within 8 s, and a commit may be seen that much later than the id was made. The rest is for
-// clocks that differ between receivers.
+// tailOverlap is the period that each poll of a tail reads again, because events are not committed
+// in the order of their ids. The gate answers a delivery within 8 s, so a commit may become visible
+// up to 8 s after the id was created. The remaining time allows for clock differences between
+// receivers.
 const tailOverlap = 15 * time.Second
 
-// tailFilter narrows what a tail shows.
+// tailFilter filters what a tail shows.
 type tailFilter struct {
 	source, tenant, kind, route, admission string
 
-	// effectState is the only state in which effects are shown; no events are then.
+	// effectState, if set, is the only state of the effects that are shown, and no events are
+	// shown.
 	effectState string
 }
 
-// tail follows events and the ends of their effects. It depends on no clock but that of the ids.
+// tail follows events and the results of their effects. It uses only the times in ids, and no clock
+// of its own.
 type tail struct {
 	caller control.Caller
 	filter tailFilter
 
-	// event and effect show one row each.
+	// event and effect are called to show one row.
 	event  func(*inbox.EventRow) error
 	effect func(*inbox.EffectRow) error
 
-	floor   time.Time // nothing that is older can still appear
+	floor   time.Time // no older event can still appear
 	shown   map[inbox.ID]bool
-	resumed map[[cursorBytes]byte]bool // events of the cursor
+	resumed map[[cursorBytes]byte]bool // events that the cursor names
 
-	states map[inbox.ID]effectSeen // of effects that are not older than floor, or not at rest
-	order  []inbox.ID              // those of states that are older than floor, in turn
-	quiet  bool                    // the first poll marks effects that are at rest, and shows none
+	states map[inbox.ID]effectSeen // effects that are newer than floor, or not at rest
+	order  []inbox.ID              // the effects in states that are older than floor, in the order of polling
+	quiet  bool                    // the first poll records effects that are at rest without showing them
 }
 
-// effectSeen is what was shown of an effect.
+// effectSeen is the state in which an effect was last seen.
 type effectSeen struct {
 	state    string
 	attempts int
@@ -52,7 +55,8 @@ type effectSeen struct {
 const (
 	tailPage = 500
 
-	// tailOpen is how many effects that go on are followed beyond the overlap, and tailAsk how many of them are asked for in one poll.
+	// tailOpen is how many unfinished effects are followed beyond the overlap. tailAsk is how many
+	// of them each poll reads.
 	tailOpen = 10_000
 	tailAsk  = 20
 )
@@ -61,7 +65,7 @@ func newTail(caller control.Caller, filter tailFilter) *tail {
 	return &tail{caller: caller, filter: filter, shown: map[inbox.ID]bool{}, resumed: map[[cursorBytes]byte]bool{}, states: map[inbox.ID]effectSeen{}}
 }
 
-// startNow begins with what is recorded from now on.
+// startNow makes the tail begin with events recorded from now on.
 func (t *tail) startNow(ctx context.Context) error {
 	newest, ok, err := t.newest(ctx)
 	if err != nil || !ok {
@@ -78,9 +82,10 @@ func (t *tail) startNow(ctx context.Context) error {
 	return nil
 }
 
-// poll shows what is new.
+// poll shows new events and effects.
 func (t *tail) poll(ctx context.Context) error {
-	// What is older than the newest event of before the read, less the overlap, cannot appear after it.
+	// After this read, no event can appear that is older than the newest event before the read
+	// minus the overlap.
 	newest, ok, err := t.newest(ctx)
 	if err != nil {
 		return err
@@ -112,7 +117,8 @@ func (t *tail) poll(ctx context.Context) error {
 	return nil
 }
 
-// newest is the time of the newest event that the caller may see, whatever the filter.
+// newest returns the time of the newest event that the caller may see, regardless of the other
+// filters.
 func (t *tail) newest(ctx context.Context) (time.Time, bool, error) {
 	page, err := control.Call(ctx, t.caller, &control.ListEvents, control.ListEventsRequest{
 		PageRequest: control.PageRequest{Limit: 1}, TenantFilter: control.TenantFilter{Tenant: t.filter.tenant},
@@ -123,7 +129,7 @@ func (t *tail) newest(ctx context.Context) (time.Time, bool, error) {
 	return page.Data[0].ID.Time(), true, nil
 }
 
-// events reads all events since the floor.
+// events returns all events since the floor.
 func (t *tail) events(ctx context.Context) ([]inbox.EventRow, error) {
 	request := control.ListEventsRequest{
 		PageRequest: control.PageRequest{Limit: tailPage}, TenantFilter: control.TenantFilter{Tenant: t.filter.tenant},
@@ -132,7 +138,7 @@ func (t *tail) events(ctx context.Context) ([]inbox.EventRow, error) {
 	return everyPage(ctx, t.caller, &control.ListEvents, &request, &request.PageRequest)
 }
 
-// pollEffects shows the effects that have ended, or are tried again.
+// pollEffects shows the effects that have ended or are waiting for a retry.
 func (t *tail) pollEffects(ctx context.Context) error {
 	if t.filter.admission != "" {
 		return nil // such events have no effects
@@ -157,7 +163,7 @@ func (t *tail) pollEffects(ctx context.Context) error {
 		t.order = t.order[1:]
 		effect, err := control.Call(ctx, t.caller, &control.ShowEffect, control.IDRequest{ID: id})
 		if err != nil {
-			if control.ProblemOf(err).Code == control.CodeNotFound { // erased or pruned meanwhile
+			if control.ProblemOf(err).Code == control.CodeNotFound { // erased or pruned since the last poll
 				delete(t.states, id)
 				continue
 			}
@@ -175,7 +181,7 @@ func (t *tail) pollEffects(ctx context.Context) error {
 	return nil
 }
 
-// seeEffect shows an effect whose state says something new.
+// seeEffect shows an effect whose state has changed.
 func (t *tail) seeEffect(row *inbox.EffectRow) error {
 	before, known := t.states[row.ID]
 	now := effectSeen{state: row.State, attempts: row.Attempts}
@@ -187,7 +193,7 @@ func (t *tail) seeEffect(row *inbox.EffectRow) error {
 	return t.effect(row)
 }
 
-// advance moves the floor, and forgets what is below it.
+// advance raises the floor and forgets what is below it.
 func (t *tail) advance(floor time.Time) {
 	if !floor.After(t.floor) {
 		return
@@ -216,7 +222,7 @@ func (t *tail) advance(floor time.Time) {
 	t.order = append(t.order, older...)
 }
 
-// atRest reports whether nothing happens to an effect in the state by itself.
+// atRest reports whether an effect in the state changes only if someone acts on it.
 func atRest(state string) bool {
 	switch state {
 	case "done", "dead", "indeterminate", "skipped", "superseded", "duplicate":
@@ -225,7 +231,7 @@ func atRest(state string) bool {
 	return false
 }
 
-// everyPage reads a list to its end. page is the part of request that asks for the pages.
+// everyPage reads all pages of a list. page points to the part of request that selects the page.
 func everyPage[Request, Row any](ctx context.Context, caller control.Caller, list *control.Operation[Request, inbox.Page[Row]], request *Request, page *control.PageRequest) ([]Row, error) {
 	var rows []Row
 	for {
@@ -247,11 +253,13 @@ const (
 	cursorEvents      = 40
 )
 
-// shortID is the random end of an id, by which a cursor tells events of the same seconds apart.
+// shortID returns the random end of an id, with which a cursor distinguishes events of the same
+// seconds.
 func shortID(id inbox.ID) [cursorBytes]byte { return [cursorBytes]byte(id[len(id)-cursorBytes:]) }
 
-// cursor says where another tail goes on. It names the events of the overlap that were shown, unless they are too many:
-// again is how many are shown again then.
+// cursor returns a text with which another tail can continue. It names the events of the overlap
+// that were shown, unless there are too many. In that case, again is the number of events that will
+// be shown again.
 func (t *tail) cursor() (text string, again int) {
 	out := binary.BigEndian.AppendUint64([]byte{tailCursorVersion}, uint64(max(t.floor.UnixMilli(), 0)))
 	if len(t.shown) > cursorEvents {
@@ -264,7 +272,7 @@ func (t *tail) cursor() (text string, again int) {
 	return base64.RawURLEncoding.EncodeToString(out), 0
 }
 
-// resume begins where a cursor ends; it reports whether the text is one.
+// resume makes the tail continue at a cursor. It reports whether the text is a cursor.
 func (t *tail) resume(text string) bool {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(raw) < 9 || raw[0] != tailCursorVersion || (len(raw)-9)%cursorBytes != 0 {

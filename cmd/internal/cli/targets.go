@@ -17,7 +17,7 @@ func (s *shell) targetsCommand() *cobra.Command {
 	return group("targets", "List the targets with what waits for them", s.targetsListCommand())
 }
 
-// targetRow is a target with what waits for it, over all routes.
+// targetRow is a target with the number of its effects, over all routes.
 type targetRow struct {
 	Target        string     `json:"target"`
 	Routes        []string   `json:"routes"`
@@ -45,7 +45,7 @@ func (s *shell) targetsListCommand() *cobra.Command {
 	}
 }
 
-// targetsOf sums the routes up by target, in the order of their names.
+// targetsOf sums the routes by target and sorts the targets by name.
 func targetsOf(routes []inbox.RouteBacklog) []targetRow {
 	sums := map[string]*targetRow{}
 	for i := range routes {

@@ -4,11 +4,11 @@ package cli
 
 import "os"
 
-// isTerminal is false where it cannot be asked: a decision then needs --yes.
+// isTerminal always returns false on this platform, so a decision needs --yes.
 func isTerminal(*os.File) bool { return false }
 
-// terminalWidth is 0 where the size of a terminal cannot be asked: rows are not cut.
+// terminalWidth always returns 0 on this platform, so rows are not shortened.
 func terminalWidth(*os.File) int { return 0 }
 
-// lockFile knows no locks here: a second `oncegate dev` needs an ONCEGATE_DEV_DIR of its own.
+// lockFile does nothing on this platform. A second `oncegate dev` needs another ONCEGATE_DEV_DIR.
 func lockFile(*os.File) bool { return true }

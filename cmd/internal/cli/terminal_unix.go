@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isTerminal reports whether f is one, where somebody can be asked.
+// isTerminal reports whether f is a terminal, so that a user can be asked.
 func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil
 }
 
-// terminalWidth is the number of columns of the terminal that f is, or 0.
+// terminalWidth returns the number of columns if f is a terminal, and 0 otherwise.
 func terminalWidth(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
@@ -23,5 +23,6 @@ func terminalWidth(f *os.File) int {
 	return int(size.Col)
 }
 
-// lockFile takes the lock of an open file, which ends with the file; false if another one holds it.
+// lockFile locks an open file until it is closed. It returns false if another process holds the
+// lock.
 func lockFile(f *os.File) bool { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }

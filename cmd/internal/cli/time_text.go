@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// parseInstant reads a duration before now or an instant; nothing is no time.
+// parseInstant parses a duration before now, or a point in time. It returns the zero time for "".
 func parseInstant(flag, text string) (at time.Time, err error) {
 	if text == "" {
 		return at, nil
@@ -23,7 +23,7 @@ func parseInstant(flag, text string) (at time.Time, err error) {
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
-// tableClock is a time in a table: relative where a person looks at it, exact in a pipe.
+// tableClock formats a time for a table: relative on a terminal, exact otherwise.
 func (s *shell) tableClock(t time.Time) string {
 	if s.width() > 0 {
 		return relative(t, time.Now())
@@ -31,7 +31,7 @@ func (s *shell) tableClock(t time.Time) string {
 	return clock(t)
 }
 
-// tableClockOf is tableClock of a time that may be missing.
+// tableClockOf is like tableClock for a time that may be missing.
 func (s *shell) tableClockOf(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -39,7 +39,7 @@ func (s *shell) tableClockOf(t *time.Time) string {
 	return s.tableClock(*t)
 }
 
-// relative says how long before or after now a time is; the day, where that is more than a month.
+// relative formats a time relative to now, or as a date if the difference is more than a month.
 func relative(t, now time.Time) string {
 	const day = 24 * time.Hour
 	d := now.Sub(t)

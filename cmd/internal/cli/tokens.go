@@ -73,7 +73,7 @@ func (s *shell) tokensCreateCommand() *cobra.Command {
 	return cmd
 }
 
-// parseExpiry reads for how long something works.
+// parseExpiry parses an expiry: a duration, a point in time, or never.
 func parseExpiry(text string, now time.Time) (never bool, at time.Time, err error) {
 	if text == "never" {
 		return true, at, nil
@@ -127,7 +127,7 @@ func (s *shell) tokenTable(rows []*tokens.Token) *table {
 	return t
 }
 
-// orNever writes a time of a table, which may not be there.
+// orNever formats a time for a table, and returns "never" for nil.
 func (s *shell) orNever(t *time.Time) string {
 	if t == nil {
 		return "never"

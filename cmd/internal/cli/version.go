@@ -19,7 +19,7 @@ type build struct {
 	Schema   int    `json:"schema"`
 }
 
-// readBuild reads what the Go toolchain stamped into the binary.
+// readBuild returns the build information that the Go toolchain stored in the binary.
 func readBuild() build {
 	b := build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Schema: migrations.Version}
 	info, ok := debug.ReadBuildInfo()

@@ -8,8 +8,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// codes documents what a caller of operations is told when there is no result. Each row can be linked to
-// by its code.
+// codes documents the problem codes for callers of operations. Each row can be linked by its code.
 func codes() string {
 	var rows [][]string
 	for _, m := range receiver.Codes() {
@@ -31,7 +30,8 @@ func nextMeanings() string {
 	return table([]string{"next", "what the caller should do"}, rows)
 }
 
-// apiCodes documents what a caller of the API is told when a request fails. Each row can be linked to by "api-" and its code.
+// apiCodes documents the problem codes for callers of the API. Each row can be linked by "api-" and
+// its code.
 func apiCodes() string {
 	var rows [][]string
 	for _, m := range control.Codes() {

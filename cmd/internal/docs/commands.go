@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// commands documents every command of the tree, with its flags.
+// commands documents every command and its flags.
 func commands(root *cobra.Command) string {
 	var b strings.Builder
 	var rows [][]string
@@ -34,7 +34,7 @@ func commands(root *cobra.Command) string {
 	return b.String()
 }
 
-// runnable lists the commands that do something, in the order of the tree.
+// runnable returns the commands that do something themselves, in the order of the tree.
 func runnable(cmd *cobra.Command) []*cobra.Command {
 	var out []*cobra.Command
 	for _, sub := range cmd.Commands() {
@@ -73,7 +73,7 @@ func flags(set *pflag.FlagSet) string {
 	return table([]string{"flag", "default", "meaning"}, rows)
 }
 
-// paragraphs joins the lines that the help breaks for a terminal. Indented lines stay as they are.
+// paragraphs joins the lines that the help text breaks for a terminal. It keeps indented lines.
 func paragraphs(text string) string {
 	var out []string
 	for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {

@@ -6,7 +6,7 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// configuration documents the keys of the configuration file, one table a section.
+// configuration documents the keys of the configuration file, with one table per section.
 func configuration() string {
 	var b strings.Builder
 	for _, section := range config.Sections() {
@@ -39,7 +39,7 @@ func configuration() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// variables documents the environment.
+// variables documents the environment variables.
 func variables() string {
 	var rows [][]string
 	for _, v := range config.Variables() {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Metric is one family of metrics, as the code that makes it says.
+// Metric is one family of metrics, as defined in the code.
 type Metric struct {
 	Name, Kind, Help string
 	Labels           []string
@@ -16,8 +16,8 @@ type Metric struct {
 
 var metricName = regexp.MustCompile(`^oncegate_[a-z_]+$`)
 
-// Metrics finds every metric in the product's code: wherever its name stands beside its help,
-// as two arguments, two fields of a literal, or Name and Help of options.
+// Metrics finds every metric in the product's code, wherever its name is next to its help: as two
+// arguments, as two fields of a literal, or as Name and Help of options.
 func Metrics() ([]Metric, error) {
 	all, err := sources()
 	if err != nil {
@@ -47,7 +47,7 @@ func Metrics() ([]Metric, error) {
 	return out, nil
 }
 
-// metrics documents them.
+// metrics documents the metrics.
 func metrics() (string, error) {
 	all, err := Metrics()
 	if err != nil {
@@ -66,7 +66,7 @@ func metrics() (string, error) {
 
 type metricFinder struct {
 	file      *ast.File
-	functions map[string]ast.Node // by name: those of the package, and the local ones met so far
+	functions map[string]ast.Node // by name: the package's functions, and the local ones found so far
 	inside    []ast.Node
 	found     []Metric
 }
@@ -93,7 +93,7 @@ func (f *metricFinder) visit(n ast.Node) bool {
 	return true
 }
 
-// add takes the metric whose name and help are among the parts.
+// add records the metric whose name and help are among the parts.
 func (f *metricFinder) add(parts []ast.Expr) {
 	var m Metric
 	for i, part := range parts {
@@ -121,7 +121,8 @@ func (f *metricFinder) add(parts []ast.Expr) {
 	f.found = append(f.found, m)
 }
 
-// kind is the constructor's that stands around the name, else what the name says.
+// kind returns the kind of the constructor that encloses the name, or derives the kind from the
+// name.
 func (f *metricFinder) kind(name string) string {
 	if call := f.constructor(); call != nil {
 		for _, kind := range []string{"Histogram", "Counter", "Gauge"} {
@@ -136,7 +137,7 @@ func (f *metricFinder) kind(name string) string {
 	return "gauge"
 }
 
-// constructor is the nearest call around the place.
+// constructor returns the innermost call that encloses the current node.
 func (f *metricFinder) constructor() *ast.CallExpr {
 	for _, n := range slices.Backward(f.inside) {
 		switch n := n.(type) {
@@ -149,8 +150,8 @@ func (f *metricFinder) constructor() *ast.CallExpr {
 	return nil
 }
 
-// labels are those of the call around the name, else those that the function has which is
-// called, else those of the description that the file makes of names that it has in a list.
+// labels returns the labels in the arguments of the constructor call, otherwise those in the called
+// function, otherwise those of a NewDesc call in the same file.
 func (f *metricFinder) labels() []string {
 	if call := f.constructor(); call != nil {
 		for _, arg := range call.Args {
@@ -203,7 +204,7 @@ func calledName(call *ast.CallExpr) string {
 	return ""
 }
 
-// textsOf reads a literal []string.
+// textsOf returns the elements of a literal []string.
 func textsOf(e ast.Expr) ([]string, bool) {
 	literal, ok := e.(*ast.CompositeLit)
 	if !ok {
@@ -225,7 +226,7 @@ func textsOf(e ast.Expr) ([]string, bool) {
 	return out, true
 }
 
-// functionsOf are the functions of a package, by name.
+// functionsOf returns the functions of a package, by name.
 func functionsOf(all []source, pkg string) map[string]ast.Node {
 	out := map[string]ast.Node{}
 	for _, s := range all {

@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// places says where each thing can be done: by a command, by the API, on a page.
+// places documents how to do each thing: by a command, by the API, or on a page.
 func places() string {
 	described := map[string]control.Description{}
 	for _, operation := range control.Operations() {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A region of a page is generated. It stands between two comments, which rendered Markdown
-// does not show:
+// region matches a generated region of a page. The region is between two comments, which rendered
+// Markdown does not show:
 //
 //	<!-- generated: metrics -->
 //	<!-- generated: end -->
 var region = regexp.MustCompile(`(?s)(<!-- generated: ([a-z-]+) -->\n)(.*?)(<!-- generated: end -->)`)
 
-// Fill replaces the content of every region of the page by what tables has under its name.
+// Fill replaces the content of every region of the page by the table with the region's name.
 func Fill(page string, tables map[string]string) (string, error) {
 	var missing error
 	filled := region.ReplaceAllStringFunc(page, func(text string) string {
@@ -27,7 +27,7 @@ func Fill(page string, tables map[string]string) (string, error) {
 	return filled, missing
 }
 
-// Regions are the names of the regions of a page.
+// Regions returns the names of the regions of a page.
 func Regions(page string) []string {
 	var names []string
 	for _, m := range region.FindAllStringSubmatch(page, -1) {
@@ -36,7 +36,7 @@ func Regions(page string) []string {
 	return names
 }
 
-// table writes a Markdown table.
+// table returns a Markdown table.
 func table(header []string, rows [][]string) string {
 	var b strings.Builder
 	line := func(cells []string) {
@@ -54,7 +54,7 @@ func table(header []string, rows [][]string) string {
 	return b.String()
 }
 
-// code marks text as code; nothing stays nothing.
+// code marks text as code. It returns "" for "".
 func code(text string) string {
 	if text == "" {
 		return ""

@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// Root is the top of the repository, seen from this package.
+// Root is the path from this package to the root of the repository.
 const Root = "../../.."
 
-// source is one Go file of the product: neither a test nor a trial programme.
+// source is one Go file of the product. Tests and trial programs are excluded.
 type source struct {
 	path string
 	file *ast.File
@@ -54,7 +54,7 @@ func sources() ([]source, error) {
 // constant is one string constant with its documentation.
 type constant struct{ name, value, doc string }
 
-// constantsOf lists the constants of a named type of a package, in the order of the source.
+// constantsOf returns the constants of a named type of a package, in source order.
 func constantsOf(all []source, pkg, kind string) ([]constant, error) {
 	var out []constant
 	eachConstant(all, func(file *ast.File, spec *ast.ValueSpec) {
@@ -65,7 +65,7 @@ func constantsOf(all []source, pkg, kind string) ([]constant, error) {
 	return checked(out, pkg+"."+kind)
 }
 
-// constantsIn lists the string constants of a package, in the order of the source.
+// constantsIn returns the string constants of a package, in source order.
 func constantsIn(all []source, pkg string) ([]constant, error) {
 	var out []constant
 	eachConstant(all, func(file *ast.File, spec *ast.ValueSpec) {
@@ -76,7 +76,7 @@ func constantsIn(all []source, pkg string) ([]constant, error) {
 	return checked(out, "package "+pkg)
 }
 
-// constantsNamed lists the string constants of all packages whose name matches.
+// constantsNamed returns the string constants of all packages whose name matches.
 func constantsNamed(all []source, name *regexp.Regexp) ([]constant, error) {
 	var out []constant
 	eachConstant(all, func(_ *ast.File, spec *ast.ValueSpec) {
@@ -126,7 +126,7 @@ func constantOf(spec *ast.ValueSpec) constant {
 	}
 	c := constant{name: spec.Names[0].Name, doc: strings.Join(strings.Fields(doc), " ")}
 	c.value, _ = text(spec.Values[0])
-	// Go's habit is to begin with the name, which the table has in another column.
+	// A Go doc comment begins with the name, which the table shows in another column.
 	for _, begin := range []string{c.name + ": ", c.name + " means that ", c.name + " says that ", c.name + " is ", c.name + " is set to "} {
 		if rest, ok := strings.CutPrefix(c.doc, begin); ok {
 			c.doc = strings.ToUpper(rest[:1]) + rest[1:]
@@ -136,7 +136,7 @@ func constantOf(spec *ast.ValueSpec) constant {
 	return c
 }
 
-// text is the value of a string literal, or of several that are added.
+// text returns the value of a string literal, or of a sum of string literals.
 func text(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Tables makes every generated region, by name.
+// Tables returns every generated table, by the name of its region.
 func Tables(root *cobra.Command) (map[string]string, error) {
 	all, err := sources()
 	if err != nil {
@@ -26,7 +26,7 @@ func Tables(root *cobra.Command) (map[string]string, error) {
 	return out, nil
 }
 
-// anchor is what a Markdown heading is linked by.
+// anchor returns the anchor by which a Markdown heading is linked.
 func anchor(heading string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(heading) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// words are the closed sets whose values people meet: each is a type of the code.
+// words lists the closed sets of values that users see. Each is a type in the code.
 var words = []struct{ region, pkg, kind string }{
 	{"effect-states", "inbox", "EffectState"},
 	{"attempt-outcomes", "inbox", "AttemptOutcome"},
@@ -17,7 +17,7 @@ var words = []struct{ region, pkg, kind string }{
 	{"request-causes", "receiver", "reason"},
 }
 
-// wordTables makes a table of each set.
+// wordTables returns a table for each set.
 func wordTables(all []source) (map[string]string, error) {
 	out := map[string]string{}
 	for _, w := range words {
@@ -25,7 +25,7 @@ func wordTables(all []source) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.region == "reasons" { // those that kinds of effect give have a package of their own, and no type
+		if w.region == "reasons" { // reasons of the kinds of effects are in a separate package, without a type
 			given, err := constantsIn(all, "reasons")
 			if err != nil {
 				return nil, err

@@ -1,4 +1,4 @@
-// Package man writes the manual pages of the command line, as a package of a distribution ships them.
+// Package man writes the manual pages of the command line for distribution packages.
 package man
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/cli"
 )
 
-// Write writes a page for each command into a directory, which it makes. The date stands in the pages: the same one makes
-// the same pages.
+// Write writes a manual page for each command into a directory, which it creates if necessary. The
+// pages contain the date, so the same date produces the same pages.
 func Write(dir string, date time.Time) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // pages are for everybody
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // everybody may read the pages
 		return fmt.Errorf("making the directory of the pages: %w", err)
 	}
 	root := cli.Command()
@@ -28,7 +28,7 @@ func Write(dir string, date time.Time) error {
 	return nil
 }
 
-// plain leaves out the line that says that the page was generated, with the day of today.
+// plain removes the line that says when the page was generated.
 func plain(cmd *cobra.Command) {
 	cmd.DisableAutoGenTag = true
 	for _, sub := range cmd.Commands() {

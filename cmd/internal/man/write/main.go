@@ -16,7 +16,8 @@ func main() {
 		os.Exit(2)
 	}
 	date := time.Now()
-	// What builds packages sets it, so that the same source makes the same package (reproducible-builds.org).
+	// Package builders set SOURCE_DATE_EPOCH so that the same source produces the same package
+	// (reproducible-builds.org).
 	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		date = time.Unix(seconds, 0)
 	}
