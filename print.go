@@ -34,7 +34,7 @@ func (c Config) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String(
 // LogValue implements [slog.LogValuer].
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// MarshalText implements [encoding.TextMarshaler], and so what JSON and YAML show.
+// MarshalText implements [encoding.TextMarshaler], which determines the JSON and YAML form.
 func (c Config) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // String returns only the name, because the address of a target may contain credentials.
@@ -46,5 +46,5 @@ func (t Target) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, t.String(
 // LogValue implements [slog.LogValuer].
 func (t Target) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// MarshalText implements [encoding.TextMarshaler], and so what JSON and YAML show.
+// MarshalText implements [encoding.TextMarshaler], which determines the JSON and YAML form.
 func (t Target) MarshalText() ([]byte, error) { return []byte(t.String()), nil }

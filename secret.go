@@ -65,5 +65,5 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 // LogValue implements [slog.LogValuer].
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText implements [encoding.TextMarshaler], and so what JSON and YAML show.
+// MarshalText implements [encoding.TextMarshaler], which determines the JSON and YAML form.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -18,7 +18,7 @@ const (
 	lockPoll = 250 * time.Millisecond
 
 	// lockTimeout is how long one attempt waits for a table's lock. All other sessions that need
-	// the table queue behind the attempt, including deliveries.
+	// the table queue after the attempt, including deliveries.
 	lockTimeout = 2 * time.Second
 
 	// The pause between two attempts begins with lockPause and doubles up to mostPause. During the

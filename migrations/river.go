@@ -49,7 +49,7 @@ func (r *runner) riverDown(ctx context.Context) error {
 	return nil
 }
 
-// riverStep runs one of River's migrations in a transaction of its own, as River does.
+// riverStep runs one of River's migrations in a separate transaction, as River does.
 func (r *runner) riverStep(ctx context.Context, direction rivermigrate.Direction) error {
 	m, err := newRiver()
 	if err != nil {

@@ -28,15 +28,15 @@ const (
 	commitWithin = time.Minute
 )
 
-// runner is the only connection of a migration. It also holds the lock, so that the lock is free
-// only when PostgreSQL has ended everything that the connection was doing.
+// runner runs migrations on one connection. The same connection holds the lock, so that the lock is
+// free only when PostgreSQL has ended everything that the connection was doing.
 type runner struct {
 	cfg  Config
 	conn *pgx.Conn
 	pid  int32 // of PostgreSQL's backend; a pooler in between reports another one
 }
 
-// locked runs f on a connection to the schema that holds the lock. It releases the lock by closing
+// locked runs f on a connection to the schema after taking the lock. It releases the lock by closing
 // the connection.
 func (m *Migrator) locked(ctx context.Context, f func(*runner) error) error {
 	history := new(session.History)

@@ -33,7 +33,7 @@ type Config struct {
 	Logins *logins.Store
 
 	// URL is the address at which browsers reach the console, without a path, such as
-	// https://oncegate.internal. It is required for OIDC and behind a proxy that terminates TLS.
+	// https://oncegate.internal. It is required for OIDC and if a proxy terminates TLS.
 	// Empty means that browsers reach the console on a loopback address.
 	URL string
 

@@ -121,7 +121,7 @@ func (a *Access) finishOIDC(w http.ResponseWriter, r *http.Request) {
 func (a *Access) refuseOIDC(w http.ResponseWriter, r *http.Request, page LoginPage, err error) {
 	a.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "the OpenID Connect provider did not log somebody in", slog.Any("error", err))
 	if errors.Is(err, context.Canceled) {
-		return // the browser is gone
+		return // the browser has disconnected
 	}
 	what := "did not answer"
 	if failed, ok := errors.AsType[*providerError](err); ok {

@@ -4,7 +4,7 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Setting is a value that a source gives its provider in addition to the secrets.
+// Setting is a value of a source for its provider, in addition to the secrets.
 type Setting struct {
 	// Written is the text in the configuration: values, or references env:NAME or file:PATH. Only
 	// this text can be printed.

@@ -222,7 +222,7 @@ func (w *walker) key(n *pathNode) (child int, err error) {
 	w.pos = end
 	name, err := Unquote(doc[start:scanText(doc, start)])
 	if err != nil {
-		return -1, nil //nolint:nilerr // what is no text is no name we look for
+		return -1, nil //nolint:nilerr // a name that cannot be decoded matches no path
 	}
 	return n.child([]byte(name)), nil
 }

@@ -26,7 +26,7 @@ type Node struct {
 	kind     kind
 	text     string
 	children []*Node
-	// hasProblem is true if a problem was reported for the node or one below it. suggested holds
+	// hasProblem is true if a problem was reported for the node or one below it. suggested contains
 	// the known keys that the author may have meant by the mapping's unknown keys.
 	hasProblem bool
 	suggested  []string

@@ -17,7 +17,7 @@ type Problem struct {
 	// Path is the path of the value, such as sources.shop.class. It is empty for the whole
 	// document.
 	Path string
-	// Text describes the mistake and says what is accepted.
+	// Text describes the mistake and the accepted values.
 	Text string
 }
 

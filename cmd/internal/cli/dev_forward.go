@@ -25,10 +25,10 @@ const forwardTo = "forward-to"
 
 // devForwardSecret is the secret with which `oncegate dev --forward-to` signs, unless
 // ONCEGATE_DEV_FORWARD_SECRET is set. It is public and protects nothing.
-const devForwardSecret = "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtZm9yd2FyZC0zMiE=" //nolint:gosec // known to everybody, as the message says
+const devForwardSecret = "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtZm9yd2FyZC0zMiE=" //nolint:gosec // public, as the comment says
 
-// devForward is the target of `oncegate dev --forward-to`, in a configuration of its own. Only the target and the route
-// are taken from it.
+// devForward is a separate configuration for `oncegate dev --forward-to`. Only its target and its
+// route are used.
 //
 //go:embed dev_forward.yml
 var devForward string

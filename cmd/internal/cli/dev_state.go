@@ -38,7 +38,7 @@ func devEnviron() []string {
 	return out
 }
 
-// devState tells other commands how to reach the running `oncegate dev`.
+// devState describes to other commands how to reach the running `oncegate dev`.
 type devState struct {
 	Public      string `json:"public"`
 	Admin       string `json:"admin"`

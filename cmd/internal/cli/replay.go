@@ -25,8 +25,7 @@ func (s *shell) replayCommand() *cobra.Command {
 const planConnections = 10
 
 // plannedConfig returns the configuration that determines what would be sent today. It returns nil
-// for `oncegate dev`, whose configuration is not available to other processes, so its plans are
-// made without one.
+// for `oncegate dev`, where plans are made without a configuration.
 func (s *shell) plannedConfig() (*config.Config, error) {
 	cfg, err := s.loadConfig()
 	if err == nil {

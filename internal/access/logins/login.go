@@ -15,9 +15,9 @@ import (
 
 // Actions in audit entries. Stored: never change.
 const (
-	// AuditLogin records that somebody logged in to the console.
+	// AuditLogin records that a person logged in to the console.
 	AuditLogin inbox.AuditAction = "login.begin"
-	// AuditLogout records that somebody logged out of the console.
+	// AuditLogout records that a person logged out of the console.
 	AuditLogout inbox.AuditAction = "login.end"
 	// AuditRevoke records that an operator ended the login of another person.
 	AuditRevoke inbox.AuditAction = "login.revoke"

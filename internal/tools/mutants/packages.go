@@ -34,7 +34,7 @@ func list(ctx context.Context, patterns []string) ([]pack, error) {
 }
 
 func golist(ctx context.Context, flags, patterns []string) ([]pack, error) {
-	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"list"}, flags, patterns)...) //nolint:gosec // what the caller names
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"list"}, flags, patterns)...) //nolint:gosec // the patterns are the user's own
 	text, err := cmd.Output()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil, fmt.Errorf("listing packages: %s", strings.TrimSpace(string(failed.Stderr)))

@@ -56,7 +56,7 @@ func (t *trial) test(ctx context.Context, tests []string) (v verdict, said strin
 	if t.overlay != "" {
 		args = append(args, "-overlay="+t.overlay)
 	}
-	cmd := exec.CommandContext(limited, "go", append(args, tests...)...) //nolint:gosec // the go command of whoever runs this
+	cmd := exec.CommandContext(limited, "go", append(args, tests...)...) //nolint:gosec // the go command of the user
 	cmd.Dir = t.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

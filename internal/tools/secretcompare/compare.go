@@ -26,7 +26,7 @@ const excuse = "//secretcompare:ok "
 
 func run(pass *analysis.Pass) (any, error) {
 	if strings.HasSuffix(pass.Pkg.Path(), "test") {
-		return nil, nil //nolint:nilnil // what an analysis without a result gives
+		return nil, nil //nolint:nilnil // the analysis has no result
 	}
 	for _, file := range pass.Files {
 		if name := pass.Fset.Position(file.Pos()).Filename; strings.HasSuffix(name, "_test.go") {
@@ -51,7 +51,7 @@ func run(pass *analysis.Pass) (any, error) {
 			})
 		}
 	}
-	return nil, nil //nolint:nilnil // what an analysis without a result gives
+	return nil, nil //nolint:nilnil // the analysis has no result
 }
 
 // compares returns the name of the operator or function if the node compares a secret, and ""

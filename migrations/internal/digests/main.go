@@ -18,7 +18,7 @@ const list = "digests.txt"
 func main() {
 	if err := write(); err != nil {
 		fmt.Fprintln(os.Stderr, "digests:", err)
-		os.Exit(1) //nolint:forbidigo // a program of its own
+		os.Exit(1) //nolint:forbidigo // this is a separate program
 	}
 }
 
