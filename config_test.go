@@ -18,8 +18,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 )
 
-// What is wrong in Go is refused as in the file, all of it at once, and before the database is
-// asked: there is none at this address.
+// Mistakes in a Config are reported as in the file, all at once, and before the database is
+// contacted: there is none at this address.
 func TestConfigIsCheckedAsTheFileIs(t *testing.T) {
 	t.Parallel()
 	const nowhere = "postgres://nobody@127.0.0.1:1/none"
@@ -125,7 +125,7 @@ sources:
       - { name: fulfil, order: { mode: contiguous, key: body.order, number: body.seq, patience: 1h, on_gap: hold, on_dead: block } }
 `
 
-// byHand is the Config that says in Go what yml says.
+// byHand returns the Config that corresponds to yml.
 func byHand(url, schema, variable, file string) oncegate.Config {
 	token := oncegate.Env(variable)
 	return oncegate.Config{
@@ -174,8 +174,8 @@ func byHand(url, schema, variable, file string) oncegate.Config {
 	}
 }
 
-// A Config in Go and the file that says the same are one configuration: processes started with
-// either agree.
+// A Config in Go and the equivalent file are one configuration: processes started with either have
+// the same fingerprint.
 func TestConfigInGoIsTheFile(t *testing.T) {
 	const variable = "WEBHOOK_SECRET_OF_A_TEST"
 	t.Setenv(variable, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")

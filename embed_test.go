@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate"
 )
 
-// An event is emitted with the transaction in which it was, or not at all.
+// An event is emitted together with the transaction that emits it, or not at all.
 func TestEmitIsPartOfTheTransaction(t *testing.T) {
 	t.Parallel()
 	w := open(t, func(cfg *oncegate.Config) {
@@ -62,7 +62,7 @@ func TestEmitIsPartOfTheTransaction(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `source "stripe" does not exist or is not open to it`) || !strings.Contains(err.Error(), "open are orders") {
 			t.Errorf("emitting to a source that is not open: %v", err)
 		}
-		_, err = tx.Exec(t.Context(), "SELECT 1") // the transaction goes on
+		_, err = tx.Exec(t.Context(), "SELECT 1") // the transaction is still usable
 		return err
 	})
 	if err != nil {

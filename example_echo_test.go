@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate"
 )
 
-// A service of echo takes webhooks at /in/stripe beside its own routes. Its handler fails at
-// first: what it wrote is rolled back, and the next attempt writes it again.
+// An echo service accepts webhooks at /in/stripe next to its own routes. Its handler fails at
+// first: its writes are rolled back, and the next attempt writes them again.
 func Example_echo() {
 	shop := openShop()
 	defer shop.close()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A service embeds Oncegate in at most 25 lines, a handler in the transaction included. The lines
-// are those of the function embed, from its first to its last.
+// A service can embed Oncegate in at most 25 lines, including a handler in the transaction. The
+// lines are those of the function embed, from first to last.
 func TestEmbeddingTakesAtMost25Lines(t *testing.T) {
 	t.Parallel()
 	files := token.NewFileSet()
@@ -25,7 +25,7 @@ func TestEmbeddingTakesAtMost25Lines(t *testing.T) {
 		if lines := files.Position(function.End()).Line - files.Position(function.Pos()).Line + 1; lines > 25 {
 			t.Errorf("the embedding takes %d lines", lines)
 		}
-		// It is whole: nothing is handed to it but where the database is and where to mount.
+		// The function is complete: its only inputs are the database and the mux.
 		var called []string
 		ast.Inspect(function.Body, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate"
 )
 
-// embed is all that a service with net/http adds to take Stripe's webhooks: a paid invoice is
-// booked once, in the transaction that records that it was.
+// embed contains everything that a service with net/http adds to receive Stripe's webhooks: a paid
+// invoice is booked once, in the transaction that records the booking.
 func embed(ctx context.Context, database string, mux *http.ServeMux) error {
 	og, err := oncegate.Open(ctx, oncegate.Config{
 		DatabaseURL: database, Migrate: true, Schema: "example_net_http",
@@ -31,7 +31,7 @@ func embed(ctx context.Context, database string, mux *http.ServeMux) error {
 	return og.Run(ctx)
 }
 
-// A service of net/http takes webhooks at /in/stripe. The same event arrives twice; the handler
+// A net/http service accepts webhooks at /in/stripe. The same event arrives twice, and the handler
 // runs once.
 func Example_netHTTP() {
 	shop := openShop()

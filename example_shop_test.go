@@ -17,7 +17,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// shop is the service of the examples: a table shop.ledger, on the database of the tests.
+// shop is the service of the examples: a table shop.ledger in the test database.
 type shop struct {
 	ctx      context.Context //nolint:containedctx // the life of an example
 	end      context.CancelFunc
@@ -29,7 +29,7 @@ type shop struct {
 
 var exampleSchemas = []string{"shop", "example_net_http", "example_echo", "example_handler", "example_emit", "example_replay"}
 
-// openShop makes the shop. Examples run one after the other.
+// openShop creates the shop. Examples run one after another.
 func openShop() *shop {
 	s := &shop{database: os.Getenv("TEST_DATABASE_URL")}
 	s.ctx, s.end = context.WithCancel(context.Background())
@@ -56,13 +56,13 @@ func (s *shop) clear() {
 	}
 }
 
-// watch keeps what Run returned.
+// watch stores the error that Run returned.
 func (s *shop) watch(err error) {
 	s.failed = err
 	s.running.Done()
 }
 
-// close ends what runs and says what went wrong.
+// close stops the service and prints its error.
 func (s *shop) close() {
 	s.end()
 	s.running.Wait()
@@ -75,7 +75,7 @@ func (s *shop) close() {
 	}
 }
 
-// deliver sends a signed event until the service takes it, as senders do.
+// deliver sends a signed event until the service accepts it, as senders do.
 func (s *shop) deliver(service http.Handler, id string) string {
 	for deadline := time.Now().Add(limit); ; {
 		now := time.Now()
@@ -99,7 +99,7 @@ func (s *shop) deliver(service http.Handler, id string) string {
 	}
 }
 
-// booked waits until so many rows are in the ledger, and gives how many there are.
+// booked waits until the ledger has the wanted number of rows, and returns the number of rows.
 func (s *shop) booked(want int) (rows int) {
 	for deadline := time.Now().Add(limit); ; {
 		err := s.conn.QueryRow(s.ctx, `SELECT count(*) FROM shop.ledger`).Scan(&rows)

@@ -36,7 +36,7 @@ func TestADeliveryIsHandledOnce(t *testing.T) {
 	w.halt(t)
 }
 
-// What a handler wrote before it failed is rolled back, and the next attempt writes it.
+// The writes of a handler that fails are rolled back, and the next attempt writes them again.
 func TestAHandlerThatFailsIsCalledAgain(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
@@ -77,8 +77,8 @@ func TestAPermanentErrorIsADeadLetter(t *testing.T) {
 	w.halt(t)
 }
 
-// A handler outside the database is called under one key. An attempt whose end is open is the
-// last one, unless the other side deduplicates.
+// A handler outside the database is always called with the same key. An attempt with an unknown
+// outcome is the last one, unless the other side deduplicates.
 func TestAHandlerOutsideTheDatabase(t *testing.T) {
 	t.Parallel()
 	for _, deduplicates := range []bool{true, false} {

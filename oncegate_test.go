@@ -16,7 +16,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 )
 
-// A process that only receives needs no handlers, and one that only works takes no deliveries.
+// A process that only receives needs no handlers, and one that only works accepts no deliveries.
 func TestRolesShareTheWork(t *testing.T) {
 	t.Parallel()
 	receiver := open(t, func(cfg *oncegate.Config) { cfg.Role = oncegate.Receive })
@@ -101,8 +101,8 @@ func TestCloseEndsRun(t *testing.T) {
 	}
 }
 
-// Deliveries are refused for now before Run and from its context's end on, while what is under
-// way is finished and recorded.
+// Before Run and after the end of its context, deliveries are refused with 503, while running
+// effects are finished and recorded.
 func TestTheEndOfTheContextDrains(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
@@ -182,7 +182,7 @@ func TestTheSchemaIsMigratedIfAsked(t *testing.T) {
 	}
 }
 
-// Two Inboxes on one database share what is to be done.
+// Two Inboxes on one database share the work.
 func TestTwoInboxesOnOneDatabase(t *testing.T) {
 	t.Parallel()
 	first := open(t, nil)

@@ -20,9 +20,8 @@ type receiptArgs struct {
 
 func (receiptArgs) Kind() string { return "receipt" }
 
-// A program has a River of its own, in another schema of the same database. A handler enqueues
-// a job of that one in its transaction: the job exists if the effect happened, and is not in
-// Oncegate's tables.
+// The program uses its own River, in another schema of the same database. A handler enqueues a job
+// there in its transaction: the job exists if the effect happened, and is not in Oncegate's tables.
 func TestAHandlerEnqueuesAJobOfTheProgramsOwnRiver(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)

@@ -20,10 +20,10 @@ import (
 
 const secret = "whsec_test"
 
-// limit is how long something may take at most on a busy machine.
+// limit is the longest time that an operation may take on a busy machine.
 const limit = 60 * time.Second
 
-// world is an Inbox in a server of its own.
+// world is an Inbox with its own server.
 type world struct {
 	cfg    oncegate.Config
 	og     *oncegate.Inbox
@@ -33,7 +33,7 @@ type world struct {
 	ended  chan error
 }
 
-// invoices is the Config of one source whose paid invoices go to the handler ledger.
+// invoices returns the Config of one source whose paid invoices go to the handler ledger.
 func invoices(url, schema string) oncegate.Config {
 	return oncegate.Config{
 		DatabaseURL: url, Schema: schema, Logger: slog.New(slog.DiscardHandler),
@@ -47,7 +47,7 @@ func invoices(url, schema string) oncegate.Config {
 	}
 }
 
-// open opens an Inbox on a schema of its own, with a table ledger beside Oncegate's.
+// open opens an Inbox on a separate schema, with a table ledger next to Oncegate's.
 func open(t *testing.T, change func(*oncegate.Config)) *world {
 	t.Helper()
 	url, schema := inboxtest.Schema(t)
@@ -110,7 +110,7 @@ func (w *world) halt(t *testing.T) {
 	}
 }
 
-// deliver sends a signed event and gives the answer, whose body is closed.
+// deliver sends a signed event and returns the response. The response's body is closed.
 func (w *world) deliver(t *testing.T, id string) *http.Response {
 	t.Helper()
 	now := time.Now()
@@ -129,7 +129,7 @@ func (w *world) deliver(t *testing.T, id string) *http.Response {
 	return response
 }
 
-// acknowledged delivers and wants a 200.
+// acknowledged delivers an event and requires the status 200.
 func (w *world) acknowledged(t *testing.T, id string) {
 	t.Helper()
 	if response := w.deliver(t, id); response.StatusCode != http.StatusOK {
@@ -137,7 +137,7 @@ func (w *world) acknowledged(t *testing.T, id string) {
 	}
 }
 
-// count gives the one number that a query selects.
+// count returns the number that a query selects.
 func (w *world) count(t *testing.T, query string, args ...any) (n int) {
 	t.Helper()
 	if err := w.pool.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
@@ -146,7 +146,7 @@ func (w *world) count(t *testing.T, query string, args ...any) (n int) {
 	return n
 }
 
-// await polls until a query selects a number.
+// await polls until a query selects the wanted number.
 func (w *world) await(t *testing.T, want int, query string, args ...any) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

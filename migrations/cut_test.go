@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// A migrator that dies at any message it sends, before the server has it or after,
-// leaves a schema that the next one takes up, also while another one is at work.
+// A migrator that dies at any message that it sends, before or after the server receives the
+// message, leaves a schema that the next migrator can continue with, even while another one runs.
 func TestMigratorDiesAnywhere(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
@@ -27,8 +27,8 @@ func TestMigratorDiesAnywhere(t *testing.T) {
 	want := ""
 	up := func(ctx context.Context, m *migrations.Migrator) error { return m.Up(ctx) }
 	down := func(ctx context.Context, m *migrations.Migrator) error { return m.DownTo(ctx, migrations.Version) }
-	// dies lets one migrator die at message n, with another one beside it, and reports
-	// whether it came so far.
+	// dies makes one migrator die at message n, with another one running at the same time, and
+	// reports whether the first one got that far.
 	dies := func(n int, after bool, do func(context.Context, *migrations.Migrator) error) bool {
 		cut := &inboxtest.Cut{}
 		cut.Arm(n, after)
@@ -86,7 +86,7 @@ func TestMigratorDiesAnywhere(t *testing.T) {
 	t.Logf("%d deaths", died)
 }
 
-// taken: there was nothing left to take back.
+// taken reports whether the error means that there was nothing left to revert.
 func taken(status migrations.Status, err error) bool {
 	none := fmt.Sprintf("it is at %d, and %d is no version below that", migrations.Version, migrations.Version)
 	return status.Current == migrations.Version && strings.Contains(err.Error(), none)

@@ -12,10 +12,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// First is the first migration whose file says which programs may run on it.
+// First is the first migration whose file must state which programs may run on it.
 const First = stated
 
-// Add gives cfg migrations behind those of the program: pairs of an up and a down file.
+// Add returns a Config with additional migrations after those of the program: pairs of an up and a
+// down file.
 func (c Config) Add(pairs ...[2]string) Config {
 	all := fstest.MapFS{}
 	names, err := fs.Glob(files, "sql/*.sql")
@@ -39,20 +40,20 @@ func (c Config) Add(pairs ...[2]string) Config {
 	return c
 }
 
-// To has Up end at an earlier version.
+// To returns a Config with which Up ends at an earlier version.
 func (c Config) To(version int) Config {
 	c.files, c.version = files, version
 	return c
 }
 
-// Dial has the migrator connect by dial.
+// Dial returns a Config with which the migrator connects through dial.
 func (c Config) Dial(dial pgconn.DialFunc) Config {
 	c.dial = dial
 	return c
 }
 
-// Oldest reads what a file says about the programs that may run on it, and whether it
-// runs outside a transaction.
+// Oldest returns what a file states about the programs that may run on it, and whether it runs
+// outside a transaction.
 func Oldest(content string) (oldest int, outside bool, err error) {
 	f, err := parseFile(content)
 	return f.oldest, f.outside, err
@@ -62,7 +63,7 @@ func fileName(version int, direction string) string {
 	return fmt.Sprintf("sql/%06d_test.%s.sql", version, direction)
 }
 
-// Catalog gives everything that is in the schema of the pool, one line each.
+// Catalog returns all objects in the schema of the pool, one per line.
 func Catalog(ctx context.Context, pool *pgxpool.Pool) (string, error) {
 	lines, err := readLines(ctx, pool)
 	return strings.Join(lines, "\n"), err

@@ -14,8 +14,8 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// A migration that has run somewhere never changes: two databases of one version would
-// have different tables.
+// A migration that has run somewhere never changes, because two databases of the same version would
+// otherwise have different tables.
 func TestFilesStayAsTheyLanded(t *testing.T) {
 	t.Parallel()
 	list, err := os.ReadFile("digests.txt")
@@ -44,8 +44,8 @@ func TestFilesStayAsTheyLanded(t *testing.T) {
 	}
 }
 
-// Every migration says which programs may run on it, or nobody older could. What was
-// once too old stays too old.
+// Every migration states which programs may run on it, because otherwise no older program could. A
+// program that is too old for a version is too old for all later ones.
 func TestFilesSayWhichProgramsMayRun(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("sql/*.up.sql")
@@ -108,10 +108,11 @@ func TestDirectives(t *testing.T) {
 	}
 }
 
-// What a down file leaves behind that has landed. Harmless: the up file takes it as it is.
+// leftBehind lists what the down files of released migrations fail to remove. This is harmless,
+// because the up files accept it.
 var leftBehind = map[int]string{7: "index CREATE INDEX replay_item_event_idx ON replay_item USING btree (event_id)"}
 
-// Every down file undoes its up file, and the up file runs again on what is left.
+// Every down file reverts its up file, and the up file runs again on the result.
 func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.EmptySchema(t)
@@ -144,7 +145,7 @@ func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
 	}
 }
 
-// diff gives the lines of a that are not in b.
+// diff returns the lines of a that are not in b.
 func diff(a, b string) string {
 	known := map[string]bool{}
 	for line := range strings.Lines(b) {

@@ -16,7 +16,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// connected is a connection of somebody who is in a migration's way.
+// connected returns a connection of another session, which blocks a migration.
 func connected(t *testing.T, url, schema, name string) *pgx.Conn {
 	t.Helper()
 	cfg, err := pgx.ParseConfig(url)
@@ -39,7 +39,7 @@ func run(t *testing.T, conn *pgx.Conn, sql string) {
 	}
 }
 
-// heard collects what a migration tells.
+// heard collects the lines that a migration reports.
 type heard struct {
 	mu    sync.Mutex
 	lines []string
@@ -64,8 +64,8 @@ func (h *heard) String() string {
 
 var wantsNode = [2]string{says(migrations.Version) + "CREATE TABLE later (); ALTER TABLE node ADD COLUMN later int", "ALTER TABLE node DROP COLUMN later; DROP TABLE later"}
 
-// A lock that does not come ends the migration with the name of whoever has it; nothing
-// is half done, and whoever queued behind it has their turn.
+// A migration that does not get a lock ends with an error that names the holder. It leaves nothing
+// half done, and the sessions that were queued after it continue.
 func TestLockWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
@@ -94,7 +94,7 @@ func TestLockWaitIsBounded(t *testing.T) {
 		t.Errorf("it left\n%s", diff(after, before))
 	}
 
-	// It goes on by itself when the lock is free.
+	// The migration continues by itself when the lock is free.
 	h = newHeard()
 	cfg.Tell, cfg.LockWait = h.tell, time.Minute
 	done := make(chan error, 1)
@@ -110,7 +110,7 @@ func TestLockWaitIsBounded(t *testing.T) {
 	}
 }
 
-// Another migration is waited for, but not for ever.
+// A migrator waits for another migration, but not without limit.
 func TestWaitForAnotherMigrationIsBounded(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
@@ -137,7 +137,8 @@ func TestWaitForAnotherMigrationIsBounded(t *testing.T) {
 		t.Errorf("the second migration told %q", h)
 	}
 
-	// A stop rolls the statement back before it is told, so that nobody finds it running.
+	// A stop rolls the statement back before the error is returned, so that the next migrator does
+	// not find it running.
 	stop()
 	if err := <-first; !errors.Is(err, migrations.ErrStopped) {
 		t.Errorf("the stopped migration gave %v", err)
@@ -151,7 +152,7 @@ func TestWaitForAnotherMigrationIsBounded(t *testing.T) {
 	}
 }
 
-// Migrations of other schemas are not waited for.
+// A migrator does not wait for migrations of other schemas.
 func TestSchemasAreMigratedAtOnce(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
@@ -180,7 +181,7 @@ var indexed = [2]string{
 	"-- oncegate:no-transaction\nDROP INDEX CONCURRENTLY IF EXISTS node_version_idx;\nDROP INDEX CONCURRENTLY IF EXISTS node_name_key;",
 }
 
-// An index that was not finished is built anew, one that is whole stays.
+// An unfinished index is rebuilt, and a complete one is kept.
 func TestIndexesAreResumed(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
@@ -203,7 +204,7 @@ func TestIndexesAreResumed(t *testing.T) {
 	}
 	run(t, conn, "DELETE FROM node WHERE ctid = (SELECT min(ctid) FROM node)")
 
-	// Building an index waits for every transaction that is open, and says for which.
+	// Building an index waits for every open transaction, and the error names it.
 	holder := connected(t, url, schema, "a long report")
 	run(t, holder, "BEGIN")
 	run(t, holder, "UPDATE node SET version = '2'")

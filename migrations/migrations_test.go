@@ -16,7 +16,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// dumped gives everything in the schema but partitions, in order.
+// dumped returns all objects in the schema except partitions, in order.
 func dumped(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	text, err := migrations.Catalog(t.Context(), pool)
@@ -58,7 +58,7 @@ func TestUpDownUp(t *testing.T) {
 	}
 }
 
-// A migration that no version names would never be applied.
+// A migration beyond Version would never be applied.
 func TestVersionIsTheLastFile(t *testing.T) {
 	t.Parallel()
 	last := fmt.Sprintf("sql/%06d_", migrations.Version)
@@ -112,8 +112,8 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-// TestConstraintsAreNamed: names of constraints are API, so none may be left to
-// PostgreSQL's numbering.
+// TestConstraintsAreNamed checks that no constraint has a generated name, because the names of
+// constraints are part of the API.
 func TestConstraintsAreNamed(t *testing.T) {
 	t.Parallel()
 	pool := inboxtest.Pool(t)
@@ -134,8 +134,8 @@ func TestConstraintsAreNamed(t *testing.T) {
 	}
 }
 
-// What became of the items of replays is the same whichever way it is kept, and a run
-// goes on behind what it has done.
+// The outcomes of replay items are the same in the old and the new tables, and a replay continues
+// after the items that it has finished.
 func TestOutcomesOfReplaysAreMoved(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)

@@ -20,11 +20,11 @@ func migrator(t *testing.T, cfg migrations.Config) *migrations.Migrator {
 	return m
 }
 
-// says is the line of a file that says which programs may run on its schema.
+// says returns the directive that states which programs may run on a file's schema.
 func says(oldest int) string { return fmt.Sprintf("-- oncegate:oldest %d\n", oldest) }
 
-// A program that may run on a newer schema stays ready; one that may not is told to be
-// replaced, also when a later migration says less.
+// A program that may run on a newer schema stays ready. One that may not reports that it must be
+// replaced, also if a later migration has a lower requirement.
 func TestOlderProgramStaysWhereItMay(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
@@ -86,7 +86,7 @@ func TestOlderProgramStaysOnRiversTablesWhereItMay(t *testing.T) {
 	}
 }
 
-// A file that fails leaves nothing behind, and the next try begins where it did.
+// A failed file leaves no changes, and the next attempt starts from the same state.
 func TestFailedMigrationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
@@ -111,8 +111,8 @@ func TestFailedMigrationLeavesNothing(t *testing.T) {
 	}
 }
 
-// A database that an earlier program left dirty is put right by what is in it, wherever
-// that program was cut off.
+// Repair determines the version of a database that an earlier program left dirty from its content,
+// regardless of where the program was interrupted.
 func TestRepairDecidesFromFacts(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.EmptySchema(t)
@@ -127,11 +127,11 @@ func TestRepairDecidesFromFacts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if at%3 != 1 { // they are all alike, and each comparison makes all tables
+		if at%3 != 1 { // all versions are similar, and each comparison creates all tables
 			continue
 		}
-		// On the way up from at, up to at, and down from at: the file was not run, was run,
-		// was not run.
+		// Upward from at, upward to at, and downward from at: the file was not run, was run, was
+		// not run.
 		for _, recorded := range []int{at + 1, at, at - 1} {
 			if recorded == 0 || recorded > migrations.Version {
 				continue

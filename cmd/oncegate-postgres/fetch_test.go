@@ -19,8 +19,8 @@ import (
 	"github.com/oncegate/oncegate/internal/devpg"
 )
 
-// TestFetch fetches from a repository on 127.0.0.1 that serves this machine's own server programs in the layout the
-// library expects, and starts a cluster with what was unpacked.
+// TestFetch downloads from a repository on 127.0.0.1 that serves this machine's own server programs
+// in the layout that the library expects, and starts a cluster with the unpacked programs.
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	machine, err := devpg.Find(t.Context())
@@ -44,8 +44,8 @@ func TestFetch(t *testing.T) {
 	t.Cleanup(repository.Close)
 
 	dir := reachableDir(t)
-	// As root the library's trial always fails, and where the machine's programs need to be led to their libraries; the
-	// unpacked ones are good all the same.
+	// As root the library's trial always fails, as it does if the machine's programs need a library
+	// path, but the unpacked programs are still usable.
 	led := slices.ContainsFunc(machine.Env(), func(v string) bool { return strings.HasPrefix(v, "LD_LIBRARY_PATH=") })
 	if err := fetch(t.Context(), dir, repository.URL); err != nil && os.Geteuid() != 0 && !led {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestFetch(t *testing.T) {
 		t.Fatalf("the server is taken from %s, want %s", fetched.Dir, want)
 	}
 	if led {
-		return // such programs know their shared files by where they stand: moved, they tell their release and no more
+		return // such programs find their shared files by their own path, so after a move only --version works
 	}
 	server, err := devpg.Start(t.Context(), devpg.Config{Binaries: fetched, Volatile: true})
 	if err != nil {
@@ -84,7 +84,8 @@ func TestFetchSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// reachableDir is a temporary directory that the account which runs PostgreSQL in root's place can enter.
+// reachableDir returns a temporary directory that the account that runs PostgreSQL instead of root
+// can enter.
 func reachableDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,7 +95,8 @@ func reachableDir(t *testing.T) string {
 	return dir
 }
 
-// jar packs an installation as the repository does: a zip file with one tar file in it, compressed with xz.
+// jar packs an installation in the repository's format: a zip file with one tar file in it,
+// compressed with xz.
 func jar(t *testing.T, b devpg.Binaries) []byte {
 	t.Helper()
 	var tarred bytes.Buffer
@@ -120,8 +122,8 @@ func jar(t *testing.T, b devpg.Binaries) []byte {
 		t.Fatal(err)
 	}
 	for _, entry := range b.Env() {
-		// What brings libraries along does not start without them. The largest is the
-		// compiler of queries, which is not needed.
+		// Programs with their own libraries do not start without them. The largest library is the
+		// query compiler, which is not needed.
 		if brought, found := strings.CutPrefix(entry, "LD_LIBRARY_PATH="); found {
 			also, err := filepath.Glob(filepath.Join(brought, "lib*.so*"))
 			if err != nil {
@@ -135,7 +137,7 @@ func jar(t *testing.T, b devpg.Binaries) []byte {
 			add("lib/"+filepath.Base(path), path)
 		}
 	}
-	// Where the installation can be moved as a whole, its shared files are beside its programs.
+	// If the installation can be moved as a whole, its shared files are next to its programs.
 	if _, err := os.Stat(filepath.Join(root, "share", "postgres.bki")); err == nil {
 		err := filepath.WalkDir(filepath.Join(root, "share"), func(path string, entry os.DirEntry, err error) error {
 			if err == nil && entry.Type().IsRegular() {
@@ -165,8 +167,9 @@ func jar(t *testing.T, b devpg.Binaries) []byte {
 	return zipped.Bytes()
 }
 
-// xz wraps data in the .xz format without compressing it (https://tukaani.org/xz/xz-file-format.txt, with LZMA2's
-// uncompressed chunks): no program or library that compresses is needed for a test.
+// xz wraps data in the .xz format without compressing it
+// (https://tukaani.org/xz/xz-file-format.txt, with LZMA2's uncompressed chunks), so the test needs
+// no program or library for compression.
 func xz(data []byte) []byte {
 	checksum := func(b []byte) []byte { return binary.LittleEndian.AppendUint32(nil, crc32.ChecksumIEEE(b)) }
 	pad := func(b []byte) []byte { return append(b, make([]byte, (4-len(b)%4)%4)...) }

@@ -68,7 +68,7 @@ func TestTheConfigurationKnowsTheScopes(t *testing.T) {
 	}
 }
 
-// A fault of ours is not a refusal.
+// An internal error is not a refusal.
 func TestWithoutADatabaseNobodyIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

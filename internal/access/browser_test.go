@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// browser keeps the cookies of one browser and sends what a browser sends. It follows no redirect.
+// browser stores the cookies of one browser and sends what a browser sends. It follows no redirect.
 type browser struct {
 	t       *testing.T
 	handler http.Handler
@@ -96,7 +96,7 @@ func (b *browser) do(method, path string, form url.Values, header ...string) pag
 	return page{status: w.Code, body: w.Body.String(), location: w.Header().Get("Location"), header: w.Header()}
 }
 
-// who is who the browser is, or what it is told.
+// who returns the actor of the browser's login, or the error message.
 func (b *browser) who() string {
 	b.t.Helper()
 	return b.do(http.MethodGet, "/console", nil).body

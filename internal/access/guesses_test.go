@@ -15,8 +15,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// genuineForm returns n texts that have the form and the checksum of a token and belong to nobody. They are what an attacker
-// who knows the form would guess.
+// genuineForm returns n texts with the form and the checksum of a token that do not exist. An
+// attacker who knows the form would guess such texts.
 func genuineForm(n int) []string {
 	const bigDigits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	out := make([]string, n)
@@ -63,7 +63,7 @@ func TestGuessedTokensBuyNoLookups(t *testing.T) {
 	if n := b.asked(); n != 20 || got[control.CodeUnauthorized] != 20 || got[control.CodeTooMany] != 980 {
 		t.Errorf("1000 guesses of one peer took %d lookups and got %v", n, got)
 	}
-	// One network of IPv6 is one peer, and all peers share a bound too.
+	// One IPv6 network is one peer, and all peers also share a limit.
 	for i, guess := range guesses[1000:1100] {
 		b.bearer(t, guess, fmt.Sprintf("[2001:db8::%x]", i+1)) //nolint:errcheck // only the lookups count
 	}
@@ -76,7 +76,7 @@ func TestGuessedTokensBuyNoLookups(t *testing.T) {
 	if n := b.asked(); n != 160 {
 		t.Errorf("1900 guesses of 1900 peers took %d lookups, want what is left of 200", n)
 	}
-	// Nothing is left for unknown tokens, and the known one is read again all the same.
+	// No lookups are left for unknown tokens, but the known token is still read again.
 	b.at = b.at.Add(2 * time.Second)
 	for i, guess := range guesses[:500] {
 		b.bearer(t, guess, fmt.Sprintf("10.2.%d.%d", i/250, i%250)) //nolint:errcheck // only the lookups count
@@ -89,7 +89,7 @@ func TestGuessedTokensBuyNoLookups(t *testing.T) {
 	if _, err := b.bearer(t, fresh, "203.0.113.1"); code(err) != control.CodeTooMany {
 		t.Errorf("a new token in the flood: %v", err)
 	}
-	// A genuine token is not charged for.
+	// A genuine token does not count against the limit.
 	b.at = b.at.Add(time.Second)
 	for i := range 40 {
 		text, _ := b.create(t, tokens.New{Name: fmt.Sprintf("genuine-%d", i)})
@@ -99,7 +99,7 @@ func TestGuessedTokensBuyNoLookups(t *testing.T) {
 	}
 }
 
-// The peer is the sender, and not the proxy that is trusted to name it.
+// The peer is the sender, and not the trusted proxy that forwards the request.
 func TestPeersBehindATrustedProxy(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(c *access.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })
@@ -113,7 +113,7 @@ func TestPeersBehindATrustedProxy(t *testing.T) {
 		return code(err)
 	}
 	for i := range 20 {
-		// What the sender itself wrote in front of it counts for nothing.
+		// Addresses that the sender itself wrote into the header are ignored.
 		if got := ask(i, "10.0.0.1", fmt.Sprintf("203.0.113.%d, 192.0.2.9, 10.0.0.2", i)); got != control.CodeUnauthorized {
 			t.Fatalf("guess %d: %s", i, got)
 		}

@@ -41,7 +41,7 @@ func TestLoginWithAToken(t *testing.T) {
 				t.Errorf("the browser is %q", got)
 			}
 			value := w.cookies[at.cookie].Value
-			// Logging in again changes the value, and the one of before works no more.
+			// Logging in again changes the value, and the previous value stops working.
 			w.is(w.login(text), "again", 303, "/console")
 			if w.cookies[at.cookie].Value == value {
 				t.Error("a second login keeps the value of the cookie")
@@ -64,7 +64,7 @@ func TestLoginWithAToken(t *testing.T) {
 	}
 }
 
-// A cookie that somebody planted before the login is not the one of the login (session fixation).
+// A login never adopts a cookie that an attacker planted before it (session fixation).
 func TestAPlantedCookieIsWorthNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -81,7 +81,8 @@ func TestAPlantedCookieIsWorthNothing(t *testing.T) {
 	if got := eve.who(); strings.Contains(got, "token:ann") {
 		t.Errorf("whoever planted it is %q", got)
 	}
-	// Over https a cookie without the prefix counts for nothing: anybody of the domain may have set it.
+	// Over https a cookie without the prefix is ignored, because any site of the domain may have
+	// set it.
 	b = newBench(t, func(c *access.Config) { c.URL = "https://oncegate.example" })
 	text, _ = b.create(t, tokens.New{Name: "ann"})
 	w = newBrowser(t, b, "https://oncegate.example")
@@ -93,7 +94,7 @@ func TestAPlantedCookieIsWorthNothing(t *testing.T) {
 	}
 }
 
-// Without encryption the cookie of a login could be read on the way, so nobody can log in.
+// Nobody can log in without encryption, because the login cookie could be intercepted.
 func TestNobodyLogsInWithoutEncryption(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -104,12 +105,12 @@ func TestNobodyLogsInWithoutEncryption(t *testing.T) {
 	if len(w.cookies) != 0 {
 		t.Errorf("the browser has %v", w.cookies)
 	}
-	// A proxy in front that ends TLS says so.
+	// A proxy that terminates TLS says so in a header.
 	w.scheme = "https"
 	w.is(w.do(http.MethodPost, "/login", url.Values{"token": {text}}, "X-Forwarded-Proto", "https"), "behind a proxy", 303, "/console")
 }
 
-// Another site makes a browser do nothing: neither with its login nor to begin one.
+// Another site cannot make a browser act, neither with its login nor to start a login.
 func TestOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -132,12 +133,12 @@ func TestOtherSitesAreRefused(t *testing.T) {
 		}
 	}
 	w.is(w.do(http.MethodPost, "/console", url.Values{}), "a request of ours", 200, "token:ann")
-	// With a token no browser is involved, and a cookie beside it counts for nothing.
+	// A request with a token needs no browser, and a cookie sent with it is ignored.
 	w.is(w.do(http.MethodPost, "/console", url.Values{}, "Authorization", "Bearer "+text, "Sec-Fetch-Site", "", "Origin", ""), "a program", 200, "token:ann")
 	w.is(w.do(http.MethodGet, "/console", nil, "Authorization", "Bearer wrong"), "a wrong token beside the cookie", 401, "not a token")
 }
 
-// After a login a browser goes to a path of this server and nowhere else.
+// After a login the browser is only sent to paths of this server.
 func TestALoginLeadsNowhereElse(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -156,7 +157,7 @@ func TestALoginLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-// Attempts to log in are limited for each peer, whatever way they try.
+// Login attempts are limited per peer, over all ways to log in.
 func TestLoginAttemptsAreLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -175,7 +176,7 @@ func TestLoginAttemptsAreLimited(t *testing.T) {
 	w.is(w.login(text), "the token, a second later", 303, "/console")
 }
 
-// A link is used up by the button of its page, not by whoever looks at it first, and works once.
+// A link is used up by the button of its page, not by opening the page, and works once.
 func TestLoginWithALink(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -205,7 +206,7 @@ func TestLoginWithALink(t *testing.T) {
 	w.is(w.do(http.MethodGet, "/login?link=%22%3E%3Cscript%3E", nil), "an attack", 200, `name="token"`)
 }
 
-// A login works for as long as somebody uses it, and its use is written once a minute.
+// A login lasts as long as it is in use, and its use is written at most once per minute.
 func TestALoginThatIsUsedGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

@@ -21,24 +21,25 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// provider is a small OpenID Connect provider, as RFC 6749, RFC 7636 and OpenID Connect Core describe one.
+// provider is a small OpenID Connect provider according to RFC 6749, RFC 7636 and OpenID Connect
+// Core.
 type provider struct {
 	*httptest.Server
 	key   *rsa.PrivateKey
-	other *ecdsa.PrivateKey // no key of the provider
+	other *ecdsa.PrivateKey // not a key of the provider
 
 	mu       sync.Mutex
 	codes    map[string]grant
 	asked    map[string]int // by path
 	claims   func(map[string]any)
 	sign     func(claims []byte) string
-	answer   func(w http.ResponseWriter) bool // true has answered the token request
-	basic    bool                             // whether the client proved itself by a header
+	answer   func(w http.ResponseWriter) bool // returns true if it has answered the token request
+	basic    bool                             // whether the client authenticated with a header
 	discover func(map[string]any)
-	padding  int // spaces before what it says about itself
+	padding  int // number of spaces before the metadata
 }
 
-// grant is what the provider knows of a code.
+// grant is what the provider stores for a code.
 type grant struct{ nonce, challenge, redirect string }
 
 func newRSAKey() *rsa.PrivateKey {
@@ -49,7 +50,7 @@ func newRSAKey() *rsa.PrivateKey {
 	return key
 }
 
-// Keys are made once, since it takes long: the provider's own, and one of somebody else.
+// Keys are generated once because that is slow: the provider's own key, and an attacker's.
 var ownKey, strangeKey = sync.OnceValue(newRSAKey), sync.OnceValue(newRSAKey)
 
 const clientSecret = "client-secret-hunter2"
@@ -88,7 +89,8 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// consent is the person at the provider: they agree, and the browser is sent back with a code.
+// consent acts as the person at the provider: the person agrees, and the provider sends the browser
+// back with a code.
 func (p *provider) consent(t *testing.T, authorization string) (callback string) {
 	t.Helper()
 	at, err := url.Parse(authorization)
@@ -172,7 +174,7 @@ func (p *provider) signed(alg jose.SignatureAlgorithm, key any, id string, claim
 	return text
 }
 
-// unsigned makes a token that says of itself that it needs no signature.
+// unsigned returns a token whose header says that it has no signature.
 func unsigned(claims []byte) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode([]byte(`{"alg":"none","kid":"1"}`)) + "." + encode(claims) + "."

@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/internal/access"
 )
 
-// The first role of the configuration that fits counts, and none is widened by another one.
+// The first matching role of the configuration applies, and roles are not combined.
 func TestRolesAreNotAddedUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

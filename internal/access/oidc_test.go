@@ -16,7 +16,7 @@ import (
 	"github.com/oncegate/oncegate/internal/access"
 )
 
-// newOIDCBench is a bench whose people log in at the provider.
+// newOIDCBench returns a bench with logins at the provider.
 func newOIDCBench(t *testing.T, p *provider, change func(*access.OIDC)) *bench {
 	t.Helper()
 	return newBench(t, func(c *access.Config) {
@@ -31,7 +31,7 @@ func newOIDCBench(t *testing.T, p *provider, change func(*access.OIDC)) *bench {
 	})
 }
 
-// begin begins a login in a browser and gives the address at the provider.
+// begin starts a login in a browser and returns the address at the provider.
 func (b *browser) begin(path string) string {
 	b.t.Helper()
 	p := b.do(http.MethodGet, path, nil)
@@ -66,14 +66,14 @@ func TestLoginAtAProvider(t *testing.T) {
 	if want := fmt.Sprintf(`oidc {"role": "support", "issuer": %q, "subject": "user-1"}`, p.URL); err != nil || detail != want {
 		t.Errorf("the audit has %s, want %s, %v", detail, want, err)
 	}
-	// The next login asks the provider for its keys and for itself no more.
+	// The next login reads neither the provider's keys nor its metadata again.
 	w.is(w.do(http.MethodGet, p.consent(t, w.begin("/login/oidc")), nil), "another login", 303, "/console")
 	if p.asked["/keys"] != 1 || p.asked["/.well-known/openid-configuration"] != 1 {
 		t.Errorf("the provider was asked %v", p.asked)
 	}
 }
 
-// What the provider, or somebody in its place, must not get away with. Nobody is logged in, and the next
+// Attacks by the provider, or by someone in its place, fail. Nobody is logged in, and the next
 // login at an honest provider works.
 func TestLoginsAtAProviderThatAreRefused(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestLoginsAtAProviderThatAreRefused(t *testing.T) {
 		"not yet valid":  {set("nbf", time.Now().Add(time.Hour).Unix()), is(401, "does not verify"), "nbf"},
 		"alg none":       {func(p *provider) { p.sign = unsigned }, is(401, "does not verify"), ""},
 		"symmetric": {func(p *provider) {
-			// The client's secret is no key: a provider that says so is not believed.
+			// The client's secret is not a signing key, so a token signed with it is rejected.
 			p.sign = func(claims []byte) string {
 				return p.signed(jose.HS256, []byte(clientSecret+clientSecret), "1", claims)
 			}
@@ -151,7 +151,8 @@ func TestLoginsAtAProviderThatAreRefused(t *testing.T) {
 			w.is(w.do(http.MethodGet, at.Path+"?"+q.Encode(), nil), "the callback", 401, "another provider")
 		}, ""},
 		"state of another browser": {nil, func(w *browser, p *provider, callback string) {
-			// Eve has the browser of a person finish the login that she began, or her own finish theirs.
+			// Eve makes the browser of another person finish the login that she started, or her own
+			// browser finish theirs.
 			eve := *w
 			eve.cookies = map[string]*http.Cookie{}
 			hers := p.consent(w.t, eve.begin("/login/oidc"))
@@ -169,13 +170,13 @@ func TestLoginsAtAProviderThatAreRefused(t *testing.T) {
 			w.is(w.do(http.MethodGet, at.Path+"?code="+at.Query().Get("code"), nil), "the callback", 401, "not begun in this browser")
 		}, ""},
 		"code of another login": {nil, func(w *browser, p *provider, callback string) {
-			// A code that was stolen elsewhere is worth nothing with another state: its verifier is not here.
+			// A stolen code is useless with another state, because its verifier is missing.
 			eve := *w
 			eve.cookies = map[string]*http.Cookie{}
 			hers, _ := url.Parse(p.consent(w.t, eve.begin("/login/oidc")))
 			theirs, _ := url.Parse(callback)
 			w.is(eve.do(http.MethodGet, hers.Path+"?"+url.Values{"code": {theirs.Query().Get("code")}, "state": {hers.Query().Get("state")}}.Encode(), nil), "the callback", 401, "refused the code: invalid_grant")
-			delete(w.cookies, "__Host-oncegate-oidc") // of the person, who never comes back
+			delete(w.cookies, "__Host-oncegate-oidc") // of the person, who never returns
 		}, ""},
 		"code used twice": {nil, func(w *browser, p *provider, callback string) {
 			flow := w.cookies["__Host-oncegate-oidc"]
@@ -183,7 +184,7 @@ func TestLoginsAtAProviderThatAreRefused(t *testing.T) {
 			first.cookies = map[string]*http.Cookie{flow.Name: flow}
 			w.is(first.do(http.MethodGet, callback, nil), "the first time", 303, "/console")
 			w.is(first.do(http.MethodGet, callback, nil), "again", 401, "finished already")
-			// Also with a copy of the cookie: the provider takes no code twice.
+			// Even with a copy of the cookie, the provider does not accept a code twice.
 			w.is(w.do(http.MethodGet, callback, nil), "with a copy", 401, "refused the code: invalid_grant")
 		}, ""},
 	} {
@@ -209,8 +210,8 @@ func TestLoginsAtAProviderThatAreRefused(t *testing.T) {
 	}
 }
 
-// A provider that is away, calls itself something else or stands in a network that nothing allows is told as
-// such, and once it is there people log in.
+// If a provider is unreachable, has another issuer or is in a network that is not allowed, the page
+// says so. Once the problem is solved, people can log in.
 func TestAProviderThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -224,14 +225,14 @@ func TestAProviderThatCannotBeAsked(t *testing.T) {
 	p.discover = nil
 	w.is(w.do(http.MethodGet, p.consent(t, w.begin("/login/oidc")), nil), "the same, mended", 303, "/console")
 
-	// What it says is read to a bound: no provider says so much about itself.
+	// The metadata are read up to a limit that no real provider reaches.
 	p.padding = 4 << 20
 	long := newOIDCBench(t, p, nil)
 	w = newBrowser(t, long, "https://oncegate.example")
 	w.is(w.do(http.MethodGet, "/login/oidc", nil), "an answer that is too long", 401, "cannot be asked about itself")
 	p.padding = 0
 
-	// A name that leads into the own network is not followed unless the network is allowed.
+	// A name that resolves to a private network is not used unless the network is allowed.
 	at, err := url.Parse(p.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +262,7 @@ func TestAProviderThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// Beginning logins is limited: each that is finished costs the provider a request.
+// Starting logins is limited, because each finished login costs the provider a request.
 func TestLoginsAtAProviderAreLimited(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)

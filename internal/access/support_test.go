@@ -22,7 +22,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// bench is an Access with a clock that the test sets and a pool whose statements are counted.
+// bench is an Access with a settable clock and a pool that counts statements.
 type bench struct {
 	*access.Access
 	tokens    *tokens.Store
@@ -34,7 +34,8 @@ type bench struct {
 	log       logtest.Buffer
 }
 
-// TraceQueryStart counts the statements that look for a token or a login.
+// TraceQueryStart counts the statements that look up a token or a login, and those that record a
+// use.
 func (b *bench) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	if strings.Contains(data.SQL, "digest = $1") {
 		b.questions.Add(1)
@@ -47,7 +48,7 @@ func (b *bench) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 
 func (b *bench) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// asked is how many such statements there were since it was asked last.
+// asked returns the number of lookups since the last call.
 func (b *bench) asked() int64 { return b.questions.Swap(0) }
 
 func newBench(t *testing.T, change func(*access.Config)) *bench {
@@ -74,7 +75,7 @@ func newBench(t *testing.T, change func(*access.Config)) *bench {
 	return b
 }
 
-// create makes a token.
+// create creates a token.
 func (b *bench) create(t *testing.T, n tokens.New) (string, *tokens.Token) {
 	t.Helper()
 	n.Actor = "test"
@@ -88,7 +89,7 @@ func (b *bench) create(t *testing.T, n tokens.New) (string, *tokens.Token) {
 	return text, created
 }
 
-// bearer asks who makes a request with the token.
+// bearer authenticates a request with the token.
 func (b *bench) bearer(t *testing.T, token, peer string) (control.Access, error) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/events", nil)

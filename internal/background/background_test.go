@@ -17,7 +17,7 @@ func TestStopWaits(t *testing.T) {
 		returned := false
 		stop := background.Run(t.Context(), func(ctx context.Context) {
 			<-ctx.Done()
-			<-time.After(time.Minute) // what it finishes
+			<-time.After(time.Minute) // the work that it finishes
 			returned = true
 		})
 		began := time.Now()
@@ -30,7 +30,7 @@ func TestStopWaits(t *testing.T) {
 	})
 }
 
-// What takes too long goes on, and a later stop waits for it.
+// A stop that takes too long returns an error, and a later stop waits for the end.
 func TestStopGivesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

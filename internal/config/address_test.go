@@ -48,7 +48,7 @@ func TestAddressesWithExpressions(t *testing.T) {
 	}
 }
 
-// What is printed of an address shows its expressions, whatever is in them, and hides its
+// A printed address shows its expressions, even if they contain special characters, and hides its
 // credentials.
 func TestPrintedAddressesShowTheirExpressions(t *testing.T) {
 	t.Parallel()
@@ -84,7 +84,8 @@ func TestTheEnvironmentMayGiveAnAddressWithExpressions(t *testing.T) {
 	}
 }
 
-// The key is there for what makes a request, and not for what comes before the key.
+// Expressions for requests can use the key, but expressions that are evaluated before the key
+// exists cannot.
 func TestTheKeyIsThereForRequests(t *testing.T) {
 	t.Parallel()
 	load := func(route string) error {

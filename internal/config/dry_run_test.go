@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// A dry run is declared beside the request that does the work, and may not be that request.
+// A dry run is declared separately from the request that does the work, and must differ from it.
 func TestDryRunOfATarget(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct{ printed, problem string }{

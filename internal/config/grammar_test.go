@@ -11,7 +11,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// spellings are ways to write a value of a kind, and what they mean; nil is refused.
+// spellings lists ways to write a value of a kind, and their meanings; nil means that the reader
+// rejects it.
 var spellings = map[string]map[string]any{
 	"duration": {
 		"90d": 90 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "1.5m": 90 * time.Second, "1h30m": 90 * time.Minute, "1h0m0s": time.Hour,
@@ -48,8 +49,8 @@ var spellings = map[string]map[string]any{
 	},
 }
 
-// The file has one grammar: every spelling means the same, or is refused with the same
-// words at the same place, in a section of the configuration and in a provider of it.
+// The file has one grammar: a spelling has the same meaning, or is rejected with the same message
+// at the same position, in a section of the configuration and in a custom provider.
 func TestOneGrammar(t *testing.T) {
 	t.Parallel()
 	catalog := loaded(t)
@@ -124,8 +125,8 @@ func TestOneGrammar(t *testing.T) {
 	}
 }
 
-// verdict gives what is said of a value, once, without the path that leads to it: the place
-// counts from the value.
+// verdict returns the only problem of a value, without the path. Its position is relative to the
+// value.
 func verdict(t *testing.T, before, text string, err error) string {
 	t.Helper()
 	if err == nil {
@@ -140,7 +141,7 @@ func verdict(t *testing.T, before, text string, err error) string {
 	lines := strings.Count(before, "\n")
 	column := p.Column
 	if p.Line-1 == lines {
-		column = max(column-(len(before)-strings.LastIndexByte(before, '\n')-1), 0) // 0 is at the key
+		column = max(column-(len(before)-strings.LastIndexByte(before, '\n')-1), 0) // 0 is the position of the key
 	}
 	said, _, _ := strings.Cut(p.Text, ", first on line")
 	return fmt.Sprintf("%d:%d: %s", p.Line-1-lines, column, said)

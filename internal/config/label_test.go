@@ -10,7 +10,7 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// A source declares at most eight labels, each with a name that can be written before an equals sign.
+// A source can declare at most eight labels, whose names must be usable in name=value.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	load := func(labels string) (*config.Config, error) {

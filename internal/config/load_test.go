@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// values are all secrets of the tests: none may ever be printed.
+// values contains all secrets of the tests. None may ever be printed.
 var values = []string{"whsec_stripe_value", "whsec_old_value", "sign_value", "pass_value", "literal_secret_value"}
 
 func environ() []string {
@@ -38,8 +38,8 @@ func loaded(t *testing.T) map[string]*providers.Provider {
 	return cat
 }
 
-// Every file testdata/conf.<what is wrong>.yml gives the problems of its golden
-// file, each with file and line, and nothing else.
+// Every file testdata/conf.<mistake>.yml causes exactly the problems in its golden file, each with
+// file and line.
 func TestLoadReportsEverythingThatIsWrong(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/conf.*.yml")
@@ -59,7 +59,7 @@ func TestLoadReportsEverythingThatIsWrong(t *testing.T) {
 				t.Fatal("the configuration was taken")
 			}
 			golden(t, strings.TrimSuffix(file, ".yml")+".golden", err.Error()+"\n")
-			// The marks in the file are the lines that somebody has to look at.
+			// The marks in the file are on the lines that contain a mistake.
 			for i, line := range strings.Split(string(content), "\n") {
 				at := filepath.Base(file) + ":" + itoa(i+1) + ":"
 				if marked, told := strings.Contains(line, "# wrong"), strings.Contains(err.Error(), at); marked != told {
@@ -99,7 +99,7 @@ func itoa(n int) string {
 	return itoa(n/10) + string(rune('0'+n%10))
 }
 
-// The whole of the shape that is documented loads, and is printed without secrets.
+// The complete documented configuration loads, and is printed without secrets.
 func TestPrintHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -131,8 +131,8 @@ func TestPrintHoldsNoSecret(t *testing.T) {
 	golden(t, "testdata/full.golden", strings.ReplaceAll(string(text), secret, "/run/secrets/old"))
 }
 
-// No link in the directory of templates leads out of it, and what is read there is
-// the message.
+// A link in the directory of templates cannot lead out of it, and the templates in the directory
+// form the message.
 func TestTemplatesStayInTheirDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -165,7 +165,7 @@ sources: { stripe: { provider: stripe, secrets: [env:STRIPE_SECRET], routes: [ {
 	}
 }
 
-// What is printed is a configuration: it loads, and prints the same again.
+// The printed form is a valid configuration, and loading it prints the same again.
 func TestPrintedConfigurationLoads(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/full.golden")

@@ -63,11 +63,11 @@ func TestDeclaredOperations(t *testing.T) {
 	if notify.Schema != nil || notify.Versions != nil || notify.Exact || notify.MinKey != 16 || notify.InFlight != receiver.InFlightConflict || !notify.Compared.ByMeaning() {
 		t.Errorf("%+v", notify)
 	}
-	// The keys live as long as the longest is asked for, and prune goes by that.
+	// The keys live for the longest requested time, and prune uses that time.
 	if s.Keep.Tombstone != 90*24*time.Hour {
 		t.Errorf("tombstones live %s", s.Keep.Tombstone)
 	}
-	// A schema that changed is another configuration.
+	// A changed schema changes the configuration's fingerprint.
 	if cfg.Fingerprint() == declared(t, `{"type": "array"}`).Fingerprint() || cfg.Fingerprint() != declared(t, `{"type": "object"}`).Fingerprint() {
 		t.Error("the fingerprint does not follow the schema")
 	}
@@ -76,8 +76,7 @@ func TestDeclaredOperations(t *testing.T) {
 	}
 }
 
-// The fields of a route's key may have defaults too, and the version of what is meant is 1 unless the
-// event says otherwise.
+// The fields of a route's key may have defaults too, and body.version defaults to 1.
 func TestDefaultsOfEffectKeys(t *testing.T) {
 	t.Parallel()
 	content := strings.Replace(declaring, "target: bank }]", "target: bank, key: [body.order, { field: body.currency, default: EUR }, body.version] }]", 1)

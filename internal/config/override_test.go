@@ -14,7 +14,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// overridden is a configuration in which nothing that a variable sets is at its default.
+// overridden is a configuration that sets everything that a variable can set to something other
+// than the default.
 const overridden = `
 database: { url: "postgres://file.example/x", list_url: "postgres://lists@file.example/x", schema: filed, gate_connections: 5, work_connections: 15, queue_connections: 9 }
 listen: { public: ":7000", admin: "127.0.0.1:7001", trusted_proxies: [192.0.2.0/24],
@@ -29,15 +30,15 @@ targets: { a: { kind: noop } }
 sources: { s: { provider: github, secrets: [env:STRIPE_SECRET], routes: [{ name: r, target: a }] } }
 `
 
-// variableCase is one variable of the environment: a value, what else must be set for it to
-// have a meaning, and each setting of the configuration that is then another one.
+// variableCase is one environment variable: a value, other variables that it needs to have an
+// effect, and the settings that it changes.
 type variableCase struct {
 	value   string
-	with    []string // set before too
-	along   []string // set with it
-	instead string   // what the variable replaces, where there must be one
+	with    []string // also set before
+	along   []string // set together with it
+	instead string   // the value that the variable replaces, if there must be one
 	sets    map[string]string
-	key     string // of the reference, where it is not the setting
+	key     string // in the reference, if it differs from the setting
 }
 
 const (
@@ -47,17 +48,17 @@ const (
 	quickAnswer   = "ONCEGATE_FORWARD_IDEMPOTENT=false"
 )
 
-// keyringLine is a keyring of one key.
+// keyringLine is a keyring with one key.
 const keyringLine = "1 MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY= active"
 
-// overrides are all variables that set something.
+// overrides contains all variables that set something.
 var overrides = map[string]variableCase{
 	"DATABASE_URL":               {value: "postgres://other.example/y", sets: map[string]string{"database.url": "postgres://other.example/y"}},
 	"ONCEGATE_DATABASE_URL":      {value: "postgres://other.example/y", with: []string{"DATABASE_URL=postgres://third.example/z"}, sets: map[string]string{"database.url": "postgres://other.example/y"}},
 	"ONCEGATE_LIST_DATABASE_URL": {value: "postgres://lists@db/x", sets: map[string]string{"database.listurl": "postgres://lists@db/x"}, key: "database.list_url"},
 	"ONCEGATE_SCHEMA":            {value: "given", sets: map[string]string{"database.schema": "given"}},
 	"ONCEGATE_CONSOLE_URL":       {value: "https://oncegate.example", sets: map[string]string{"console.url": "https://oncegate.example"}},
-	"ONCEGATE_DURABILITY":        {value: "local", sets: nil}, // nothing else is built
+	"ONCEGATE_DURABILITY":        {value: "local", sets: nil}, // there is no other value yet
 	"ONCEGATE_GATE_CONNECTIONS":  {value: "11", sets: map[string]string{"database.gateconnections": "11"}, key: "database.gate_connections"},
 	"ONCEGATE_WORK_CONNECTIONS":  {value: "12", sets: map[string]string{"database.workconnections": "12"}, key: "database.work_connections"},
 	"ONCEGATE_QUEUE_CONNECTIONS": {value: "13", sets: map[string]string{"database.queueconnections": "13"}, key: "database.queue_connections"},
@@ -109,11 +110,11 @@ var overrides = map[string]variableCase{
 		sets: map[string]string{"targets[1].sign[0]": "env:ONCEGATE_FORWARD_SIGN_SECRET", "targets[1].keys[0]": "sign_value"}},
 }
 
-// notSettings are variables that the configuration does not have.
+// notSettings contains variables that do not correspond to settings.
 var notSettings = []string{"ONCEGATE_CONFIG", "ONCEGATE_ROLE", "ONCEGATE_ACTOR", "ONCEGATE_TOKEN", "ONCEGATE_URL"}
 
-// Each variable sets its own setting and nothing else, also from a file that its twin names;
-// and the reference names the variable beside that setting.
+// Each variable sets its own setting and nothing else, also with a file that its twin names, and
+// the reference lists the variable with that setting.
 func TestOverrides(t *testing.T) {
 	t.Parallel()
 	all := loaded(t)
@@ -144,7 +145,7 @@ func TestOverrides(t *testing.T) {
 			for _, variable := range []string{name + "=" + c.value, name + "_FILE=" + file} {
 				sets := maps.Clone(c.sets)
 				if name == "ONCEGATE_KEYRING" && strings.HasPrefix(variable, name+"_FILE") {
-					// The file of its twin holds the keys themselves.
+					// The file that ONCEGATE_KEYRING_FILE names contains the keys themselves.
 					if err := os.WriteFile(file, []byte(keyringLine+"\n"), 0o600); err != nil {
 						t.Fatal(err)
 					}
@@ -171,8 +172,8 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// A value that the setting cannot have is refused under the variable's name, and is not
-// quoted: it may be a secret in the wrong place.
+// An invalid value is reported under the variable's name, and is not quoted because it may be a
+// misplaced secret.
 func TestOverridesAreChecked(t *testing.T) {
 	t.Parallel()
 	all := loaded(t)
@@ -191,7 +192,7 @@ func TestOverridesAreChecked(t *testing.T) {
 	}
 }
 
-// What sets no setting changes none, and ONCEGATE_CONFIG names the file.
+// Variables that are not settings change no setting, and ONCEGATE_CONFIG names the file.
 func TestVariablesThatAreNoSettings(t *testing.T) {
 	t.Parallel()
 	all := loaded(t)
@@ -211,7 +212,7 @@ func TestVariablesThatAreNoSettings(t *testing.T) {
 	}
 }
 
-// settings are those of the configuration above under an environment.
+// settings returns the settings of the configuration above in an environment.
 func settings(t *testing.T, all map[string]*providers.Provider, env []string) map[string]string {
 	t.Helper()
 	cfg, err := config.Load(config.Options{File: "x.yml", Content: []byte(overridden), Environ: env, Catalog: all})
@@ -242,7 +243,7 @@ func flat(cfg *config.Config) map[string]string {
 	return out
 }
 
-// flatten writes down every setting that is not zero under its path.
+// flatten records every non-zero setting under its path.
 func flatten(path string, v reflect.Value, out map[string]string) {
 	if v.IsZero() {
 		return
@@ -281,7 +282,8 @@ func flatten(path string, v reflect.Value, out map[string]string) {
 	}
 }
 
-// differences are the settings that have another value now; one that has gone is empty.
+// differences returns the settings with a changed value. A setting that was removed has the value
+// "".
 func differences(before, after map[string]string) map[string]string {
 	out := map[string]string{}
 	for path, value := range after {

@@ -18,8 +18,8 @@ var (
 	references = regexp.MustCompile(`env: ?([A-Z0-9_]+)`)
 )
 
-// Every example of a provider's page is a configuration that loads, with the
-// secrets of the provider's own vectors.
+// Every example on a provider's page is a configuration that loads, with the secrets of the
+// provider's own vectors.
 func TestExamplesOfThePagesLoad(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../providers/docs/*.md")
@@ -59,8 +59,8 @@ func TestExamplesOfThePagesLoad(t *testing.T) {
 	}
 }
 
-// given are a secret with which a vector of the provider verifies, and a folder
-// with the file that one of the examples names.
+// given returns a secret that verifies a vector of the provider, and a directory with the file that
+// one of the examples names.
 func given(t *testing.T, name string) (secret, files string) {
 	t.Helper()
 	vectors, err := providertest.Vectors(testdata.Files, name)

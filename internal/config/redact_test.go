@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// Wherever an address can stand in a configuration, what is printed holds none of its
-// credentials, and a configuration with other credentials has another fingerprint.
+// The printed configuration contains no credential of any address in it, and a configuration with
+// other credentials has another fingerprint.
 func TestPrintedAddressesHoldNoCredentials(t *testing.T) {
 	t.Parallel()
 	const canary = "CANARY0123456789abcdef"
@@ -69,7 +69,8 @@ sources:
 			t.Errorf("%s is not printed:\n%s", kept, printed)
 		}
 	}
-	// Each canary alone, but for those of the database, whose address may differ.
+	// Test each canary separately, except those of the database, whose address may differ between
+	// processes.
 	text := content(canary)
 	start := strings.Index(text, "providers:")
 	for at := start; ; {

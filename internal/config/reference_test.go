@@ -16,8 +16,8 @@ import (
 	"github.com/oncegate/oncegate/jobs"
 )
 
-// sections are the mappings of the configuration, each with a file in which it holds one key that
-// no mapping has: the refusal names all that it knows.
+// sections contains the mappings of the configuration, each with a file in which the mapping has
+// one unknown key. The error lists all known keys.
 func sections() map[string]string {
 	const (
 		target = `targets: { t: { kind: noop } }` + "\n"
@@ -58,7 +58,7 @@ func sections() map[string]string {
 
 var knownKeys = regexp.MustCompile(`unknown key "nonsense"; known are (.*)`)
 
-// existing are the keys of a section, as the reader itself lists them.
+// existing returns the keys of a section, as listed by the reader itself.
 func existing(t *testing.T, name, file string) map[string]bool {
 	t.Helper()
 	_, err := config.Load(config.Options{File: "x.yml", Content: []byte(file), Environ: environ(), Catalog: loaded(t)})
@@ -76,7 +76,7 @@ func existing(t *testing.T, name, file string) map[string]bool {
 	return out
 }
 
-// The reference names every key that the reader takes, and none that it does not.
+// The reference documents exactly the keys that the reader accepts.
 func TestReferenceIsComplete(t *testing.T) {
 	t.Parallel()
 	documented := map[string]map[string]bool{}
@@ -105,7 +105,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 }
 
-// Every variable that sets one key is shown beside it: its path is that of a key.
+// Every variable that sets a key is listed with the key, because its path is the path of a key.
 func TestVariablesSetKeys(t *testing.T) {
 	t.Parallel()
 	paths := map[string]bool{}
@@ -132,8 +132,8 @@ func TestVariablesSetKeys(t *testing.T) {
 	}
 }
 
-// The defaults that the reference gives are those that hold: written out, they change nothing
-// that the process is built with.
+// The documented defaults are the effective defaults: a file that sets them explicitly does not
+// change the configuration of the process.
 func TestDocumentedDefaultsAreThoseThatHold(t *testing.T) {
 	t.Parallel()
 	file, given := "", 0

@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// A declared operation has repeats of its own, or none where the source looks for them.
+// A declared operation can have its own setting for repeats, or disable the source's.
 func TestRepeatsOfAnOperation(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct {
@@ -35,7 +35,8 @@ func TestRepeatsOfAnOperation(t *testing.T) {
 	}
 }
 
-// Repeats are asked for by a window, and refused only where the source says so.
+// The detection of repeats needs a window, and repeats are refused only if the source is configured
+// to.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// How long what belongs to a source is kept, by its class and its provider.
+// The class and the provider determine how long the data of a source is kept.
 func TestHorizons(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -31,7 +31,7 @@ func TestHorizons(t *testing.T) {
 			prune.Horizons{Body: 30 * day, Tombstone: 210 * day, Effects: 200 * day, Refusals: 30 * day, Audit: year}, "as its class says"},
 		"effects for longer than tombstones": {"stripe", "default", "{ default: { effects: 200d } }",
 			prune.Horizons{Body: 30 * day, Tombstone: 200 * day, Effects: 200 * day, Refusals: 30 * day, Audit: year}, "as its class says"},
-		// Its only window is marked as not read: it counts as 30 days.
+		// Its only window is marked as not read, so it counts as 30 days.
 		"a weak fact": {"vercel", "ephemeral", "{}",
 			prune.Horizons{Body: 7 * day, Tombstone: 90 * day, Effects: 7 * day, Refusals: 7 * day, Audit: year}, "not known well; 30d is assumed"},
 		"its own class": {"stripe", "brief", "{ brief: { body: 1d, effects: 2d, refusals: 3d, audit: 4d } }",

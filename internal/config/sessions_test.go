@@ -8,7 +8,8 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// A source offers sessions only when it says how long they may last, and only one of operations does.
+// A source allows sessions only if it sets their longest duration, and only sources of operations
+// can allow them.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	load := func(source string) (*config.Config, error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// loadOrRefuse loads a file, of which failures name a part. If problem is not empty, the file must be refused with it, and the
-// configuration is nil.
+// loadOrRefuse loads a file. part identifies the file in failure messages. If problem is not empty,
+// loading must fail with it, and the result is nil.
 func loadOrRefuse(t *testing.T, part, file, problem string) *config.Config {
 	t.Helper()
 	c, err := config.Load(config.Options{File: "x.yml", Content: []byte(file), Environ: environ(), Catalog: loaded(t)})
@@ -27,7 +27,7 @@ func loadOrRefuse(t *testing.T, part, file, problem string) *config.Config {
 	return c
 }
 
-// wantPrinted fails unless the configuration in force has a text in it.
+// wantPrinted fails the test unless the effective configuration contains a text.
 func wantPrinted(t *testing.T, part string, c *config.Config, want string) {
 	t.Helper()
 	if printed, err := yaml.Marshal(c.Effective()); err != nil || !strings.Contains(string(printed), want) {

@@ -8,8 +8,8 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// A configuration that loads and then does nothing says so when it is checked, not when the
-// first event is due.
+// A valid configuration that does nothing causes a warning when it is checked, not only when the
+// first event arrives.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	const content = `
@@ -53,8 +53,8 @@ sources:
 	}
 }
 
-// What a custom provider has from another sender's is said key by key, and no longer
-// once it is written; the title is its own in any case.
+// A warning lists each key that a custom provider inherits from another sender's provider, until
+// the custom provider sets the key. The title is never inherited.
 func TestWarningsOfWhatIsInherited(t *testing.T) {
 	t.Parallel()
 	const content = `

@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/internal/devpg"
 )
 
-// Programs that packages left in a directory of their own find the libraries beside them; those of the machine are
-// led nowhere.
+// Programs that were unpacked into another directory find the libraries next to them. The machine's
+// own programs get no library path.
 func TestEnvLeadsUnpackedProgramsToTheirLibraries(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -9,15 +9,15 @@ import (
 	"github.com/oncegate/oncegate/internal/devpg/devpgtest"
 )
 
-// TestThePoolerIsWhatItSays: in session mode a client keeps its backend, in transaction mode two
-// clients use the only one; and a reload changes the one into the other.
+// TestThePoolerIsWhatItSays checks that in session mode a client keeps its backend, that in
+// transaction mode two clients share the only one, and that a reload changes the mode.
 func TestThePoolerIsWhatItSays(t *testing.T) {
 	t.Parallel()
 	server := start(t, devpg.Config{Volatile: true})
 	p := devpgtest.Pooler(t, devpg.PoolerConfig{Server: server.DSN(), Mode: "transaction", Settings: map[string]string{"default_pool_size": "1"}})
 	backends := func() (out [2]uint32) {
 		for i := range out {
-			// Two clients of one backend would prepare the same statement in it.
+			// Two clients of one backend would otherwise prepare the same statement twice.
 			conn, err := pgx.Connect(t.Context(), p.DSN()+"&default_query_exec_mode=simple_protocol")
 			if err != nil {
 				t.Fatal(err)

@@ -18,7 +18,8 @@ import (
 	"github.com/oncegate/oncegate/internal/devpg"
 )
 
-// reachableDir is a temporary directory that the account which runs PostgreSQL in root's place can enter.
+// reachableDir returns a temporary directory that the account that runs PostgreSQL instead of root
+// can enter.
 func reachableDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -145,7 +146,8 @@ func TestServerLeavesOthersAlone(t *testing.T) {
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// After kill -9 and a reboot, the number in the stale file can belong to any process: here, to another cluster.
+	// After kill -9 and a reboot, the number in the stale file can belong to any process, and here
+	// to another cluster.
 	data := filepath.Join(first.Dir(), "data-"+strconv.Itoa(first.Binaries().Major))
 	stale := fmt.Sprintf("%d\n%s\n1700000000\n21000\n%s\n127.0.0.1\n  1 1\nready   \n", other.PID(), data, first.Dir())
 	if err := os.WriteFile(filepath.Join(data, "postmaster.pid"), []byte(stale), 0o600); err != nil {
@@ -207,7 +209,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// sleeper is a process that a shared cluster can be started for.
+// sleeper starts a process for which a shared cluster can be started.
 func sleeper(t *testing.T) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sleep", "300")

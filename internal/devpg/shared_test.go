@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/internal/devpg"
 )
 
-// TestMain lets the test program be its own keeper.
+// TestMain makes the test program its own keeper.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "keep" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -40,7 +40,7 @@ func shared(dir string, binaries devpg.Binaries) devpg.Shared {
 	}
 }
 
-// setUp describes a shared cluster that is stopped at the end of the test.
+// setUp returns a shared cluster that is stopped at the end of the test.
 func setUp(t *testing.T) devpg.Shared {
 	t.Helper()
 	binaries, err := devpg.Find(t.Context())
@@ -109,7 +109,7 @@ func TestSharedEndsWithItsUsers(t *testing.T) {
 	if got := query(t, two, "SELECT count(*)::text FROM mark"); got != "1" {
 		t.Errorf("got %s", got)
 	}
-	if err := second.Process.Kill(); err != nil { // not waited for: a zombie needs no database either
+	if err := second.Process.Kill(); err != nil { // not reaped: a zombie needs no database either
 		t.Fatal(err)
 	}
 	awaitStopped(t, c)
@@ -127,7 +127,7 @@ func TestSharedSurvivesKills(t *testing.T) {
 	dsn := mustStart(t, c, devpg.StartOptions{})
 	before := postmasterOf(t, dsn)
 
-	// The keeper is killed: its server goes on and is taken over.
+	// If the keeper is killed, its server continues and a new keeper takes it over.
 	content, err := os.ReadFile(filepath.Join(c.Config.Dir, "keeper.lock"))
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestSharedSurvivesKills(t *testing.T) {
 		t.Error("the server that a killed keeper left behind was not taken over")
 	}
 
-	// The postmaster is killed: the next start has a new one on the same data.
+	// If the postmaster is killed, the next start starts a new one with the same data.
 	execute(t, dsn, "CREATE TABLE mark AS SELECT 'kept' AS what; CHECKPOINT")
 	kill(t, before)
 	awaitStopped(t, c)

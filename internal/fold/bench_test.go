@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/internal/fold"
 )
 
-// BenchmarkLine is what one line costs whoever logs it, many at once.
+// BenchmarkLine measures the cost of one line for concurrent callers.
 func BenchmarkLine(b *testing.B) {
 	next := slog.NewJSONHandler(io.Discard, nil) //nolint:sloglint // what a line costs is measured
 	folding := func(mode fold.Mode) slog.Handler {

@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/logtest"
 )
 
-// written is what came through.
+// written collects the lines that the handler wrote.
 type written struct{ logtest.Buffer }
 
 type line struct {
@@ -39,7 +39,7 @@ func (w *written) lines(tb testing.TB) (out []line) {
 	return out
 }
 
-// told are the lines by message: those that were written, and those that were counted.
+// told counts the lines by message: those that were written, and those that a summary counts.
 func told(lines []line) (direct, folded map[string]int) {
 	direct, folded = map[string]int{}, map[string]int{}
 	for _, l := range lines {
@@ -64,8 +64,8 @@ func handler(tb testing.TB, mode fold.Mode) (*written, *fold.Handler, *slog.Logg
 	return w, h, slog.New(h)
 }
 
-// At a few hundred deliveries a second the log is a few lines a minute, and every line
-// that is not in it is counted in it.
+// At a few hundred deliveries per second, the log has a few lines per minute, and counts every line
+// that it does not contain.
 func TestWhatRepeatsIsFoldedAndCounted(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[fold.Mode]struct{ recorded, folded, warned, warnedFolded, refused, refusedFolded, serving int }{
@@ -105,7 +105,7 @@ func TestWhatRepeatsIsFoldedAndCounted(t *testing.T) {
 	}
 }
 
-// A person must see what is one of its kind, however much there is of another kind.
+// The only line of its kind is always written, regardless of the number of other lines.
 func TestKindsAreToldApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestKindsAreToldApart(t *testing.T) {
 	})
 }
 
-// The summary comes each minute, not only at the end, and counts each line once.
+// Summaries are written every minute, not only at the end, and count each line once.
 func TestTheSummaryComesEachMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestTheSummaryComesEachMinute(t *testing.T) {
 	})
 }
 
-// Whatever is logged while the process stops is written or counted.
+// Every line that is logged while the process stops is written or counted.
 func TestNoCountIsLostAtTheEnd(t *testing.T) {
 	t.Parallel()
 	w, h, log := handler(t, fold.Sampled)
@@ -188,7 +188,7 @@ func TestNoCountIsLostAtTheEnd(t *testing.T) {
 	}
 }
 
-// However many kinds there are, the memory is bounded, and no line is lost.
+// With any number of kinds, the memory use is limited and no line is lost.
 func TestManyKindsAreFoldedTogether(t *testing.T) {
 	t.Parallel()
 	w, h, log := handler(t, fold.Sampled)

@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/halve"
 )
 
-// Whatever rows fail, all others are done once, in their order, and those that fail are named.
+// All rows that do not fail are processed once, in order, and the failing rows are returned.
 func TestEachLeavesOutTheRowsThatFail(t *testing.T) {
 	t.Parallel()
 	locked := &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: "55P03", Routine: "heap_lock_tuple"}

@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/providers/testdata"
 )
 
-// The canonical form that is written in one pass is the one that the tree gives,
-// for documents in any order, with any white space and nothing volatile in them.
+// The canonical form that is written in one pass equals that of the tree, for documents in any
+// order, with any white space and without volatile fields.
 func FuzzCanonical(f *testing.F) {
 	for _, seed := range []string{
 		`{"b":{"d":1,"c":[ {"z":1,"y":2} ,{}]},"a":"\u00e9\/"}`, `{"a":1,"a":2}`, `{"x":{"b":1,"a":{"d":1,"c":2}},"b":[],"a":null}`,
@@ -28,7 +28,7 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
-// It is the same for every payload that GitHub publishes.
+// The two forms are equal for every payload that GitHub publishes.
 func TestCanonicalOctokit(t *testing.T) {
 	t.Parallel()
 	n := 0

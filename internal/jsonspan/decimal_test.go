@@ -28,7 +28,7 @@ func TestDecimal(t *testing.T) {
 	}
 }
 
-// Two numbers have one spelling if, and only if, they are the same rational number.
+// Two numbers have the same spelling if, and only if, they are the same rational number.
 func TestDecimalIsTheValue(t *testing.T) {
 	t.Parallel()
 	number := rapid.StringMatching(`-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?`)

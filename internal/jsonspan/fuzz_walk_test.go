@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// What the walk finds at a path is what encoding/json finds there, in any spelling
-// of any document; a key twice is the one thing that only the walk refuses.
+// The walk finds the same value at a path as encoding/json, in any spelling of any document. Only
+// the walk rejects a repeated key.
 func FuzzWalk(f *testing.F) {
 	for _, document := range documents(f) {
 		f.Add(bytes.Replace(document, []byte(`"id":"evt_1"`), []byte(`"data":{"object":{"id":"evt_1"}}`), 1))
@@ -36,7 +36,7 @@ func FuzzWalk(f *testing.F) {
 			t.Fatalf("%v, but encoding/json says valid=%v", err, json.Valid(body))
 		}
 		if err != nil || !utf8.Valid(body) {
-			return // encoding/json replaces what is no text, in names too
+			return // encoding/json replaces invalid text, in names too
 		}
 		got, found := "", spans[slot].Present()
 		if raw := spans[slot].Of(body); found && raw[0] == '"' {
@@ -52,8 +52,8 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-// valueOf is data.object.id as encoding/json reads it: a text decoded, anything else as
-// it is written.
+// valueOf returns data.object.id as encoding/json reads it: a string decoded, any other value in
+// its original spelling.
 func valueOf(body []byte) (value string, ok bool) {
 	raw := json.RawMessage(body)
 	for _, name := range []string{"data", "object", "id"} {

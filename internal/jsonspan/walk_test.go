@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// documents are JSON in every way of writing it that the walk has a fast way for,
-// and in those it has none for.
+// documents returns JSON documents in every form for which the walk has a fast path, and in forms
+// for which it has none.
 func documents(tb testing.TB) [][]byte {
 	tb.Helper()
 	var indented bytes.Buffer
@@ -40,28 +40,28 @@ func documents(tb testing.TB) [][]byte {
 	}
 }
 
-// twoKilobytes is a document as many are.
+// twoKilobytes returns a typical document.
 func twoKilobytes() string {
 	const line = `{"id":"il_1","amount":4200,"currency":"eur","description":"A line of an invoice","period":{"start":1714000000,"end":1716678400}}`
 	return `{"id":"evt_1","object":"event","created":1714000000,"data":{"object":{"id":"in_1","lines":[` +
 		strings.TrimSuffix(strings.Repeat(line+",", 14), ",") + `]}},"type":"invoice.paid"}`
 }
 
-// Documents damaged in one or two places are JSON to the walk exactly where they
-// are to encoding/json.
+// For documents damaged in one or two places, the walk and encoding/json agree on whether they are
+// JSON.
 func TestWalkAgreesWithEncodingJSON(t *testing.T) {
 	t.Parallel()
 	paths := jsonspan.NewPathSet()
 	paths.Add("id")
 	paths.Add("data.object.id")
-	random := rand.New(rand.NewPCG(1, 2)) // a test's choice of damage, the same every time
+	random := rand.New(rand.NewPCG(1, 2)) // the same damage in every run
 	const letters = "\"\\{}[]:,0123456789-+.eEtrufalsn \n\t\r\x00\x1f\x7f\xffx"
 	valid := 0
 	check := func(body []byte) {
 		_, err := paths.Walk(body)
 		isJSON := err == nil || errors.Is(err, jsonspan.ErrTwice)
 		if errors.Is(err, jsonspan.ErrTwice) && !json.Valid(body) {
-			return // the walk ends at the second key
+			return // the walk stops at the second key
 		}
 		if isJSON != json.Valid(body) {
 			t.Fatalf("%s: the walk says JSON=%v, encoding/json %v", body, isJSON, json.Valid(body))

@@ -9,7 +9,8 @@ import (
 	"github.com/oncegate/oncegate/internal/logtest"
 )
 
-// Lines that are written at once all arrive whole, and can be read meanwhile; the race detector sees the rest.
+// Lines written concurrently arrive complete and can be read at the same time. The race detector
+// checks the rest.
 func TestBufferIsReadWhileItIsWritten(t *testing.T) {
 	t.Parallel()
 	var b logtest.Buffer

@@ -66,7 +66,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%.60s: %q, %q", payload, paths, detail)
 		}
 	}
-	// What is told is bounded, whatever the payload.
+	// The message is limited for every payload.
 	many := `{"amount":1,"to":{},"lines":[` + strings.Repeat(`{"n":"x"},`, 200) + `{}],"` + strings.Repeat("long", 10_000) + `":1}`
 	if paths, detail := s.Check([]byte(many)); len(detail) > 1000 || len(paths) != 5 || !strings.HasSuffix(detail, "more") {
 		t.Errorf("%d bytes, %d paths: %s", len(detail), len(paths), detail)

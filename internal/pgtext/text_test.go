@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// PostgreSQL itself says whether it can store a text.
+// PostgreSQL itself decides whether it can store a text.
 func TestPostgreSQLStoresWhatIsClean(t *testing.T) {
 	t.Parallel()
 	pool := inboxtest.Pool(t)

@@ -66,7 +66,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 }
 
-// Whatever is laid out is the same document.
+// The formatted text is the same document.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,2,{"b":null}],"c":"\u0041"}`, `[]`, `1e5`, `" "`, `[true,false,[[]]]`} {
 		f.Add([]byte(seed))

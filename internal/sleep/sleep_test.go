@@ -16,7 +16,7 @@ func TestFor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		d     time.Duration
-		ended time.Duration // after which ctx ends; negative is never
+		ended time.Duration // when ctx ends; negative means never
 		slept time.Duration
 		want  error
 	}{
@@ -50,7 +50,7 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// A deadline has no other cause than itself.
+// The cause of a deadline is the deadline error itself.
 func TestForUntilADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

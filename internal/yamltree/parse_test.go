@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// A document that cannot be read is refused as a whole, with the place.
+// A document that cannot be parsed is rejected as a whole, with the position of the error.
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
@@ -33,7 +33,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// What is empty is an empty mapping, and no problem by itself.
+// An empty document is an empty mapping and not a problem by itself.
 func TestParseEmpty(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{"", "\n", "# a comment\n", "---\n", "---\n---\n", "~\n"} {
@@ -45,7 +45,7 @@ func TestParseEmpty(t *testing.T) {
 	}
 }
 
-// Everything is reported, in the order of the file, with paths that use given names.
+// All problems are reported, in the order of the file, with paths that use the names set by Rename.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	report := &yamltree.Report{File: "x.yml", Redact: func(s string) string { return strings.ReplaceAll(s, "secret", "xxxxx") }}
@@ -74,8 +74,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for documents that cannot be walked: every node can be asked for
-// everything, and every problem is one line.
+// FuzzParse looks for documents that break the readers: every method of every node must work, and
+// every problem must be one line.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"a: [b, { c: d }]\n", "? [a]\n: b\n", "- &x a\n- *x\n", "%YAML 1.2\n---\na: |\n  b\n", "{ <<: {} }", "a: !!binary aGk=\n", "\"\\xff\": 1"} {
 		f.Add([]byte(seed))

@@ -10,7 +10,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// output NAME: the variable NAME is what the last program wrote to stdout, without the end of the line.
+// output NAME: sets the variable NAME to the stdout of the last program, without the trailing
+// newline.
 func output(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: output name")
@@ -18,8 +19,8 @@ func output(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
-// asks STATUS URL TOKEN: a request with the token is answered with the status in the end. A process notices
-// within seconds that a token was revoked.
+// asks STATUS URL TOKEN: waits until a request with the token is answered with the status. A
+// process notices within seconds that a token was revoked.
 func asks(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: asks status url token")
@@ -38,7 +39,7 @@ func asks(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// browse LINK: a browser opens a link that logs in, and presses its button. With !, nobody is logged in.
+// browse LINK: opens a login link in a browser and presses its button. With !, the login must fail.
 func browse(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] browse link")

@@ -23,7 +23,7 @@ import (
 
 const root = "../../.."
 
-// composed is what the tests need of a Compose file.
+// composed contains the parts of a Compose file that the tests need.
 type composed struct {
 	Services map[string]struct {
 		Image       string
@@ -49,7 +49,7 @@ func composeFile(t *testing.T) ([]byte, composed) {
 	return content, file
 }
 
-// The file is one that Compose takes: it is held against the schema that Compose itself uses.
+// Compose accepts the file: it conforms to the schema that Compose itself uses.
 func TestComposeFileFitsTheSchema(t *testing.T) {
 	t.Parallel()
 	content, _ := composeFile(t)
@@ -94,7 +94,7 @@ func TestComposeFileFitsTheSchema(t *testing.T) {
 			t.Errorf("%q was taken: the schema is not asked", mistake.wrong)
 		}
 	}
-	// To the schema a duration is any text.
+	// The schema accepts any text as a duration.
 	for _, m := range regexp.MustCompile(`(?m)(?:interval|timeout|start_period|stop_grace_period): (\S+)$`).FindAllSubmatch(content, -1) {
 		if _, err := time.ParseDuration(string(m[1])); err != nil {
 			t.Error(err)
@@ -102,8 +102,8 @@ func TestComposeFileFitsTheSchema(t *testing.T) {
 	}
 }
 
-// Compose refuses to start a service with a read-only root and a secret from the environment, and
-// the schema does not know it.
+// Compose refuses to start a service with a read-only root and a secret from the environment, but
+// the schema allows it.
 func TestComposeSecretsAreFiles(t *testing.T) {
 	t.Parallel()
 	_, file := composeFile(t)
@@ -144,7 +144,7 @@ var (
 	commands     = regexp.MustCompile(`(?m)^#   .*secrets/(\w+)`)
 )
 
-// Every variable that the file asks for is explained at its head and the reverse, and so are the files.
+// The header of the file documents every variable that the file uses, no others, and all files.
 func TestComposeVariablesAreDocumented(t *testing.T) {
 	t.Parallel()
 	content, file := composeFile(t)
@@ -169,8 +169,8 @@ func TestComposeVariablesAreDocumented(t *testing.T) {
 	}
 }
 
-// What the file tells the containers to run does run, with the environment that it gives them: the
-// schema is made, the service serves, and the health check means that.
+// The commands that the file gives to the containers run with its environment: they create the
+// schema, the service serves, and the health check detects this.
 func TestComposeServes(t *testing.T) {
 	t.Parallel()
 	content, file := composeFile(t)
@@ -204,7 +204,7 @@ func TestComposeServes(t *testing.T) {
 		for name, value := range file.Services[service].Environment {
 			value = interpolated.ReplaceAllStringFunc(value, func(s string) string { return dotenv[interpolated.FindStringSubmatch(s)[1]] })
 			value = strings.Replace(value, "/run/secrets", secrets, 1)
-			if name == "ONCEGATE_ADMIN" { // its form, on a port that is free here
+			if name == "ONCEGATE_ADMIN" { // the value of the file, with a free port
 				value = strings.TrimSuffix(value, "8081") + admin[strings.LastIndexByte(admin, ':')+1:]
 			}
 			c.Env = append(c.Env, name+"="+value)

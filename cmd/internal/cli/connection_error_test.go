@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/cli"
 )
 
-// refusing is a server without TLS that refuses every client in the same words.
+// refusing starts a server without TLS that refuses every client with the same message.
 func refusing(t *testing.T, code, message string) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,8 +48,8 @@ func refusing(t *testing.T, code, message string) (address string) {
 	return listener.Addr().String()
 }
 
-// TestARefusedConnectionSaysWhatToMend, in one line, by what was tried last; the texts are those of
-// PostgreSQL 15 and PgBouncer 1.18.
+// TestARefusedConnectionSaysWhatToMend checks that the message is one line about the last attempt.
+// The texts are those of PostgreSQL 15 and PgBouncer 1.18.
 func TestARefusedConnectionSaysWhatToMend(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

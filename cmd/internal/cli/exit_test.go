@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 )
 
-// The codes are those of PostgreSQL's appendix A.
+// The codes are from appendix A of PostgreSQL's documentation.
 func TestReportSaysWhatToDoAboutTheSchema(t *testing.T) {
 	t.Parallel()
 	for code, what := range map[string]string{"42P01": "undefined_table", "42703": "undefined_column"} {

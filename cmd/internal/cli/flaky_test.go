@@ -12,11 +12,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// flaky NAME URL FAULT...: the variable NAME is the address of a server in front of the one at URL.
-// Its first requests meet the faults in turn: a status is answered at once, with Retry-After: 0,
-// and "lost" passes the request on and closes the connection instead of answering. "elsewhere"
-// passes the request on without its wish to wait, and answers with a Location on another server.
-// All later requests are passed on.
+// flaky NAME URL FAULT...: sets the variable NAME to the address of a proxy for the server at URL.
+// Its first requests meet the faults in order. For a status, it answers at once with Retry-After:
+// 0. For "lost", it forwards the request and closes the connection instead of answering. For
+// "elsewhere", it removes the header Prefer from the request, and answers with a Location on
+// another server. It forwards all later requests unchanged.
 func flaky(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: flaky name url fault...")

@@ -9,7 +9,8 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/cli"
 )
 
-// Every command that does something has an example in its help, and each example is a command that could be typed.
+// Every command that does something has an example in its help, and each example is a valid
+// command.
 func TestEveryCommandHasExamplesThatParse(t *testing.T) {
 	t.Parallel()
 	var walk func(*cobra.Command)
@@ -27,7 +28,7 @@ func TestEveryCommandHasExamplesThatParse(t *testing.T) {
 		examples := 0
 		for line := range strings.Lines(cmd.Example) {
 			for part := range strings.SplitSeq(strings.TrimSpace(line), " | ") {
-				typed, _, _ := strings.Cut(part, " < ") // what the shell reads
+				typed, _, _ := strings.Cut(part, " < ") // the part that the shell parses
 				words := words(t, typed)
 				if len(words) == 0 || words[0] != "oncegate" {
 					continue
@@ -57,7 +58,7 @@ func TestExamplesThatCannotBeTypedAreNoticed(t *testing.T) {
 	}
 }
 
-// parse does what happens before a command runs.
+// parse runs the steps that precede a command.
 func parse(args []string) error {
 	root := cli.Command()
 	cmd, rest, err := root.Find(args)
@@ -73,7 +74,7 @@ func parse(args []string) error {
 	return cmd.ValidateRequiredFlags()
 }
 
-// words are those of a line, as a shell takes it apart.
+// words splits a line into words as a shell does.
 func words(t *testing.T, line string) []string {
 	t.Helper()
 	var out []string

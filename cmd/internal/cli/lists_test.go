@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 )
 
-// lists are the commands that list something in the database, with their columns.
+// lists contains the commands that list something in the database, with their columns.
 var lists = map[string]string{
 	"audit list":               "AT ACTOR ACTION OBJECT REASON ID",
 	"conflicts list":           "FIRST SEEN SOURCE EVENT ID TYPE DELIVERIES ADMITTED DIFFERS IN LAST SEEN ID",
@@ -37,11 +37,12 @@ var lists = map[string]string{
 	"suppressions list":        "ADDED ADDRESS REASON TARGET EXPIRES ID",
 }
 
-// elsewhere are the lists of something that is not in the database; scripts test them.
+// elsewhere contains the lists of objects that are not in the database. Scripts test them.
 var elsewhere = []string{"keys list", "providers list"}
 
-// wrong are values that a filter refuses, by flag, and what the refusal says. A flag that
-// takes any name, such as --source, has none: what does not exist is listed nowhere.
+// wrong contains invalid values of filters, by flag, with the error message. A flag that takes any
+// name, such as --source, is not in the map, because a list filtered by an unknown name is just
+// empty.
 var wrong = map[string][]struct{ value, says string }{
 	"limit":       {{"0", "must be from 1 to 1000"}, {"1001", "must be from 1 to 1000"}, {"x", `--limit "x" is not a whole number`}},
 	"since":       {{"soon", "neither a duration such as 2h nor an instant"}},
@@ -63,10 +64,10 @@ var wrong = map[string][]struct{ value, says string }{
 	"output":      {{"xml", `--output "xml" is unknown; known are table, json, jsonl`}},
 }
 
-// names are the filters that take any text.
+// names contains the filters that accept any text.
 var names = []string{"reason", "source", "tenant", "type", "route", "target", "text", "event-id", "key", "actor", "action", "object", "credential", "run"}
 
-// asked runs the program on the database.
+// asked runs the program with the database.
 func asked(url, schema, line string) (code int, out, problems string) {
 	var stdout, stderr bytes.Buffer
 	environ := []string{"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema}
@@ -74,9 +75,9 @@ func asked(url, schema, line string) (code int, out, problems string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// Every list of an empty database is its columns, or an empty JSON list; every filter that
-// cannot be is refused in one line with exit code 2; every filter by a name that nothing has
-// finds nothing. A list or a filter that is new has to be added to this test.
+// Every list of an empty database shows only its columns, or an empty JSON list. Every invalid
+// filter value is refused in one line with exit code 2. Every filter by an unknown name finds
+// nothing. If you add a list or a filter, add it to this test.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.EmptySchema(t)
@@ -109,7 +110,7 @@ func TestLists(t *testing.T) {
 				path += " 0199a000-0000-7000-8000-000000000000"
 			}
 			for flag, values := range wrong {
-				if cmd.Flags().Lookup(flag) == nil && inherited.Lookup(flag) == nil || flag == "after" && strings.HasPrefix(path, "replay items") { // whose cursor is read after its replay
+				if cmd.Flags().Lookup(flag) == nil && inherited.Lookup(flag) == nil || flag == "after" && strings.HasPrefix(path, "replay items") { // its cursor is read only after its replay
 					continue
 				}
 				for _, v := range values {
@@ -138,8 +139,8 @@ func isEmptyList(text string) bool {
 	return json.Unmarshal([]byte(text), &page) == nil && page.Data != nil && len(page.Data) == 0 && !page.HasMore
 }
 
-// listCommands are the commands of the tree that list something in the database. All of them,
-// and all their filters, are known to this test.
+// listCommands returns the commands that list something in the database. It fails if this test does
+// not know one of them or one of their filters.
 func listCommands(root *cobra.Command) map[string]*cobra.Command {
 	out := map[string]*cobra.Command{}
 	for _, group := range root.Commands() {
@@ -160,7 +161,7 @@ func TestEveryListIsTested(t *testing.T) {
 	t.Parallel()
 	found := listCommands(cli.Command())
 	for path, cmd := range found {
-		if lists[path] == "" && path != "replay items" { // which needs a replay: the script replay.txtar has one
+		if lists[path] == "" && path != "replay items" { // it needs a replay, which the script replay.txtar has
 			t.Errorf("`oncegate %s` is not among the lists of this test", path)
 		}
 		for _, flag := range flagNames(cmd) {

@@ -17,8 +17,8 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// A migration that waits for a lock says for whose and exits 1 when its time is up, and
-// 75 when a signal stops it; either way the schema is as it was.
+// A migration that waits for a lock names the holder. It exits with 1 when its time is up, and with
+// 75 when a signal stops it. In both cases the schema is unchanged.
 func TestMigrateUpEndsWaiting(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "oncegate")
@@ -68,7 +68,7 @@ func TestMigrateUpEndsWaiting(t *testing.T) {
 		}
 		_ = pipe.Close()
 		first := make([]byte, 4096)
-		n, _ := told.Read(first) // it says for whom it waits
+		n, _ := told.Read(first) // it names the session for which it waits
 		said.Write(first[:n])
 		if want.signal != nil {
 			if err := cmd.Process.Signal(want.signal); err != nil {

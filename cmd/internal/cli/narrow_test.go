@@ -19,7 +19,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 )
 
-// filled makes rows for the lists, with ids as long as senders have them.
+// filled inserts rows for the lists, with ids as long as those of real senders.
 const filled = `
 INSERT INTO source (id, name, provider, class) OVERRIDING SYSTEM VALUE VALUES (1, 'stripe-production-eu', 'stripe', 'default');
 INSERT INTO route (id, source_id, name, target, kind, version, digest) OVERRIDING SYSTEM VALUE VALUES (1, 1, 'ledger-of-invoices', 'ledger-in-frankfurt', 'forward', 1, '\x01');
@@ -33,7 +33,7 @@ INSERT INTO audit (id, at, actor, action, object, reason)
 SELECT ('0199a000-0000-7000-a000-00000000000' || n)::uuid, now(), 'ann@example.com', 'effect.resolve.done', 'effect/0199a000-0000-7000-9000-00000000000' || n, 'it is in the statement of the bank of that day'
 FROM generate_series(1, 3) n;`
 
-// narrow is a terminal of 80 columns with a home of its own.
+// narrow runs the program for a terminal of 80 columns with a separate home directory.
 func narrow(t *testing.T, url, schema, home string, args ...string) (code int, out, problems string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -66,7 +66,8 @@ var (
 	eventText = regexp.MustCompile(`evt_1P9xKL2eZvKYlo2C0kTeRqX[123]`)
 )
 
-// At 80 columns no line of a list is longer, ids are whole, and a column that holds something and is not shown is named.
+// At 80 columns, no line of a list is longer, ids are complete, and a list names the non-empty
+// columns that it leaves out.
 func TestListsFit80Columns(t *testing.T) {
 	t.Parallel()
 	url, schema := filledSchema(t)
@@ -94,12 +95,12 @@ func TestListsFit80Columns(t *testing.T) {
 				t.Fatalf("--wide: exit code %d: %s", code, problemsOfWide)
 			}
 			for _, id := range append(uuidText.FindAllString(wide, -1), eventText.FindAllString(wide, -1)...) {
-				if !strings.Contains(out, id) && !strings.Contains(line, "audit") { // whose own ids are typed nowhere
+				if !strings.Contains(out, id) && !strings.Contains(line, "audit") { // no command takes the ids of audit entries
 					t.Errorf("%s is cut or left out:\n%s", id, out)
 				}
 			}
 			if strings.Count(wide, "\n") == 1 {
-				return // nothing of this kind is there: the columns alone
+				return // there are no such rows, only the columns
 			}
 			rows.Add(1)
 			body := strings.Join(strings.SplitAfter(out, "\n")[0:2], "")
@@ -112,7 +113,7 @@ func TestListsFit80Columns(t *testing.T) {
 	}
 }
 
-// headerOf are the columns of a wide table.
+// headerOf returns the columns of a wide table.
 func headerOf(columns, wide string) []string {
 	head, _, _ := strings.Cut(wide, "\n")
 	var out []string
@@ -124,14 +125,15 @@ func headerOf(columns, wide string) []string {
 	return out
 }
 
-// holds reports whether a column of a wide table has something in any row.
+// holds reports whether a column of a wide table is non-empty in any row.
 func holds(wide, name string) bool {
 	lines := strings.Split(strings.TrimRight(wide, "\n"), "\n")
 	at := strings.Index(lines[0], name)
 	return slices.ContainsFunc(lines[1:], func(line string) bool { return len(line) > at && line[at] != ' ' })
 }
 
-// @1 stands for the first row of the list that was shown last in this directory, and says so; the file is the user's own.
+// @1 refers to the first row of the last list in this directory, and the command prints the id.
+// Only the user can read the file.
 func TestRowsOfTheLastListAreRemembered(t *testing.T) {
 	t.Parallel()
 	url, schema := filledSchema(t)
@@ -169,7 +171,7 @@ func TestRowsOfTheLastListAreRemembered(t *testing.T) {
 	if mode := modeOf(t, filepath.Dir(files[0])); mode != "drwx------" {
 		t.Errorf("its directory has the mode %s", mode)
 	}
-	// Elsewhere than on a terminal nothing is remembered, unless it is asked for.
+	// Without a terminal, rows are remembered only with --remember.
 	quiet := t.TempDir()
 	var stdout, stderr bytes.Buffer
 	environ := []string{"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "HOME=" + quiet}
@@ -183,7 +185,8 @@ func TestRowsOfTheLastListAreRemembered(t *testing.T) {
 	}
 }
 
-// A dead letter is named by its sender's id or the beginning of its own; of several, none is chosen.
+// A dead letter can be named by its sender's id or the beginning of its own id. An ambiguous
+// reference is an error.
 func TestReferencesOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	url, schema := filledSchema(t)
@@ -198,7 +201,7 @@ func TestReferencesOfDeadLetters(t *testing.T) {
 	}
 }
 
-// --all is one envelope, or one line for each row, and a page says how the list goes on.
+// --all writes one envelope, or one line per row. A page explains how to see the next page.
 func TestListsArePaged(t *testing.T) {
 	t.Parallel()
 	url, schema := filledSchema(t)

@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// The command line as a person meets it: the scripts run the real program, each
-// on a schema of its own, which is empty at first.
+// TestScripts tests the command line as users run it: each script runs the real program with a
+// separate schema, which is initially empty.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -60,7 +60,8 @@ func TestScripts(t *testing.T) {
 					env.Setenv("PORT", "0")
 					env.Setenv("ONCEGATE_ADMIN", "127.0.0.1:0")
 					env.Setenv("NO_COLOR", "1")
-					// Each command would sleep for a second at its end, for races that are noticed late.
+					// Without this, each command would sleep for a second at its end to detect late
+					// races.
 					env.Setenv("GORACE", "atexit_sleep_ms=0")
 					for _, name := range []string{"FREE_PUBLIC", "FREE_ADMIN"} {
 						address, err := rig.FreeAddress()
@@ -80,7 +81,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// code N PROGRAM ARGS: the program exits with N.
+// code N PROGRAM ARGS: the program must exit with N.
 func code(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code N program [args]")
@@ -100,7 +101,7 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 
 const patience = 20 * time.Second
 
-// poll waits until done, which is the only way these tests wait.
+// poll waits until done returns true. These tests wait only in this way.
 func poll(ts *testscript.TestScript, what string, done func() bool) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -113,7 +114,7 @@ func poll(ts *testscript.TestScript, what string, done func() bool) {
 	}
 }
 
-// eventually REGEXP PROGRAM ARGS: the program's output matches in the end.
+// eventually REGEXP PROGRAM ARGS: repeats the program until its output matches.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: eventually regexp program [args]")
@@ -161,13 +162,13 @@ var changing = []struct{ pattern, with string }{
 	{`( |\b)\d+(\.\d+)?(ms|s) `, " TOOK "},
 	{` +\d+\.\d$`, " MS"},
 	{` +MS$`, " MS"},
-	// Of deliveries at the same moment some may not be counted: none waits for its row.
+	// Some of several simultaneous deliveries may not be counted, because none waits for the row.
 	{`evt_2 +(1\d|20) `, "evt_2     20 "},
 	{`^deliveries  (1\d|20)$`, "deliveries  20"},
 }
 
-// same FILE: the output of the last program is FILE, but for what changes from
-// run to run.
+// same FILE: the output of the last program must equal FILE, except for parts that change from run
+// to run.
 func same(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: same file")
@@ -181,9 +182,9 @@ func same(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// target NAME STATUS...: the variable NAME is the address of a target that gives
-// the statuses in turn, the last one for ever, and says of its successes that it
-// knew the key.
+// target NAME STATUS...: sets the variable NAME to the address of a target that returns the
+// statuses in order, and then repeats the last one. Its successful responses say that it knew the
+// key.
 func target(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: target name status...")
@@ -207,8 +208,8 @@ func target(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], server.URL)
 }
 
-// newer [allowed]: the schema is as the next version of the program leaves it; if it is
-// allowed, this program may run on it.
+// newer [allowed]: changes the schema as the next version of the program would. With "allowed",
+// this program may run on it.
 func newer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 1 || len(args) == 1 && args[0] != "allowed" {
 		ts.Fatalf("usage: newer [allowed]")
@@ -226,7 +227,7 @@ func newer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// node NAME: a process of the name serves the database; "gone" is that none does.
+// node NAME: inserts a live process of the name. "gone" removes all processes.
 func node(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: node name")
@@ -244,7 +245,8 @@ func node(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// dirty VERSION: an earlier program was cut off in its migration to the version.
+// dirty VERSION: makes the schema look as if an earlier program was interrupted in its migration to
+// the version.
 func dirty(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: dirty version")
@@ -257,7 +259,7 @@ func dirty(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// sql STATEMENT: somebody else runs the statement in the schema.
+// sql STATEMENT: runs the statement in the schema, as another database user would.
 func sql(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: sql statement")
@@ -271,8 +273,8 @@ func sql(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// leaks MARKER: some table of the schema holds the marker, as text, as bytes or in base64.
-// With !, none does.
+// leaks MARKER: some table of the schema contains the marker as text, as bytes or in base64. With
+// !, no table does.
 func leaks(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: [!] leaks marker")
@@ -303,8 +305,8 @@ func leaks(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// first NAME PROGRAM ARGS: the variable NAME is the first "id" of the JSON that
-// the program prints.
+// first NAME PROGRAM ARGS: sets the variable NAME to the first "id" of the JSON that the program
+// prints.
 func first(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: first name program [args]")
@@ -319,8 +321,8 @@ func first(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], found[1])
 }
 
-// refusal SOURCE: puts the id of the newest diagnosed refusal of a changed body
-// into $REFUSAL.
+// refusal SOURCE: sets $REFUSAL to the id of the newest refusal that was diagnosed as a changed
+// body.
 func refusal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: refusal source")

@@ -9,8 +9,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// session NAME URL SECRET REQUEST: the variable NAME is the token of a session that is opened at the
-// URL with the secret in the variable SECRET.
+// session NAME URL SECRET REQUEST: opens a session at the URL with the secret in the variable
+// SECRET, and sets the variable NAME to the session's token.
 func session(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: session name url secret request")
@@ -30,7 +30,7 @@ func session(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], opened.Token)
 }
 
-// revoked PROGRAM ARGS: in the end the program is told that its session was revoked.
+// revoked PROGRAM ARGS: repeats the program until it reports that its session was revoked.
 func revoked(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: revoked program [args]")

@@ -28,7 +28,7 @@ const insertTailedEffect = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, next_at)
 VALUES ($1, $2, $3, 1, gen_random_uuid()::text, 'pending', now())`
 
-// tailed is a schema whose events are followed, and what was shown of them.
+// tailed is a schema whose events a tail follows, with counts of what the tail has shown.
 type tailed struct {
 	pool    *pgxpool.Pool
 	source  *inbox.Source
@@ -49,7 +49,7 @@ func newTailed(t *testing.T) *tailed {
 	return b
 }
 
-// atServer asks a server instead of the database.
+// atServer makes the tail use a server instead of the database.
 func (b *tailed) atServer(t *testing.T) {
 	t.Helper()
 	service := b.caller.(*control.Local).Service
@@ -74,7 +74,7 @@ func (b *tailed) tail() *cli.Tail {
 	})
 }
 
-// add records an event, and an effect of it, whose ids are of the instant.
+// add records an event and an effect with ids of the given time.
 func (b *tailed) add(t *testing.T, tx pgx.Tx, name string, at time.Time) inbox.ID {
 	t.Helper()
 	id, effect := inbox.NewID(at), inbox.NewID(at)
@@ -93,13 +93,13 @@ func (b *tailed) begin(t *testing.T) pgx.Tx {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // it is committed, unless the test has failed
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // does nothing after a commit, so it matters only if the test fails
 	return tx
 }
 
-// 2,000 events come in 100 seconds of their ids, and each transaction of theirs is held back for up to eight of those
-// seconds. Each event is shown once, whatever the order of the commits, and so is each end of an effect. What the tail
-// remembers does not grow.
+// 2,000 events arrive in 100 seconds, according to their ids, and each of their transactions
+// commits up to eight of these seconds late. The tail shows each event once, in any order of the
+// commits, and each end of an effect once. The tail's memory does not grow.
 func TestATailLosesNothingAndShowsNothingTwice(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]func(*tailed){"Database": func(*tailed) {}, "Server": func(b *tailed) { b.atServer(t) }} {

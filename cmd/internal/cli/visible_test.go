@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// All JSON that a command or a log writes goes through the one function that escapes what
-// a terminal obeys.
+// All JSON that a command or a log writes passes through the one function that escapes control
+// characters.
 func TestAllJSONIsMadeVisible(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")

@@ -23,7 +23,8 @@ type alertRules struct {
 	}
 }
 
-// The rules for alarms ask for metrics that exist, by labels that they have, and their commands are those of the program.
+// The alerting rules use existing metrics and labels, and their commands are commands of the
+// program.
 func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(docs.Root, "docs", "guides", "alerts.yml"))

@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// runSQL runs the statements of its only argument, and takes them back unless told "commit".
+// runSQL runs the statements of its only argument, and rolls them back unless the second argument
+// is "commit".
 func runSQL() {
 	ctx := context.Background()
 	err := func() error {
@@ -63,12 +64,12 @@ func runSQL() {
 	}
 }
 
-// mostNotRun is how many blocks of all pages may be marked as not run.
+// mostNotRun is how many blocks of all pages together may be marked as not run.
 const mostNotRun = 3
 
-// Every command of README.md and docs runs, each page by itself in an empty directory: pages
-// of the tour beside a development process, guides beside a server with the configuration in
-// testdata. What a console block shows is what its commands print.
+// Every command of README.md and docs runs. Each page runs separately in an empty directory: pages
+// of the tour with a development process, and guides with a server that uses the configuration in
+// testdata. A console block must show what its commands print.
 func TestCommandsRun(t *testing.T) {
 	t.Parallel()
 	notRun, ran := 0, 0
@@ -170,7 +171,7 @@ func runPage(t *testing.T, path string, blocks []block) {
 	defer cancel()
 	command := exec.CommandContext(ctx, "bash", "-c", script)
 	command.Dir = directory
-	// On a deadline the shell ends its server, as it does at its end.
+	// At a deadline the shell stops its server, as it does at its own end.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = 30 * time.Second
 	for name, value := range environment {
@@ -190,7 +191,7 @@ func runPage(t *testing.T, path string, blocks []block) {
 	}
 }
 
-// postgresPrograms is where PostgreSQL's own tools are.
+// postgresPrograms returns the directory of PostgreSQL's programs.
 func postgresPrograms(t *testing.T) string {
 	t.Helper()
 	found, err := devpg.Find(t.Context())
@@ -205,7 +206,7 @@ var (
 	placeholder = regexp.MustCompile(`<[a-z]+>`)
 )
 
-// worldOf says what runs beside the commands of a page.
+// worldOf returns the commands that prepare the processes for a page.
 func worldOf(path string) string {
 	switch path {
 	case "README.md", "docs/tour.md":
@@ -216,8 +217,8 @@ func worldOf(path string) string {
 	return "oncegate migrate up 2>/dev/null; start oncegate serve"
 }
 
-// stand puts another command in the place of what cannot run inside a test: the script that
-// starts the development process, which runs already.
+// stand replaces a command that cannot run inside a test: the script that starts the development
+// process, which is already running.
 func stand(command string) string {
 	if command == "./scripts/run" {
 		return "sed -n '/DEVELOPMENT MODE/,/logins link$/p' dev.log"
@@ -225,7 +226,7 @@ func stand(command string) string {
 	return command
 }
 
-// prepare writes what the pages find in their directory.
+// prepare writes the files that the pages expect in their directory.
 func prepare(t *testing.T, directory string) {
 	t.Helper()
 	program, err := exec.LookPath("oncegate")
@@ -253,8 +254,8 @@ func prepare(t *testing.T, directory string) {
 	}
 }
 
-// targetServer is the target of the guides: /bank never knows what it did, /billing answers
-// what it was told last (PUT /billing/503).
+// targetServer starts the target of the guides: /bank never knows what it did, and /billing answers
+// with the status that was set last (PUT /billing/503).
 func targetServer(t *testing.T) string {
 	t.Helper()
 	var status atomic.Int64
@@ -278,14 +279,14 @@ func targetServer(t *testing.T) string {
 	return server.URL
 }
 
-// steady leaves out of an output what changes from run to run.
+// steady removes the parts of an output that change from run to run.
 func steady(text string) string {
 	for _, change := range []struct{ pattern, with string }{
 		{`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`, "ID"},
 		{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ`, "TIME"},
 		{`127\.0\.0\.1:\d+`, "ADDRESS"},
 		{`link=[\w-]{43}`, "link=CODE"},
-		{`(\./)?bin/oncegate `, "oncegate "}, // a test has no path for itself
+		{`(\./)?bin/oncegate `, "oncegate "}, // in a test the program has no path
 		{`(?m) +\d+\.\d$`, " MS"},
 		{` +`, " "},
 		{`(?m) $`, ""},
@@ -295,7 +296,8 @@ func steady(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// What is compared is what a command prints, and not what is steady anyway.
+// The comparison covers the output of the commands, and steady does not hide differences that
+// matter.
 func TestSteadyKeepsWhatMatters(t *testing.T) {
 	t.Parallel()
 	const line = "1  200     recorded  evt_demo  0199a3c4-58f1-7c1e-9d40-5b1c0f9a2f11  7.5\n"

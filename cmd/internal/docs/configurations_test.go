@@ -33,8 +33,8 @@ var (
 	secretFile = regexp.MustCompile(`/run/secrets/[a-z_]+`)
 )
 
-// completed makes a whole configuration of one that shows only a part, and gives the
-// environment for it.
+// completed turns a part of a configuration into a complete one, and returns the environment for
+// it.
 func completed(t *testing.T, content string) (string, []string) {
 	t.Helper()
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -58,14 +58,14 @@ func completed(t *testing.T, content string) (string, []string) {
 	environ := []string{"DATABASE_URL=postgres://oncegate:secret@127.0.0.1:1/oncegate"}
 	for _, m := range reference.FindAllStringSubmatch(content, -1) {
 		if m[1] != "DATABASE_URL" {
-			value := sha256.Sum256([]byte(m[1])) // credentials must not share one
+			value := sha256.Sum256([]byte(m[1])) // credentials must have different secrets
 			environ = append(environ, m[1]+"="+cmp.Or(formed(t, m[1]), "whsec_"+base64.StdEncoding.EncodeToString(value[:])))
 		}
 	}
 	return content, environ
 }
 
-// formed is the value of a variable that must have a form of its own; empty for any other.
+// formed returns the value of a variable that needs a special form, or "" for any other variable.
 func formed(t *testing.T, name string) string {
 	t.Helper()
 	encoded := func(der []byte, err error) []byte {
@@ -93,7 +93,7 @@ func formed(t *testing.T, name string) string {
 	return ""
 }
 
-// Every configuration that a page shows is one that `oncegate config check` takes.
+// Every configuration that a page shows passes `oncegate config check`.
 func TestConfigurationsAreTaken(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -119,7 +119,7 @@ func TestConfigurationsAreTaken(t *testing.T) {
 	}
 }
 
-// A part of a configuration that is wrong is found, however much is completed.
+// A mistake in a part of a configuration is found even though the rest is completed.
 func TestAWrongConfigurationIsNotTaken(t *testing.T) {
 	t.Parallel()
 	text, environ := completed(t, "targets: { a: { kind: forward, url: \"https://a.example\" } }\n")
@@ -133,8 +133,8 @@ func TestAWrongConfigurationIsNotTaken(t *testing.T) {
 	}
 }
 
-// The custom provider of the guide has ten lines with its source, takes nothing over that it
-// does not say, and verifies what such a sender signs.
+// The custom provider of the guide has ten lines including its source, inherits nothing that it
+// does not mention, and verifies what such a sender signs.
 func TestCustomProviderOfTheGuide(t *testing.T) {
 	t.Parallel()
 	all := catalogtest.Load(t)

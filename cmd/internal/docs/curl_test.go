@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// withCurl adds a stand-in for curl where the machine has none: the documentation uses it, and a machine with only Go and
-// git must be able to try the documentation.
+// withCurl adds a replacement for curl if the machine has none, because the documentation uses curl
+// and its tests must run on a machine with only Go and git.
 func withCurl(commands map[string]func()) map[string]func() {
 	if _, err := exec.LookPath("curl"); err != nil || filepath.Base(os.Args[0]) == "curl" {
 		commands["curl"] = func() { os.Exit(curl(os.Args[1:])) }
@@ -20,7 +20,8 @@ func withCurl(commands map[string]func()) map[string]func() {
 	return commands
 }
 
-// curl knows what the documentation and its preludes use: -X, -H, -d, -i, -f, -s and -S. It answers as curl's manual says.
+// curl supports the options that the documentation and its preludes use: -X, -H, -d, -i, -f, -s and
+// -S. It follows curl's manual.
 func curl(args []string) int {
 	header := http.Header{}
 	var address, method string

@@ -22,7 +22,8 @@ var (
 	markdown = regexp.MustCompile("[`*]|\\[([^]]*)\\]\\([^)]*\\)")
 )
 
-// Every link inside the repository leads to a file and, if it names one, to a heading of it.
+// Every link inside the repository leads to an existing file and, if it names one, to an existing
+// heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -63,7 +64,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors are the names of a page's headings, made as GitHub makes them.
+// anchors returns the anchors of a page's headings, in GitHub's form.
 func anchors(page string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
@@ -94,7 +95,7 @@ func TestAnchorsAreThoseOfGitHub(t *testing.T) {
 	}
 }
 
-// Every page of docs is reached from the index.
+// The index links to every page of docs.
 func TestTheIndexNamesEveryPage(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -105,7 +106,7 @@ func TestTheIndexNamesEveryPage(t *testing.T) {
 	}
 }
 
-// What the pages name exists: tests, scripts, metrics and commands.
+// The tests, scripts, metrics and commands that the pages name exist.
 func TestNamesExist(t *testing.T) {
 	t.Parallel()
 	tests := testFunctions(t)
@@ -158,7 +159,7 @@ func TestNamesExist(t *testing.T) {
 	}
 }
 
-// testFunctions are the names of all tests of the repository.
+// testFunctions returns the names of all tests of the repository.
 func testFunctions(t *testing.T) map[string]bool {
 	t.Helper()
 	declaration := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
@@ -182,8 +183,8 @@ func testFunctions(t *testing.T) map[string]bool {
 	return out
 }
 
-// The code of the pages is that of the examples, which are compiled and run: Go's own examples, and the files of
-// scripts/examples.
+// The code on the pages is that of examples that are compiled and run: Go examples, and the files
+// of scripts/examples.
 func TestCodeIsThatOfExamples(t *testing.T) {
 	t.Parallel()
 	extensions := map[string]string{".go": "go", ".mjs": "js", ".py": "python"}

@@ -20,8 +20,7 @@ import (
 
 var sample = regexp.MustCompile(`(?m)^(oncegate_[a-z_]+)(?:\{(.*)\})? `)
 
-// What a process serves at /metrics is what the documentation says: names, types, meanings and
-// labels.
+// The documentation lists what a process serves at /metrics: names, types, meanings and labels.
 func TestMetricsAreThoseOfAProcess(t *testing.T) {
 	t.Parallel()
 	documented, err := docs.Metrics()
@@ -62,7 +61,7 @@ func TestMetricsAreThoseOfAProcess(t *testing.T) {
 		}
 		var labels []string
 		for _, pair := range regexp.MustCompile(`([a-z_]+)="`).FindAllStringSubmatch(m[2], -1) {
-			if pair[1] != "le" && name != "oncegate_build_info" { // which has constant ones
+			if pair[1] != "le" && name != "oncegate_build_info" { // it has constant labels
 				labels = append(labels, pair[1])
 			}
 		}

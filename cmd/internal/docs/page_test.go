@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// block is a fenced block of a page, with the hidden instructions before it. They are Markdown
-// comments, which a reader does not see:
+// block is a fenced block of a page, with the hidden instructions before it. The instructions are
+// Markdown comments, which a reader does not see:
 //
 //	<!-- setup ... -->         shell commands that run before the block
 //	<!-- exit: N -->           the block ends with exit code N
 //	<!-- in the background --> the block is a process that serves until the page ends
-//	<!-- commit -->            what the SQL does stays; else it is rolled back
+//	<!-- commit -->            the block's SQL is committed instead of rolled back
 //	<!-- not run: why -->      the block cannot run here
 type block struct {
 	line                int
@@ -27,7 +27,7 @@ var (
 	notRunMark = regexp.MustCompile(`^<!-- not run: (.+) -->$`)
 )
 
-// blocksOf reads the fenced blocks of a page.
+// blocksOf returns the fenced blocks of a page.
 func blocksOf(page string) []block {
 	var out []block
 	var next block

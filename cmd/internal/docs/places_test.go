@@ -25,8 +25,9 @@ import (
 	"github.com/oncegate/oncegate/internal/control/controltest"
 )
 
-// Every command of the command line has its operation and its page, or the table of places says why not. What the table
-// says a command asks, it asks: each is run against a server that notes it.
+// Every command has an operation and a page, or the table of places says why not. Each command
+// requests the operation that the table lists: the test runs it against a server that records the
+// requests.
 func TestEveryCommandHasItsPlace(t *testing.T) {
 	t.Parallel()
 	asked := map[string]map[string]int{}
@@ -69,7 +70,7 @@ const (
 	decide = " --reason test --yes"
 )
 
-// typedAtServer is what asks the operations of the table, by command.
+// typedAtServer contains command lines that request the operations of the table, by command.
 var typedAtServer = map[string][]string{
 	"audit list": {"audit list"}, "conflicts admit": {"conflicts admit " + id + decide}, "conflicts list": {"conflicts list"},
 	"conflicts show": {"conflicts show " + id + " --diff", "conflicts show " + id + " --body"},
@@ -95,12 +96,12 @@ var typedAtServer = map[string][]string{
 	"tokens create": {"tokens create n --scope read-metadata"}, "tokens list": {"tokens list"}, "tokens revoke": {"tokens revoke n" + decide},
 }
 
-// maxAsked is how often the server answers one command. Its answers always say that there is more, so that a command which
-// pages or waits would never end.
+// maxAsked is how many requests of one command the server answers. Its answers always say that
+// there is more, so a command that pages or waits would never end.
 const maxAsked = 20
 
-// askedAtServer runs a command against a server that answers everything, and gives the operations that it asked. Whether
-// the command likes the answers does not matter here.
+// askedAtServer runs a command against a server that answers everything, and returns the operations
+// that the command requested. The command may reject the answers.
 func askedAtServer(t *testing.T, line string) map[string]int {
 	t.Helper()
 	filler := &controltest.Filler{Text: string(inbox.EffectIndeterminate), At: time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)}
@@ -137,7 +138,7 @@ func askedAtServer(t *testing.T, line string) map[string]int {
 	return filler.Asked()
 }
 
-// leaves are the commands that do something.
+// leaves returns the commands that do something themselves.
 func leaves(cmd *cobra.Command) (out []*cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		switch {

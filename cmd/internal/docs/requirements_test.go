@@ -15,10 +15,10 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/docs"
 )
 
-// requirements is how many there are.
+// requirements is the number of requirements.
 const requirements = 166
 
-// unmet are the requirements that are not met, by what they wait for.
+// unmet lists the requirements that are not met, by what they wait for.
 var unmet = map[string][]int{
 	"brokers":       {126},
 	"traces":        {141},
@@ -26,7 +26,7 @@ var unmet = map[string][]int{
 	"the dashboard": {156},
 }
 
-// waitingFor says what a requirement waits for; empty is nothing.
+// waitingFor returns what a requirement waits for, or "".
 func waitingFor(n int) string {
 	for what, numbers := range unmet {
 		if slices.Contains(numbers, n) {
@@ -36,8 +36,8 @@ func waitingFor(n int) string {
 	return ""
 }
 
-// Every requirement has a row, every row that is met names a test or a command that exists, and every one that is met in
-// another way says why and where a reader finds the reason.
+// Every requirement has a row. Every row that is met names an existing test or command. Every row
+// that is met in another way explains why and where a reader finds the reason.
 func TestEveryRequirementIsShown(t *testing.T) {
 	t.Parallel()
 	tests := testFunctions(t)
@@ -52,7 +52,7 @@ var (
 	otherwise      = regexp.MustCompile(`^otherwise: .{40,} \(\[[^]]+\]\([^)]+#[^)]+\)\)$`)
 )
 
-// faultsOfRequirements is everything that is wrong with the table of a page.
+// faultsOfRequirements returns all mistakes in the table of a page.
 func faultsOfRequirements(page string, exists func(name string) bool) []string {
 	var faults []string
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -92,7 +92,8 @@ func faultsOfRequirements(page string, exists func(name string) bool) []string {
 	return faults
 }
 
-// proofExists reports whether a test, a script of the command line's test, a script or a command of ours has that name.
+// proofExists reports whether a test, a script of the command line's test, a script or a command
+// has that name.
 func proofExists(t *testing.T, tests map[string]bool, name string) bool {
 	t.Helper()
 	exists := func(elements ...string) bool {
@@ -113,7 +114,8 @@ func proofExists(t *testing.T, tests map[string]bool, name string) bool {
 	return tests[name]
 }
 
-// A row that is missing, doubled, without proof, or with a proof that does not exist is found.
+// The test finds a row that is missing or duplicate, has no proof, or names a proof that does not
+// exist.
 func TestWrongRequirementsAreFound(t *testing.T) {
 	t.Parallel()
 	good := map[int]string{}

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated regions into the pages")
 
-// pages are README.md and everything under docs, by path from the top of the repository.
+// pages returns README.md and everything under docs, by path from the root of the repository.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -42,7 +42,7 @@ func pages(t *testing.T) map[string]string {
 	return out
 }
 
-// Every generated table is what the code makes today; -update writes them.
+// Every generated table is up to date. -update writes them.
 func TestTablesAreUpToDate(t *testing.T) {
 	t.Parallel()
 	tables, err := docs.Tables(cli.Command())
@@ -72,7 +72,7 @@ func TestTablesAreUpToDate(t *testing.T) {
 	}
 }
 
-// A page without the region's current content is found, and one with an unknown region refused.
+// Fill replaces outdated content of a region, and returns an error for an unknown region.
 func TestFillReplacesRegions(t *testing.T) {
 	t.Parallel()
 	const page = "a\n<!-- generated: one -->\nold\n<!-- generated: end -->\nb\n"

@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/man"
 )
 
-// Every command has a page with its examples, and the same date makes the same pages.
+// Every command has a page with its examples, and the same date produces the same pages.
 func TestEveryCommandHasAPage(t *testing.T) {
 	t.Parallel()
 	first, second := t.TempDir(), t.TempDir()

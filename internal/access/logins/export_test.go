@@ -1,6 +1,7 @@
 package logins
 
-// FindLogin is the statement of every request of the console, and UseLink that of a link.
+// FindLogin is the statement that every console request runs, and UseLink the statement that uses a
+// link.
 const (
 	FindLogin = findLogin
 	UseLink   = useLink

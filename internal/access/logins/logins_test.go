@@ -44,7 +44,7 @@ func (b *bench) begin(t *testing.T, o logins.Opening) (string, *logins.Login) {
 	return cookie, login
 }
 
-// state gives the state of the login that a cookie stands for; "none" if there is none.
+// state returns the state of the login of a cookie, or "none".
 func (b *bench) state(t *testing.T, cookie string) logins.State {
 	t.Helper()
 	found, err := b.Find(t.Context(), logins.Digest(cookie))
@@ -113,7 +113,8 @@ func TestALoginIsFoundByItsCookieAlone(t *testing.T) {
 	}
 }
 
-// A login ends when nobody uses it, when its time is over however often it is used, and with its token.
+// A login ends when it is unused, when its maximum time is over even if it is in use, and with its
+// token.
 func TestALoginEnds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -218,7 +219,7 @@ func TestLoginsAreListedEndedAndRevoked(t *testing.T) {
 	}
 }
 
-// A browser that logs in again has one login: the value of before is worth nothing.
+// A browser that logs in again has one login: the previous cookie stops working.
 func TestALoginEndsThePreviousOneOfItsBrowser(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -244,7 +245,7 @@ func TestALinkWorksOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.at = b.at.Add(time.Second)
-	// Of many that use it at the same moment, one logs in.
+	// Of several simultaneous uses, only one logs in.
 	var mu sync.Mutex
 	var cookies []string
 	var group sync.WaitGroup
@@ -288,7 +289,7 @@ func TestALinkWorksOnce(t *testing.T) {
 	}
 }
 
-// The statement of every request of the console probes indexes.
+// The statement that every console request runs uses indexes.
 func TestALoginIsFoundByAnIndex(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -1,4 +1,4 @@
 package tokens
 
-// FindToken is the statement of every request under a token.
+// FindToken is the statement that every request with a token runs.
 const FindToken = findToken

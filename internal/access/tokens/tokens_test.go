@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/access/tokens"
 )
 
-// clock is a clock that a test sets.
+// clock is a settable clock.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
@@ -41,7 +41,7 @@ func create(t *testing.T, s *tokens.Store, n tokens.New) (string, *tokens.Token)
 	return text, created
 }
 
-// A token is recognised by its form and its checksum, and no other text is.
+// Tokens, and no other texts, have the form and the checksum of a token.
 func TestTheFormOfTokens(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newStore(t)
@@ -83,7 +83,7 @@ func TestTokensAreFoundByTheirDigestAlone(t *testing.T) {
 	if _, err := s.Find(t.Context(), tokens.Digest(text+"x")); !errors.Is(err, tokens.ErrNotFound) {
 		t.Errorf("another digest: %v", err)
 	}
-	// The token itself is in no table, not even a part of it that is longer than its prefix.
+	// No table contains the token, or a part of it that is longer than its prefix.
 	var kept bool
 	err = pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM access_token t WHERE to_jsonb(t)::text LIKE '%' || $1 || '%') OR
 		EXISTS (SELECT FROM audit a WHERE to_jsonb(a)::text LIKE '%' || $1 || '%')`, text[:len(created.Prefix)+1]).Scan(&kept)
@@ -175,7 +175,7 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 		t.Errorf("%+v %v", found, err)
 	}
 	is(tokens.Filter{All: true}, "short expired, acme revoked, everybody active")
-	// The name of a revoked token is free; that of an expired one is not.
+	// The name of a revoked token is free; the name of an expired one is not.
 	create(t, s, tokens.New{Name: "acme"})
 	if found, err := s.ReadNamed(t.Context(), "everybody"); err != nil || found.ID != everybody.ID {
 		t.Errorf("%+v %v", found, err)
@@ -198,7 +198,7 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 	}
 }
 
-// The use of a token is written at most once a minute, by however many processes.
+// The use of a token is written at most once per minute, by any number of processes.
 func TestTheUseOfATokenIsWrittenOnceAMinute(t *testing.T) {
 	t.Parallel()
 	s, c, _ := newStore(t)
@@ -215,7 +215,7 @@ func TestTheUseOfATokenIsWrittenOnceAMinute(t *testing.T) {
 	}
 }
 
-// The statement of every request under a token is one probe of an index.
+// The statement that every request with a token runs probes one index.
 func TestATokenIsFoundByAnIndex(t *testing.T) {
 	t.Parallel()
 	_, _, pool := newStore(t)

@@ -1,5 +1,5 @@
-// Package edges_test checks the direction of imports over everything that a package pulls in, where the linter looks
-// at one file at a time.
+// Package edges_test checks the direction of imports, including indirect ones. The linter checks
+// only one file at a time.
 package edges_test
 
 import (
@@ -33,13 +33,14 @@ func ours(paths ...string) []string {
 	return paths
 }
 
-// room is what no package that holds one noun of the inbox pulls in, and the other rooms that it does not.
+// room returns what packages for one noun of the inbox must not import, including the other such
+// packages.
 func room(others ...string) []string {
 	return append(ours(append(others, "providers", "jobs", "migrations", "cmd", "inbox/receiver", "inbox/admin")...), river, echo, metrics, cobra)
 }
 
-// rules say what the packages of one pattern never pull in, directly or through others. A pattern ends in /... to
-// take in the packages below it.
+// rules lists what the packages of a pattern must never import, directly or through others. A
+// pattern that ends in /... includes the packages below it.
 var rules = []struct {
 	pattern string
 	never   []string
@@ -84,14 +85,14 @@ var rules = []struct {
 	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/catalog/catalogtest", "providers/providertest", "jobs/effect/effecttest", "egress/egresstest", "internal/devpg", "internal/tools", "internal/trials"), script, "testing")},
 }
 
-// exempt are the packages that a wider pattern does not mean.
+// exempt lists packages to which a wider pattern does not apply.
 var exempt = map[string][]string{
-	"...": {"cmd/oncegate-postgres"}, // the only one that fetches a PostgreSQL
+	"...": {"cmd/oncegate-postgres"}, // the only one that downloads a PostgreSQL
 }
 
-// permitted are the packages that a rule leaves to those of its pattern, below one that it forbids.
+// permitted lists packages that a pattern may import although a rule forbids a package above them.
 var permitted = map[string][]string{
-	"jobs/effect/...": {"inbox/reasons"}, // the words for a failure, and nothing else
+	"jobs/effect/...": {"inbox/reasons"}, // only the words for a failure
 }
 
 func TestImportsFlowOneWay(t *testing.T) {
@@ -117,7 +118,7 @@ func TestImportsFlowOneWay(t *testing.T) {
 	}
 }
 
-// TestNothingImportsCmd looks at every package outside cmd.
+// TestNothingImportsCmd checks every package outside cmd.
 func TestNothingImportsCmd(t *testing.T) {
 	t.Parallel()
 	for path, deps := range list(t) {
@@ -140,8 +141,8 @@ func matches(pattern, name string) bool {
 	return strings.HasPrefix(name+"/", prefix)
 }
 
-// covers reports whether dep is the forbidden package or one below it. A package never counts as its own violation,
-// nor do those below it: inbox/sequence is below inbox.
+// covers reports whether dep is the forbidden package or one below it. It returns false for the
+// package itself and those below it, because inbox/sequence is below inbox.
 func covers(never, dep, name string) bool {
 	if dep != never && !strings.HasPrefix(dep, never+"/") {
 		return false
@@ -150,11 +151,12 @@ func covers(never, dep, name string) bool {
 	if dep == own || strings.HasPrefix(dep, own+"/") {
 		return false
 	}
-	// The root of testing is meant, not the small packages of the standard library that other code may use.
+	// The rule is about the package testing itself, not the standard library's small packages below
+	// it.
 	return never != "testing" || dep == "testing"
 }
 
-// list returns everything that each package of the module pulls in, tests apart.
+// list returns all direct and indirect imports of each package of the module, without tests.
 func list(t *testing.T) map[string][]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Deps", module+"/...")

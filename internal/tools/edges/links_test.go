@@ -12,18 +12,21 @@ import (
 	"testing"
 )
 
-// link is a name in brackets, as a comment links to a declaration: of the package, of a type, or of another package.
+// link matches a name in brackets, with which a comment links to a declaration of the package, of a
+// type, or of another package.
 var link = regexp.MustCompile(`\[\*?([A-Za-z]\w*(?:\.[A-Za-z]\w*){0,2})\]`)
 
-// declared is what a folder declares: names, members as Type.Member, and the name of its package.
+// declared contains the declarations of a directory: names, members as Type.Member, and the name of
+// its package.
 type declared struct {
 	name    string
 	symbols map[string]bool
 	files   []*ast.File
 }
 
-// TestLinksInCommentsLead checks that a link of a comment names something that is declared, in its package or in the one
-// that it names: what moves or gets another name takes its links along. Links into other modules are not looked at.
+// TestLinksInCommentsLead checks that each link in a comment names an existing declaration, in its
+// own package or in the package that it names, so that renaming a declaration requires updating its
+// links. It ignores links into other modules.
 func TestLinksInCommentsLead(t *testing.T) {
 	t.Parallel()
 	files := token.NewFileSet()
@@ -59,7 +62,7 @@ func TestLinksInCommentsLead(t *testing.T) {
 	}
 }
 
-// parse reads every Go file of the module.
+// parse parses every Go file of the module.
 func parse(t *testing.T, files *token.FileSet, root string) map[string]*declared {
 	t.Helper()
 	folders := map[string]*declared{}
@@ -135,7 +138,7 @@ func (d *declared) addSpec(spec ast.Spec) {
 	}
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a method's type.
 func receiver(of ast.Expr) string {
 	switch of := of.(type) {
 	case *ast.StarExpr:

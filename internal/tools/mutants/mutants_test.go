@@ -21,9 +21,9 @@ func Limit(n int) bool {
 }
 `
 
-// module makes a module: the tests of weak never ask about the limit itself, those of top
-// are those of top/below, which has none, those of broken fail by themselves, and those of
-// endless do not end once its loop does not.
+// module creates a module. The tests of weak never test the limit itself. The package top has no
+// tests of its own and uses those of top/below. The tests of broken always fail. The tests of
+// endless do not end if a mutant makes its loop endless.
 func module(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func module(t *testing.T) string {
 	return dir
 }
 
-// tree gives every file of a directory.
+// tree returns the content of every file in a directory.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -72,8 +72,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// What the tests of a package do not ask about survives and is told with its place, its
-// difference and a status; the tree stays as it is.
+// A mutant that the tests of a package do not detect survives. The report contains its place, its
+// diff and a status. The tree is unchanged.
 func TestCampaign(t *testing.T) {
 	dir := module(t)
 	t.Chdir(dir)
@@ -126,7 +126,7 @@ func equal(a, b map[string]string) bool {
 	return len(a) == len(b)
 }
 
-// One seed tries the same mutants, another one others; the report can be read by a program.
+// The same seed selects the same mutants, another seed others. The report is machine-readable.
 func TestSample(t *testing.T) {
 	t.Chdir(module(t))
 	tried := func(seed string) []string {
@@ -162,7 +162,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// Each kind of change, as the file would have it.
+// Each kind of mutation, with the resulting source.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	for source, wants := range map[string][]string{

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What the lists name exists: a field or type that is renamed would be guarded no longer.
+// The lists name only existing fields and types, because a renamed one would no longer be checked.
 func TestListsNameWhatExists(t *testing.T) {
 	t.Parallel()
 	for path := range fields {
@@ -58,7 +58,7 @@ func TestListsNameWhatExists(t *testing.T) {
 	}
 }
 
-// declaration finds a type, named by path and name.
+// declaration returns the declaration of a type, by path and name.
 func declaration(t *testing.T, path string) (found ast.Expr) {
 	t.Helper()
 	dir, name := path[:strings.LastIndexByte(path, '.')], path[strings.LastIndexByte(path, '.')+1:]
