@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// AnswerKind says which of the provider's answers is wanted.
+// AnswerKind selects one of the provider's answers.
 type AnswerKind string
 
-// The answers a provider may dictate.
+// These are the answers that a provider may define.
 const (
-	// Accepted acknowledges a delivery, after its commit.
+	// Accepted acknowledges a delivery after its commit.
 	Accepted AnswerKind = "accepted"
-	// Refused answers every failure of verification, uniformly.
+	// Refused answers every failure of verification in the same way.
 	Refused AnswerKind = "refused"
 )
 
-// Answer gives the provider's answer to a delivery. event is our id of the
-// (first) event and status what became of it; a refusal has neither.
+// Answer returns the provider's answer to a delivery. event is Oncegate's id of the (first) event,
+// and status is what was done with the event. Both are empty for a refusal.
 func (p *Provider) Answer(kind AnswerKind, event, status string) Reply {
 	spec := &p.spec.Ack
 	if kind == Refused {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// whole reports whether a body of a provider that sends batches is one event.
+// whole reports whether this body is a single event, although the provider also sends batches.
 func (x *extraction) whole(s *source) bool {
 	if x.splitType != "" {
 		media, _, err := mime.ParseMediaType(s.req.Header.Get("Content-Type"))
@@ -24,7 +24,7 @@ func (x *extraction) whole(s *source) bool {
 	return !x.batch(s)
 }
 
-// plus adds an event's place in its batch to the number of the first.
+// plus adds an event's index in its batch to the number of the first event.
 func plus(number string, index int) (string, bool) {
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n > math.MaxInt64-maxItems {
@@ -33,7 +33,7 @@ func plus(number string, index int) (string, bool) {
 	return strconv.FormatInt(n+int64(index), 10), true
 }
 
-// batch reports whether the body holds the array that is to be split.
+// batch reports whether the body has the array that is to be split.
 func (x *extraction) batch(s *source) bool {
 	if s.envelopeSpans == nil {
 		return false
@@ -42,11 +42,11 @@ func (x *extraction) batch(s *source) bool {
 	return at.Present() && s.envelope[at.Start] == '['
 }
 
-// single makes the whole body the event of a provider that else sends batches.
+// single treats the whole body as one event, for a provider that also sends batches.
 func (x *extraction) single(s *source) error {
 	s.item, s.itemSpans = nil, nil
 	if s.envelopeSpans == nil {
-		return nil // no JSON; the provider sends other things too
+		return nil // the body is not JSON; the provider also sends other formats
 	}
 	spans, err := x.item.Walk(s.envelope)
 	if err != nil {
@@ -58,7 +58,7 @@ func (x *extraction) single(s *source) error {
 
 var errTooMany = errors.New("more events than one delivery may carry")
 
-// lines reads a body of one JSON document a line. Empty lines are none.
+// lines splits a body with one JSON document in each line. It skips empty lines.
 func (x *extraction) lines(req *Request) []Item {
 	var out []Item
 	twins := map[string]int{}
@@ -88,8 +88,8 @@ func (x *extraction) lines(req *Request) []Item {
 	return out
 }
 
-// merge puts the values a scheme found beside those of a form. The scheme's
-// stand before: they are what it verified.
+// merge combines the values that a scheme found with those of a form. The scheme's values replace
+// the form's, because the scheme has verified them.
 func merge(form, found url.Values) url.Values {
 	maps.Copy(form, found)
 	return form

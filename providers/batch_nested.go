@@ -8,17 +8,17 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// nestedMark stands between the arrays of a nested batch.
+// nestedMark separates the arrays of a nested batch.
 const nestedMark = ".*."
 
-// nested is an array inside each element of another.
+// nested is an array inside each element of another array.
 type nested struct {
-	paths *jsonspan.PathSet // of the element around
-	slot  int               // of the array in it
+	paths *jsonspan.PathSet // of the surrounding element
+	slot  int               // of the array in the surrounding element
 }
 
-// newNested compiles the arrays below the first. The innermost element around
-// the events is what fields named parent are read in.
+// newNested compiles the arrays below the first. Fields named parent are read in the innermost
+// element around the events.
 func newNested(path string, item *jsonspan.PathSet) []nested {
 	arrays := strings.Split(path, nestedMark)
 	out := make([]nested, len(arrays))
@@ -32,8 +32,8 @@ func newNested(path string, item *jsonspan.PathSet) []nested {
 	return out
 }
 
-// element is one event of a batch: where it is in the document and in the body,
-// and what is around it.
+// element is one event of a batch: its position in the document and in the body, and the element
+// around it.
 type element struct {
 	jsonspan.Span
 	body        jsonspan.Span
@@ -41,7 +41,7 @@ type element struct {
 	parentSpans []jsonspan.Span
 }
 
-// elements finds the events of a batch.
+// elements returns the events of a batch.
 func (x *extraction) elements(s *source) ([]element, error) {
 	if s.envelopeSpans == nil {
 		return nil, jsonspan.ErrNotJSON
@@ -58,8 +58,8 @@ func (x *extraction) elements(s *source) ([]element, error) {
 	return out, err
 }
 
-// descend collects the elements of an array, or of the arrays inside them. An
-// element without the array is itself an event: nothing is lost.
+// descend collects the elements of an array, or of the arrays inside them. An element without the
+// inner array becomes an event itself, so that nothing is lost.
 func (x *extraction) descend(doc []byte, array jsonspan.Span, below []nested, around element, out *[]element) error {
 	parts, err := jsonspan.Elements(doc, array, maxItems)
 	if errors.Is(err, jsonspan.ErrTooMany) {
@@ -97,8 +97,7 @@ func (x *extraction) descend(doc []byte, array jsonspan.Span, below []nested, ar
 
 var errEncoded = errors.New("the form field cannot be found in the body")
 
-// encoded finds the events' bytes in a form body: those that spell them, still
-// encoded.
+// encoded finds the events' encoded bytes in a form body.
 func (x *extraction) encoded(s *source, parts []element) error {
 	start, end := -1, 0
 	for at := 0; at < len(s.req.Body); {
@@ -115,7 +114,7 @@ func (x *extraction) encoded(s *source, parts []element) error {
 	if start < 0 {
 		return errEncoded
 	}
-	// Each decoded byte is spelt by one or by three bytes.
+	// Each decoded byte was encoded as one byte or as three.
 	position, decoded := start, 0
 	next := func(until int) bool {
 		for decoded < until {
@@ -143,7 +142,7 @@ func (x *extraction) encoded(s *source, parts []element) error {
 	return nil
 }
 
-// structure reads a value of any kind for a hash, in its one canonical form.
+// structure returns the canonical form of a value of any kind, for a hash.
 func (f *field) structure(s *source) (string, bool, error) {
 	raw := f.raw(s)
 	t, ok := jsonspan.ParseTree(raw, nil)
@@ -153,7 +152,7 @@ func (f *field) structure(s *source) (string, bool, error) {
 	return string(t.Append(nil)), true, nil
 }
 
-// raw gives the bytes of a JSON value as they are written.
+// raw returns the unchanged bytes of a JSON value.
 func (f *field) raw(s *source) []byte {
 	doc, spans := s.item, s.itemSpans
 	switch {
@@ -168,7 +167,7 @@ func (f *field) raw(s *source) []byte {
 	return doc[spans[f.slot].Start:spans[f.slot].End]
 }
 
-// fraction reads a number of seconds with decimals, for times alone.
+// fraction reads a number of seconds with decimals. Only times use it.
 func (f *field) fraction(s *source) (string, bool, error) {
 	raw := string(f.raw(s))
 	if strings.ContainsAny(raw, "eE-") || !strings.Contains(raw, ".") {

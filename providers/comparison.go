@@ -8,19 +8,19 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// maxDifferences is how many paths Differences names.
+// maxDifferences is how many paths Differences returns.
 const maxDifferences = 20
 
-// Comparison decides whether two JSON payloads say the same.
+// Comparison decides whether two JSON payloads are equal.
 type Comparison struct {
 	volatile  [][]string
 	byMeaning bool
 }
 
-// Comparison compares payloads without the members that the provider changes between
-// deliveries, and without those at the given paths: names joined by dots, in which * stands for
-// any member or element. Numbers and texts are compared as they are written or, byMeaning, by
-// their value: 100, 100.00 and 1e2 are one number, and white space around a text does not count.
+// Comparison returns a comparison of payloads. It ignores the members that the provider changes
+// between deliveries, and those at the given paths: names joined by dots, in which * matches any
+// member or element. It compares numbers and texts as written or, if byMeaning is true, by value:
+// 100, 100.00 and 1e2 are one number, and white space around a text does not count.
 func (p *Provider) Comparison(byMeaning bool, volatile []string) (*Comparison, error) {
 	c := &Comparison{volatile: slices.Clone(p.volatile), byMeaning: byMeaning}
 	var errs []error
@@ -35,11 +35,11 @@ func (p *Provider) Comparison(byMeaning bool, volatile []string) (*Comparison, e
 	return c, errors.Join(errs...)
 }
 
-// ByMeaning reports whether numbers and texts are compared by their value.
+// ByMeaning reports whether the comparison compares numbers and texts by value.
 func (c *Comparison) ByMeaning() bool { return c.byMeaning }
 
-// Canonical gives the one form of all payloads that say the same. ok is false if the body is not
-// JSON, or has a key twice and so no one meaning.
+// Canonical returns the canonical form, which equal payloads have in common. ok is false if the
+// body is not JSON, or has a key twice and is therefore ambiguous.
 func (c *Comparison) Canonical(body []byte) (canonical []byte, ok bool) {
 	if !c.byMeaning {
 		return jsonspan.Canonical(body, c.volatile)
@@ -51,8 +51,8 @@ func (c *Comparison) Canonical(body []byte) (canonical []byte, ok bool) {
 	return tree.Append(make([]byte, 0, len(body))), true
 }
 
-// Differences names the JSON paths in which two payloads differ, sorted, at most
-// 20; never their values. "$" is the whole, where one of them is not JSON.
+// Differences returns the JSON paths in which two payloads differ, sorted, at most 20, and never
+// the values. The path "$" means that one of them is not JSON.
 func (c *Comparison) Differences(a, b []byte) []string {
 	ta, okA := c.parse(a)
 	tb, okB := c.parse(b)

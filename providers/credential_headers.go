@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// CredentialHeaders names the headers that carry a static credential in one of
-// the ways in which the provider proves its requests, in their canonical form.
-// Whoever reads one could use it, so none is kept or passed on.
+// CredentialHeaders returns the canonical names of the headers that contain a static credential in
+// any of the provider's modes. Oncegate neither stores nor forwards them, because anyone who reads
+// one could use it.
 func (s *Spec) CredentialHeaders() []string {
 	credentials := slices.Clone(s.Verify.Credential)
 	for i := range s.Modes {

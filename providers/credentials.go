@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// checkCredentials checks what concerns several secrets of a source of operations: that no two
-// credentials share a value, and that none has more than [MaxSecrets].
+// checkCredentials checks the secrets of a source of operations together: no two credentials may
+// share a value, and none may have more than [MaxSecrets].
 func (p *Provider) checkCredentials(secrets []Secret) (errs []error) {
 	digests := make([][sha256.Size]byte, len(secrets))
 	count := map[string]int{}

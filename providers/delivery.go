@@ -11,30 +11,30 @@ import (
 type Request struct {
 	Method string
 
-	// URL is the address the sender used, where a scheme signs it: the source's
-	// configured external URL when there is one, else what the request says.
+	// URL is the address that the sender used, for schemes that sign it: the source's configured
+	// external URL if there is one, otherwise the address in the request.
 	URL string
 
 	Header http.Header
 
-	// Body is the exact bytes received. Verification happens on them before
-	// anything parses them. The provider must not keep or change it.
+	// Body contains the exact bytes received, which are verified before anything parses them. The
+	// provider must not keep or change it.
 	Body []byte
 
-	// ReceivedAt is the only clock a provider has.
+	// ReceivedAt is when the request arrived. A provider has no other clock.
 	ReceivedAt time.Time
 
-	// Remote is the client's address, as a trusted proxy or else the connection
-	// tells it; invalid if it is not known.
+	// Remote is the client's address, as reported by a trusted proxy or else by the connection. It
+	// is invalid if the address is unknown.
 	Remote netip.Addr
 
-	// Proxied says that the request came through a trusted proxy, so that what its
-	// headers say about the client's certificate can be believed.
+	// Proxied is true if the request came through a trusted proxy. Only then may a provider trust
+	// the headers about the client's certificate.
 	Proxied bool
 }
 
-// Payload is what the request brings: its body or, where it came by GET, the query
-// of its address, which is written as a form is.
+// Payload returns the content of the request: its body or, for a GET without a body, the query of
+// its address, which has the format of a form.
 func (r *Request) Payload() []byte {
 	if r.bodiless() {
 		return []byte(urlPart(r.URL, "query"))
@@ -46,19 +46,19 @@ func (r *Request) bodiless() bool { return r.Method == http.MethodGet && len(r.B
 
 // Secret is a signing secret that cannot print itself.
 type Secret struct {
-	// Name tells the secrets of one source apart in metrics. For operations it also names
-	// the credential, unless Credential does. It is not secret.
+	// Name identifies the secret in metrics. For operations it is also the name of the credential,
+	// unless Credential is set. It is not secret.
 	Name string
 
-	// Credential is the name of the credential that the secret belongs to, for operations.
-	// The name is part of every key, and the secret is not: several secrets of one credential
-	// make the same keys. Empty takes Name.
+	// Credential is the name of the credential that the secret belongs to, for operations. The name
+	// is part of every key and the secret is not, so several secrets of one credential result in
+	// the same keys. If it is empty, Name is used.
 	Credential string
 
 	// Value is the secret as configured, before the provider's key decoding.
 	Value []byte
 
-	// NotAfter is when the secret stops being accepted; zero means never.
+	// NotAfter is when the secret expires. Zero means never.
 	NotAfter time.Time
 }
 
@@ -79,78 +79,78 @@ func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`
 // MarshalYAML hides the value.
 func (Secret) MarshalYAML() (any, error) { return redacted, nil }
 
-// Delivery is a verified request: what it says about itself and the events it
-// carries. A delivery may legally carry none (an empty batch).
+// Delivery is a verified request and its events. It may legitimately have no events (an empty
+// batch).
 type Delivery struct {
 	Items []Item
 
-	// SignedAt is the time inside the signature; zero where none is signed.
+	// SignedAt is the time inside the signature. It is zero if the signature covers none.
 	SignedAt time.Time
 
 	// Secret is the name of the secret that matched, for the rotation metric.
 	Secret string
 
-	// Credential is the name of the credential whose secret matched, for operations. It leads
-	// the event's id.
+	// Credential is the name of the credential whose secret matched, for operations. The event's id
+	// begins with it.
 	Credential string
 
-	// GivenKey is the key that the caller of an operation chose; nil if a recipe made it.
+	// GivenKey is the key that the caller of an operation chose. It is nil if a recipe made the
+	// key.
 	GivenKey *GivenKey
 
-	// IDUnsigned says that the event ids are not covered by the signature, so
-	// that somebody holding one delivery could present its body under new ids.
+	// IDUnsigned is true if the signature does not cover the event ids. Anyone with one delivery
+	// could then present its body under new ids.
 	IDUnsigned bool
 }
 
-// TypeUnknown is the type of an event in which no rule of its provider finds one.
+// TypeUnknown is the type of an event in which none of the provider's rules finds a type.
 const TypeUnknown = "unknown"
 
 // Item is one event of a delivery.
 type Item struct {
-	// EventID is the provider's id of the event, at most 255 bytes, or where it gives
-	// none "sha256:" and the digest of the payload. It is empty only together with
-	// Unusable.
+	// EventID is the provider's id of the event, at most 255 bytes. If the provider sends none, it
+	// is "sha256:" and the digest of the payload. It is empty only together with Unusable.
 	EventID string
 
 	// Type is the provider's event type, at most 255 bytes.
 	Type string
 
-	// OccurredAt is the provider's time; zero if it gives none.
+	// OccurredAt is the provider's time of the event. It is zero if the provider sends none.
 	OccurredAt time.Time
 
-	// Dated says that OccurredAt is when the event itself came about, not what it
-	// tells of, and that the signature covers it: the event's age can be judged by it.
+	// Dated is true if OccurredAt is the time of the event itself, not of the facts that it
+	// reports, and the signature covers it. Only then does it show the event's age.
 	Dated bool
 
-	// SequenceKey names the stream the event belongs to; empty if none.
+	// SequenceKey names the sequence of the event. It is empty if the event has none.
 	SequenceKey string
 
-	// SequenceNumber is a decimal integer (times are in nanoseconds since 1970);
-	// empty if none.
+	// SequenceNumber is a decimal integer (a time is in nanoseconds since 1970). It is empty if the
+	// event has none.
 	SequenceNumber string
 
-	// Offset and Length are the item's bytes inside the body.
+	// Offset and Length locate the item's bytes inside the body.
 	Offset, Length int
 
-	// Unknown says that no rule of the provider finds a type in the event, whose Type
-	// is then [TypeUnknown].
+	// Unknown is true if none of the provider's rules finds a type in the event. Type is then
+	// [TypeUnknown].
 	Unknown bool
 
-	// Unusable is why a signed event cannot be used (not parsable, its id or type
-	// cannot be stored, ...); empty for a usable one. The event is then admitted under
-	// the key "~" + sha256 of its bytes, visible as a dead letter, never lost.
+	// Unusable is the reason why a signed event cannot be used (not parsable, its id or type cannot
+	// be stored, ...). It is empty for a usable event. Oncegate admits an unusable event under the
+	// key "~" + sha256 of its bytes and shows it as a dead letter, so it is never lost.
 	Unusable string
 }
 
-// Reply is an answer that the provider dictates.
+// Reply is an answer that the provider defines.
 type Reply struct {
 	Status      int
 	ContentType string
 	Header      http.Header
 	Body        []byte
 
-	// Arrived is a secret that a handshake brought. It is not trusted: nobody has
-	// proved anything. The operator is to be shown it, and adds it to the source if
-	// they have just subscribed; nil where none came or it is known already.
+	// Arrived is a secret that a handshake delivered. It is not trusted, because the request proves
+	// nothing about its sender. The operator sees it and adds it to the source if they have just
+	// subscribed. It is nil if the handshake delivered no secret, or one that is already known.
 	Arrived *Secret
 }

@@ -7,66 +7,65 @@ import (
 	"time"
 )
 
-// Mistake names what is wrong with a request that does not verify, or with the
-// secret it was tried with. The set is closed.
+// Mistake names the problem of a request that does not verify, or of the secret that was used. The
+// set is closed.
 //
 // Stored: never change the text of one.
 type Mistake string
 
-// The mistakes that [Provider.Diagnose] recognises. All but the last few are
-// proved: with the mistake undone, the signature matches.
+// These are the mistakes that [Provider.Diagnose] recognises. All except the last few are proved:
+// with the mistake corrected, the signature matches.
 const (
-	// MistakeSecret: the secret is written wrongly (a line break, quotation marks,
-	// a prefix too many, ...).
+	// MistakeSecret: the secret was entered wrongly (a line break, quotation marks, an extra
+	// prefix, ...).
 	MistakeSecret Mistake = "secret_written"
-	// MistakeDecoding: the secret is right and decoded the wrong way.
+	// MistakeDecoding: the secret is right but was decoded in the wrong way.
 	MistakeDecoding Mistake = "secret_decoding"
-	// MistakeExpired: a secret matches that is no longer accepted.
+	// MistakeExpired: the request matches a secret that has expired.
 	MistakeExpired Mistake = "secret_expired"
 	// MistakeUnreadable: a secret cannot be a key of this provider.
 	MistakeUnreadable Mistake = "secret_unreadable"
-	// MistakeBody: the body is not byte for byte what was signed.
+	// MistakeBody: the body differs from the signed bytes.
 	MistakeBody Mistake = "body_changed"
 	// MistakeURL: the signature covers another address.
 	MistakeURL Mistake = "url_differs"
 	// MistakeMethod: the signature covers another method.
 	MistakeMethod Mistake = "method_differs"
-	// MistakeHeader: the signature or credential is in another header, or written
-	// otherwise than expected.
+	// MistakeHeader: the signature or credential is in another header, or in another form than
+	// expected.
 	MistakeHeader Mistake = "header_differs"
-	// MistakeScheme: the signature is made in another way (algorithm, encoding,
-	// signed parts).
+	// MistakeScheme: the signature was made with another method (algorithm, encoding, signed
+	// parts).
 	MistakeScheme Mistake = "scheme_differs"
-	// MistakeStale: authentic, and too old.
+	// MistakeStale: the request is authentic and too old.
 	MistakeStale Mistake = "stale"
-	// MistakeEarly: authentic, and signed in the future.
+	// MistakeEarly: the request is authentic and was signed in the future.
 	MistakeEarly Mistake = "early"
-	// MistakeProvider: the request is one of another provider.
+	// MistakeProvider: the request is from another provider.
 	MistakeProvider Mistake = "other_provider"
-	// MistakeUnknown: nothing of the above explains it.
+	// MistakeUnknown: none of the other mistakes explains the refusal.
 	MistakeUnknown Mistake = "unknown"
 )
 
-// Finding is one mistake, in words for the operator.
+// Finding is one mistake, with an explanation for the operator.
 type Finding struct {
 	Mistake Mistake `json:"mistake"`
 	Text    string  `json:"text"`
 }
 
-// Diagnosis says why a request does not verify. It is for operators alone: told
-// to a sender, it would help a forger. It never holds a secret, an expected
-// signature or a part of the body.
+// Diagnosis explains why a request does not verify. Show it only to operators, because it would
+// help a forger. It never contains a secret, an expected signature or a part of the body.
 type Diagnosis struct {
-	// Reason and Detail are the refusal's; both empty for a request that verifies.
+	// Reason and Detail are those of the refusal. Both are empty for a request that verifies.
 	Reason Reason `json:"reason,omitempty"`
 	Detail string `json:"detail,omitempty"`
 
-	// Findings are what explains the refusal, the most telling first; none for a
-	// request that verifies.
+	// Findings explain the refusal, the most significant first. It is empty for a request that
+	// verifies.
 	Findings []Finding `json:"findings,omitempty"`
 }
 
-// String is the findings in one line.
+// String returns the findings in one line.
 func (d *Diagnosis) String() string {
 	texts := make([]string, len(d.Findings))
 	for i, f := range d.Findings {
@@ -75,7 +74,7 @@ func (d *Diagnosis) String() string {
 	return strings.Join(texts, "; ")
 }
 
-// Kind is the mistake of the first finding, or empty where there is none.
+// Kind returns the mistake of the first finding, or an empty string if there is none.
 func (d *Diagnosis) Kind() string {
 	if len(d.Findings) == 0 {
 		return ""
@@ -83,25 +82,24 @@ func (d *Diagnosis) Kind() string {
 	return string(d.Findings[0].Mistake)
 }
 
-// DiagnoseOptions bounds the search and widens it. The zero value is usable.
+// DiagnoseOptions configures the search. The zero value is usable.
 type DiagnoseOptions struct {
-	// Work is how many bytes may be hashed, rewritten or allocated in the search. It
-	// defaults to 2 MiB and 48 times the body, at most 24 MiB: some ten milliseconds.
+	// Work limits how many bytes the search may hash, rewrite or allocate. It defaults to 2 MiB
+	// plus 48 times the body, at most 24 MiB, which takes about ten milliseconds.
 	Work int64
 
-	// Others are providers that the request may be one of.
+	// Others are the other providers from which the request may have come.
 	Others []*Provider
 }
 
-// perTry is what a try costs beside its body, in bytes hashed.
+// perTry is the fixed cost of a try, in bytes hashed, in addition to its body.
 const perTry = 8 << 10
 
 func defaultWork(body int) int64 { return min(2<<20+48*int64(body), 24<<20) }
 
-// Diagnose says why a request does not verify: it undoes the usual mistakes,
-// one by one and then two at a time, and names the one with which the signature
-// matches. It costs far more than [Provider.Verify] and never belongs on the way
-// of a delivery.
+// Diagnose explains why a request does not verify. It corrects the usual mistakes, first one and
+// then two at a time, and names the mistake with whose correction the signature matches. It costs
+// far more than [Provider.Verify], so never call it while a delivery waits.
 func (p *Provider) Diagnose(req *Request, secrets []Secret, opts DiagnoseOptions) *Diagnosis {
 	if opts.Work == 0 {
 		opts.Work = defaultWork(len(req.Body))
@@ -164,32 +162,32 @@ func (p *Provider) Diagnose(req *Request, secrets []Secret, opts DiagnoseOptions
 	return d
 }
 
-// trial is a request with what it is verified by, one of them changed.
+// trial is a request and the means to verify it, with some of them changed.
 type trial struct {
 	p       *Provider
 	req     Request
 	secrets []Secret
 }
 
-// change undoes one mistake. ok is false where there is nothing to undo.
+// change corrects one mistake. ok is false if the request does not have that mistake.
 type change struct {
 	mistake Mistake
 	text    string
-	cost    int64 // in bytes, of applying it: a bound that is known before
+	cost    int64 // upper bound for the cost of applying it, in bytes
 	apply   func(t *trial) (ok bool)
 }
 
-// search tries changes until one fits or the work is spent.
+// search tries changes until one fits or the work is exhausted.
 type search struct {
 	base     trial
 	left     int64
-	delivery *Delivery // what the last fitting trial gave; may be nil
+	delivery *Delivery // the delivery of the last fitting trial; may be nil
 
 	secrets, request, scheme, bodies []change
-	cut                              bool // not even every single change was tried
+	cut                              bool // not all single changes were tried
 }
 
-// spent reports whether the search had to stop early.
+// spent reports whether the work is exhausted.
 func (s *search) spent() bool { return s.left < 0 }
 
 // fits reports whether the trial's request is authentic.
@@ -203,8 +201,8 @@ func (s *search) fits(t *trial) bool {
 	return err == nil || isUntimely(err) || errors.Is(err, errUnasked)
 }
 
-// readings is how many times its body a verification costs. A family whose signature is
-// inside the body, or over what the body says, parses it before anything is authentic.
+// readings returns how many times its body a verification costs. Families with the signature inside
+// the body, or over the body's parsed content, parse the body before anything is authenticated.
 func (p *Provider) readings() int {
 	if p.spec.Verify.signs() {
 		return 1
@@ -221,7 +219,7 @@ func isUntimely(err error) bool {
 	return ok && (refusal.Reason == ReasonStale || refusal.Reason == ReasonEarly || refusal.Reason == ReasonUnidentified)
 }
 
-// one finds the change with which the request verifies.
+// one returns the single change with which the request verifies.
 func (s *search) one() *Finding {
 	s.secrets, s.scheme = s.secretChanges(), s.schemeChanges()
 	s.request = append(s.headerChanges(), s.urlChanges()...)
@@ -237,7 +235,7 @@ func (s *search) one() *Finding {
 	return nil
 }
 
-// two finds two changes of different kinds with which the request verifies.
+// two returns two changes of different kinds with which the request verifies.
 func (s *search) two() *Finding {
 	for _, pair := range [][2][]change{
 		{s.secrets, s.request}, {s.secrets, s.scheme}, {s.request, s.scheme}, {s.secrets, s.bodies}, {s.request, s.bodies}, {s.scheme, s.bodies},
@@ -262,7 +260,7 @@ func (s *search) try(changes ...*change) bool {
 	}
 	t := s.base
 	for _, c := range changes {
-		if c.cost > s.left/2 { // leave something for the cheaper ones
+		if c.cost > s.left/2 { // keep work for the cheaper changes
 			s.cut = true
 			return false
 		}
@@ -274,7 +272,7 @@ func (s *search) try(changes ...*change) bool {
 	return s.fits(&t)
 }
 
-// others asks whether the request is one of another provider.
+// others checks whether the request verifies with another provider.
 func (s *search) others(others []*Provider) *Finding {
 	for _, other := range others {
 		if other.name == s.base.p.name {
@@ -289,11 +287,11 @@ func (s *search) others(others []*Provider) *Finding {
 	return nil
 }
 
-// foreign notices the signature header of another provider.
+// foreign looks for the signature header of another provider.
 func (s *search) foreign(others []*Provider) *Finding {
 	for _, other := range others {
 		for _, name := range other.spec.Verify.Signature.Headers {
-			// A name that many use (X-Signature) tells nothing.
+			// A header that several providers use (X-Signature) proves nothing.
 			if shared(others, name) || s.base.p.reads(name) || s.base.req.Header.Get(name) == "" {
 				continue
 			}
@@ -322,7 +320,7 @@ func shared(all []*Provider, header string) bool {
 	return users > 1
 }
 
-// giveUp is the last finding, when nothing was proved.
+// giveUp returns the last finding if nothing was proved.
 func (s *search) giveUp(refusal *Refusal) Finding {
 	text := "none of the usual mistakes explains it: most likely it was signed with another secret, or its content was changed on the way"
 	switch {
@@ -334,7 +332,7 @@ func (s *search) giveUp(refusal *Refusal) Finding {
 	return Finding{MistakeUnknown, text}
 }
 
-// clues are oddities that prove nothing and often say enough.
+// clues returns observations that prove nothing but often explain the refusal.
 func clues(p *Provider, req *Request, refusal *Refusal) []Finding {
 	var out []Finding
 	if length := req.Header.Get("Content-Length"); length != "" && length != fmt.Sprint(len(req.Body)) {
@@ -367,7 +365,8 @@ func (s *search) untimely(p *Provider, refusal *Refusal) Finding {
 	return Finding{Mistake(refusal.Reason), refusal.Detail + "; the signature itself is right"}
 }
 
-// late says by how much a delivery is outside the tolerance; nil if it is inside.
+// late says by how much a delivery exceeds the tolerance. It returns nil if the delivery is within
+// the tolerance.
 func late(p *Provider, d *Delivery, received time.Time) *Finding {
 	if d == nil || d.SignedAt.IsZero() {
 		return nil
@@ -388,11 +387,11 @@ func late(p *Provider, d *Delivery, received time.Time) *Finding {
 	return nil
 }
 
-// variant is the provider with its spec changed. The original is not touched:
-// change must replace slices and maps, never write into them.
+// variant returns the provider with a changed spec. change must replace slices and maps and never
+// write into them, because the original shares them.
 func (p *Provider) variant(change func(s *Spec)) *Provider {
 	spec := *p.spec
-	// One request is proved in one way, and no handshake is asked for.
+	// A trial verifies one request in one mode and needs no handshake.
 	spec.Modes, spec.Handshakes = nil, nil
 	change(&spec)
 	v := compile(p.name, &spec)
@@ -400,8 +399,7 @@ func (p *Provider) variant(change func(s *Spec)) *Provider {
 	return v
 }
 
-// lenient is the provider without a tolerance: whether a signature is right and
-// whether it is old are two questions.
+// lenient returns the provider without a tolerance, to check a signature independently of its age.
 func (p *Provider) lenient() *Provider {
 	return p.variant(func(s *Spec) { s.Verify.Timestamp.Past, s.Verify.Timestamp.Future = Off, Off })
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// bodyWriting is one way in which software writes the same content again.
+// bodyWriting is one way in which software reserializes the same content.
 type bodyWriting struct {
 	text  string
 	write func(body []byte) ([]byte, bool)
-	// size bounds what is written, in bytes; nil is twice the body.
+	// size returns an upper bound for the output, in bytes. nil means twice the body.
 	size func(shape bodyShape) int64
 }
 
@@ -29,24 +29,25 @@ func (w *bodyWriting) bound(shape bodyShape) int64 {
 }
 
 const (
-	// copies is how many times what is written is allocated: by a buffer that grows by
-	// doubling, and once more at its end.
+	// copies is how many times the output is allocated: by a buffer that grows by doubling, and
+	// once more at the end.
 	copies = 3
-	// A value, an object and a member of a form in memory, in bytes.
+	// These are the sizes of a value, an object and a form field in memory, in bytes.
 	valueMemory, objectMemory, memberMemory = 64, 400, 250
-	// shortNumber is the longest number that JavaScript writes.
+	// shortNumber is the length of the longest number that JavaScript writes.
 	shortNumber = 32
 )
 
-// bodyShape is what the cost of writing a body again depends on. It is counted in one pass
-// that allocates nothing: a few thousand brackets make hundreds of megabytes when they are indented.
+// bodyShape contains the counts that determine the cost of reserializing a body. They are counted
+// in one pass without allocation, because a few thousand nested brackets become hundreds of
+// megabytes when indented.
 type bodyShape struct {
 	bytes           int64
-	lines, depths   int64 // of indented JSON: its lines, and how deep they are together
+	lines, depths   int64 // of indented JSON: its lines, and the sum of their depths
 	values, objects int64
 	members         int64 // of a form
 	slashes, html   int64 // characters that some software escapes
-	beyondASCII     int64 // bytes of other letters
+	beyondASCII     int64 // bytes of characters beyond ASCII
 }
 
 func shapeOf(body []byte) bodyShape {
@@ -92,17 +93,17 @@ func shapeOf(body []byte) bodyShape {
 	return shape
 }
 
-// indented is the size of the JSON with so many bytes of indentation for each level.
+// indented returns the size of the JSON with width bytes of indentation for each level.
 func (s bodyShape) indented(width int64) int64 { return s.bytes + 2*s.lines + width*s.depths }
 
-// decoded is the size of the JSON as values in memory.
+// decoded returns the size of the JSON as values in memory.
 func (s bodyShape) decoded() int64 { return 2*s.bytes + valueMemory*s.values + objectMemory*s.objects }
 
-// form is the size of the form as values in memory.
+// form returns the size of the form as values in memory.
 func (s bodyShape) form() int64 { return 3*s.bytes + memberMemory*s.members }
 
-// bodyChanges write the body as the sender may have written it before something
-// on the way parsed it and wrote it again.
+// bodyChanges rewrite the body into forms that the sender may have signed, before a proxy parsed
+// and reserialized it.
 func (s *search) bodyChanges() []change {
 	if s.base.p.spec.Verify.Family == familyStatic || s.base.p.IsOperation() {
 		return nil
@@ -269,7 +270,7 @@ func ascii(b []byte) bool {
 	return true
 }
 
-// spaced puts a space after every comma and colon of compact JSON.
+// spaced adds a space after every comma and colon of compact JSON.
 func spaced(b []byte) []byte {
 	out := make([]byte, 0, len(b)+len(b)/8)
 	quoted := false
@@ -289,7 +290,7 @@ func spaced(b []byte) []byte {
 	return out
 }
 
-// inStrings writes the characters inside JSON strings again.
+// inStrings rewrites the characters inside JSON strings.
 func inStrings(b []byte, write func(out []byte, r rune, raw []byte) []byte) []byte {
 	out := make([]byte, 0, len(b)+len(b)/8)
 	quoted := false
@@ -335,7 +336,7 @@ func escapeUnicode(out []byte, r rune, raw []byte) []byte {
 	return out
 }
 
-// unescapeUnicode writes \uXXXX as letters, but for those JSON must escape.
+// unescapeUnicode replaces \uXXXX by the character, except for characters that JSON must escape.
 func unescapeUnicode(b []byte) []byte {
 	out := make([]byte, 0, len(b))
 	for i := 0; i < len(b); i++ {
@@ -376,8 +377,7 @@ func sortedKeys(b []byte) ([]byte, bool) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err == nil
 }
 
-// shortNumbers writes compact JSON with numbers in their shortest form: 10.50
-// as 10.5, 1.0 as 1.
+// shortNumbers writes compact JSON with numbers in their shortest form: 10.50 as 10.5, 1.0 as 1.
 func shortNumbers(b []byte) ([]byte, bool) {
 	var compact bytes.Buffer
 	if json.Compact(&compact, b) != nil {
@@ -413,8 +413,8 @@ func shortNumbers(b []byte) ([]byte, bool) {
 	return out, true
 }
 
-// appendNumber writes a number as JavaScript does: with an exponent only where it is very
-// large or very small.
+// appendNumber writes a number as JavaScript does: with an exponent only if it is very large or
+// very small.
 func appendNumber(out []byte, f float64) []byte {
 	if size := math.Abs(f); size == 0 || size >= 1e-6 && size < 1e21 {
 		return strconv.AppendFloat(out, f, 'f', -1, 64)

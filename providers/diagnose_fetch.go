@@ -6,8 +6,8 @@ import (
 	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
 
-// maxDiagnoseFetches is how many documents of keys a search may ask for: a
-// hundred variants of a request must not become a hundred fetches.
+// maxDiagnoseFetches is how many documents of keys a search may request, because a hundred variants
+// of a request must not cause a hundred fetches.
 const maxDiagnoseFetches = 2
 
 var errEnoughFetched = errors.New("the diagnosis fetches no more keys")
@@ -17,8 +17,8 @@ type fetched struct {
 	err  error
 }
 
-// unasked keeps a search from asking the provider about every variant. What would
-// be asked about is right in all that can be told here.
+// unasked prevents a search from asking the provider about every variant. A variant that reaches
+// the question has passed all other checks.
 type unasked struct{}
 
 var errUnasked = errors.New("the diagnosis asks the provider nothing")
@@ -26,13 +26,13 @@ var errUnasked = errors.New("the diagnosis asks the provider nothing")
 // Ask implements [Asker].
 func (unasked) Ask(*schemes.Question) ([]byte, error) { return nil, errUnasked }
 
-// sparingFetcher remembers what it got, for one search.
+// sparingFetcher caches the documents for one search.
 type sparingFetcher struct {
 	from Fetcher
 	got  map[string]fetched
 }
 
-// Fetch gives a document, once fetched for the whole search.
+// Fetch returns a document. It fetches each document once in a search.
 func (f *sparingFetcher) Fetch(want schemes.KeyRequest) ([]byte, error) {
 	key := want.URL + "\n" + string(want.Body)
 	if got, ok := f.got[key]; ok {
@@ -42,7 +42,7 @@ func (f *sparingFetcher) Fetch(want schemes.KeyRequest) ([]byte, error) {
 		return nil, errEnoughFetched
 	}
 	want.Renew = false
-	want.Held = true // the verification has asked before: a search is no reason to ask anybody
+	want.Held = true // the verification has already fetched, so a search uses cached copies only
 	text, err := f.from.Fetch(want)
 	f.got[key] = fetched{text, err}
 	return text, err

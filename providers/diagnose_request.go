@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// headerChanges look for the signature where and how it should not be.
+// headerChanges look for the signature in other headers and other forms.
 func (s *search) headerChanges() []change {
 	p := s.base.p
 	names := slices.Clone(p.spec.Verify.Signature.Headers)
@@ -31,7 +31,7 @@ func (s *search) headerChanges() []change {
 		}
 		for i, value := range values[:min(len(values), maxTriedValues)] {
 			if len(value) > maxHeader {
-				continue // nothing reads it
+				continue // verification does not read it
 			}
 			if len(values) > 1 {
 				set("header "+name+" is present "+count(len(values))+" and only the "+ordinal(i)+" matches", value)
@@ -61,7 +61,7 @@ func (s *search) headerChanges() []change {
 // maxTriedValues is how many values of one header are tried as the signature.
 const maxTriedValues = 8
 
-// headerCost is what a copy of the headers takes, without the texts, which are shared.
+// headerCost is the size of a copy of the headers without the texts, which are shared.
 func headerCost(header http.Header) int64 {
 	cost := int64(0)
 	for _, values := range header {
@@ -70,7 +70,7 @@ func headerCost(header http.Header) int64 {
 	return cost
 }
 
-// credentialChanges are about the word before a static credential.
+// credentialChanges correct the word before a static credential.
 func (s *search) credentialChanges(name, value string, set func(text, value string)) []change {
 	for i := range s.base.p.spec.Verify.Credential {
 		c := &s.base.p.spec.Verify.Credential[i]
@@ -126,8 +126,8 @@ func ordinal(i int) string {
 	return "later one"
 }
 
-// signsURL reports whether the signature may cover the address; schemes keep
-// that to themselves.
+// signsURL reports whether the signature may cover the address. It assumes so for a scheme, which
+// does not say.
 func (p *Provider) signsURL() bool {
 	if !p.spec.Verify.signs() {
 		return p.spec.Verify.Family != familyStatic && p.spec.Verify.Family != familyOperation
@@ -137,11 +137,11 @@ func (p *Provider) signsURL() bool {
 	})
 }
 
-// maxTriedAddress and maxTriedHost are the longest address and host name, in bytes, of
-// which other forms are tried: there are a hundred of them.
+// maxTriedAddress and maxTriedHost are the longest address and host name, in bytes, of which other
+// forms are tried. There are about a hundred forms.
 const maxTriedAddress, maxTriedHost = 8 << 10, 255
 
-// urlChanges undo what proxies do to an address.
+// urlChanges revert the changes that proxies make to an address.
 func (s *search) urlChanges() []change {
 	if !s.base.p.signsURL() {
 		return nil
@@ -208,7 +208,7 @@ func withPort(host, scheme string) string {
 	return withoutPort(host) + ":443"
 }
 
-// addressOnly leaves the values of the query out: they may be credentials.
+// addressOnly removes the user and the query's values, which may be credentials.
 func addressOnly(u url.URL) string {
 	u.User = nil
 	if u.RawQuery != "" {

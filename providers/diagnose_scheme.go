@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// schemeChanges try other ways of signing than the provider's own.
+// schemeChanges try other signing methods than the provider's own.
 func (s *search) schemeChanges() []change {
 	p := s.base.p
 	if !p.spec.Verify.signs() || len(p.schemes) == 0 {
@@ -43,7 +43,7 @@ func (s *search) schemeChanges() []change {
 	return append(out, partChanges(p)...)
 }
 
-// partChanges try what else a signature usually covers.
+// partChanges try other parts that signatures usually cover.
 func partChanges(p *Provider) []change {
 	var out []change
 	add := func(text string, change0 func(s *Spec)) {

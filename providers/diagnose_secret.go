@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// rewrite is one way in which a secret comes to be written wrongly, undone.
+// rewrite corrects one way in which a secret is entered wrongly.
 type rewrite struct {
 	text string
-	undo func(secret string) string // unchanged where it does not apply
+	undo func(secret string) string // returns the secret unchanged if it does not apply
 }
 
 var (
@@ -63,7 +63,7 @@ func unquoted(s string) string {
 	return s
 }
 
-// secretChanges undo mistakes in writing and decoding secrets.
+// secretChanges correct mistakes in entering and decoding secrets.
 func (s *search) secretChanges() []change {
 	out := []change{{MistakeExpired, s.expired(), 0, func(t *trial) bool {
 		return t.replace(func(secret *Secret) bool {
@@ -86,7 +86,7 @@ func (s *search) secretChanges() []change {
 	return append(out, decodings(p)...)
 }
 
-// expired names the secrets that are over.
+// expired names the expired secrets.
 func (s *search) expired() string {
 	var ended []string
 	for i := range s.base.secrets {
@@ -97,7 +97,7 @@ func (s *search) expired() string {
 	return "it is signed with a secret that is no longer accepted: " + strings.Join(ended, " or ")
 }
 
-// replace applies f to a copy of every secret and keeps those it changed.
+// replace applies f to a copy of every secret and keeps the changed ones.
 func (t *trial) replace(f func(s *Secret) bool) bool {
 	var out []Secret
 	for i := range t.secrets {
@@ -120,7 +120,7 @@ func (p *Provider) keyPrefix() string {
 	return ""
 }
 
-// decoding is one way to make a key of a secret.
+// decoding is one way to derive a key from a secret.
 type decoding struct {
 	text   string
 	decode func(s string) ([]byte, bool)
@@ -157,7 +157,7 @@ func knownDecodings() []decoding {
 	}
 }
 
-// decodings try the secret as other bytes than the provider's rule makes of it.
+// decodings decode the secret in other ways than the provider's rule.
 func decodings(p *Provider) []change {
 	var out []change
 	plain := p.textKeys()
@@ -177,8 +177,8 @@ func decodings(p *Provider) []change {
 	return out
 }
 
-// textKeys is the provider with every secret used as it is; nil where its keys
-// are not plain bytes.
+// textKeys returns the provider with every secret used as text. It returns nil if the provider's
+// keys are not plain bytes.
 func (p *Provider) textKeys() *Provider {
 	if !p.spec.Verify.signs() {
 		return nil

@@ -14,14 +14,14 @@ import (
 	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
 
-// token is what a request's token says. Nothing of it is believed: what it says is
-// tried, and named only where the token is authentic with it.
+// token contains the algorithm and the claims of a request's token. They are not trusted. The
+// search tries them, and reports them only if the token is authentic with them.
 type token struct {
 	algorithm string
 	claims    map[string]json.RawMessage
 }
 
-// tokenOf reads the first token in the headers that the provider looks at.
+// tokenOf returns the first token in the headers that the provider reads.
 func tokenOf(p *Provider, req *Request) (token, bool) {
 	for _, name := range append(slices.Clone(p.spec.Verify.Signature.Headers), "Authorization") {
 		value := req.Header.Get(name)
@@ -47,7 +47,7 @@ func readPart(text string, into any) bool {
 	return err == nil && json.Unmarshal(plain, into) == nil
 }
 
-// texts are the values of a claim that is a text or a list of texts.
+// texts returns the values of a claim that is a text or a list of texts.
 func (t *token) texts(claim string) []string {
 	var list []string
 	if json.Unmarshal(t.claims[claim], &list) == nil {
@@ -60,7 +60,7 @@ func (t *token) texts(claim string) []string {
 	return nil
 }
 
-// moment is the time of a claim; zero where there is none.
+// moment returns the time of a claim, or zero if there is none.
 func (t *token) moment(claim string) time.Time {
 	var seconds float64
 	if json.Unmarshal(t.claims[claim], &seconds) != nil || seconds <= 0 || seconds > lastInstant {
@@ -69,18 +69,17 @@ func (t *token) moment(claim string) time.Time {
 	return time.Unix(int64(seconds), 0).UTC()
 }
 
-// tokenAlgorithms are those that a source may take.
+// tokenAlgorithms lists the algorithms that a source may accept.
 var tokenAlgorithms = []string{"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
-// undone is a setting with which a token would be taken.
+// undone is a setting with which a token would be accepted.
 type undone struct {
 	mistake       Mistake
 	setting, text string
 	values        []string
 }
 
-// tokenChanges try the settings that the token itself asks for, one by one and
-// then all together.
+// tokenChanges try the settings that would match the token, one by one and then all together.
 func (s *search) tokenChanges() []change {
 	p := s.base.p
 	settings, err := p.ready()
@@ -104,7 +103,7 @@ func (s *search) tokenChanges() []change {
 	return out
 }
 
-// undone are the settings that the token does not meet.
+// undone returns the settings that the token does not meet.
 func (t *token) undone(settings schemes.Settings, body []byte) []undone {
 	var out []undone
 	if !slices.Contains(settings["algorithms"], t.algorithm) && slices.Contains(tokenAlgorithms, t.algorithm) {
@@ -145,7 +144,7 @@ func (t *token) undone(settings schemes.Settings, body []byte) []undone {
 	return out
 }
 
-// withSettings is the provider with some of its settings changed.
+// withSettings returns the provider with some of its settings changed.
 func (p *Provider) withSettings(list []undone) *Provider {
 	settings, err := p.ready()
 	if err != nil {
@@ -160,7 +159,7 @@ func (p *Provider) withSettings(list []undone) *Provider {
 	return &out
 }
 
-// quoted shows what a token or a setting says, shortened.
+// quoted formats the values of a token or a setting, shortened.
 func quoted(values []string) string {
 	shown := make([]string, 0, 3)
 	for _, value := range values[:min(len(values), 3)] {
@@ -169,8 +168,8 @@ func quoted(values []string) string {
 	return strings.Join(shown, " or ")
 }
 
-// lapsed says by how much an authentic token is outside its own time; nil where
-// its own times are met.
+// lapsed says by how much an authentic token is outside its own validity period. It returns nil if
+// the token is valid.
 func lapsed(p *Provider, req *Request) *Finding {
 	t, ok := tokenOf(p, req)
 	if !ok || p.scheme == nil {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Text gives the duration in whole days, hours or minutes where it can, such as 3d; "none" for [Off], and nothing for zero.
+// Text formats the duration in whole days, hours or minutes if possible, such as 3d. It returns
+// "none" for [Off] and an empty string for zero.
 func (d Duration) Text() string {
 	const day = 24 * time.Hour
 	switch t := time.Duration(d); {

@@ -13,24 +13,24 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// maxItems is how many events one delivery may carry.
+// maxItems is how many events one delivery may contain.
 const maxItems = 10_000
 
-// extraction reads the events out of a verified body.
+// extraction reads the events from a verified body.
 type extraction struct {
 	item, envelope *jsonspan.PathSet
 	format         string
 	form           bool
 	multipart      bool
 	formJSON       string
-	split          int      // slot of the array in the envelope; -1 if not split
+	split          int      // slot of the array in the envelope; -1 without a split
 	nested         []nested // the arrays inside its elements
 	splitForm      string
 
 	ids, hash, types, occurred []field
-	scope                      []field    // joined with a digest
-	volatile                   [][]string // left out of it
-	dated                      []bool     // of occurred: signed, and the event's own
+	scope                      []field    // included in a digest
+	volatile                   [][]string // excluded from the digest
+	dated                      []bool     // for each of occurred: signed, and the time of the event itself
 	sequence                   []sequenceFields
 	times                      bool // the sequence numbers are times
 	digest, level              bool
@@ -41,12 +41,12 @@ type extraction struct {
 
 type sequenceFields struct {
 	key, number field
-	occurred    int // which of the fields of the event's time the number is too; -1 if none
+	occurred    int // index of the field of the event's time that is also the number; -1 if none
 }
 
 func newExtraction(s *Spec) *extraction {
 	item := jsonspan.NewPathSet()
-	envelope := item // one walk, unless the body is a batch
+	envelope := item // the same paths, unless the body is a batch
 	if s.Split.JSON != "" {
 		envelope = jsonspan.NewPathSet()
 	}
@@ -87,9 +87,9 @@ func newExtraction(s *Spec) *extraction {
 	return x
 }
 
-// items never fails: what is verified is admitted, if need be as unusable.
-// values are what a scheme found, to be read like the fields of a form.
-// Where there is one event, it is appended to one.
+// items returns the events of a body. It never fails, because every verified body is admitted, if
+// necessary as unusable. values are what a scheme found; they are read like the fields of a form. A
+// single event is appended to one.
 func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 	whole := Item{Length: len(req.Payload())}
 	s := newSource(req)
@@ -100,7 +100,7 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 			return x.lines(req)
 		}
 		whole.Unusable = "body: " + err.Error()
-		// What the headers say is still worth showing.
+		// The type in the headers is still useful to the operator.
 		whole.Type = x.eventType(s)
 		return append(one, whole)
 	}
@@ -116,7 +116,7 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 		return append(one, whole)
 	}
 	if s.inForm && x.splitForm == "" {
-		// The document is decoded from the form, so its events are nowhere in the body.
+		// The document was decoded from the form, so the body has no bytes of its events.
 		whole.Unusable = "batch: inside a form"
 		return append(one, whole)
 	}
@@ -144,7 +144,7 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 	return out
 }
 
-// open finds the document in the body and walks it.
+// open finds the document in the body and locates its fields.
 func (x *extraction) open(s *source) error {
 	form, is, err := x.fields(s.req)
 	if err != nil {
@@ -157,7 +157,7 @@ func (x *extraction) open(s *source) error {
 			return err
 		}
 		if !ok {
-			// A plain form has no document; its fields are all there is.
+			// A plain form has no document, only fields.
 			s.envelope = nil
 			return nil
 		}
@@ -171,8 +171,8 @@ func (x *extraction) open(s *source) error {
 	return err
 }
 
-// walk finds the fields of the document. Where its digest is wanted in any case, the
-// same pass prepares it.
+// walk locates the fields of the document. If the event id is always a digest, the same pass
+// prepares the digest.
 func (x *extraction) walk(s *source) ([]jsonspan.Span, error) {
 	if !x.digest || x.split >= 0 || len(s.envelope) > jsonspan.MaxCanonical {
 		return x.envelope.WalkInto(s.room[:], s.envelope)
@@ -192,7 +192,7 @@ func (x *extraction) walk(s *source) ([]jsonspan.Span, error) {
 	return spans, nil
 }
 
-// fields reads the payload as a form, if it is one of those the provider sends.
+// fields parses the payload as a form, if the provider sends forms and this payload is one.
 func (x *extraction) fields(req *Request) (form url.Values, is bool, err error) {
 	if x.form && (isForm(req) || req.bodiless()) {
 		form, err = parseForm(req.Payload())
@@ -207,7 +207,7 @@ func (x *extraction) fields(req *Request) (form url.Values, is bool, err error) 
 func isForm(req *Request) bool {
 	value := req.Header.Get("Content-Type")
 	if value == "application/json" || strings.HasPrefix(value, "application/json;") {
-		return false // most are, and the parser is slow
+		return false // most bodies are JSON, and the media type parser is slow
 	}
 	media, _, err := mime.ParseMediaType(value)
 	return err == nil && media == "application/x-www-form-urlencoded"
@@ -255,8 +255,8 @@ func (x *extraction) eventType(s *source) string {
 	return ""
 }
 
-// position finds the event's place in its sequence. from is which of the fields of
-// its time gave that, so that a number that is the same is not read again.
+// position finds the event's position in its sequence. from is the index of the field that
+// contained the event's time. If the sequence number is the same field, it is not read again.
 func (x *extraction) position(item *Item, s *source, from int) {
 	for i := range x.sequence {
 		c := &x.sequence[i]
@@ -293,10 +293,9 @@ func (x *extraction) position(item *Item, s *source, from int) {
 	}
 }
 
-// id returns the event id, or why the event cannot be used. A candidate that is
-// there but cannot be stored does not fall through to the next, since the id of an
-// event must not depend on how it is damaged. An event without an id that is one
-// has its digest for one.
+// id returns the event id, or the reason why the event cannot be used. If a candidate is present
+// but cannot be stored, the next candidate is not used, because the id of an event must not depend
+// on how it was damaged. An event without any usable candidate has its digest as id.
 func (x *extraction) id(s *source) (id, unusable string) {
 	switch {
 	case x.level:
@@ -308,7 +307,7 @@ func (x *extraction) id(s *source) (id, unusable string) {
 	}
 	for i := range x.ids {
 		if s.batch && !x.ids[i].ofEvent() {
-			continue // it is the whole delivery's, and not this event's
+			continue // the field belongs to the whole delivery, not to this event
 		}
 		value, ok, err := x.ids[i].read(s, true)
 		if errors.Is(err, errNotScalar) {
@@ -331,7 +330,8 @@ func (x *extraction) id(s *source) (id, unusable string) {
 	return x.digestEventID(s), ""
 }
 
-// levelEventID is the id of an event that nothing tells apart from the next.
+// levelEventID returns the id of an event that cannot be distinguished from the next by its
+// content.
 func (x *extraction) levelEventID(s *source) string {
 	event := s.item
 	if event == nil {
@@ -340,14 +340,16 @@ func (x *extraction) levelEventID(s *source) string {
 	return levelID(s.req, event, s.index)
 }
 
-// reserved keeps a sender from naming an event as we name unusable ones.
+// reserved reports whether id has the form of Oncegate's ids for unusable events, which a sender
+// must not use.
 func reserved(id string) bool {
 	rest, ok := strings.CutPrefix(id, "~")
 	return ok && len(rest) == 2*sha256.Size
 }
 
-// hashed makes an id of named fields, each with its length so that no two lists
-// of values meet. An event that lacks one of them has its digest for an id.
+// hashed derives an id from named fields. It hashes the length of each field, so that two different
+// lists of values never result in the same input. An event that lacks one of the fields has its
+// digest as id.
 func (x *extraction) hashed(s *source) (id, unusable string) {
 	sum := sha256.New()
 	var length [9]byte

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// document is what a form holds as JSON, or else the body.
+// document returns the JSON document in a form, or otherwise the body.
 func (x *extraction) document(req *Request) ([]byte, *Refusal) {
 	if !x.form || !isForm(req) {
 		return req.Body, nil
@@ -23,7 +23,7 @@ func (x *extraction) document(req *Request) ([]byte, *Refusal) {
 	return []byte(value), nil
 }
 
-// sortedForm writes names and values one after the other, sorted by name.
+// sortedForm concatenates names and values, sorted by name.
 func sortedForm(form url.Values) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(form)) {

@@ -10,8 +10,8 @@ import (
 
 var errNotScalar = errors.New("neither a text nor a whole number")
 
-// scalar reads a value as an id, type or key: a text, or a whole number as it
-// is written (never through a float: ids exceed 2^53). null counts as absent.
+// scalar reads a value as an id, type or key: a text, or a whole number as written. It never
+// converts a number to a float, because ids exceed 2^53. null counts as absent.
 func scalar(doc []byte, at jsonspan.Span, keep *keeper) (value string, present bool, err error) {
 	if !at.Present() {
 		return "", false, nil

@@ -20,13 +20,13 @@ const maxID = 255
 // maxKey is the longest sequence key, in bytes.
 const maxKey = 1024
 
-// maxForm bounds the fields of a form body.
+// maxForm limits the fields of a form body.
 const maxForm = 1000
 
-// field is a Field made ready for reading.
+// field is a compiled Field.
 type field struct {
 	Field
-	slot int // of json or envelope in its path set
+	slot int // of JSON or Envelope in its path set
 	when int // slot of the path in If
 	join []field
 }
@@ -63,7 +63,7 @@ func compileFields(fs []Field, item, envelope *jsonspan.PathSet) []field {
 
 var errAmbiguous = errors.New("present twice")
 
-// read returns the field's value. escape keeps joined parts apart.
+// read returns the field's value. If escape is true, joined parts stay distinguishable.
 func (f *field) read(s *source, escape bool) (string, bool, error) {
 	if f.If != "" && (s.itemSpans == nil || !s.itemSpans[f.when].Present()) {
 		return "", false, nil
@@ -156,7 +156,7 @@ func (s *source) queryValues() url.Values {
 	return s.query
 }
 
-// unstorable says why a value cannot be stored as an id, a type or a key.
+// unstorable returns the reason why a value cannot be stored as an id, a type or a key, or nil.
 func unstorable(value string, limit int) error {
 	if len(value) > limit {
 		return errors.New("longer than " + strconv.Itoa(limit) + " bytes")
@@ -169,7 +169,7 @@ func unstorable(value string, limit int) error {
 	return nil
 }
 
-// unstorableText is unstorable for what is not all printable ASCII, as most is.
+// unstorableText is unstorable for a value that is not printable ASCII, which is rare.
 func unstorableText(value string) error {
 	if !utf8.ValidString(value) {
 		return jsonspan.ErrNotText
@@ -182,14 +182,13 @@ func unstorableText(value string) error {
 	return nil
 }
 
-// datetimes are the spellings of unit datetime beside RFC 3339.
+// datetimes lists the formats of unit datetime in addition to RFC 3339.
 var datetimes = [...]string{"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05 MST", "Mon, 2 Jan 2006 15:04:05 GMT", "Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 -07:00"}
 
-// lastInstant is the end of the year 2200, in seconds since 1970. What lies behind
-// it is not a time in that unit.
+// lastInstant is the end of the year 2200, in seconds since 1970. A larger number is not a time.
 const lastInstant = 7_289_654_400
 
-// instant reads a time; ok is false if it is none in the unit.
+// instant parses a time. ok is false if the value is not a time in the unit.
 func instant(value, unit string) (time.Time, bool) {
 	if unit == "rfc3339" || unit == "datetime" {
 		t, err := time.Parse(time.RFC3339Nano, value)
@@ -223,8 +222,8 @@ func instant(value, unit string) (time.Time, bool) {
 	return time.Unix(seconds, nanoseconds).UTC(), true
 }
 
-// moment reads the time of an event: an instant, or seconds with decimals, of
-// which those below nanoseconds are cut.
+// moment parses the time of an event: an instant, or seconds with decimals. It truncates the
+// decimals to nanoseconds.
 func moment(value, unit string) (time.Time, bool) {
 	t, ok := instant(value, unit)
 	if ok || unit != "" && unit != "s" {
@@ -239,8 +238,8 @@ func moment(value, unit string) (time.Time, bool) {
 	return t.Add(time.Duration(nanoseconds)), err == nil
 }
 
-// decimal reads a non-negative integer in its one canonical spelling: no sign,
-// no leading zero, no spaces. Two spellings of one time would be two signatures.
+// decimal parses a non-negative integer in its only canonical form: no sign, no leading zero, no
+// spaces. If several forms of a time were accepted, a request could have several valid signatures.
 func decimal(s string) (int64, bool) {
 	if s == "" || len(s) > 19 || len(s) > 1 && s[0] == '0' {
 		return 0, false
@@ -256,8 +255,8 @@ func decimal(s string) (int64, bool) {
 	return int64(n), n <= math.MaxInt64
 }
 
-// integer normalises a sequence number that is not a time: an integer without
-// leading zeros, at most 38 digits.
+// integer normalises a sequence number that is not a time: an integer of at most 38 digits, without
+// leading zeros.
 func integer(s string) (string, bool) {
 	digits, negative := strings.CutPrefix(s, "-")
 	if digits == "" || len(digits) > 38 {
@@ -278,7 +277,7 @@ func integer(s string) (string, bool) {
 	return digits, true
 }
 
-// parseForm reads a form body, bounded.
+// parseForm parses a form body. It refuses a form with more than maxForm fields.
 func parseForm(body []byte) (url.Values, error) {
 	if bytes.Count(body, []byte{'&'}) >= maxForm {
 		return nil, errors.New("form has too many fields")

@@ -17,10 +17,10 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// maxEcho is the longest value that is sent back to whoever asks.
+// maxEcho is the longest value that an answer repeats.
 const maxEcho = 1024
 
-// handshake is a HandshakeSpec made ready for use.
+// handshake is a compiled HandshakeSpec.
 type handshake struct {
 	HandshakeSpec
 	paths   *jsonspan.PathSet
@@ -30,7 +30,7 @@ type handshake struct {
 	headers map[string][]piece
 }
 
-// piece is a part of a template: literal text, or a field through a function.
+// piece is a part of a template: literal text, or a field with a function.
 type piece struct {
 	literal  string
 	field    *field
@@ -45,7 +45,7 @@ func compileHandshakes(specs []HandshakeSpec) []handshake {
 			h.match = append(h.match, compileField(Field{Header: m.Header, JSON: m.JSON, Query: m.Query, Form: m.Form}, h.paths, h.paths))
 		}
 		h.token = compileField(spec.Token, h.paths, h.paths)
-		// The template has been checked when the spec was read.
+		// The template was checked when the spec was parsed.
 		h.body, _ = template(spec.Respond.Body, h.paths)
 		for name, value := range spec.Respond.Headers {
 			h.headers[name], _ = template(value, h.paths)
@@ -55,7 +55,7 @@ func compileHandshakes(specs []HandshakeSpec) []handshake {
 	return out
 }
 
-// template reads "text {{json challenge}} text {{hmac_hex json plainToken}}".
+// template parses "text {{json challenge}} text {{hmac_hex json plainToken}}".
 func template(s string, paths *jsonspan.PathSet) ([]piece, error) {
 	var out []piece
 	for s != "" {
@@ -100,10 +100,9 @@ func template(s string, paths *jsonspan.PathSet) ([]piece, error) {
 	return out, nil
 }
 
-// Handshake answers a request that tests the endpoint. ok is false if the
-// request is none. A handshake that must be authentic and is not gives a
-// *[Refusal]. The body is parsed only after its signature has been verified, if
-// the rule asks for one.
+// Handshake answers a request that tests the endpoint. ok is false if the request is not such a
+// test. It returns a *[Refusal] for a handshake that must be authentic and is not. If the rule
+// requires a signature, the body is parsed only after verification.
 func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bool, err error) {
 	for i := range p.handshakes {
 		h := &p.handshakes[i]
@@ -111,7 +110,8 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 			continue
 		}
 		if err := p.admit(h, req, secrets); err != nil {
-			// It may be a delivery that merely looks alike; refused either way.
+			// The request may be a delivery that resembles a handshake. It is refused in both
+			// cases.
 			return Reply{}, true, h.refusal(err)
 		}
 		s := source{req: req}
@@ -149,13 +149,12 @@ func (p *Provider) Handshake(req *Request, secrets []Secret) (reply Reply, ok bo
 	return Reply{}, false, nil
 }
 
-// formed reports whether the handshake is told by a field of a form.
+// formed reports whether a form field identifies the handshake.
 func (h *handshake) formed() bool {
 	return slices.ContainsFunc(h.Match, func(m MatchSpec) bool { return m.Form != "" })
 }
 
-// hinted is a cheap look at the request, so that an ordinary delivery is not
-// verified twice.
+// hinted is a cheap check of the request, so that an ordinary delivery is not verified twice.
 func (h *handshake) hinted(req *Request) bool {
 	for i := range h.Match {
 		m := &h.Match[i]
@@ -278,8 +277,8 @@ func render(pieces []piece, s *source, secrets []Secret, asJSON bool) (string, e
 	return b.String(), nil
 }
 
-// isDocument reports whether a body is a JSON object or array, by how it begins. Where
-// a handshake answers with a signature, nothing else is a delivery.
+// isDocument reports whether a body starts like a JSON object or array. A provider whose handshake
+// answers with a signature accepts no other body as a delivery.
 func isDocument(body []byte) bool {
 	i := jsonspan.SkipBlank(body, 0)
 	return i < len(body) && (body[i] == '{' || body[i] == '[')

@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// maxOpen is the longest body of a handshake that nothing authenticates.
+// maxOpen is the longest body of an unauthenticated handshake.
 const maxOpen = 4 << 10
 
-// admit proves a handshake before anything of its body is read, as far as its
-// rule asks.
+// admit authenticates a handshake as its rule requires, before anything parses the body.
 func (p *Provider) admit(h *handshake, req *Request, secrets []Secret) error {
 	switch h.Verify {
 	case "signature":
@@ -34,7 +33,7 @@ func (p *Provider) admit(h *handshake, req *Request, secrets []Secret) error {
 	return nil
 }
 
-// tokens are what the token of a handshake may equal.
+// tokens returns the values that the token of a handshake may equal.
 func (p *Provider) tokens(h *handshake, secrets []Secret) []Secret {
 	var out []Secret
 	switch {
@@ -58,13 +57,13 @@ func (p *Provider) tokens(h *handshake, secrets []Secret) []Secret {
 	return out
 }
 
-// bootstrap reads the secret that a handshake brings. Anybody can send one, so
-// it is given to the operator and trusted by nothing; one that a live secret
-// equals is known already. Where such a request is signed, it is by that very
-// secret, which shows that the request is whole, not who sent it.
+// bootstrap reads the secret that a handshake delivers. Anyone can send such a request, so the
+// secret is only shown to the operator and never trusted. It returns nil if a live secret is equal.
+// A signed request of this kind is signed with the delivered secret itself, which proves the
+// integrity of the request and not its sender.
 func (p *Provider) bootstrap(h *handshake, s *source, secrets []Secret) (*Secret, error) {
 	if h.Verify != "bootstrap" && h.Verify != "bootstrap-signed" {
-		return nil, nil //nolint:nilnil // most handshakes bring nothing
+		return nil, nil //nolint:nilnil // most handshakes deliver no secret
 	}
 	value, ok, err := h.token.read(s, false)
 	if err != nil || !ok || len(value) > maxEcho || !printable(value) {
@@ -80,13 +79,13 @@ func (p *Provider) bootstrap(h *handshake, s *source, secrets []Secret) (*Secret
 	for _, secret := range live(secrets, s.req.ReceivedAt) {
 		want := sha256.Sum256(secret.Value)
 		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
-			return nil, nil //nolint:nilnil // it is known
+			return nil, nil //nolint:nilnil // the secret is already known
 		}
 	}
 	return &arrived, nil
 }
 
-// refusal gives a refusal the answer that the handshake asks for.
+// refusal adds the answer that the handshake defines to a refusal.
 func (h *handshake) refusal(err error) error {
 	refusal, ok := errors.AsType[*Refusal](err)
 	if !ok || h.Refuse.Status == 0 {

@@ -14,26 +14,25 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// digestPrefix begins an event id that is a digest of the payload.
+// digestPrefix starts an event id that is a digest of the payload.
 const digestPrefix = "sha256:"
 
-// digestEventID makes the event id of an event for which the sender gives none: a
-// digest of the whole payload without its volatile members, joined with what
-// stands beside the payload and tells events apart. Two payloads that differ in a
-// member that is not volatile never have one id; a retry, which differs in nothing
-// else, has the same.
+// digestEventID returns the event id for an event without an id from the sender: a digest of the
+// whole payload without its volatile members, together with the scope outside the payload that
+// distinguishes events. Two payloads that differ in a member that is not volatile never have the
+// same id. A retry that differs only in volatile members has the same id.
 //
-// Members, not bytes: white space, the order of keys and the spelling of texts do
-// not count. An event whose twin came before it in the same delivery gets a number,
-// since a sender that says a thing twice in one batch means two. Where there is no
-// payload at all, nothing tells two deliveries apart, and each is an event of its own.
+// The digest ignores white space, the order of keys and escapes. If a delivery contains the same
+// event more than once, each repetition gets a number, because a sender that repeats an event in
+// one batch means two events. A delivery without a payload cannot be distinguished from others, so
+// each one is a separate event.
 func (x *extraction) digestEventID(s *source) string {
 	for i := range x.levels {
 		if x.levels[i].holds(s) {
 			return x.levelEventID(s)
 		}
 	}
-	d := s.digester // which has read the document, and is given back with the source
+	d := s.digester // it has read the document, and is released with the source
 	if d == nil {
 		d, _ = digesters.Get().(*digester)
 		defer d.done()
@@ -62,7 +61,7 @@ func (x *extraction) digestEventID(s *source) string {
 	return id
 }
 
-// digester holds what a digest is made of.
+// digester computes the digest of an event.
 type digester struct {
 	jsonspan.Canonicalizer
 	out []byte
@@ -82,14 +81,14 @@ func (d *digester) done() {
 	digesters.Put(d)
 }
 
-// text writes a text with its length, so that no two lists of texts meet.
+// text writes a text with its length, so that different lists of texts have different digests.
 func (d *digester) text(s string) {
 	d.out = binary.BigEndian.AppendUint64(d.out, uint64(len(s)))
 	d.out = append(d.out, s...)
 }
 
-// field writes a field that is there, with its name: one that is added to a spec
-// changes no id of the events that lack it.
+// field writes a field with its name if the field is present. A field that is added to a spec
+// therefore changes no id of events that lack it.
 func (d *digester) field(f *field, s *source) {
 	value, ok, err := f.read(s, true)
 	if err != nil {
@@ -105,7 +104,7 @@ func (d *digester) field(f *field, s *source) {
 	}
 }
 
-// payload writes the event. It says whether there is one.
+// payload writes the event and reports whether there is one.
 func (d *digester) payload(x *extraction, s *source) bool {
 	if s.item != nil && s.itemSpans != nil {
 		if s.digester != nil {
@@ -121,7 +120,7 @@ func (d *digester) payload(x *extraction, s *source) bool {
 	if s.form != nil {
 		return d.form(x, s)
 	}
-	body := s.item // a line, or an element that cannot be read
+	body := s.item // a line, or an element that cannot be parsed
 	if body == nil {
 		body = s.req.Body
 	}
@@ -130,14 +129,14 @@ func (d *digester) payload(x *extraction, s *source) bool {
 	return len(body) > 0
 }
 
-// document writes JSON in its canonical form, or as it is where it has none: with
-// a key twice, or with texts that are no UTF-8.
+// document writes JSON in its canonical form. It writes the unchanged bytes if there is no such
+// form because a key is repeated or a text is not UTF-8.
 func (d *digester) document(doc []byte, volatile [][]string) {
 	root, err := d.Read(doc, volatile, nil, nil)
 	d.writeDocument(doc, root, err == nil)
 }
 
-// writeDocument is document for one that has been read, if it could be.
+// writeDocument is document for a document that Read has parsed. read says whether that succeeded.
 func (d *digester) writeDocument(doc []byte, root jsonspan.Value, read bool) {
 	if !read || !d.HasForm() {
 		d.out = append(append(d.out, 'b'), doc...)
@@ -147,8 +146,8 @@ func (d *digester) writeDocument(doc []byte, root jsonspan.Value, read bool) {
 	d.out = d.Append(d.out, root)
 }
 
-// form writes the fields of a form but the document that was read out of it, by
-// name, and the files of a multipart body.
+// form writes the fields of a form, sorted by name, and the files of a multipart body. It omits the
+// field that contains the parsed document.
 func (d *digester) form(x *extraction, s *source) bool {
 	found := false
 	for _, name := range slices.Sorted(maps.Keys(s.form)) {
@@ -182,12 +181,12 @@ func (x *extraction) volatileField(name string) bool {
 	})
 }
 
-// ofEvent reports whether a field reads anything of the event itself.
+// ofEvent reports whether a field reads anything from the event itself.
 func (f *Field) ofEvent() bool {
 	return f.JSON != "" || slices.ContainsFunc(f.Join, func(part Field) bool { return part.ofEvent() })
 }
 
-// spelling names a field, as a spec writes it.
+// spelling returns the name of a field in the notation of a spec.
 func (f *Field) spelling() string {
 	return cmp.Or(prefixed("header:", f.Header), prefixed("parent:", f.Parent), prefixed("envelope:", f.Envelope),
 		prefixed("query:", f.Query), prefixed("form:", f.Form), prefixed("json:", f.JSON))
@@ -200,10 +199,10 @@ func prefixed(prefix, name string) string {
 	return prefix + name
 }
 
-// scope is what is joined with a payload's digest: the fields that the spec names,
-// and what the type is read from beside the payload, for two deliveries of different
-// types are two events whatever they hold. They are sorted, so that the order in
-// which a spec names them is nobody's concern.
+// scope returns the fields that are included in a payload's digest: those that the spec names, and
+// those outside the payload that contain the type, because two deliveries of different types are
+// two events even if their payloads are equal. The fields are sorted, so their order in the spec
+// has no effect.
 func (s *Spec) scope() []Field {
 	fields := slices.Clone(s.Identity.With)
 	var collect func(f *Field)
@@ -222,7 +221,7 @@ func (s *Spec) scope() []Field {
 	return slices.CompactFunc(fields, func(a, b Field) bool { return a.spelling() == b.spelling() })
 }
 
-// digests reports whether an event id was made of the payload for want of one.
+// digests reports whether an event id is a digest of the payload because the sender sent none.
 func (x *extraction) digests(id string) bool {
 	return !x.level && strings.HasPrefix(id, digestPrefix)
 }

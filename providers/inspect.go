@@ -4,17 +4,17 @@ import (
 	"net/http"
 )
 
-// Inspection is what a request would yield if it verified.
+// Inspection is what Oncegate would read from a request if it verified.
 type Inspection struct {
-	// Items are the events; none for a handshake.
+	// Items contains the events. It is empty for a handshake.
 	Items []Item
 
-	// Handshake is the name of the handshake the request is; empty if it is a delivery.
+	// Handshake is the name of the handshake that the request matches. It is empty for a delivery.
 	Handshake string
 }
 
-// Inspect reads the events out of a request without verifying it. What it says
-// is worth nothing to anybody but the person who asked: never act on it.
+// Inspect reads the events from a request without verifying it. Show the result only to the
+// operator who asked, and never act on it, because anyone can forge the request.
 func (p *Provider) Inspect(req *Request) Inspection {
 	if name, ok := p.handshakeOf(req); ok {
 		return Inspection{Handshake: name}
@@ -34,7 +34,7 @@ func (p *Provider) Inspect(req *Request) Inspection {
 	return Inspection{Items: p.extraction.items(req, nil, nil)}
 }
 
-// handshakeOf names the handshake whose conditions the request meets.
+// handshakeOf returns the name of the handshake whose conditions the request meets.
 func (p *Provider) handshakeOf(req *Request) (string, bool) {
 	for i := range p.handshakes {
 		h := &p.handshakes[i]

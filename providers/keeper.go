@@ -3,14 +3,14 @@ package providers
 import "strings"
 
 const (
-	keeperRoom = 128       // for the id, type and position of most events
-	keeperLong = maxID / 4 // values from here on have an allocation of their own
+	keeperRoom = 128       // enough for the id, type and position of most events
+	keeperLong = maxID / 4 // longer values are allocated separately
 )
 
-// keeper makes the texts of a delivery, many to an allocation.
+// keeper allocates the texts of a delivery, several in one allocation.
 type keeper struct{ room strings.Builder }
 
-// bytes returns the bytes as a text.
+// bytes returns the bytes as a string.
 func (k *keeper) bytes(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -19,7 +19,7 @@ func (k *keeper) bytes(b []byte) string {
 		return string(b)
 	}
 	if k.room.Cap()-k.room.Len() < len(b) {
-		k.room.Reset() // what was made of the room before keeps it
+		k.room.Reset() // earlier strings still reference the previous buffer
 		k.room.Grow(keeperRoom)
 	}
 	start := k.room.Len()

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// keyID reads which key the request says it was signed with; empty if the
-// provider does not say.
+// keyID returns the id of the key that the request names. It is empty if the provider's requests
+// name none.
 func (p *Provider) keyID(req *Request) (string, *Refusal) {
 	if p.spec.Verify.Key.Select != "header" {
 		return "", nil
@@ -22,7 +22,7 @@ func (p *Provider) keyID(req *Request) (string, *Refusal) {
 	return id, nil
 }
 
-// keyed takes the key's id off a secret; mine is false if it is another's.
+// keyForID removes the key's id from a secret. mine is false if the secret has another id.
 func (p *Provider) keyForID(secret []byte, id string) (key []byte, mine bool) {
 	if p.spec.Verify.Key.Select != "header" {
 		return secret, true
@@ -31,7 +31,7 @@ func (p *Provider) keyForID(secret []byte, id string) (key []byte, mine bool) {
 	return []byte(rest), ok && rest != "" && of == id //secretcompare:ok a key's id is no secret: requests name it
 }
 
-// unkeyed takes the key's id off a secret, whoever's it is.
+// splitKeyID separates a secret into the key's id and the key, for any id.
 func (p *Provider) splitKeyID(secret []byte) (id string, key []byte, err error) {
 	if p.spec.Verify.Key.Select != "header" {
 		return "", secret, nil

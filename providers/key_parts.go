@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// KeyFrom makes the key of an operation from its parts, in their order, as the recipe of a source
-// makes it from fields with these values. Two lists of parts have one key only if they agree in
-// every part. The key is visible ASCII and is as long as its parts make it: the caller of an
-// operation sends it, and the receiver refuses what is too long.
+// KeyFrom returns the key of an operation with these parts, in their order. The recipe of a source
+// makes the same key from fields with these values. Two lists of parts have the same key only if
+// all parts are equal. The key is visible ASCII and its length is not limited: the caller of an
+// operation sends it, and the receiver refuses a key that is too long.
 func KeyFrom(parts ...string) string {
 	var b strings.Builder
 	for i, part := range parts {
@@ -21,8 +21,9 @@ func KeyFrom(parts ...string) string {
 	return b.String()
 }
 
-// shortened keeps a key that was made from parts within limit bytes: a longer one becomes a digest
-// of all of it. No part begins like a digest, since a percent sign in a part is escaped.
+// shortened limits a key that was made from parts to limit bytes: it replaces a longer one by a
+// digest of the whole key. A part cannot look like a digest, because percent signs in parts are
+// escaped.
 func shortened(key string, limit int) string {
 	if len(key) <= limit {
 		return key

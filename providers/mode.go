@@ -1,9 +1,9 @@
 package providers
 
-// mode is one of the ways in which the provider proves its requests.
+// mode is one of the methods with which the provider authenticates its requests.
 type mode struct {
 	when []MatchSpec
-	as   *Provider // the provider, verifying in this way
+	as   *Provider // the provider with the mode's verify section
 }
 
 func compileModes(name string, spec *Spec) []mode {
@@ -16,8 +16,8 @@ func compileModes(name string, spec *Spec) []mode {
 	return out
 }
 
-// mode picks the way in which a request is proved. It depends on the request's
-// headers alone, so that one request is never tried in two ways.
+// mode returns the provider with the mode that applies to a request. It depends only on the
+// request's headers, so a request is never tried with two modes.
 func (p *Provider) mode(req *Request) *Provider {
 	for i := range p.modes {
 		if headersMatch(req, p.modes[i].when) {
@@ -29,8 +29,7 @@ func (p *Provider) mode(req *Request) *Provider {
 	return p
 }
 
-// VerifySpec is how a request like this one is verified: that of a mode, or the
-// provider's own.
+// VerifySpec returns the rules that apply to a request: those of a mode, or the provider's own.
 func (p *Provider) VerifySpec(req *Request) *VerifySpec { return &p.mode(req).spec.Verify }
 
 func headersMatch(req *Request, when []MatchSpec) bool {
@@ -55,7 +54,7 @@ func (p *Provider) required(req *Request) *Refusal {
 	return nil
 }
 
-// reservedSecrets are the names of secrets that only handshakes look at.
+// reservedSecrets returns the names of secrets that only handshakes use.
 func reservedSecrets(s *Spec) map[string]bool {
 	var out map[string]bool
 	for i := range s.Handshakes {
@@ -69,7 +68,7 @@ func reservedSecrets(s *Spec) map[string]bool {
 	return out
 }
 
-// keys leaves out the secrets that only handshakes look at.
+// keys returns the secrets without those that only handshakes use.
 func (p *Provider) keys(secrets []Secret) []Secret {
 	if len(p.reserved) == 0 {
 		return secrets

@@ -10,13 +10,13 @@ import (
 	"net/url"
 )
 
-// parseMultipart reads the texts of a multipart/form-data body; is is false for a
-// body of another type. The body is in memory already and bounds what is read; the
-// number of its parts is bounded here.
+// parseMultipart parses the texts of a multipart/form-data body. is is false for a body of another
+// type. The body is already in memory, so its size is limited. parseMultipart limits the number of
+// its parts.
 func parseMultipart(req *Request) (form url.Values, is bool, err error) {
 	media, params, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	if err != nil || media != "multipart/form-data" {
-		return nil, false, nil //nolint:nilerr // a type that cannot be read is another
+		return nil, false, nil //nolint:nilerr // a media type that cannot be parsed is not multipart/form-data
 	}
 	if params["boundary"] == "" {
 		return nil, true, errors.New("multipart without a boundary")
@@ -52,9 +52,9 @@ type file struct {
 	sum         [sha256.Size]byte
 }
 
-// multipartFiles gives the digests of the files of a multipart body whose texts
-// have been read, in their order. The boundary is not among them: a sender makes a
-// new one for each try.
+// multipartFiles returns the digests of the files of a multipart body, in their order, after
+// parseMultipart has accepted the body. The digests do not cover the boundary, because a sender
+// generates a new one for each attempt.
 func multipartFiles(req *Request) []file {
 	_, params, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-// operationName is what an operation and a credential may be called. Neither
-// may contain the colon that separates them in an event id.
+// operationName matches the names of operations and credentials. A name must not contain the colon
+// that separates them in an event id.
 var operationName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// operation reads which operation a caller wants done once. Two credentials
-// never share an id, since the credential's name leads it and holds no colon.
+// operation returns the operation that a caller wants to execute once. Two credentials never share
+// an event id, because the id begins with the credential's name, which contains no colon.
 func (p *Provider) operation(req *Request, credential string) (Item, *GivenKey, *Refusal) {
 	name, err := p.operationOf(req)
 	if err != nil {

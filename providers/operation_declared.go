@@ -9,9 +9,9 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// WithOperations gives a copy of an operation provider that knows only the named operations, each
-// with the recipe of its keys as [Provider.WithRecipe] takes it; nil takes the provider's own. A
-// call of any other operation is refused before its key is looked at.
+// WithOperations returns a copy of an operation provider that accepts only the named operations.
+// Each has the recipe of its keys as for [Provider.WithRecipe]; an empty one means the provider's
+// own recipe. The copy refuses a call of any other operation before it reads the key.
 func (p *Provider) WithOperations(recipes map[string][]string) (*Provider, error) {
 	out := *p
 	out.operations = make(map[string]*recipe, len(recipes))
@@ -34,7 +34,7 @@ func (p *Provider) WithOperations(recipes map[string][]string) (*Provider, error
 	return &out, errors.Join(errs...)
 }
 
-// CheckOperationName refuses what no operation can be called.
+// CheckOperationName returns an error for a text that cannot be the name of an operation.
 func CheckOperationName(name string) error {
 	if !operationName.MatchString(name) {
 		return fmt.Errorf("%q is not a name of a-z, 0-9, ., _ and -, at most 64", name)
@@ -42,7 +42,7 @@ func CheckOperationName(name string) error {
 	return nil
 }
 
-// recipeOf gives the recipe of an operation's keys; nil takes the caller's.
+// recipeOf returns the recipe of an operation's keys. nil means that the caller chooses the key.
 func (p *Provider) recipeOf(operation string) (*recipe, *Refusal) {
 	if p.operations == nil {
 		return p.recipe, nil

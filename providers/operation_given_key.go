@@ -4,16 +4,17 @@ import "strings"
 
 // GivenKey is the idempotency key that the caller of an operation chose.
 type GivenKey struct {
-	// Key is the key itself, without the quotes of the draft "The Idempotency-Key HTTP Header
-	// Field", which makes a string of it.
+	// Key is the key without the quotes of a string, which the draft "The Idempotency-Key HTTP
+	// Header Field" requires.
 	Key string
 
-	// FormerID is the event id that the key made in quotes before the quoted and the bare form
-	// were one; empty if that id would be too long.
+	// FormerID is the event id that a quoted key resulted in before Oncegate treated the quoted and
+	// the bare form as equal. It is empty if that id would be too long.
 	FormerID string
 }
 
-// givenKey is the key that the caller chose, within the scope of its credential and operation.
+// givenKey returns the key that the caller chose. scope is the credential and the operation that
+// precede it in the event id.
 func (p *Provider) givenKey(req *Request, scope string) (*GivenKey, *Refusal) {
 	name := p.spec.Verify.Operation.Key
 	key, present, err := header(req, []string{name})
@@ -39,15 +40,15 @@ func (p *Provider) givenKey(req *Request, scope string) (*GivenKey, *Refusal) {
 	return given, nil
 }
 
-// KeyForms gives the two forms in which one idempotency key may be sent, and may be recorded: bare, and in
-// quotes as a string of a structured field.
+// KeyForms returns the two forms in which an idempotency key may be sent and recorded: bare, and
+// quoted as a string of a structured field.
 func KeyForms(value string) (bare, quoted string) {
 	bare = unquoteKey(value)
 	return bare, quoteKey(bare)
 }
 
-// unquoteKey gives what a string of a structured field (RFC 9651, 3.3.3) says; what is no such
-// string is as it stands.
+// unquoteKey decodes a string of a structured field (RFC 9651, 3.3.3). It returns any other value
+// unchanged.
 func unquoteKey(value string) string {
 	inner, opened := strings.CutPrefix(value, `"`)
 	inner, closed := strings.CutSuffix(inner, `"`)
@@ -71,7 +72,7 @@ func unquoteKey(value string) string {
 	return b.String()
 }
 
-// quoteKey is the string that unquoteKey understands as the key.
+// quoteKey returns the quoted form from which unquoteKey returns the key.
 func quoteKey(key string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
 }

@@ -15,20 +15,20 @@ import (
 // maxRecipe is how many fields a recipe may have.
 const maxRecipe = 8
 
-// recipe makes the key of an operation from what the call says instead of from
-// the header of the idempotency key.
+// recipe derives the key of an operation from the call's content instead of the header of the
+// idempotency key.
 type recipe struct {
 	names    []string
 	fields   []field
-	defaults []string    // of the fields; empty is none
-	read     *extraction // walks the body for the fields
+	defaults []string    // of the fields; empty means no default
+	read     *extraction // parses the body to find the fields
 }
 
-// WithRecipe gives a copy of an operation provider that makes the key of each
-// call from the fields, in their order: header.<Name>, body.<path>, form.<name>
-// or query.<name>. A call that lacks one of them is refused as unidentified, unless the field has
-// a default: body.currency=EUR. A field that is called version, such as body.version, has the
-// default 1. Numbers count by their value: 7, 7.0 and 70e-1 are one.
+// WithRecipe returns a copy of an operation provider that derives the key of each call from the
+// fields, in their order: header.<Name>, body.<path>, form.<name> or query.<name>. It refuses a
+// call without one of them as unidentified, unless the field has a default: body.currency=EUR. A
+// field that is called version, such as body.version, has the default 1. Numbers are compared by
+// value: 7, 7.0 and 70e-1 are equal.
 func (p *Provider) WithRecipe(fields []string) (*Provider, error) {
 	if !p.IsOperation() {
 		return nil, fmt.Errorf("provider %s: only operations have a recipe for their keys", p.name)
@@ -64,7 +64,7 @@ func (p *Provider) WithRecipe(fields []string) (*Provider, error) {
 	return &out, nil
 }
 
-// splitDefault takes the default off a field of a recipe.
+// splitDefault separates a field of a recipe into its name and its default.
 func splitDefault(text string) (name, ifMissing string) {
 	name, ifMissing, given := strings.Cut(text, "=")
 	if !given && (strings.HasSuffix(name, ".version") || strings.HasSuffix(name, ".Version")) {
@@ -104,9 +104,9 @@ func recipeField(name string) (Field, error) {
 	return Field{}, errors.New("is none of header.<Name>, body.<path>, form.<name>, query.<name>")
 }
 
-// key makes the key, at most limit bytes of visible ASCII. Two calls have one key
-// only if they agree in every field: what separates the parts is escaped in them,
-// and a key that is too long is a digest of all of it.
+// key returns the key, at most limit bytes of visible ASCII. Two calls have the same key only if
+// all fields are equal, because separators inside parts are escaped and a key that is too long is
+// replaced by a digest of the whole key.
 func (r *recipe) key(req *Request, limit int) (string, *Refusal) {
 	s := source{req: req, envelope: req.Body}
 	if err := r.read.open(&s); err != nil {
@@ -133,7 +133,8 @@ func (r *recipe) key(req *Request, limit int) (string, *Refusal) {
 	return shortened(b.String(), limit), nil
 }
 
-// value reads a field. A number that is not written as a whole one has the key of its value.
+// value reads a field. It normalises a number with a fraction or an exponent, so that equal numbers
+// have the same key.
 func (r *recipe) value(i int, s *source) (string, bool, error) {
 	f := &r.fields[i]
 	if f.JSON != "" && s.itemSpans != nil && s.itemSpans[f.slot].Present() {
@@ -148,8 +149,8 @@ func (r *recipe) value(i int, s *source) (string, bool, error) {
 	return f.read(s, false)
 }
 
-// misplaced is what to do about a body that is JSON and came as a form, as curl sends it where no
-// content type is given.
+// misplaced returns advice for a JSON body that arrived with the content type of a form, which curl
+// sends by default.
 func misplaced(req *Request) string {
 	if JSONAsForm(req.Header, req.Body) {
 		return ": the body looks like JSON, and came as a form; send Content-Type: application/json"
@@ -157,7 +158,7 @@ func misplaced(req *Request) string {
 	return ""
 }
 
-// JSONAsForm reports whether a body that looks like a JSON object or array came with the content
+// JSONAsForm reports whether a body that looks like a JSON object or array arrived with the content
 // type of a form.
 func JSONAsForm(h http.Header, body []byte) bool {
 	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
@@ -165,8 +166,8 @@ func JSONAsForm(h http.Header, body []byte) bool {
 	return media == "application/x-www-form-urlencoded" && len(start) > 0 && (start[0] == '{' || start[0] == '[')
 }
 
-// escapeKey writes a part so that it holds no separator and only visible ASCII.
-// A percent sign is escaped too, so no part looks like a digest.
+// escapeKey writes a part in visible ASCII without separators. It also escapes percent signs, so
+// that no part looks like a digest.
 func escapeKey(b *strings.Builder, value string) {
 	for i := range len(value) {
 		if c := value[i]; c > 0x20 && c < 0x7f && c != ':' && c != '%' {
@@ -181,8 +182,8 @@ func escapeKey(b *strings.Builder, value string) {
 	}
 }
 
-// Caller verifies the credential of a request that carries no operation, such as
-// one that asks how an earlier one ended. The error is always a *[Refusal].
+// Caller verifies the credential of a request that contains no operation, such as a query for the
+// result of an earlier one. The error is always a *[Refusal].
 func (p *Provider) Caller(req *Request, secrets []Secret) (credential string, err error) {
 	if !p.IsOperation() {
 		return "", refuse(ReasonUnsigned, "the provider has no callers")

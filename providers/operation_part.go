@@ -2,8 +2,8 @@ package providers
 
 import "strings"
 
-// KeyPart gives a part of an operation's key as it stands in an event id: what separates parts is escaped in
-// it, as the recipe of a key does it.
+// KeyPart returns a part of an operation's key in the form that an event id contains: it escapes
+// separators, as the recipe of a key does.
 func KeyPart(value string) string {
 	var b strings.Builder
 	escapeKey(&b, value)

@@ -10,7 +10,7 @@ import (
 	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
 
-// The families that Go implements.
+// These are the families that this package implements.
 const (
 	familyHMAC      = "hmac"
 	familyStatic    = "static"
@@ -22,7 +22,7 @@ const (
 // signs reports whether the proof is a signature over parts of the request.
 func (v *VerifySpec) signs() bool { return v.Family == familyHMAC || v.Family == familySignature }
 
-// Provider is a checked [Spec], ready to verify. It is safe for concurrent use.
+// Provider is a checked [Spec] that can verify requests. It is safe for concurrent use.
 type Provider struct {
 	name       string
 	spec       *Spec
@@ -32,36 +32,35 @@ type Provider struct {
 	volatile   [][]string
 	modes      []mode
 	reserved   map[string]bool // names of secrets that only handshakes use
-	answers    bool            // handshakes with a signature
+	answers    bool            // a handshake is answered with a signature
 	idUnsigned bool
-	// digestUnsigned says it of the digests that stand for ids where there are none.
+	// digestUnsigned is the counterpart of idUnsigned for ids that are digests.
 	digestUnsigned     bool
-	recipe             *recipe            // of an operation's key; nil takes the caller's
-	operations         map[string]*recipe // those that are declared; nil is any
+	recipe             *recipe            // of an operation's key; nil if the caller chooses the key
+	operations         map[string]*recipe // the declared operations; nil allows any
 	locates            bool               // verification reads single values
-	where              string             // the first signature header, for details
+	where              string             // the first signature header, for error details
 	literals           [][]byte           // of the signed parts
 	partsAlwaysPresent bool               // no signed part can be missing
 	located            *jsonspan.PathSet  // the JSON paths that verification reads
-	scheme             schemes.Scheme     // nil where the family is data
+	scheme             schemes.Scheme     // nil if the family needs no scheme
 
 	base *Provider       // the provider that it extends, if any
-	own  map[string]bool // the paths that its document has
+	own  map[string]bool // the paths that its own document contains
 
-	// What a source adds.
+	// Bind sets these fields from a source.
 	bound    bool
 	settings schemes.Settings
 	fetcher  Fetcher
 	asker    Asker
 }
 
-// Parse reads a spec that stands alone. The error names every problem, with its
-// line.
+// Parse parses a spec that extends no other. The error names every problem with its line.
 func Parse(name string, yaml []byte) (*Provider, error) {
 	return ParseOver(name, yaml, nil)
 }
 
-// ParseOver reads a spec that may extend one of the given providers.
+// ParseOver parses a spec that may extend one of the given providers.
 func ParseOver(name string, yaml []byte, bases map[string]*Provider) (*Provider, error) {
 	report := &yamltree.Report{File: "provider " + name}
 	root := yamltree.Parse(yaml, report)
@@ -71,8 +70,8 @@ func ParseOver(name string, yaml []byte, bases map[string]*Provider) (*Provider,
 	return ParseNode(name, root, bases), report.Err()
 }
 
-// ParseNode reads a spec that is part of a larger document: a custom provider in a
-// configuration. What is wrong is in that document's report, and the provider is then nil.
+// ParseNode parses a spec that is part of a larger document, such as a custom provider in a
+// configuration. It reports problems in that document's report and then returns nil.
 func ParseNode(name string, node *yamltree.Node, bases map[string]*Provider) *Provider {
 	if node.IsEmpty() {
 		node.Fail("is empty; write what the provider extends, or docs, verify and identity")
@@ -82,7 +81,7 @@ func ParseNode(name string, node *yamltree.Node, bases map[string]*Provider) *Pr
 	spec := d.base(bases)
 	d.read(spec)
 	if d.unknownBase || !node.IsMapping() {
-		return nil // nearly everything would be missing
+		return nil // nearly everything would be reported as missing
 	}
 	d.defaults(spec)
 	d.check(spec)
@@ -98,9 +97,8 @@ func ParseNode(name string, node *yamltree.Node, bases map[string]*Provider) *Pr
 	return p
 }
 
-// base returns a copy of the spec that the document extends, or an empty one.
-// Lists and maps are replaced when they are decoded, never changed, so a copy
-// of the struct is a copy.
+// base returns a copy of the spec that the document extends, or an empty one. Copying the struct is
+// enough, because decoding replaces lists and maps and never changes them.
 func (d *specReader) base(bases map[string]*Provider) *Spec {
 	extends := d.root.Member("extends")
 	if !extends.IsScalar() {
@@ -115,11 +113,11 @@ func (d *specReader) base(bases map[string]*Provider) *Spec {
 	}
 	d.extended = base
 	spec := *base.spec
-	spec.Title = d.name                                               // the base's would make two senders one
-	spec.Checked, spec.Example.Source, spec.Example.Own = "", "", nil // that was the base
+	spec.Title = d.name                                               // two senders must not share a title
+	spec.Checked, spec.Example.Source, spec.Example.Own = "", "", nil // these describe the base
 	for _, key := range []string{"mode", "candidates", "hash"} {
 		if d.root.Member("identity").Member(key) != nil {
-			spec.Identity = IdentitySpec{} // another rule, of which nothing of the base's is a part
+			spec.Identity = IdentitySpec{} // a different rule replaces the base's identity completely
 		}
 	}
 	return &spec
@@ -157,7 +155,7 @@ func compile(name string, spec *Spec) *Provider {
 	return p
 }
 
-// alwaysPresent reports whether every signed part is one that each request has.
+// alwaysPresent reports whether every request contains all signed parts.
 func alwaysPresent(parts []Part) bool {
 	for i := range parts {
 		switch p := &parts[i]; {
@@ -170,15 +168,15 @@ func alwaysPresent(parts []Part) bool {
 	return true
 }
 
-// idSigned reports whether the signature covers every field an id can come
-// from. It is derived, not declared, so that it cannot be wrong.
+// idSigned reports whether the signature covers every field that can contain an id. It is derived
+// from the spec and not declared in it, so it cannot be wrong.
 func (s *Spec) idSigned() bool {
 	if s.Identity.Mode == "level" {
-		return true // nobody can claim an id, since none is taken from the request
+		return true // no sender can choose an id, because none is read from the request
 	}
 	if !s.Verify.signs() && schemes.Table()[s.Verify.Family] == nil {
-		// A credential covers nothing, but whoever holds one request holds it too;
-		// operations bind their id to the credential.
+		// A credential covers nothing, and anyone with a request also has the credential.
+		// Operations bind their id to the credential.
 		return s.Verify.Family == familyOperation
 	}
 	if s.Identity.Mode == "digest" {
@@ -192,7 +190,7 @@ func (s *Spec) idSigned() bool {
 	return true
 }
 
-// digestSigned reports whether the signature covers all that a digest is made of.
+// digestSigned reports whether the signature covers everything that a digest includes.
 func (s *Spec) digestSigned() bool {
 	payload := Field{JSON: "$"}
 	if s.Body.Form && s.Body.FormJSON == "" {
@@ -240,31 +238,31 @@ func (s *Spec) covered(f *Field) bool {
 	return true
 }
 
-// Name is the provider's name in the catalogue or the configuration.
+// Name returns the provider's name in the catalogue or the configuration.
 func (p *Provider) Name() string { return p.name }
 
-// Spec is what the provider was made from, with the defaults filled in. It must
-// not be changed.
+// Spec returns the provider's spec with all defaults. Do not change it.
 func (p *Provider) Spec() *Spec { return p.spec }
 
-// IsOperation reports whether the provider is for callers that name their
-// operations, which are answered and compared more strictly.
+// IsOperation reports whether the provider is for callers that name their operations. Oncegate
+// answers and compares their requests more strictly.
 func (p *Provider) IsOperation() bool { return p.spec.Verify.Family == familyOperation }
 
-// IDUnsigned reports whether event ids may come from where the signature does
-// not reach.
+// IDUnsigned reports whether event ids may come from parts of the request that the signature does
+// not cover.
 func (p *Provider) IDUnsigned() bool { return p.idUnsigned }
 
-// Limits are what the receiver checks before it reads or verifies.
+// Limits contains what the receiver checks before it reads or verifies a request.
 type Limits struct {
-	// Methods are the HTTP methods of deliveries and handshakes, Deliveries those of
-	// deliveries alone.
+	// Methods lists the HTTP methods of deliveries and handshakes. Deliveries lists those of
+	// deliveries only.
 	Methods, Deliveries []string
 	// MaxBody is in bytes.
 	MaxBody int64
-	// ContentTypes are media types without parameters; empty takes any.
+	// ContentTypes lists media types without parameters. If it is empty, any type is accepted.
 	ContentTypes []string
-	// Encodings are the Content-Encodings taken besides none.
+	// Encodings lists the accepted Content-Encodings. A body without an encoding is always
+	// accepted.
 	Encodings []string
 }
 
@@ -285,10 +283,9 @@ func (p *Provider) Limits() Limits {
 	}
 }
 
-// Verify authenticates a request and reads its events. The error is a *[Refusal]
-// where the request is not authentic; any other error is a fault of ours or of a
-// key store, after which the sender should come again. The events are read only
-// from what has been verified.
+// Verify authenticates a request and reads its events. The error is a *[Refusal] if the request is
+// not authentic. Any other error is a fault of Oncegate or a key store, after which the sender
+// should retry. Verify reads events only from verified data.
 func (p *Provider) Verify(req *Request, secrets []Secret) (*Delivery, error) {
 	return p.mode(req).verify(req, secrets)
 }
@@ -301,7 +298,8 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 	if p.answers && !isDocument(req.Body) {
 		return nil, refuse(ReasonMismatch, "what is signed is no JSON object or array, and could be what a handshake signs")
 	}
-	// Nearly every delivery carries one event, which has its room here.
+	// Nearly every delivery contains one event, so its item is allocated together with the
+	// delivery.
 	made := &struct {
 		d   Delivery
 		one [1]Item
@@ -325,7 +323,7 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 	return d, nil
 }
 
-// authenticate proves a request by whatever family the provider has.
+// authenticate verifies a request with the provider's family.
 func (p *Provider) authenticate(req *Request, secrets []Secret) (proof, error) {
 	var out proof
 	var refusal *Refusal

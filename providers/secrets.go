@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// CheckSecrets refuses secrets with which the provider could not verify: none,
-// more than [MaxSecrets], empty ones, ones that do not decode. Of a provider of operations it
-// also refuses two credentials that share a value, since the value would not say who calls, and
-// each credential may have [MaxSecrets]. It names a secret by its place and name, never by its
-// value.
+// CheckSecrets returns an error for secrets with which the provider could not verify: none, more
+// than [MaxSecrets], empty ones, and ones that do not decode. For a provider of operations, the
+// limit of [MaxSecrets] applies to each credential, and two credentials must not share a value,
+// because the value would not identify the caller. The error identifies a secret by its position
+// and name, never by its value.
 func (p *Provider) CheckSecrets(secrets []Secret) error {
 	if p.secretless() && len(secrets) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func (p *Provider) CheckSecrets(secrets []Secret) error {
 			if !operationName.MatchString(s.credentialName()) {
 				fail("names a credential: a-z, 0-9, ., _ and -, at most 64")
 			}
-			// Old and new value of one credential share its name: that is rotation.
+			// The old and the new secret of a credential share its name during a rotation.
 			continue
 		}
 		if s.Name != "" && names[s.Name] {
@@ -61,7 +61,7 @@ func (p *Provider) CheckSecrets(secrets []Secret) error {
 	return errors.Join(errs...)
 }
 
-// checkAny takes a secret that serves in one of the provider's modes.
+// checkAny accepts a secret that is valid in at least one of the provider's modes.
 func (p *Provider) checkAny(s *Secret) error {
 	err := p.checkSecret(s)
 	for i := range p.modes {

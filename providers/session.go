@@ -2,26 +2,28 @@ package providers
 
 import "strings"
 
-// Headers by which a call under an agent's session says which step of its run it is. The rest of
-// the key is the session's.
+// A call under an agent's session uses these headers to identify the step of its run. The session
+// determines the rest of the key.
 const (
-	// The step of its run that a call under a session is; the key is made of the run and the step.
+	// HeaderStep is the step of its run that a call under a session executes. Oncegate derives the
+	// key from the run and the step.
 	HeaderStep = "Oncegate-Step"
-	// Tells the repetitions of a step apart, if it is meant to happen several times in a run.
+	// HeaderTick is a text that distinguishes the repetitions of a step that should happen several
+	// times in a run.
 	HeaderTick = "Oncegate-Tick"
 )
 
-// Session is an agent's session, as far as the key of a call under it depends on it.
+// Session contains those properties of an agent's session that determine the key of a call.
 type Session struct {
-	// Credential is the name of the credential that opened it.
+	// Credential is the name of the credential that opened the session.
 	Credential string
 
-	// Run is the run that the session is for.
+	// Run is the run to which the session belongs.
 	Run string
 }
 
-// SessionToken gives the token of a session if that is what the request presents instead of a
-// secret. It only looks at the form: nobody knows yet whether there is such a session.
+// SessionToken returns the token of a session if the request has one instead of a secret. It only
+// checks the form, so the session may not exist.
 func (p *Provider) SessionToken(req *Request) (token string, ok bool) {
 	if !p.IsOperation() {
 		return "", false
@@ -33,10 +35,10 @@ func (p *Provider) SessionToken(req *Request) (token string, ok bool) {
 	return value, true
 }
 
-// SessionCall reads a call under a session, which is known to be open. The key is made of the
-// session's run and of what the call says of its step, as a recipe of these parts makes it,
-// whatever the source says of keys: two calls have one key only if they agree in credential,
-// operation, run, step and tick. The error is always a *[Refusal], for the caller.
+// SessionCall reads a call under an open session. It derives the key from the session's run and the
+// call's step and tick, like a recipe with these parts, and ignores the source's own rule for keys.
+// Two calls have the same key only if credential, operation, run, step and tick are equal. The
+// error is always a *[Refusal], for the caller.
 func (p *Provider) SessionCall(req *Request, session Session) (*Delivery, error) {
 	spec := &p.spec.Verify.Operation
 	if len(req.Header.Values(spec.Key)) > 0 {
@@ -56,10 +58,10 @@ func (p *Provider) SessionCall(req *Request, session Session) (*Delivery, error)
 	}, nil
 }
 
-// maxPart bounds a part of a key that a caller gives. What is longer is hardly a name.
+// maxPart limits a part of a key that a caller sends, in bytes.
 const maxPart = 1024
 
-// parts are those of the key of a call: the run, the step and, if it has one, the tick.
+// parts returns the parts of a call's key: the run, the step and, if present, the tick.
 func (s Session) parts(req *Request) ([]string, *Refusal) {
 	parts := []string{s.Run}
 	for _, name := range []string{HeaderStep, HeaderTick} {
@@ -79,15 +81,16 @@ func (s Session) parts(req *Request) ([]string, *Refusal) {
 	return parts, nil
 }
 
-// OperationID makes the event id of an operation whose key is made of parts, as a recipe of these
-// parts makes it.
+// OperationID returns the event id of an operation whose key consists of parts, as a recipe with
+// these parts makes it.
 func OperationID(credential, operation string, parts ...string) string {
 	scope := credential + ":" + operation + ":"
 	return scope + shortened(KeyFrom(parts...), maxID-len(scope))
 }
 
-// OwnsCall reports whether an operation, by its event id, is a call of the session's run. Where the
-// parts were too long and the id holds a digest of them, the request must name the step again.
+// OwnsCall reports whether an operation, identified by its event id, is a call of the session's
+// run. If the key was too long and the id contains a digest of it, the request must name the step
+// again.
 func (s Session) OwnsCall(eventID string, req *Request) bool {
 	operation, key, ok := splitOperationID(eventID, s.Credential)
 	if !ok {
@@ -100,7 +103,7 @@ func (s Session) OwnsCall(eventID string, req *Request) bool {
 	return err == nil && eventID == OperationID(s.Credential, operation, parts...)
 }
 
-// splitOperationID takes the event id of a credential's operation apart.
+// splitOperationID separates the event id of a credential's operation into operation and key.
 func splitOperationID(eventID, credential string) (operation, key string, ok bool) {
 	rest, ok := strings.CutPrefix(eventID, credential+":")
 	if !ok {
@@ -109,7 +112,8 @@ func splitOperationID(eventID, credential string) (operation, key string, ok boo
 	return strings.Cut(rest, ":")
 }
 
-// operationOf reads which operation a call names, which must be one that is declared.
+// operationOf returns the operation that a call names. It refuses an operation that is not
+// declared.
 func (p *Provider) operationOf(req *Request) (string, *Refusal) {
 	spec := &p.spec.Verify.Operation
 	name, present, err := header(req, []string{spec.Name})

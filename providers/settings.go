@@ -10,39 +10,36 @@ import (
 	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
 
-// Fetcher gets the keys that some providers publish at an address. Its
-// implementation guards what may be reached and caches what it got.
+// Fetcher fetches the keys that some providers publish at an address. Its implementation restricts
+// the addresses that it contacts and caches the keys.
 type Fetcher = schemes.Fetcher
 
-// Deferral is the error of a verification whose key is not known and cannot be asked
-// for now. It says nothing about the request: whoever sent it is to come again.
+// Deferral is the error of a verification whose key is unknown and cannot be fetched now. It does
+// not mean that the request is forged, so the sender should retry.
 type Deferral = schemes.Deferral
 
-// Asker asks a provider about a request, where a signature alone says too little
-// and the source wants it.
+// Asker asks a provider about a request, if the signature alone does not prove enough and the
+// source's settings require it.
 type Asker = schemes.Asker
 
-// Binding is what a source adds to its provider, beside the secrets.
+// Binding contains what a source adds to its provider, apart from the secrets.
 type Binding struct {
-	// Settings are the values of the source, by the names that the provider
-	// declares.
+	// Settings contains the source's values, by the names that the provider declares.
 	Settings map[string][]string
 
-	// Fetcher gets keys; it is needed by the providers for which [Provider.Fetches]
-	// holds.
+	// Fetcher fetches keys. Providers for which [Provider.Fetches] returns true need it.
 	Fetcher Fetcher
 
-	// Asker asks the provider; it is needed where a setting wants that. Without it,
-	// such a source verifies nothing.
+	// Asker asks the provider. It is required if a setting enables such questions. Without it, such
+	// a source verifies nothing.
 	Asker Asker
 }
 
-// insecureSetting is what a source says whose provider proves nothing.
+// insecureSetting is the setting with which a source accepts that its provider proves nothing.
 const insecureSetting = "insecure"
 
-// Bind returns the provider with the settings of one source. A provider that
-// declares required settings verifies nothing before it is bound. The error
-// names every problem.
+// Bind returns the provider with the settings of one source. A provider that declares required
+// settings verifies nothing before it is bound. The error names every problem.
 func (p *Provider) Bind(b Binding) (*Provider, error) {
 	settings, err := p.resolveSettings(b.Settings)
 	if err != nil {
@@ -53,22 +50,22 @@ func (p *Provider) Bind(b Binding) (*Provider, error) {
 	return &bound, nil
 }
 
-// CheckSettings refuses settings with which the provider could not verify.
+// CheckSettings returns an error for settings with which the provider could not verify.
 func (p *Provider) CheckSettings(given map[string][]string) error {
 	_, err := p.resolveSettings(given)
 	return err
 }
 
-// Fetches reports whether the provider gets keys from an address.
+// Fetches reports whether the provider fetches keys from an address.
 func (p *Provider) Fetches() bool {
 	return len(p.spec.Verify.Options["hosts"]) > 0
 }
 
-// Unproved reports whether the provider proves nothing at all, which its source
-// must have asked for.
+// Unproved reports whether the provider proves nothing at all, which its source must explicitly
+// allow.
 func (p *Provider) Unproved() bool { return p.spec.Verify.Family == familyNone }
 
-// resolveSettings puts together options, defaults and what is given, and checks them.
+// resolveSettings combines options, defaults and the given settings, and checks them.
 func (p *Provider) resolveSettings(given map[string][]string) (schemes.Settings, error) {
 	out := schemes.Settings{}
 	maps.Copy(out, p.spec.Verify.Options)
@@ -113,7 +110,7 @@ func (p *Provider) resolveSettings(given map[string][]string) (schemes.Settings,
 	return out, errors.Join(errs...)
 }
 
-// ready gives the settings to verify with.
+// ready returns the settings for verification.
 func (p *Provider) ready() (schemes.Settings, error) {
 	if p.bound {
 		return p.settings, nil

@@ -16,10 +16,9 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// Sign makes the request one that the provider could have sent: it sets the
-// headers that carry the event id and the signature, at req.ReceivedAt. An id
-// that the provider puts into the body is the caller's to put there. eventID
-// may be empty, then no id header is set.
+// Sign makes the request one that the provider could have sent at req.ReceivedAt: it sets the
+// headers of the event id and the signature. If the provider sends the id in the body, the caller
+// must put it there. If eventID is empty, Sign sets no id header.
 func (p *Provider) Sign(req *Request, secret Secret, eventID string) error {
 	p = p.mode(req)
 	if len(secret.Value) == 0 && !p.secretless() {
@@ -48,8 +47,8 @@ func (p *Provider) Sign(req *Request, secret Secret, eventID string) error {
 	return nil
 }
 
-// identify sets the header of the first candidate that has one, unless the id
-// is read from the body first.
+// identify sets the header of the first candidate that has one, unless an earlier candidate reads
+// the id from the body.
 func (p *Provider) identify(req *Request, eventID string) {
 	if p.IsOperation() {
 		req.Header.Set(p.spec.Verify.Operation.Key, eventID)
@@ -135,7 +134,7 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 	return nil
 }
 
-// replaceJSON puts a text or a number in the place of the one that the body has.
+// replaceJSON replaces a text or a number in the body.
 func replaceJSON(req *Request, path, value string) bool {
 	paths := jsonspan.NewPathSet()
 	slot := paths.Add(path)
@@ -154,7 +153,7 @@ func replaceJSON(req *Request, path, value string) bool {
 	return true
 }
 
-// sum signs with the first scheme that the secret is a key of.
+// sum signs with the first scheme for which the secret is a key.
 func (p *Provider) sum(secret Secret, message func(key []byte) ([]byte, *Refusal)) (*scheme, []byte, error) {
 	var last error
 	for i := range p.schemes {
@@ -248,7 +247,7 @@ func stamp(t time.Time, unit string) string {
 	return strconv.FormatInt(t.Unix(), 10)
 }
 
-// replaceForm puts a value into a field of a form, which is written anew.
+// replaceForm sets a field of a form and encodes the form again.
 func replaceForm(req *Request, name, value string) bool {
 	form, err := parseForm(req.Body)
 	if err != nil {

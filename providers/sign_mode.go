@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// DefaultMode is the way in which a provider proves its requests where their
-// headers name none of its modes.
+// DefaultMode is the mode of a request whose headers select none of the provider's modes.
 const DefaultMode = "default"
 
-// signMode is a way of signing: a mode of the provider, or another of the places
-// in which its default puts the proof.
+// signMode is a way of signing: a mode of the provider, or an alternative place for the proof in
+// the default mode.
 type signMode struct {
 	name   string
 	when   []MatchSpec
 	verify VerifySpec
 }
 
-// signModes are the default and every other way, in the order of the spec.
+// signModes returns the default and every other way of signing, in the order of the spec.
 func (p *Provider) signModes() []signMode {
 	out := []signMode{{name: DefaultMode, verify: p.spec.Verify}}
 	for i := range p.spec.Modes {
@@ -42,9 +41,8 @@ func (p *Provider) signModes() []signMode {
 	return out
 }
 
-// Modes are the names of the ways in which the provider proves its requests, as
-// [Provider.SignAs] takes them: the default first, then its modes, the other
-// credentials it may send and the other headers its signature may stand in.
+// Modes returns the names of the ways in which the provider can sign, for [Provider.SignAs]: the
+// default first, then its modes, its other credentials and the other headers of its signature.
 func (p *Provider) Modes() []string {
 	var out []string
 	for _, m := range p.signModes() {
@@ -53,8 +51,8 @@ func (p *Provider) Modes() []string {
 	return out
 }
 
-// SignAs is [Provider.Sign] in one of [Provider.Modes]: it also sets the headers
-// that tell the mode. An empty mode takes the one that the headers name.
+// SignAs is [Provider.Sign] with one of [Provider.Modes]. It also sets the headers that select the
+// mode. If mode is empty, the request's headers select it.
 func (p *Provider) SignAs(mode string, req *Request, secret Secret, eventID string) error {
 	if mode == "" {
 		return p.Sign(req, secret, eventID)

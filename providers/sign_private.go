@@ -23,8 +23,8 @@ func (p *Provider) announce(req *Request) {
 	}
 }
 
-// isPrivatePEM reports whether a secret is a private key, which only tests and
-// people who made the key pair themselves have.
+// isPrivatePEM reports whether a secret is a private key. Only tests and operators who generated
+// the key pair themselves have one.
 func isPrivatePEM(secret []byte) bool {
 	return bytes.Contains(secret, []byte("-----BEGIN PRIVATE KEY-----"))
 }

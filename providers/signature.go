@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// header returns the one value of the first of the names that is present.
+// header returns the only value of the first of the names that is present.
 func header(req *Request, names []string) (value, name string, err *Refusal) {
 	for _, n := range names {
 		values := headerValues(req.Header, n)
@@ -25,8 +25,7 @@ func header(req *Request, names []string) (value, name string, err *Refusal) {
 	return "", "", nil
 }
 
-// headerValues is h.Values without an allocation where the name is not written
-// in its canonical form.
+// headerValues returns h.Values(name), but allocates nothing to canonicalise the name.
 func headerValues(h http.Header, name string) []string {
 	var canonical [64]byte
 	if len(name) > len(canonical) {
@@ -47,8 +46,8 @@ func headerValues(h http.Header, name string) []string {
 	return h[string(canonical[:len(name)])]
 }
 
-// The bytes of header names as they are written at the beginning of a word, and
-// inside of one; 0 for those that no name of ours has.
+// capitals and smalls map the bytes of header names to upper and lower case, for the first letter
+// of a word and for the others. They contain 0 for bytes that only h.Values handles.
 var capitals, smalls = func() (up, low [256]byte) {
 	for c := range up {
 		if c == '-' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' {
@@ -65,24 +64,24 @@ func count(n int) string {
 	return "several times"
 }
 
-// signature is one signature of a request, decoded.
+// signature is one decoded signature of a request.
 type signature struct {
 	scheme int
 	sum    []byte
 }
 
-// signed is what the request says of its signature.
+// signed contains the signatures of a request and their time.
 type signed struct {
-	where      string // for details: "header X-Signature"
+	where      string // for error details: "header X-Signature"
 	signatures []signature
 	timestamp  string
 	at         *locator
-	room       [1]signature // where most requests' signatures are
+	room       [1]signature // holds the signature of most requests
 	bytes      [72]byte     // of the first signature; base64 decodes past its end
 	used       bool
 }
 
-// sum gives room for the bytes of a signature.
+// sum returns a buffer for the bytes of a signature, or nil.
 func (s *signed) sum(size int) []byte {
 	if s.used || size == 0 || size > 64 {
 		return nil
@@ -96,8 +95,8 @@ var signedRoom = sync.Pool{New: func() any { return new(signed) }}
 // maxGroups is how many groups of signatures are tried.
 const maxGroups = 4
 
-// groups reads the signatures of a request, in groups that each have a time of
-// their own; most providers send one.
+// groups returns the signatures of a request, in groups that each have their own time. Most
+// providers send one group.
 func (p *Provider) groups(req *Request) ([]signed, *Refusal) {
 	if p.spec.Verify.Signature.Format != "groups" {
 		one := make([]signed, 1)
@@ -128,7 +127,7 @@ func (p *Provider) groups(req *Request) ([]signed, *Refusal) {
 	return out, nil
 }
 
-// signatures reads the signatures of a request into out, which is empty.
+// signatures reads the signatures of a request into out, which must be empty.
 func (p *Provider) signatures(req *Request, out *signed) *Refusal {
 	out.at = p.locator(req)
 	out.signatures = out.room[:0]
@@ -145,7 +144,7 @@ func (p *Provider) signatures(req *Request, out *signed) *Refusal {
 	}
 	for _, value := range values {
 		err = p.read(out, value)
-		// Among several carriers one that cannot be read is passed over.
+		// If there are several carriers, one that cannot be read is skipped.
 		if err != nil && len(values) == 1 {
 			return err
 		}
@@ -167,12 +166,12 @@ func (p *Provider) read(out *signed, value string) *Refusal {
 	return p.single(out, value)
 }
 
-// oneCarrier reports whether one text holds all signatures of a request.
+// oneCarrier reports whether a single text contains all signatures of a request.
 func (s *SignatureSpec) oneCarrier() bool {
 	return s.From != "numbered-headers" && s.From != "all-headers" && !s.Repeats
 }
 
-// carriers finds the texts that hold signatures, and says where.
+// carriers returns the texts that contain signatures, and sets out.where.
 func (p *Provider) carriers(req *Request, out *signed) ([]string, *Refusal) {
 	spec := &p.spec.Verify.Signature
 	switch {
@@ -190,7 +189,7 @@ func (p *Provider) carriers(req *Request, out *signed) ([]string, *Refusal) {
 	return []string{value}, nil
 }
 
-// carrier finds the one text that holds all signatures, and says where.
+// carrier returns the single text that contains all signatures, and sets out.where.
 func (p *Provider) carrier(req *Request, out *signed) (string, *Refusal) {
 	spec := &p.spec.Verify.Signature
 	var value string
@@ -230,7 +229,7 @@ func (p *Provider) carrier(req *Request, out *signed) (string, *Refusal) {
 	return value, nil
 }
 
-// scattered reads one signature from each of the headers that are there.
+// scattered reads one signature from each of the headers that are present.
 func scattered(req *Request, names []string, out *signed) ([]string, *Refusal) {
 	out.where = "header " + strings.Join(names, " or ")
 	var values []string
@@ -249,12 +248,11 @@ func scattered(req *Request, names []string, out *signed) ([]string, *Refusal) {
 	return values, nil
 }
 
-// maxNumber is the highest number of a numbered header. One HMAC is compared
-// with all of them, so that many cost little.
+// maxNumber is the highest number of a numbered header. It can be high because one HMAC is compared
+// with all of them.
 const maxNumber = 100
 
-// numbered reads X-Signature-1, X-Signature-2 and so on, to the first that is
-// missing.
+// numbered reads X-Signature-1, X-Signature-2 and so on, up to the first that is missing.
 func (p *Provider) numbered(req *Request, out *signed) ([]string, *Refusal) {
 	pattern := p.spec.Verify.Signature.Headers[0]
 	stem := strings.TrimSuffix(pattern, "N")
@@ -309,7 +307,7 @@ func (p *Provider) single(out *signed, value string) *Refusal {
 	if len(p.schemes) == 1 {
 		return p.take(out, 0, rest)
 	}
-	// Of several schemes those count whose signatures have that length.
+	// If there are several schemes, the signature's length selects the possible ones.
 	known := len(out.signatures)
 	for i := range p.schemes {
 		if sum, ok := p.schemes[i].decode(rest, out.sum(p.schemes[i].size)); ok {
@@ -336,8 +334,8 @@ func (p *Provider) take(out *signed, scheme int, text string) *Refusal {
 	return nil
 }
 
-// positional reads the time, then signatures. One that cannot be read is passed
-// over: it may be of a key of another kind.
+// positional parses the time, then the signatures. It skips a signature that cannot be decoded,
+// because it may be for another kind of key.
 func (p *Provider) positional(out *signed, value string) *Refusal {
 	separator := p.spec.Verify.Signature.Separator
 	stamp, rest, found := strings.Cut(value, separator)
@@ -357,9 +355,8 @@ func (p *Provider) positional(out *signed, value string) *Refusal {
 	return nil
 }
 
-// listed reads a list of labelled items. Items that are not understood are
-// passed over, as the providers' own libraries do: they may announce a scheme of
-// the future.
+// listed parses a list of labelled items. It skips unknown items, as the providers' own libraries
+// do, because they may belong to a future scheme.
 func (p *Provider) listed(out *signed, value string) *Refusal {
 	spec := &p.spec.Verify.Signature
 	known := false

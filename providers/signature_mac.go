@@ -8,26 +8,26 @@ import (
 	"sync/atomic"
 )
 
-// maxKeys bounds how many secrets' states a scheme keeps.
+// maxKeys limits for how many secrets a scheme keeps states.
 const maxKeys = 1024
 
-// sink takes the signed bytes.
+// sink receives the signed bytes.
 type sink interface {
 	io.Writer
 	io.StringWriter
 }
 
-// mac is an HMAC or digest under way, with room for what goes through it.
+// mac is a running HMAC or digest, with reusable buffers.
 type mac struct {
 	hash.Hash
-	home  *sync.Pool // where it was taken; nil for a new one
+	home  *sync.Pool // the pool that it came from; nil for a new one
 	key   []byte     // decoded
-	short []byte     // what was written and is not hashed yet; reused
+	short []byte     // bytes that are written but not yet hashed; reused
 	sum   []byte     // reused
 }
 
-// Write adds a part to the message. Short parts are hashed together with those
-// beside them: to hash a few bytes costs nearly as much as a block.
+// Write adds a part to the message. It collects short parts before it hashes them, because hashing
+// a few bytes costs nearly as much as a block.
 func (m *mac) Write(part []byte) (int, error) {
 	if len(m.short)+len(part) <= maxID {
 		m.short = append(m.short, part...)
@@ -37,10 +37,10 @@ func (m *mac) Write(part []byte) (int, error) {
 	return m.Hash.Write(part)
 }
 
-// WriteString is Write for a text, without an allocation for its bytes.
+// WriteString is Write for a string, without an allocation for its bytes.
 func (m *mac) WriteString(part string) (int, error) {
 	if len(m.short)+len(part) > maxID {
-		return m.Write([]byte(part)) // rare; not worth keeping the room
+		return m.Write([]byte(part)) // rare, so an allocation does not matter
 	}
 	m.short = append(m.short, part...)
 	return len(part), nil
@@ -58,18 +58,17 @@ func (m *mac) finish() []byte {
 	return m.sum
 }
 
-// macs keeps the states of secrets that have verified a delivery: to make one
-// costs decoding the key, two blocks of hashing and most of the allocations of an
-// HMAC. It is bounded, and only a secret that matched enters, so that neither
-// senders nor guesses at what is wrong with a secret fill it. States are found by
-// the secret's bytes: a rotated secret has states of its own. The map is replaced,
-// never changed, since deliveries look into it all the time and secrets enter rarely.
+// macs keeps the states of secrets that have verified a delivery, because a new state costs
+// decoding the key, hashing two blocks and most of the allocations of an HMAC. The number of states
+// is limited. Only a secret that matched is added, so neither senders nor Diagnose can fill it.
+// States are found by the secret's bytes, so a rotated secret gets its own. The map is replaced and
+// never changed, because deliveries read it all the time and secrets are added rarely.
 type macs struct {
 	entering sync.Mutex
 	pools    atomic.Pointer[map[string]*sync.Pool]
 }
 
-// take returns a state of the secret, at its beginning; nil if there is none.
+// take returns a state of the secret without any message, or nil if there is none.
 func (m *macs) take(secret []byte) *mac {
 	pools := m.pools.Load()
 	if pools == nil {
@@ -86,7 +85,7 @@ func (m *macs) take(secret []byte) *mac {
 	return state
 }
 
-// keep takes a state back. A new one is kept only if it matched.
+// keep returns a state to its pool. It keeps a new state only if the secret matched.
 func (m *macs) keep(secret []byte, state *mac, matched bool) {
 	if state.home == nil {
 		if !matched {

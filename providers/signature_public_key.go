@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// maxPublicSum is the longest public-key signature, in bytes: RSA of 8192 bits.
+// maxPublicSum is the longest public-key signature, in bytes: that of RSA with 8192 bits.
 const maxPublicSum = 1024
 
-// publicKey is a key that only verifies.
+// publicKey is a key that can only verify.
 type publicKey interface {
 	verify(message, sum []byte) bool
 }
@@ -52,10 +52,10 @@ func (k ecdsaKey) verify(message, sum []byte) bool {
 	return ecdsa.VerifyASN1(k.PublicKey, digest[:], sum)
 }
 
-// isPublic reports whether the scheme's keys only verify.
+// isPublic reports whether the scheme's keys can only verify.
 func (s *scheme) isPublic() bool { return s.new == nil }
 
-// public makes a decoded key ready.
+// public parses a decoded public key.
 func (s *scheme) public(key []byte) (publicKey, error) {
 	switch s.Algorithm {
 	case "ed25519":
@@ -94,8 +94,8 @@ func (s *scheme) public(key []byte) (publicKey, error) {
 	return nil, errors.New("has no such algorithm")
 }
 
-// decodePEM takes the one public key out of a PEM text. \n may be written for a
-// line break, since environment variables often hold no others.
+// decodePEM returns the only public key of a PEM text. It accepts a literal \n for a line break,
+// because environment variables often cannot contain line breaks.
 func decodePEM(text string) ([]byte, error) {
 	block, rest := pem.Decode([]byte(strings.ReplaceAll(text, `\n`, "\n")))
 	if block == nil || block.Type != "PUBLIC KEY" || strings.TrimSpace(string(rest)) != "" {

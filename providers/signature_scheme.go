@@ -15,7 +15,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// scheme is a SchemeSpec made ready for use.
+// scheme is a compiled SchemeSpec.
 type scheme struct {
 	SchemeSpec
 	new  func() hash.Hash // nil for public-key schemes
@@ -23,7 +23,8 @@ type scheme struct {
 	macs *macs            // shared by all copies
 }
 
-// algorithms are what the families here can compute.
+// algorithm returns the hash and the signature size of an algorithm that the data-driven families
+// support.
 func algorithm(name string) (newHash func() hash.Hash, size int, ok bool) {
 	switch name {
 	case "hmac-sha1":
@@ -39,7 +40,7 @@ func algorithm(name string) (newHash func() hash.Hash, size int, ok bool) {
 	case "sha256":
 		return sha256.New, sha256.Size, true
 	case "ecdsa-p256-sha256":
-		return nil, 0, true // DER varies
+		return nil, 0, true // the length of DER varies
 	case "ed25519":
 		return nil, ed25519.SignatureSize, true
 	case "rsa-sha1", "rsa-sha256":
@@ -48,7 +49,7 @@ func algorithm(name string) (newHash func() hash.Hash, size int, ok bool) {
 	return nil, 0, false
 }
 
-// mac starts an HMAC, or a plain digest that has the secret among its parts.
+// mac starts an HMAC, or a plain digest whose parts include the secret.
 func (s *scheme) mac(key []byte) hash.Hash {
 	if s.digest() {
 		return s.new()
@@ -58,14 +59,14 @@ func (s *scheme) mac(key []byte) hash.Hash {
 
 func (s *SchemeSpec) digest() bool { return s.Algorithm == "sha1" || s.Algorithm == "sha256" }
 
-// The decoders of signatures take one spelling of every sum.
+// The decoders of signatures accept only one encoding of each signature.
 var (
 	strictBase64    = base64.StdEncoding.Strict()
 	strictRawBase64 = base64.RawStdEncoding.Strict()
 	strictRawURL    = base64.RawURLEncoding.Strict()
 )
 
-// decode appends the bytes of a signature of the right size to out.
+// decode appends the bytes of a signature to out. It refuses a signature of the wrong size.
 func (s *scheme) decode(text string, out []byte) ([]byte, bool) {
 	limit := s.size
 	if limit == 0 {
@@ -94,8 +95,8 @@ func (s *scheme) decode(text string, out []byte) ([]byte, bool) {
 	return sum, err == nil && (len(sum) == s.size || s.size == 0 && len(sum) > 0)
 }
 
-// oneLine is the text unless it has line breaks, which the base64 decoders skip:
-// they would be a second spelling.
+// oneLine returns the text, or an empty string if it has line breaks. The base64 decoders would
+// skip them, so a signature would have several encodings.
 func oneLine(text string) string {
 	if strings.IndexByte(text, '\n') >= 0 || strings.IndexByte(text, '\r') >= 0 {
 		return ""
@@ -120,11 +121,11 @@ var (
 	errOtherScheme = errors.New("belongs to another scheme")
 )
 
-// key decodes a secret. A secret that carries the required prefix of one scheme
-// is a key of that scheme alone: a public key must never serve as an HMAC key.
+// key decodes a secret. A secret with the required prefix of one scheme is a key of that scheme
+// only, because a public key must never be used as an HMAC key.
 func (s *scheme) key(secret []byte, all []scheme) ([]byte, error) {
 	if s.Key == "" && len(all) == 1 && s.KeyPrefix == "" && s.PrivatePrefix == "" && !s.isPublic() && len(secret) > 0 {
-		return secret, nil // as it is
+		return secret, nil // unchanged
 	}
 	text := string(secret)
 	for i := range all {
@@ -151,8 +152,7 @@ func (s *scheme) key(secret []byte, all []scheme) ([]byte, error) {
 	return key, nil
 }
 
-// notDecoded says how a secret is to be written that does not decode. It never
-// shows the secret.
+// notDecoded explains how to write a secret that does not decode. It never contains the secret.
 func notDecoded(how string) string {
 	if how == "hex" {
 		return "is not hex: copy it exactly as the sender shows it; if the sender shows plain text, configure what `printf %s \"$SECRET\" | od -An -v -tx1 | tr -d ' \\n'` prints"

@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// source is what the fields of one event are read from: headers, the body's
-// document and, in a batch, the event's element of it.
+// source is the input for the fields of one event: headers, the body's document and, in a batch,
+// the event's element.
 type source struct {
 	req *Request
 
@@ -19,31 +19,31 @@ type source struct {
 	envelopeSpans []jsonspan.Span
 	parent        []byte // the element around the event's array, in nested batches
 	parentSpans   []jsonspan.Span
-	item          []byte // the event inside it
+	item          []byte // the event inside the document
 	itemSpans     []jsonspan.Span
 	form          url.Values
 	inForm        bool // the document is inside a form
 	query         url.Values
 	index         int            // of the event in its batch
 	batch         bool           // the delivery is a batch
-	twins         map[string]int // how many events of the batch have a digest already
-	digester      *digester      // has read the document already; nil if not
-	root          jsonspan.Value // of the document, as the digester writes it
+	twins         map[string]int // for each digest, the number of events of the batch that have it
+	digester      *digester      // set if it has already read the document
+	root          jsonspan.Value // of the document, for the digester to write
 	keep          keeper
-	room          [24]jsonspan.Span // of the envelope's paths, for all but a few providers
+	room          [24]jsonspan.Span // enough for the envelope's paths of nearly all providers
 }
 
 var sources = sync.Pool{New: func() any { return new(source) }}
 
-// newSource is a source that was used before: reading a delivery allocates nothing
-// but what is kept of it.
+// newSource returns a source from a pool, so that reading a delivery allocates only what is kept of
+// it.
 func newSource(req *Request) *source {
 	s, _ := sources.Get().(*source)
 	s.req = req
 	return s
 }
 
-// done gives the source back. Nothing that was read of it points into it.
+// done returns the source to the pool. Values that were read from it do not point into it.
 func (s *source) done() {
 	if s.digester != nil {
 		s.digester.done()
@@ -52,8 +52,8 @@ func (s *source) done() {
 	sources.Put(s)
 }
 
-// nanoseconds is a time as a sequence number. A year that does not fit in 64 bits of nanoseconds
-// sorts after all others.
+// nanoseconds returns a time as a sequence number. It supports years whose nanoseconds do not fit
+// in 64 bits.
 func (s *source) nanoseconds(t time.Time) string {
 	if year := t.UTC().Year(); year < 1678 || year > 2261 {
 		n := new(big.Int).Mul(big.NewInt(t.Unix()), big.NewInt(int64(time.Second)))

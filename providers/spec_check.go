@@ -14,10 +14,10 @@ import (
 	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
 
-// defaultTolerance is how far a signed time may lie on either side of the receipt.
+// defaultTolerance is how far a signed time may be before or after the receipt.
 const defaultTolerance = 300 * time.Second
 
-// The defaults of the answers.
+// These are the defaults of the answers.
 const (
 	ackType = "application/json"
 	ackBody = `{"event":"{{event}}","status":"{{status}}"}`
@@ -102,8 +102,8 @@ func answerDefaults(a *AnswerSpec, status int, contentType, body string) {
 	setDefault(&a.Body, body)
 }
 
-// choice checks a closed set of values. Known ones that no Go implements yet are
-// told apart from misspelt ones.
+// choice checks a value against a closed set. It reports a known value that is not yet implemented
+// differently from a misspelt one.
 func (d *specReader) choice(path, value string, built, planned []string) {
 	switch {
 	case slices.Contains(built, value):
@@ -285,11 +285,12 @@ func (d *specReader) sequence(s *Spec) {
 	}
 }
 
-// sequenceSigned refuses an order that anyone who has seen one delivery could change: the
-// number decides which event is newer, and a header can be changed while the signed body stays valid. So
-// can a part of the body that is not signed. Where the event's id is not signed either, that
-// makes another event; under a signed id it is a conflict. A credential or a token authenticates
-// only the origin and signs nothing: anyone who has it could write the body as well.
+// sequenceSigned refuses a sequence that anyone who has seen one delivery could change. The number
+// decides which event is newer. A header or a part of the body that the signature does not cover
+// can be changed while the signature stays valid. If the event's id is not signed either, that
+// creates another event; under a signed id it is a conflict. With a credential or a token, which
+// authenticates only the origin, the check would be useless, because anyone who has it can write
+// the whole body.
 func (d *specReader) sequenceSigned(where string, c *SequenceCandidate, s *Spec) {
 	if !s.Verify.signs() && schemes.Table()[s.Verify.Family] == nil || s.Verify.Authenticates == "origin" {
 		return
@@ -306,8 +307,8 @@ func (d *specReader) sequenceSigned(where string, c *SequenceCandidate, s *Spec)
 	}
 }
 
-// uncoveredHeader names a header or a query parameter that the field reads and that the
-// signature does not cover; empty if there is none.
+// uncoveredHeader names a header or a query parameter that the field reads and that the signature
+// does not cover. It returns an empty string if there is none.
 func (s *Spec) uncoveredHeader(f *Field) string {
 	for i := range f.Join {
 		if name := s.uncoveredHeader(&f.Join[i]); name != "" {

@@ -59,11 +59,10 @@ func (d *specReader) handshake(where string, h *HandshakeSpec, s *Spec) {
 	d.answer(where+".respond", &h.Respond, h.Respond.Status >= 200 && h.Respond.Status < 300, "is not a success")
 }
 
-// signedAnswer refuses a handshake whose answer could be the signature of a delivery.
-// What a handshake signs never holds a { or a [, and a delivery of such a provider is
-// always a JSON object or array (see isDocument), so that nothing signed is both. That
-// holds only where the signature covers the body as it is, and where genuine bodies are
-// JSON.
+// signedAnswer refuses a handshake whose answer could be used as the signature of a delivery. The
+// text that a handshake signs never contains { or [, and a delivery of such a provider is always a
+// JSON object or array (see isDocument), so no signed text can be both. That is only true if the
+// signature covers the unchanged body and genuine bodies are JSON.
 func (d *specReader) signedAnswer(where string, h *HandshakeSpec, s *Spec) {
 	if h.Verify != "signature" && h.Verify != "query-signature" {
 		d.at(where, "an answer is signed only for a request that is (verify: signature or query-signature): whoever got it could send it as a delivery's signature")
@@ -83,7 +82,7 @@ func (d *specReader) signedAnswer(where string, h *HandshakeSpec, s *Spec) {
 	}
 }
 
-// signs reports whether the answer holds something signed with a secret.
+// signs reports whether the answer contains something signed with a secret.
 func (a *AnswerSpec) signs() bool {
 	signed := func(text string) bool { return strings.Contains(text, "hmac_") }
 	return signed(a.Body) || slices.ContainsFunc(slices.Collect(maps.Values(a.Headers)), signed)

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// identity checks the rule by which events are told apart: the sender's own event
-// id, else the digest of the whole payload, else level. Chosen fields stand for an
-// event only where all of them are always there and the sender says that together
-// they are unique; anything less makes one event of two, of which the second is lost.
+// identity checks the rule that distinguishes events: the sender's own event id, otherwise the
+// digest of the whole payload, otherwise level. Chosen fields may identify an event only if all of
+// them are always present and the sender documents that they are unique together. A weaker rule
+// would treat two events as one and lose the second.
 func (d *specReader) identity(s *Spec) {
 	i := &s.Identity
 	d.choice("identity.mode", i.Mode, []string{"id", "digest", "hash", "level"}, nil)
@@ -55,7 +55,8 @@ func (d *specReader) identity(s *Spec) {
 	}
 }
 
-// unique checks that chosen fields are required and cited.
+// unique checks that chosen fields are required, and that the spec cites the sender's documentation
+// of their uniqueness.
 func (d *specReader) unique(i *IdentitySpec) {
 	chosen := ""
 	if len(i.Hash) > 0 {
@@ -79,7 +80,7 @@ func (d *specReader) unique(i *IdentitySpec) {
 	}
 }
 
-// required refuses what may be absent or is the same for every event.
+// required refuses a field that may be absent or is the same for every event.
 func (d *specReader) required(where string, f *Field) {
 	if f.Optional || slices.ContainsFunc(f.Join, func(part Field) bool { return part.Optional || part.If != "" }) {
 		d.at(where, "every part of an id is required: two events that lack an optional one would be one")
@@ -92,7 +93,7 @@ func (d *specReader) required(where string, f *Field) {
 	}
 }
 
-// joined is how many values a field puts together.
+// joined returns how many values a field combines.
 func joined(f *Field) int {
 	if len(f.Join) == 0 {
 		if f.Literal != "" {

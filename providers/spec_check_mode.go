@@ -2,7 +2,7 @@ package providers
 
 import "fmt"
 
-// modes checks each mode as the verification it is.
+// modes checks the verify section of each mode.
 func (d *specReader) modes(s *Spec) {
 	names := map[string]bool{}
 	for i := range s.Modes {

@@ -1,39 +1,38 @@
 package providers
 
-// IdentitySpec says what the event id is.
+// IdentitySpec says how the event id is determined.
 type IdentitySpec struct {
-	// Mode is id (the default: the first candidate that is there), digest (of the
-	// whole payload without its volatile members), hash (of named fields that the
-	// sender documents as unique together) or level (identical payloads are different
-	// events: every verified delivery is an event of its own). Where id or hash find
-	// nothing, the digest is the id: no verified event is lost for want of one.
+	// Mode is id (the default: the first candidate that is present), digest (of the whole payload
+	// without its volatile members), hash (of named fields that the sender documents as unique
+	// together) or level (identical payloads are different events: every verified delivery is a
+	// separate event). If id or hash finds nothing, the digest is the id, so no verified event is
+	// lost because it has no id.
 	Mode string `yaml:"mode"`
 
-	// Candidates are where the sender's documented event id is read: the first that
-	// is there counts.
+	// Candidates lists the places of the sender's documented event id. The first that is present is
+	// used.
 	Candidates []Field `yaml:"candidates"`
 
-	// Hash are the fields of mode hash. Every one of them is required.
+	// Hash lists the fields of mode hash. All of them are required.
 	Hash []Field `yaml:"hash"`
 
-	// UniqueSource is where the sender documents that the fields of a hash, or those
-	// that a candidate joins, are unique together. Without it neither is taken: two
-	// events that agree in chosen fields would be one, and the second lost.
+	// UniqueSource is where the sender documents that the fields of a hash, or those that a
+	// candidate joins, are unique together. It is required for both, because two events with equal
+	// fields would otherwise become one, and the second would be lost.
 	UniqueSource string `yaml:"unique_source"`
 
-	// LevelWhen are conditions, of which one is enough, under which an event that has
-	// no id is as in mode level: its kind says the same each time.
+	// LevelWhen lists conditions. If an event has no id and meets one of them, it is treated as in
+	// mode level, because events of its kind have identical content.
 	LevelWhen []MatchSpec `yaml:"level_when"`
 
-	// With are fields beside the payload that tell events apart and stay the same
-	// over retries, such as a header that names the topic. They are joined with the
-	// digest; those that are absent are left out. What the type is read from is joined
-	// in any case.
+	// With lists fields outside the payload that distinguish events and stay the same over retries,
+	// such as a header with the topic. The digest includes those that are present. It always
+	// includes the fields outside the payload from which the type is read.
 	With []Field `yaml:"with"`
 }
 
-// Field is where a value is read: one of header, json, parent, envelope, form,
-// query, literal, or several joined.
+// Field is the place of a value: one of header, json, parent, envelope, form, query, literal, or
+// several joined.
 type Field struct {
 	Header   string `yaml:"header"`
 	JSON     string `yaml:"json"`
@@ -43,32 +42,32 @@ type Field struct {
 	Query    string `yaml:"query"`
 	Literal  string `yaml:"literal"`
 
-	// If is a JSON path of the event that must be there, or else the field is not:
-	// it makes a literal of the key that a sender tells its events apart by.
+	// If is a JSON path of the event that must be present for the field to be present. It makes a
+	// literal of the key that distinguishes the sender's kinds of events.
 	If string `yaml:"if"`
 
-	// PlusIndex adds the event's place in its batch to a number.
+	// PlusIndex adds the event's index in its batch to a number.
 	PlusIndex bool `yaml:"plus_index"`
 
-	// Join puts fields together with With between them; all must be present but
-	// the optional ones. In ids the parts are escaped so that no two joins meet.
+	// Join combines fields with With between them. All of them must be present except the optional
+	// ones. In ids, the parts are escaped so that different parts never result in the same text.
 	Join     []Field `yaml:"join"`
 	With     string  `yaml:"with"`
 	Optional bool    `yaml:"optional"`
 
-	// Unit of a time: s, ms, us, ns, rfc3339 or datetime (ISO 8601, UTC where no
-	// zone is written, or the date of a mail or an HTTP header).
+	// Unit is the unit of a time: s, ms, us, ns, rfc3339 or datetime (ISO 8601, in UTC if it has no
+	// zone, or the date format of a mail or an HTTP header).
 	Unit string `yaml:"unit"`
 }
 
-// SequenceSpec says which stream an event belongs to, and where in it it is.
+// SequenceSpec says to which stream an event belongs, and its position in the stream.
 type SequenceSpec struct {
 	// Kind is none (the default), contiguous, version or time.
 	Kind       string              `yaml:"kind"`
 	Candidates []SequenceCandidate `yaml:"candidates"`
 }
 
-// SequenceCandidate is a pair of key and number; the first with both counts.
+// SequenceCandidate is a pair of key and number. The first candidate with both is used.
 type SequenceCandidate struct {
 	Key    Field `yaml:"key"`
 	Number Field `yaml:"number"`

@@ -6,13 +6,12 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// OriginDefault is the origin of what no document says.
+// OriginDefault is the origin of a value that no document sets.
 const OriginDefault = "default"
 
-// Origin tells where a part of the spec was written: the name of the provider whose
-// document has it, which may be one that this provider extends, or
-// [OriginDefault]. The path is that of a value that is not a mapping, such as
-// verify.timestamp.past, or of one member of a mapping with free keys.
+// Origin returns the name of the provider whose document sets a part of the spec, which may be one
+// that this provider extends, or [OriginDefault]. The path is that of a value that is not a
+// mapping, such as verify.timestamp.past, or of one member of a mapping with free keys.
 func (p *Provider) Origin(path string) string {
 	for at := p; at != nil; at = at.base {
 		if at.hasOwn(path) {
@@ -25,8 +24,7 @@ func (p *Provider) Origin(path string) string {
 	return OriginDefault
 }
 
-// hasOwn reports whether the provider's own document has the path, or a list that
-// it is in.
+// hasOwn reports whether the provider's own document sets the path, or a list that contains it.
 func (p *Provider) hasOwn(path string) bool {
 	for {
 		if p.own[path] {
@@ -40,7 +38,7 @@ func (p *Provider) hasOwn(path string) bool {
 	}
 }
 
-// replacesBase reports whether what the base has at the path is not taken over.
+// replacesBase reports whether the provider does not inherit the base's value at the path.
 func (p *Provider) replacesBase(path string) bool {
 	switch {
 	case path == "title", path == "checked", path == "example.source", path == "example.own":
@@ -51,16 +49,16 @@ func (p *Provider) replacesBase(path string) bool {
 	return false
 }
 
-// Inherited is a part of a provider that it has from the one that it extends.
+// Inherited is a part of a provider that it inherits from the one that it extends.
 type Inherited struct {
-	// Path is the key, and From the provider whose document has it.
+	// Path is the key, and From the provider whose document sets it.
 	Path, From string
-	// Value is how it would be written.
+	// Value is the value as it would be written in YAML.
 	Value any
 }
 
-// senderFacts are the parts that say how long, and with what answer, one sender
-// delivers: what holds for the base need not hold for another sender.
+// senderFacts lists the parts that describe how long one sender delivers, and which answers it
+// expects. They need not be true of another sender.
 var senderFacts = []string{
 	"ack.status", "ack.content_type", "ack.body", "ack.headers", "ack.empty",
 	"reject.status", "reject.content_type", "reject.body", "reject.headers", "reject.empty",
@@ -68,10 +66,9 @@ var senderFacts = []string{
 	"windows.retry.for", "windows.resend.for", "windows.list.for", "windows.floor", "windows.age", "windows.ack_within",
 }
 
-// Inherited gives the answers, tolerances and windows that the provider has from
-// the one that it extends and does not say itself: they were found out about another
-// sender, and whoever extends it is to write them. It is empty for a provider
-// that stands alone.
+// Inherited returns the answers, tolerances and windows that the provider inherits and does not set
+// itself. They describe another sender, so the author of the provider should set them. It is empty
+// for a provider that extends no other.
 func (p *Provider) Inherited() []Inherited {
 	if p.base == nil {
 		return nil
@@ -90,7 +87,7 @@ func (p *Provider) Inherited() []Inherited {
 	return out
 }
 
-// treeValue finds a value in a tree.
+// treeValue returns the value at a path of a tree.
 func treeValue(tree yaml.MapSlice, path []string) (any, bool) {
 	for _, item := range tree {
 		if item.Key != path[0] {

@@ -11,17 +11,17 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// ResolvedPart is one part of a provider as it is in force.
+// ResolvedPart is one part of a provider with all defaults and inherited values.
 type ResolvedPart struct {
 	// Path is the key, such as verify.signature.headers.
 	Path string `json:"path"`
-	// Origin is the name of the provider whose document has it, or [OriginDefault].
+	// Origin is the name of the provider whose document sets it, or [OriginDefault].
 	Origin string `json:"origin"`
 }
 
-// Resolved writes the provider as it would stand alone, each part with its origin as
-// a comment: own, of the provider that it extends, or a default. What it writes
-// can be read again.
+// Resolved writes the provider as a spec that extends no other. Each part has its origin as a
+// comment: the provider itself, the one that it extends, or a default. The output can be parsed
+// again.
 func (p *Provider) Resolved() (text string, parts []ResolvedPart, err error) {
 	w := resolver{p: p}
 	if err := w.mapping(p.spec.Tree(), "", ""); err != nil {

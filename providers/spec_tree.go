@@ -10,16 +10,16 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// Tree is the spec as it would be written in a file that stands alone, defaults
-// filled in and what is not set left out, for people and programs to read.
+// Tree returns the spec as a file that extends no other would contain it. It includes defaults and
+// omits values that are not set.
 func (s *Spec) Tree() yaml.MapSlice {
 	alone := *s
-	alone.Extends = "" // what it was built on is in it
+	alone.Extends = "" // the tree includes the base's values
 	tree, _ := specValue(reflect.ValueOf(alone)).(yaml.MapSlice)
 	return tree
 }
 
-// written gives nil for a value that is not set.
+// specValue returns a value of the tree, or nil for a value that is not set.
 func specValue(v reflect.Value) any {
 	switch value := v.Interface().(type) {
 	case Duration:
@@ -30,7 +30,7 @@ func specValue(v reflect.Value) any {
 		}
 		return yamltree.FormatSize(int64(value))
 	case AnswerSpec:
-		if value.Empty { // what it replaced may still be there
+		if value.Empty { // the values that it replaced may still be set
 			value.Body, value.ContentType = "", ""
 			v = reflect.ValueOf(value)
 		}
@@ -80,9 +80,8 @@ func specValue(v reflect.Value) any {
 	}
 }
 
-// space is a text of white space alone, which the library would write as a block
-// that it cannot read back.
+// space is a text of white space only. The library would write it as a block that it cannot parse.
 type space string
 
-// MarshalYAML writes it in quotation marks.
+// MarshalYAML writes the text in quotation marks.
 func (s space) MarshalYAML() ([]byte, error) { return []byte(strconv.Quote(string(s))), nil }

@@ -12,25 +12,26 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// specReader lays a YAML document over a [Spec] and then checks the whole. What does not
-// fit is in the document's report.
+// specReader decodes a YAML document over a [Spec] and then checks the whole. It adds problems to
+// the document's report.
 type specReader struct {
 	name string
 	root *yamltree.Node
 
-	// nodes are the parts of the document by their paths in it: a check wants the line of
-	// what it complains about. unreadable are those in which something did not fit.
+	// nodes contains the parts of the document by path, because a check reports the line of a
+	// problem. unreadable contains those that could not be decoded.
 	nodes      map[string]*yamltree.Node
 	unreadable map[*yamltree.Node]bool
 
-	prefix      string // of the paths, while a mode is checked as the verification it is
-	formJSON    string // the form field that is the body's document
-	unknownBase bool   // it extends a provider that is not known
+	prefix      string // of the paths, while a mode's verify section is checked
+	formJSON    string // the form field that contains the body's document
+	unknownBase bool   // it extends an unknown provider
 	extended    *Provider
 }
 
-// at reports a problem of a part of the spec, at its line or that of the nearest part
-// around it. It stays silent if that part did not fit: what is wrong with it has been said.
+// at reports a problem of a part of the spec, at the line of that part or of the nearest part that
+// contains it. It reports nothing if that part could not be decoded, because a problem was already
+// reported for it.
 func (d *specReader) at(path, format string, args ...any) {
 	path = d.prefix + path
 	for key := path; key != ""; {
@@ -45,7 +46,7 @@ func (d *specReader) at(path, format string, args ...any) {
 	d.root.Below(path).Fail(format, args...)
 }
 
-// read lays the node over the spec.
+// read decodes the document over the spec.
 func (d *specReader) read(spec *Spec) {
 	d.value(d.root, reflect.ValueOf(spec).Elem(), "")
 	d.unreadable = map[*yamltree.Node]bool{}
@@ -93,7 +94,7 @@ func (d *specReader) value(n *yamltree.Node, v reflect.Value, path string) {
 	}
 }
 
-// readInto reads a single value into one of the kind that parse gives.
+// readInto parses a scalar and stores it, converted to the type of v.
 func readInto[T any](n *yamltree.Node, v reflect.Value, parse func(string) (T, error)) {
 	var value T
 	if yamltree.Read(n, &value, parse) {
@@ -101,7 +102,7 @@ func readInto[T any](n *yamltree.Node, v reflect.Value, parse func(string) (T, e
 	}
 }
 
-// readDuration reads a duration, or none for [Off].
+// readDuration parses a duration, or none for [Off].
 func readDuration(s string) (Duration, error) {
 	if s == "none" {
 		return Off, nil
@@ -131,7 +132,7 @@ func (d *specReader) list(n *yamltree.Node, v reflect.Value, path string) {
 	out := reflect.MakeSlice(v.Type(), len(items), len(items))
 	for i, item := range items {
 		where := path
-		if item != n { // no element that stands alone
+		if item != n { // not a single element without a list
 			where = fmt.Sprintf("%s[%d]", path, i)
 			d.nodes[where] = item
 		}
@@ -152,8 +153,8 @@ func (d *specReader) mapping(n *yamltree.Node, v reflect.Value, path string) {
 	v.Set(out)
 }
 
-// DidYouMean is the question whether a provider with a name like the given one was
-// meant, with a space after it; empty if no name is near. There are too many providers to list them all.
+// DidYouMean returns the question whether a provider with a similar name was meant, followed by a
+// space. It is empty if no name is similar. There are too many providers to list them all.
 func DidYouMean(all map[string]*Provider, name string) string {
 	return yamltree.DidYouMean(slices.Collect(maps.Keys(all)), name)
 }

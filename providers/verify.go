@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Bounds of the work an unauthenticated request can cause.
+// These constants limit the work that an unauthenticated request can cause.
 const (
-	// MaxSecrets is how many secrets of a source are tried, and how many secrets one credential
-	// of a source of operations may have.
+	// MaxSecrets is how many secrets of a source are tried, and how many secrets one credential of
+	// a source of operations may have.
 	MaxSecrets = 8
-	// MaxCredentialSecrets is how many secrets of a source of operations are tried, of all its
-	// credentials together. Each of them costs one digest for each request.
+	// MaxCredentialSecrets is how many secrets of a source of operations are tried, over all its
+	// credentials. Each of them costs one digest for each request.
 	MaxCredentialSecrets = 256
 	// maxSignatures is how many signatures of a request are tried.
 	maxSignatures = 8
@@ -26,7 +26,7 @@ const (
 
 func refuse(reason Reason, detail string) *Refusal { return &Refusal{Reason: reason, Detail: detail} }
 
-// time reads the signed time. raw is how it is written, which is what is signed.
+// time reads the signed time. raw is the time as written in the request, which is the signed text.
 func (p *Provider) time(req *Request, sig *signed) (raw string, at time.Time, err *Refusal) {
 	spec := &p.spec.Verify.Timestamp
 	var where string
@@ -83,8 +83,8 @@ func unitName(unit string) string {
 	return "seconds"
 }
 
-// fresh compares the signed time with the receipt, on both sides. It is asked
-// only about authentic times, so that stale and early mean just that.
+// fresh compares the signed time with the time of receipt, in both directions. Call it only after
+// the signature matched, because stale and early mean that the request is authentic.
 func (p *Provider) fresh(at, received time.Time) *Refusal {
 	if at.IsZero() || p.spec.Verify.Timestamp.Unsigned {
 		return nil
@@ -100,8 +100,7 @@ func (p *Provider) fresh(at, received time.Time) *Refusal {
 	return nil
 }
 
-// message gives the signed bytes to write, part by part, so that no copy of the
-// body is made.
+// message writes the signed bytes part by part, which avoids a copy of the body.
 func (p *Provider) message(req *Request, at *locator, timestamp string, key []byte, out sink) *Refusal {
 	for i := range p.spec.Verify.Signed {
 		part := &p.spec.Verify.Signed[i]
@@ -174,14 +173,15 @@ func (p *Provider) message(req *Request, at *locator, timestamp string, key []by
 	return nil
 }
 
-// verifySignature authenticates a request. Of several groups of signatures each
-// stands for itself; what is authentic but old says so, whatever the others are.
+// verifySignature authenticates a request. It checks each group of signatures separately. If one
+// group is authentic but stale or early, that is the reason of the refusal, whatever the other
+// groups' errors are.
 func (p *Provider) verifySignature(req *Request, secrets []Secret) (secret string, at time.Time, err *Refusal) {
 	if err := p.required(req); err != nil {
 		return "", time.Time{}, err
 	}
 	if p.spec.Verify.Signature.Format != "groups" {
-		// Nothing of it is kept, so it is used again.
+		// The buffer can be reused, because nothing in it outlives the call.
 		one, _ := signedRoom.Get().(*signed)
 		if err = p.signatures(req, one); err == nil {
 			secret, at, err = p.verifyGroup(req, one, secrets)
@@ -212,8 +212,8 @@ func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (sec
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	// Read once for its errors, so that a missing part is malformed for everyone.
-	var public []byte // the message in one piece, for schemes that need it so
+	// This pass only detects errors, so that a missing part is malformed whatever the secrets are.
+	var public []byte // the whole message, for schemes that need it in one piece
 	if !p.partsAlwaysPresent {
 		if err := p.message(req, sig.at, timestamp, nil, io.Discard.(sink)); err != nil {
 			return "", time.Time{}, err
@@ -297,7 +297,7 @@ func offered(signatures []signature, scheme int) bool {
 	return false
 }
 
-// live leaves out the secrets that are over, and those beyond the bound.
+// live returns at most MaxSecrets secrets that have not expired.
 func live(secrets []Secret, now time.Time) []Secret { return liveAtMost(secrets, now, MaxSecrets) }
 
 func liveAtMost(secrets []Secret, now time.Time, limit int) []Secret {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// credential returns what the request presents, as the secret would be written:
-// a token, or user:password.
+// credential returns the credential of the request in the form of the configured secret: a token,
+// or user:password.
 func (p *Provider) credential(req *Request) (value, where string, err *Refusal) {
 	for i := range p.spec.Verify.Credential {
 		c := &p.spec.Verify.Credential[i]
@@ -55,7 +55,7 @@ func (p *Provider) credential(req *Request) (value, where string, err *Refusal) 
 	return "", "", nil
 }
 
-// inside reads a credential that is in the address or in the content.
+// inside reads a credential from the address or the content.
 func (p *Provider) inside(req *Request, c *CredentialSpec) (string, bool) {
 	at := locator{req: req, paths: p.located}
 	switch c.Scheme {
@@ -74,9 +74,8 @@ func (c *CredentialSpec) header() string {
 	return c.Header
 }
 
-// verifyCredential compares digests, so that neither content nor length of a
-// secret shows in the time it takes. It returns the names of the secret that matched and of
-// the credential that the secret belongs to.
+// verifyCredential compares digests, so that its duration depends on neither content nor length of
+// a secret. It returns the names of the matching secret and of its credential.
 func (p *Provider) verifyCredential(req *Request, secrets []Secret) (secret, credential string, err *Refusal) {
 	value, name, err := p.credential(req)
 	if err != nil {
@@ -105,10 +104,10 @@ func (p *Provider) verifyCredential(req *Request, secrets []Secret) (secret, cre
 	return secret, credential, nil
 }
 
-// credentialName is the name of the credential that the secret belongs to.
+// credentialName returns the name of the credential to which the secret belongs.
 func (s *Secret) credentialName() string { return cmp.Or(s.Credential, s.Name) }
 
-// maxSecrets is how many secrets of a source are tried.
+// maxSecrets returns how many secrets of a source are tried.
 func (p *Provider) maxSecrets() int {
 	if p.IsOperation() {
 		return MaxCredentialSecrets

@@ -8,9 +8,9 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// locator reads single values of a request that take part in its verification:
-// the signature itself, or signed fields. It parses at most once, and only where
-// a provider signs that way.
+// locator reads single values of a request that take part in its verification: the signature
+// itself, or signed fields. It parses the request at most once, and only if the provider's
+// verification reads such values.
 type locator struct {
 	req    *Request
 	paths  *jsonspan.PathSet
@@ -21,8 +21,7 @@ type locator struct {
 	failed bool
 }
 
-// locator returns a reader of single values, or nil where the provider's
-// verification reads none.
+// locator returns a reader of single values, or nil if the provider's verification reads none.
 func (p *Provider) locator(req *Request) *locator {
 	if !p.locates {
 		return nil
@@ -43,8 +42,8 @@ func (v *VerifySpec) locates() bool {
 	return false
 }
 
-// json returns the text of a path: strings decoded, anything else as written.
-// null and what is not there are absent.
+// json returns the text at a path: strings decoded, anything else as written. null counts as
+// absent.
 func (l *locator) json(path string) (string, bool) {
 	if !l.walked {
 		l.walked = true
@@ -92,8 +91,7 @@ func (l *locator) queryField(name string) (string, bool) {
 	return value, ok && err == nil
 }
 
-// urlPart gives the path or the query of the request's address as it is
-// written, without decoding.
+// urlPart returns the path or the query of an address without decoding it.
 func urlPart(address, which string) string {
 	if i := strings.IndexByte(address, '#'); i >= 0 {
 		address = address[:i]
@@ -112,7 +110,7 @@ func urlPart(address, which string) string {
 	return path
 }
 
-// locatedPaths are the JSON paths that take part in verification.
+// locatedPaths returns the JSON paths that take part in verification.
 func locatedPaths(v *VerifySpec) *jsonspan.PathSet {
 	paths := jsonspan.NewPathSet()
 	if v.Signature.From == "json" {

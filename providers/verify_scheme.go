@@ -10,7 +10,7 @@ import (
 	schemes "github.com/oncegate/oncegate/providers/scheme"
 )
 
-// input is the request as a scheme sees it.
+// input converts a request into the input of a scheme.
 func (p *Provider) input(req *Request, secrets []Secret) (*schemes.Input, error) {
 	settings, err := p.ready()
 	if err != nil {
@@ -28,17 +28,17 @@ func (p *Provider) input(req *Request, secrets []Secret) (*schemes.Input, error)
 	return in, nil
 }
 
-// proof is what verification found.
+// proof is the result of a successful verification.
 type proof struct {
 	secret     string
-	credential string // of operations: whose secret it is
+	credential string // of operations: the credential to which the secret belongs
 	signedAt   time.Time
 	values     url.Values
-	covered    int // events of a batch that the signature reaches; 0 is all
+	covered    int // number of events of a batch that the signature covers; 0 means all
 }
 
-// verifyScheme authenticates a request by a scheme. A scheme's refusal becomes
-// ours; what is none is a fault and stays one.
+// verifyScheme authenticates a request with a scheme. It converts the scheme's refusal to a
+// [*Refusal] and returns any other error as a fault.
 func (p *Provider) verifyScheme(req *Request, secrets []Secret) (proof, error) {
 	in, err := p.input(req, secrets)
 	if err != nil {
@@ -61,7 +61,7 @@ func translate(err error) error {
 	return err
 }
 
-// schemeHandshake lets a scheme answer a handshake of its own.
+// schemeHandshake lets a scheme answer its own handshake.
 func (p *Provider) schemeHandshake(req *Request, secrets []Secret) (Reply, bool, error) {
 	shaker, ok := p.scheme.(schemes.Shaker)
 	if !ok {
@@ -82,7 +82,7 @@ func (p *Provider) schemeHandshake(req *Request, secrets []Secret) (Reply, bool,
 	return out, ok, nil
 }
 
-// handshakeMethods are those of a scheme's own handshake.
+// handshakeMethods returns the methods of a scheme's own handshake.
 func (p *Provider) handshakeMethods() []string {
 	if m, ok := p.scheme.(interface{ HandshakeMethods() []string }); ok {
 		return m.HandshakeMethods()
@@ -90,7 +90,7 @@ func (p *Provider) handshakeMethods() []string {
 	return nil
 }
 
-// secretless reports whether the provider can do without secrets.
+// secretless reports whether the provider can verify without secrets.
 func (p *Provider) secretless() bool {
 	if p.scheme == nil {
 		return p.Unproved()
@@ -103,7 +103,7 @@ func (p *Provider) secretless() bool {
 	return ok && s.Secretless(settings)
 }
 
-// signScheme has the scheme make a request.
+// signScheme lets the scheme sign a request.
 func (p *Provider) signScheme(req *Request, secret Secret) error {
 	signer, ok := p.scheme.(schemes.Signer)
 	if !ok {
@@ -120,8 +120,8 @@ func (p *Provider) signScheme(req *Request, secret Secret) error {
 	return nil
 }
 
-// schemeCovers reports whether a scheme that authenticates a part of the event
-// covers a field: "json:path", "form:name" or "header:Name".
+// schemeCovers reports whether a scheme that authenticates a part of the event covers a field:
+// "json:path", "form:name" or "header:Name".
 func (s *Spec) schemeCovers(f *Field) bool {
 	coverer, ok := schemes.Table()[s.Verify.Family].(schemes.Coverer)
 	if !ok {
