@@ -33,7 +33,7 @@ func plus(number string, index int) (string, bool) {
 	return strconv.FormatInt(n+int64(index), 10), true
 }
 
-// batch reports whether the body has the array that is to be split.
+// batch reports whether the body has the array of events.
 func (x *extraction) batch(s *source) bool {
 	if s.envelopeSpans == nil {
 		return false

@@ -23,7 +23,7 @@ type levelRule struct {
 	field field
 }
 
-// holds reports whether the event meets the condition. A value of any kind counts as present.
+// holds reports whether an event satisfies the condition. A value of any kind counts as present.
 func (r *levelRule) holds(s *source) bool {
 	value, ok, err := r.field.read(s, false)
 	if r.Absent {
