@@ -104,7 +104,8 @@ const (
 // Source is one endpoint: a sender with its secrets, and the routes of its events. Its path is /in/
 // followed by its name.
 type Source struct {
-	// Name consists of lower-case letters, digits and dashes. Event ids are unique within a source.
+	// Name consists of lower-case letters, digits, dashes and underscores. Event ids are unique
+	// within a source.
 	Name string
 
 	// PreviousNames lists the source's former names. The source keeps the events of those names.
@@ -152,7 +153,8 @@ type Source struct {
 // Credential identifies a caller of a source of operations. Its name is part of every key; its
 // secrets are not, so you can replace a secret while calls run.
 type Credential struct {
-	// Name is unique within the source and consists of lower-case letters, digits and dashes.
+	// Name is unique within the source. It consists of lower-case letters, digits, dashes and
+	// underscores.
 	Name string
 
 	// Secrets are all accepted, each until its own [Secret.Until]. The newest is first.

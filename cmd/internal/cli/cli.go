@@ -23,10 +23,10 @@ import (
 // The exit codes. Scripts depend on them: never change.
 const (
 	exitOK       = 0
-	exitFailed   = 1  // it did not work, or what was compared differs
-	exitUsage    = 2  // wrong usage or configuration: trying again cannot help
-	exitUnknown  = 3  // nobody knows whether an operation happened
-	exitTryLater = 75 // the database or the server cannot be reached
+	exitFailed   = 1  // the operation failed, or the compared values differ
+	exitUsage    = 2  // wrong usage or configuration; trying again cannot help
+	exitUnknown  = 3  // the outcome of an operation is unknown
+	exitTryLater = 75 // a temporary failure, such as an unreachable database
 )
 
 // shell is one run of the program: its streams, environment and global flags.
