@@ -16,6 +16,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/session"
 )
 
 // EffectRoute is what the store has to know about a route whose effects it
@@ -105,6 +106,9 @@ type EffectsConfig struct {
 	// Node names this process in the attempts it makes.
 	Node string
 
+	// Standbys have received an effect before it is sent to a target that cannot deduplicate. It may be nil.
+	Standbys *session.Standbys
+
 	// Group bounds how many effects one statement claims or settles. It defaults
 	// to 256.
 	Group int
@@ -144,6 +148,7 @@ type Effects struct {
 	routing  int32
 	routings sync.Map // of those of other processes: from their ids to the targets by route
 	node     string
+	standbys *session.Standbys
 	evidence func(rendered []byte) []byte
 	random   func() float64
 	now      func() time.Time
@@ -189,7 +194,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	if cfg.Node == "" {
 		errs = append(errs, errors.New("effects need the name of the node"))
 	}
-	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, routing: cfg.Routing, evidence: cfg.EvidenceOf, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
+	e := &Effects{pool: cfg.Pool, enqueuer: cfg.Enqueuer, keys: cfg.Keyring, node: cfg.Node, standbys: cfg.Standbys, routing: cfg.Routing, evidence: cfg.EvidenceOf, routes: make(map[int32]EffectRoute, len(cfg.Routes))}
 	for id, r := range cfg.Routes {
 		if err := r.Retry.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("route %d: %w", id, err))

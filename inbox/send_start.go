@@ -35,22 +35,30 @@ type sendStart struct {
 
 // StartSend commits, before the first byte leaves, what must be known if the
 // attempt's end is never seen. It reports false if the claim is no longer the caller's:
-// nothing may be sent then.
+// nothing may be sent then. At a target that cannot deduplicate, the standbys that answer have the effect by then, so that whichever is
+// promoted refuses the event if its sender delivers it again.
 func (e *Effects) StartSend(ctx context.Context, claim *Claim, s SendStart) (bool, error) {
 	sealed, keyID := e.keys.Seal(place.Rendered(claim.Effect), s.Rendered)
 	start := sendStart{effect: claim.Effect, token: claim.Token, rendered: sealed, keyID: keyID, replace: s.Replace, started: s.Began}
-	ok, err := retryWhileLocked(ctx, func() (bool, bool, error) {
+	timeline := e.standbys.Timeline()
+	written, err := retryWhileLocked(ctx, func() (sendStartRow, bool, error) {
 		out, err := e.starts.Do(ctx, start)
-		return out.held, out.locked, err
+		return out, out.locked, err
 	})
+	if err == nil && written.held && s.Began {
+		err = e.standbys.Received(ctx, timeline, written.lsn, min(standbyPatience, e.routes[claim.RouteID].Lease/4))
+	}
 	if err != nil {
 		return false, fmt.Errorf("starting the send of effect %s: %w", claim.Effect, err)
 	}
-	return ok, nil
+	return written.held, nil
 }
 
+// standbyPatience is how long a send waits for a standby that answers and does not receive the log.
+const standbyPatience = 3 * time.Second
+
 // What was rendered first stays: every attempt sends the same bytes. A row that
-// somebody else has locked is not waited for, and not in the answer.
+// somebody else has locked is not waited for, and not in the answer. The place in the write-ahead log lies after the claim's commit.
 var startSends = `
 WITH reached AS MATERIALIZED (
     SELECT e.id, a.token, a.rendered, a.replace, a.started, a.key_id, e.lease_token = a.token AND e.lease_until > now() AS held
@@ -66,9 +74,9 @@ started AS (
     FROM reached h
     WHERE e.id = h.id AND h.held
     RETURNING e.lease_token)
-SELECT lease_token, true FROM started
+SELECT lease_token, true, (pg_current_wal_insert_lsn() - '0/0')::bigint FROM started
 UNION ALL
-SELECT token, false FROM reached WHERE held IS NOT TRUE`
+SELECT token, false, 0 FROM reached WHERE held IS NOT TRUE`
 
 var startColumns = row.ColumnsFrom(1,
 	row.UUID("id", func(a *sendStart) ID { return a.effect }),
@@ -81,7 +89,10 @@ var startColumns = row.ColumnsFrom(1,
 
 // sendStartRow says of a claimed effect's row whether the claim holds it still; locked, that
 // this is not known, since somebody else has locked it.
-type sendStartRow struct{ held, locked bool }
+type sendStartRow struct {
+	held, locked bool
+	lsn          uint64
+}
 
 func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]sendStartRow, error) {
 	rows, err := e.pool.Query(ctx, startSends, startColumns.Args(asks)...)
@@ -100,14 +111,15 @@ func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]sendStart
 }
 
 // sendStartRows are the answers about claims, by their tokens.
-type sendStartRows map[ID]bool
+type sendStartRows map[ID]sendStartRow
 
 func collectSendStarts(rows pgx.Rows) (sendStartRows, error) {
 	out := sendStartRows{}
 	var token ID
 	var held bool
-	_, err := pgx.ForEachRow(rows, []any{&token, &held}, func() error {
-		out[token] = held
+	var lsn int64
+	_, err := pgx.ForEachRow(rows, []any{&token, &held, &lsn}, func() error {
+		out[token] = sendStartRow{held: held, lsn: uint64(lsn)}
 		return nil
 	})
 	return out, err
@@ -116,8 +128,9 @@ func collectSendStarts(rows pgx.Rows) (sendStartRows, error) {
 // of is the answer about one claim. A row that is gone is taken for locked: there is
 // none while it is claimed.
 func (h sendStartRows) of(token ID) sendStartRow {
-	held, known := h[token]
-	return sendStartRow{held: held, locked: !known}
+	answer, known := h[token]
+	answer.locked = !known
+	return answer
 }
 
 // lockPatience is how long an attempt waits for the row of its own effect.

@@ -18,19 +18,21 @@ type Position struct {
 	// Timeline counts the promotions that led to this server; 0 of a standby, which cannot be asked for it.
 	Timeline uint32
 
-	// LSN is the place in the write-ahead log up to which the server had written records when it was asked; 0 of a standby.
+	// LSN is the place in the write-ahead log up to which the server had written records when it was asked. A standby has received, or
+	// read from an archive, the records up to there.
 	LSN uint64
 
 	// Standby says that the server is in recovery and takes no writes.
 	Standby bool
 }
 
-// positionColumns can be read by every role. The timeline is the first part of a segment's name. On a standby the columns that only a
-// primary has are NULL, because their functions would fail there.
+// positionColumns can be read by every role. The timeline is the first part of a segment's name. On a standby the functions of a
+// primary would fail.
 const positionColumns = `
 (SELECT system_identifier FROM pg_control_system()), pg_is_in_recovery(),
 CASE WHEN NOT pg_is_in_recovery() THEN substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END,
-CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END`
+CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn()
+    ELSE coalesce(greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()), '0/0') END`
 
 // parsePosition reads the answer to positionColumns in text format.
 func parsePosition(row [][]byte) (p Position, err error) {
@@ -40,6 +42,9 @@ func parsePosition(row [][]byte) (p Position, err error) {
 	if p.System, err = strconv.ParseInt(string(row[0]), 10, 64); err != nil {
 		return p, fmt.Errorf("reading the system identifier: %w", err)
 	}
+	if p.LSN, err = ParseLSN(string(row[3])); err != nil {
+		return p, err
+	}
 	if p.Standby = string(row[1]) == "t"; p.Standby {
 		return p, nil
 	}
@@ -48,8 +53,7 @@ func parsePosition(row [][]byte) (p Position, err error) {
 		return p, fmt.Errorf("reading the timeline: %w", err)
 	}
 	p.Timeline = uint32(timeline)
-	p.LSN, err = ParseLSN(string(row[3]))
-	return p, err
+	return p, nil
 }
 
 // ParseLSN reads a place in the write-ahead log as PostgreSQL writes it, such as 16/B374D848.

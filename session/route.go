@@ -83,14 +83,8 @@ func use(cfg *pgconn.Config, ways []*pgconn.FallbackConfig) {
 func (s HostState) ask(ctx context.Context, cfg *pgconn.Config, h *History) HostState {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	one := cfg.Copy()
-	s.keep(one)
-	one.ValidateConnect, one.AfterConnect, one.OnNotice, one.OnPgError = nil, nil, nil, nil
-	one.ConnectTimeout = askTimeout
-	one.DialFunc = new(net.Dialer).DialContext // that it says nothing is no news of the pool's connections
-	one.RuntimeParams["application_name"] = "oncegate hosts"
 	before := h.Witness()
-	conn, err := pgconn.ConnectConfig(ctx, one)
+	conn, err := s.connect(ctx, cfg, "hosts")
 	if err != nil {
 		s.Err = err
 		return s

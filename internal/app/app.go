@@ -92,6 +92,7 @@ type App struct {
 	adminPool, gatePool, workPool, queuePool, lists *pgxpool.Pool
 
 	sessions session.Guard     // of all pools
+	standbys *session.Standbys // nil of a process that works on nothing
 	tables   int64             // in which this process has registered its sources
 	commits  *gate.CommitProbe // set when everything is made
 

@@ -23,6 +23,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/trials/wrong"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/session"
 )
 
 // The fail points of a binary built with the tag failpoint, for the crash test
@@ -45,6 +46,8 @@ const (
 
 	// A process that uses any session, even on a former primary: the trial of failovers must notice.
 	wrongUnfenced = "unfenced"
+	// Workers that do not wait for standbys before they send: likewise.
+	wrongUnreceived = "work-unreceived"
 
 	// Workers that break the promise, which the kill test must notice: one that says
 	// done and sends then, keys and bytes that differ between attempts, a transport
@@ -172,6 +175,13 @@ func failingPool(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Pool, error)
 }
 
 func unfenced() bool { return wrongOnPurpose(wrongUnfenced) }
+
+func failingStandbys(s *session.Standbys) *session.Standbys {
+	if wrongOnPurpose(wrongUnreceived) {
+		return nil
+	}
+	return s
+}
 
 func failingGate(gate receiver.Accepter) receiver.Accepter {
 	if wrongOnPurpose(wrongAckEarly) {

@@ -11,6 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/jobs/effect"
+	"github.com/oncegate/oncegate/session"
 )
 
 // The binary that is shipped has no fail points.
@@ -20,6 +21,8 @@ func failingAcquire(*pgxpool.Pool) gate.Acquire { return nil }
 func failingNow(now func() time.Time) func() time.Time { return now }
 
 func unfenced() bool { return false }
+
+func failingStandbys(s *session.Standbys) *session.Standbys { return s }
 
 func failingGate(gate receiver.Accepter) receiver.Accepter { return gate }
 

@@ -112,6 +112,8 @@ func (a *App) watchHistory() {
 	if a.unasked || unfenced() {
 		return
 	}
+	a.standbys = session.NewStandbys(a.sessions.History(), a.adminPool, a.log)
+	a.cleanups.add("standbys", func(context.Context) error { a.standbys.Close(); return nil })
 	a.starts = append(a.starts, step{name: "history", run: func(ctx context.Context) error {
 		a.settleHistory(ctx)
 		a.every(ctx, "history", settleEvery, func(ctx context.Context) {
@@ -119,7 +121,7 @@ func (a *App) watchHistory() {
 				a.settleHistory(ctx)
 			}
 		})
-		a.lookAtHosts(ctx)
+		a.lookAtHosts(ctx) // before anything is sent, so that the standbys are known
 		a.every(ctx, "hosts", lookEvery, a.lookAtHosts)
 		return nil
 	}})
@@ -135,7 +137,7 @@ func (a *App) lookAtHosts(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookAtMost)
 	defer cancel()
 	sessions := a.sessions.History()
-	for _, host := range sessions.Look(ctx, a.adminPool) {
+	for _, host := range a.standbys.Look(ctx) {
 		unused := errors.Is(host.Err, session.ErrBehind) || errors.Is(host.Err, session.ErrOtherSystem)
 		if unused && !a.history.told[host.Address] {
 			a.log.ErrorContext(ctx, "a server is not used", slog.String("host", host.Address), slog.Any("error", host.Err))

@@ -67,7 +67,8 @@ func (a *App) makeWork() error {
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
 		Routing: routing,
 		Pool:    a.workPool, Keyring: a.keys, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Routes: storeRoutes, Node: a.node,
-		Locked: a.streamLocked, EvidenceOf: mail.MessageID,
+		Standbys: failingStandbys(a.standbys),
+		Locked:   a.streamLocked, EvidenceOf: mail.MessageID,
 	})
 	if err != nil {
 		return err

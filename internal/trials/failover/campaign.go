@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -23,8 +24,11 @@ type Options struct {
 	// Synchronous has commits wait for the standby.
 	Synchronous bool
 
-	// Wrong runs a binary that uses any session, even on a former primary. The campaign makes only the fault that shows it.
-	Wrong bool
+	// Fault is the only one that the campaign makes. It may be empty.
+	Fault Fault
+
+	// Wrong is the mistake of a binary that must be noticed. It may be empty.
+	Wrong string
 
 	// Progress reports each cycle; it may be nil.
 	Progress func(format string, args ...any)
@@ -36,7 +40,7 @@ type Summary struct {
 	Cycles, Acked, Recorded, Lost, Doubled          int
 	Once, Indeterminate, Restored, NeverArrived     int
 	SentAgain, Applied, Violations, Whole, SetAside int
-	InWindow                                        int
+	RecordedAgain                                   int // events that were lost, and that their senders delivered again
 	Pauses                                          map[Fault][]time.Duration
 	Seed                                            uint64
 	Elapsed                                         time.Duration
@@ -58,10 +62,10 @@ func (s *Summary) String() string {
 			pauses = append(pauses, fmt.Sprintf("%s %.1f to %.1f s", fault, least.Seconds(), most.Seconds()))
 		}
 	}
-	return fmt.Sprintf("failover: %d cycles with a %s standby, %d events acknowledged, %d recorded; lost %d, doubled %d, and %d that came in the window before a process saw the new timeline; where the target cannot deduplicate: "+
+	return fmt.Sprintf("failover: %d cycles with a %s standby, %d events acknowledged, %d recorded; lost %d, of which %d were delivered again, doubled %d; where the target cannot deduplicate: "+
 		"%d effects, %d indeterminate, of which %d restored and %d never arrived; where it can: %d sent more than once; in the database: %d; "+
 		"%d timelines found whole and %d restored; pause of acknowledgements: %s; %d violations; seed %d, %.1f s",
-		s.Cycles, standby, s.Acked, s.Recorded, s.Lost, s.Doubled, s.InWindow, s.Once, s.Indeterminate, s.Restored, s.NeverArrived, s.SentAgain, s.Applied,
+		s.Cycles, standby, s.Acked, s.Recorded, s.Lost+s.RecordedAgain, s.RecordedAgain, s.Doubled, s.Once, s.Indeterminate, s.Restored, s.NeverArrived, s.SentAgain, s.Applied,
 		s.Whole, s.SetAside, strings.Join(pauses, ", "), s.Violations, s.Seed, s.Elapsed.Seconds())
 }
 
@@ -75,6 +79,12 @@ const (
 	senders   = 8
 	secret    = "whsec_failover_0123456789abcdef0123456789" //nolint:gosec // of a server that lives for minutes
 	waitLimit = 90 * time.Second
+)
+
+const (
+	// forgetful senders deliver one event of so many again, until it is acknowledged, againAfter later.
+	forgetful  = 5
+	againAfter = 4 * time.Second
 )
 
 const configuration = `
@@ -107,7 +117,7 @@ type campaign struct {
 	ledger           *ledger
 	primary, standby *devpg.Server
 	nodes            []*rig.Node
-	windows          []window // one a cycle
+	former           map[string]trace // what former primaries received last, by the ids of the events
 	summary          Summary
 
 	stopSending context.CancelFunc
@@ -121,7 +131,7 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 		o.Progress = func(string, ...any) {}
 	}
 	c := &campaign{
-		options: o, world: w, schema: "failover_" + rig.RunID(), random: rig.Random(o.Seed, 0), ledger: newLedger(), primary: w.Server,
+		options: o, world: w, schema: "failover_" + rig.RunID(), random: rig.Random(o.Seed, 0), ledger: newLedger(), primary: w.Server, former: map[string]trace{},
 		stopSending: func() {}, summary: Summary{Synchronous: o.Synchronous, Seed: o.Seed, Pauses: map[Fault][]time.Duration{}},
 	}
 	defer func() {
@@ -214,9 +224,7 @@ func (c *campaign) prepare(ctx context.Context, target string) error {
 			Name: fmt.Sprintf("%s-%d", c.schema, i), Config: config, Schema: c.schema, DSN: both.String() + "&target_session_attrs=read-write",
 			Env: []string{"FAILOVER_SECRET=" + secret, "LOG_LEVEL=warn"},
 		}
-		if c.options.Wrong {
-			cfg.Failpoint = "unfenced"
-		}
+		cfg.Failpoint = c.options.Wrong
 		n, err := c.world.Serve(ctx, cfg)
 		if err != nil {
 			return err
@@ -231,13 +239,13 @@ func (c *campaign) prepare(ctx context.Context, target string) error {
 	return nil
 }
 
-// send delivers one event after the other, each until it is acknowledged, to either node.
+// send delivers one event after the other, each until it is acknowledged, to either node. It delivers some of them again later, as a sender
+// that has missed an acknowledgement does.
 func (c *campaign) send(ctx context.Context, sender int) {
 	client := rig.NewClient(2, 10*time.Second)
 	for n := 0; ctx.Err() == nil; n++ {
 		id := fmt.Sprintf("evt_%s_%d_%d", c.schema, sender, n)
 		body := fmt.Appendf(nil, `{"id":"%s","object":"event","created":%d,"type":"invoice.paid"}`, id, time.Now().Unix())
-		c.ledger.post(id)
 		for try := sender; ctx.Err() == nil; try++ {
 			status, err := rig.Deliver(context.WithoutCancel(ctx), client, c.nodes[try%len(c.nodes)].SourceURL("stripe"), secret, body)
 			if err == nil && status/100 == 2 {
@@ -246,6 +254,20 @@ func (c *campaign) send(ctx context.Context, sender int) {
 			}
 			rig.Pause(ctx, 50*time.Millisecond)
 		}
+		if n%forgetful == 0 {
+			c.sending.Go(func() { c.deliverAgain(ctx, client, sender, body) })
+		}
 		rig.Pause(ctx, 60*time.Millisecond)
+	}
+}
+
+func (c *campaign) deliverAgain(ctx context.Context, client *http.Client, sender int, body []byte) {
+	rig.Pause(ctx, againAfter)
+	for try := sender; ; try++ {
+		status, err := rig.Deliver(context.WithoutCancel(ctx), client, c.nodes[try%len(c.nodes)].SourceURL("stripe"), secret, body)
+		if err == nil && status/100 == 2 || ctx.Err() != nil {
+			return
+		}
+		rig.Pause(ctx, 50*time.Millisecond)
 	}
 }

@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -60,7 +61,7 @@ func (c *campaign) check(ctx context.Context) ([]rig.Violation, error) {
 		switch route {
 		case "once":
 			s.Once++
-			heard := c.ledger.once[event]
+			heard := len(c.ledger.once[event])
 			if state == "indeterminate" {
 				s.Indeterminate++
 				if reason == "restored" {
@@ -94,12 +95,19 @@ func (c *campaign) check(ctx context.Context) ([]rig.Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	for event, n := range c.ledger.once {
-		if n > 1 && !c.options.Synchronous && c.inWindow(c.ledger.posted[event]) {
-			s.InWindow++
-		} else if n > 1 {
+	current := map[string]trace{}
+	if err := c.readTraces(ctx, c.primary, time.Time{}, "the primary", current); err != nil {
+		return nil, err
+	}
+	for event, requests := range c.ledger.once {
+		if len(requests) > 1 {
 			s.Doubled++
-			found = append(found, rig.NewViolation(Doubled, "%s was heard %d times by a target that cannot deduplicate", event, n))
+			found = append(found, rig.NewViolation(Doubled, "%s was heard %d times by a target that cannot deduplicate: %s", event, len(requests), c.explain(requests, current)))
+		}
+	}
+	for row, t := range c.former {
+		if current[row].event == "" && recorded[t.event] {
+			s.RecordedAgain++
 		}
 	}
 	s.Acked, s.Recorded = len(c.ledger.acked), len(recorded)

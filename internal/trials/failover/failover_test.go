@@ -2,6 +2,7 @@ package failover_test
 
 import (
 	"flag"
+	"fmt"
 	"testing"
 
 	"github.com/oncegate/oncegate/internal/devpg"
@@ -13,7 +14,8 @@ var (
 	synchronous  = flag.Int("synchronous", 1, "failovers to a synchronous standby")
 	asynchronous = flag.Int("asynchronous", 1, "failovers to an asynchronous standby")
 	seed         = flag.Uint64("seed", 0, "of the order of faults; 0 draws one")
-	wrong        = flag.Bool("wrong", false, "run a binary without the fence, which has to be noticed")
+	fault        = flag.String("fault", "", "the only fault to make: "+fmt.Sprint(failover.Faults()))
+	wrong        = flag.String("wrong", "", "run a binary with a mistake, which has to be noticed: unfenced or work-unreceived")
 )
 
 func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine for itself
@@ -24,12 +26,15 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine 
 		cycles      int
 		synchronous bool
 	}{{"synchronous", *synchronous, true}, {"asynchronous", *asynchronous, false}} {
-		if c.cycles == 0 || *wrong && c.synchronous {
+		if c.cycles == 0 || *wrong != "" && c.synchronous {
 			continue
+		}
+		if *wrong != "" && *fault == "" {
+			*fault = string(failover.Thaw) // both primaries take writes at once
 		}
 		t.Run(c.name, func(t *testing.T) {
 			world, err := rig.NewWorld(t.Context(), rig.WorldConfig{
-				Name: "failover", Dir: t.TempDir(), Failpoints: *wrong,
+				Name: "failover", Dir: t.TempDir(), Failpoints: *wrong != "",
 				Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "120", "wal_keep_size": "256MB"}},
 			})
 			if world != nil {
@@ -43,13 +48,13 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine 
 				t.Fatal(err)
 			}
 			result, err := failover.Run(rig.TestContext(t), world, failover.Options{
-				Cycles: c.cycles, Seed: *seed, Synchronous: c.synchronous, Wrong: *wrong, Progress: t.Logf,
+				Cycles: c.cycles, Seed: *seed, Synchronous: c.synchronous, Wrong: *wrong, Fault: failover.Fault(*fault), Progress: t.Logf,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Log(result.Summary.String())
-			if *wrong {
+			if *wrong != "" {
 				if rig.CountKind(result.Violations, failover.Doubled) == 0 {
 					t.Error("not noticed: nothing happened twice")
 				}
@@ -68,7 +73,7 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine 
 
 // TestRecoveryToAPointInTime repeats nothing at a target that cannot deduplicate, although no process remembers what happened.
 func TestRecoveryToAPointInTime(t *testing.T) { //nolint:paralleltest // as above
-	if *wrong {
+	if *wrong != "" {
 		t.Skip("it is about what the fence leaves")
 	}
 	world, err := rig.NewWorld(t.Context(), rig.WorldConfig{Name: "recovery", Dir: t.TempDir(), Postgres: devpg.Config{Volatile: true}})

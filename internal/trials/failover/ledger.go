@@ -13,28 +13,28 @@ import (
 type ledger struct {
 	mu     sync.Mutex
 	acked  map[string]time.Time
-	posted map[string]time.Time      // first
-	last   time.Time                 // of the last acknowledgement
-	once   map[string]int            // requests at the target that cannot deduplicate
+	once   map[string][]request      // at the target that cannot deduplicate
 	keyed  map[string]map[string]int // requests at the one that can, by key
 	slowly time.Duration
 }
 
-func newLedger() *ledger {
-	return &ledger{acked: map[string]time.Time{}, posted: map[string]time.Time{}, once: map[string]int{}, keyed: map[string]map[string]int{}, slowly: 20 * time.Millisecond}
+// request is one request at the target that cannot deduplicate.
+type request struct {
+	at      time.Time
+	row     string // the id of the event in the database that it was sent from
+	attempt string
 }
 
-func (l *ledger) post(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.posted[id] = time.Now()
+func newLedger() *ledger {
+	return &ledger{acked: map[string]time.Time{}, once: map[string][]request{}, keyed: map[string]map[string]int{}, slowly: 20 * time.Millisecond}
 }
 
 func (l *ledger) ack(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last = time.Now()
-	l.acked[id] = l.last
+	if _, again := l.acked[id]; !again {
+		l.acked[id] = time.Now()
+	}
 }
 
 // since counts the acknowledgements after an instant, and returns the time of the first.
@@ -64,7 +64,7 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l.mu.Lock()
 	if strings.HasPrefix(r.URL.Path, "/once") {
-		l.once[event.ID]++
+		l.once[event.ID] = append(l.once[event.ID], request{at: time.Now(), row: r.Header.Get("Oncegate-Event"), attempt: r.Header.Get("Oncegate-Attempt")})
 	} else {
 		if l.keyed[event.ID] == nil {
 			l.keyed[event.ID] = map[string]int{}

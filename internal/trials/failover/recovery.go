@@ -106,13 +106,13 @@ func RunRecovery(ctx context.Context, w *rig.World, events int) (_ *Recovery, er
 		return nil, err
 	}
 	out := &Recovery{}
-	for event, n := range c.ledger.once {
+	for event, requests := range c.ledger.once {
 		switch {
 		case event == "evt_later":
-			out.Later += n
+			out.Later += len(requests)
 		default:
 			out.Sent++
-			if n > 1 {
+			if len(requests) > 1 {
 				out.Repeated++
 			}
 		}
