@@ -107,7 +107,7 @@ type EffectsConfig struct {
 	Node string
 
 	// Standbys have received an effect before it is sent to a target that cannot deduplicate. It may be nil.
-	Standbys *session.Standbys
+	Standbys Standbys
 
 	// Group bounds how many effects one statement claims or settles. It defaults
 	// to 256.
@@ -148,7 +148,7 @@ type Effects struct {
 	routing  int32
 	routings sync.Map // of those of other processes: from their ids to the targets by route
 	node     string
-	standbys *session.Standbys
+	standbys Standbys
 	evidence func(rendered []byte) []byte
 	random   func() float64
 	now      func() time.Time
@@ -226,6 +226,9 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	e.unordered = unorderedRoutes(e.routes)
 	if e.now = cfg.Now; e.now == nil {
 		e.now = time.Now
+	}
+	if e.standbys == nil {
+		e.standbys = (*session.Standbys)(nil)
 	}
 	e.locked.tell, e.locked.now, e.patience = cfg.Locked, e.now, make(chan struct{}, 2)
 	if e.random = cfg.Random; e.random == nil {

@@ -54,6 +54,16 @@ func (e *Effects) StartSend(ctx context.Context, claim *Claim, s SendStart) (boo
 	return written.held, nil
 }
 
+// Standbys are the servers to which the database may fail over. [session.Standbys] implements it.
+type Standbys interface {
+	// Timeline is the highest timeline of the database that the process has seen.
+	Timeline() uint32
+
+	// Received waits until the standbys have received the write-ahead log of the timeline up to a position, but not longer for one of
+	// them than within. It returns an error if the database has moved to another timeline.
+	Received(ctx context.Context, timeline uint32, lsn uint64, within time.Duration) error
+}
+
 // standbyPatience is how long a send waits for a standby that answers and does not receive the log.
 const standbyPatience = 3 * time.Second
 

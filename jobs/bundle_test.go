@@ -44,8 +44,9 @@ type bundle struct {
 	keys  keyWindows
 	order map[string]sequence.Policy // by route
 
-	locked func(context.Context, inbox.LockedStream)
-	series inbox.Series // of repeatable's order
+	locked   func(context.Context, inbox.LockedStream)
+	standbys inbox.Standbys
+	series   inbox.Series // of repeatable's order
 
 	keyring *seal.Keyring
 
@@ -94,7 +95,7 @@ func setup(tb testing.TB) *bundle {
 func (b *bundle) store(node string) *inbox.Effects {
 	b.tb.Helper()
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
-		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring, Locked: b.locked, Routing: b.routing,
+		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring, Locked: b.locked, Routing: b.routing, Standbys: b.standbys,
 		Routes: map[int32]inbox.EffectRoute{
 			b.routes[repeatable]: {Target: b.elsewhere, Order: b.order[repeatable], Series: b.series, Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 			b.routes[once]:       {Order: b.order[once], Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},

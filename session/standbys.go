@@ -96,7 +96,7 @@ func (s *Standbys) keepAsking(ctx context.Context, host *HostState) {
 	s.known[host.Address] = b
 	s.log.InfoContext(ctx, "effects at targets that cannot deduplicate wait until a standby has received them", slog.String("host", b.address))
 	s.asking.Go(func() {
-		err := b.run(s.ctx, conn, s.history)
+		err := b.run(s.ctx, conn, s.history, s.log)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), standbySilence)
 		defer cancel()
 		_ = conn.Close(ctx) // it is given up either way
@@ -112,8 +112,8 @@ func (s *Standbys) keepAsking(ctx context.Context, host *HostState) {
 }
 
 // run asks until the standby is none any more, or does not answer.
-func (b *standby) run(ctx context.Context, conn *pgconn.PgConn, history *History) error {
-	pause := askAgainAfter
+func (b *standby) run(ctx context.Context, conn *pgconn.PgConn, history *History, log *slog.Logger) error {
+	pause, goal := askAgainAfter, uint64(0)
 	for {
 		timed, cancel := context.WithTimeout(ctx, standbySilence)
 		before := history.Witness()
@@ -125,15 +125,19 @@ func (b *standby) run(ctx context.Context, conn *pgconn.PgConn, history *History
 		if err := history.Judge(p, before); err != nil || !p.Standby { // a promotion has closed the sessions on the former primary
 			return err
 		}
-		waiting := false
+		waiting, again := false, false
 		b.answer(func() {
 			if b.received != p.LSN {
 				pause = askAgainAfter
 			}
 			b.received = p.LSN
-			b.late = b.late && b.received < b.wanted
+			again = b.late && b.received >= goal // what was wanted a second ago
+			b.late, goal = b.late && !again, b.wanted
 			waiting = b.received < b.wanted && !b.late
 		})
+		if again {
+			log.InfoContext(ctx, "a standby has caught up: effects wait for it again", slog.String("host", b.address))
+		}
 		wait := standbyEvery
 		if waiting {
 			wait, pause = pause, min(2*pause, askAgainAtMost)

@@ -24,8 +24,9 @@ const (
 )
 
 const readEffects = `
-SELECT v.event_id, r.name, e.state, coalesce(e.reason, ''), (SELECT count(*) FROM failover_applied a WHERE a.event_id = v.event_id)
-FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id`
+SELECT v.event_id, r.name, e.state, coalesce(e.reason, ''), coalesce(a.times, 0)
+FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id
+LEFT JOIN (SELECT event_id, count(*) AS times FROM failover_applied GROUP BY 1) a ON a.event_id = v.event_id`
 
 // check stops the load, waits for the effects, and compares what was acknowledged and what the targets heard with the database.
 func (c *campaign) check(ctx context.Context) ([]rig.Violation, error) {
