@@ -18,7 +18,7 @@
 //     One that was idle in a pool is asked the same, instead of being pinged.
 //
 // A [History] keeps the process away from a former primary: it compares the position of each session's server with the highest that
-// the process has seen, and chooses among the hosts of a url.
+// the process has seen, and chooses among the hosts of a url. [Standbys] lets a caller wait until the standbys have received a commit.
 //
 // When sessions are shared, the guard has every pool it guards refuse to hand out connections
 // until they are not, with [ErrShared]. After a pooler in session mode is reloaded into transaction mode, up to five seconds

@@ -40,7 +40,7 @@ type Summary struct {
 	Cycles, Acked, Recorded, Lost, Doubled          int
 	Once, Indeterminate, Restored, NeverArrived     int
 	SentAgain, Applied, Violations, Whole, SetAside int
-	RecordedAgain                                   int // events that were lost, and that their senders delivered again
+	RecordedAgain                                   int // events that only a former primary had recorded, and that their senders delivered again
 	Pauses                                          map[Fault][]time.Duration
 	Seed                                            uint64
 	Elapsed                                         time.Duration
@@ -62,10 +62,10 @@ func (s *Summary) String() string {
 			pauses = append(pauses, fmt.Sprintf("%s %.1f to %.1f s", fault, least.Seconds(), most.Seconds()))
 		}
 	}
-	return fmt.Sprintf("failover: %d cycles with a %s standby, %d events acknowledged, %d recorded; lost %d, of which %d were delivered again, doubled %d; where the target cannot deduplicate: "+
+	return fmt.Sprintf("failover: %d cycles with a %s standby, %d events acknowledged, %d recorded; lost %d, doubled %d; %d that only a former primary had recorded came again; where the target cannot deduplicate: "+
 		"%d effects, %d indeterminate, of which %d restored and %d never arrived; where it can: %d sent more than once; in the database: %d; "+
 		"%d timelines found whole and %d restored; pause of acknowledgements: %s; %d violations; seed %d, %.1f s",
-		s.Cycles, standby, s.Acked, s.Recorded, s.Lost+s.RecordedAgain, s.RecordedAgain, s.Doubled, s.Once, s.Indeterminate, s.Restored, s.NeverArrived, s.SentAgain, s.Applied,
+		s.Cycles, standby, s.Acked, s.Recorded, s.Lost, s.Doubled, s.RecordedAgain, s.Once, s.Indeterminate, s.Restored, s.NeverArrived, s.SentAgain, s.Applied,
 		s.Whole, s.SetAside, strings.Join(pauses, ", "), s.Violations, s.Seed, s.Elapsed.Seconds())
 }
 

@@ -6,8 +6,11 @@
 // the former primary thaws or starts again and takes writes, as where nothing fences it.
 //
 // A ledger outside the product knows which events were acknowledged, and what the targets heard. It prints a line for each cycle and
-// a summary for each sort of standby. Where the standby is asynchronous, acknowledged events may be lost: they are counted. So are the events
-// that came in the few seconds in which a process may still work on a former primary that takes writes, and whose effects happened twice.
+// a summary for each sort of standby. Where the standby is asynchronous, acknowledged events may be lost: they are counted. Senders
+// deliver one event in five again, 4 s after its acknowledgement, so that events that were lost come again. Before a former primary becomes a
+// standby, the trial reads what it received last: every effect that happened twice is reported with the database from which it was
+// sent each time.
 //
-// With -wrong the binary uses any session, even on a former primary. The trial must notice that.
+// With -wrong the binary has a mistake that the trial must notice: it uses any session, even on a former primary (unfenced), or
+// sends before a standby has received the effect (work-unreceived).
 package failover
