@@ -11,7 +11,7 @@ import (
 )
 
 // jsonFunction is json(text), which parses the JSON in a text. Some senders put a document into a
-// member as text, such as Amazon SNS the message from SES. Numbers are read like those of the body.
+// member as text, such as Amazon SNS the message from SES. Numbers are read as in the body.
 func jsonFunction() cel.EnvOption {
 	return cel.Function("json", cel.Overload("json_string", []*cel.Type{cel.StringType}, cel.DynType, cel.UnaryBinding(func(text ref.Val) ref.Val {
 		s, ok := text.(types.String)

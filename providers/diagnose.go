@@ -56,7 +56,7 @@ type Finding struct {
 // Diagnosis explains why a request does not verify. Show it only to operators, because it would
 // help a forger. It never contains a secret, an expected signature or a part of the body.
 type Diagnosis struct {
-	// Reason and Detail are those of the refusal. Both are empty for a request that verifies.
+	// Reason and Detail come from the refusal. Both are empty for a request that verifies.
 	Reason Reason `json:"reason,omitempty"`
 	Detail string `json:"detail,omitempty"`
 

@@ -9,7 +9,7 @@
 //   - [Provider.Verify] returns the delivery and its events. Its error is a [*Refusal] if the
 //     request is not authentic.
 //   - [Provider.Answer] returns the response to the sender.
-//   - [Provider.Diagnose] explains what is probably configured wrongly for a refused request.
+//   - [Provider.Diagnose] names the probable mistake in the configuration for a refused request.
 //   - [Provider.Sign] makes a delivery for a test.
 //
 // The package is pure: it opens no socket, reads no clock, uses no storage and depends on no HTTP
@@ -22,7 +22,7 @@
 // The package has more files than others because verification, signing and diagnosis read the same
 // compiled spec, and must agree about each part of a signature. A separate package for one of them
 // would force the others to export their internals. Code that needs no spec is elsewhere: the YAML
-// in internal/yamltree, the JSON in internal/jsonspan. The prefix of a file's name gives its
-// subject: spec_* for the provider's YAML, verify_* and signature_* for the proof, extract_*,
+// in internal/yamltree, the JSON in internal/jsonspan. The prefix of a file's name says what it
+// is about: spec_* for the provider's YAML, verify_* and signature_* for the proof, extract_*,
 // identity_* and batch_* for the events, handshake_*, sign_* and diagnose_*.
 package providers

@@ -254,7 +254,7 @@ func (p *Provider) IDUnsigned() bool { return p.idUnsigned }
 
 // Limits contains what the receiver checks before it reads or verifies a request.
 type Limits struct {
-	// Methods lists the HTTP methods of deliveries and handshakes. Deliveries lists those of
+	// Methods lists the HTTP methods of deliveries and handshakes. Deliveries lists the methods of
 	// deliveries only.
 	Methods, Deliveries []string
 	// MaxBody is in bytes.

@@ -76,7 +76,7 @@ type signed struct {
 	signatures []signature
 	timestamp  string
 	at         *locator
-	room       [1]signature // holds the signature of most requests
+	room       [1]signature // enough for the signatures of most requests
 	bytes      [72]byte     // of the first signature; base64 decodes past its end
 	used       bool
 }

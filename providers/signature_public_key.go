@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// maxPublicSum is the longest public-key signature, in bytes: that of RSA with 8192 bits.
+// maxPublicSum is the length of the longest public-key signature, in bytes: RSA with 8192 bits.
 const maxPublicSum = 1024
 
 // publicKey is a key that can only verify.

@@ -35,8 +35,8 @@ type source struct {
 
 var sources = sync.Pool{New: func() any { return new(source) }}
 
-// newSource returns a source from a pool, so that reading a delivery allocates only what is kept of
-// it.
+// newSource returns a source from a pool, so that reading a delivery allocates only the values that
+// outlive it.
 func newSource(req *Request) *source {
 	s, _ := sources.Get().(*source)
 	s.req = req

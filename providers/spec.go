@@ -94,7 +94,7 @@ type SettingSpec struct {
 // RequestSpec limits what is read before anything is verified.
 type RequestSpec struct {
 	// Methods defaults to POST. The methods of handshakes are added. A GET request has its fields
-	// in the address, and they are read like those of a form.
+	// in the address, and they are read like form fields.
 	Methods []string `yaml:"methods"`
 
 	// ContentTypes lists media types without parameters. If it is empty, any type is accepted.

@@ -42,8 +42,8 @@ type Field struct {
 	Query    string `yaml:"query"`
 	Literal  string `yaml:"literal"`
 
-	// If is a JSON path of the event that must be present for the field to be present. It makes a
-	// literal of the key that distinguishes the sender's kinds of events.
+	// If is a JSON path of the event that must be present for the field to be present. Use it with a
+	// literal for a sender that marks the kind of an event by the presence of a member.
 	If string `yaml:"if"`
 
 	// PlusIndex adds the event's index in its batch to a number.

@@ -10,8 +10,8 @@ import (
 const OriginDefault = "default"
 
 // Origin returns the name of the provider whose document sets a part of the spec, which may be one
-// that this provider extends, or [OriginDefault]. The path is that of a value that is not a
-// mapping, such as verify.timestamp.past, or of one member of a mapping with free keys.
+// that this provider extends, or [OriginDefault]. The path leads to a value that is not a
+// mapping, such as verify.timestamp.past, or to one member of a mapping with free keys.
 func (p *Provider) Origin(path string) string {
 	for at := p; at != nil; at = at.base {
 		if at.hasOwn(path) {

@@ -173,9 +173,8 @@ func (p *Provider) message(req *Request, at *locator, timestamp string, key []by
 	return nil
 }
 
-// verifySignature authenticates a request. It checks each group of signatures separately. If one
-// group is authentic but stale or early, that is the reason of the refusal, whatever the other
-// groups' errors are.
+// verifySignature authenticates a request. It checks each group of signatures separately. If a group
+// is authentic but stale or early, the refusal reports that and not the errors of the other groups.
 func (p *Provider) verifySignature(req *Request, secrets []Secret) (secret string, at time.Time, err *Refusal) {
 	if err := p.required(req); err != nil {
 		return "", time.Time{}, err
@@ -212,7 +211,7 @@ func (p *Provider) verifyGroup(req *Request, sig *signed, secrets []Secret) (sec
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	// This pass only detects errors, so that a missing part is malformed whatever the secrets are.
+	// This pass only detects errors, so that a missing part is malformed for all secrets.
 	var public []byte // the whole message, for schemes that need it in one piece
 	if !p.partsAlwaysPresent {
 		if err := p.message(req, sig.at, timestamp, nil, io.Discard.(sink)); err != nil {

@@ -68,7 +68,7 @@ func (f *Fetcher) put(ctx context.Context, q *scheme.Question, token string) (st
 	})
 }
 
-// post sends a request and returns the provider's status and answer, whatever they are.
+// post sends a request and returns the status and the body of any answer.
 func (f *Fetcher) post(ctx context.Context, address string, body []byte, dress func(req *http.Request)) (status int, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {

@@ -58,9 +58,9 @@ func (f *Fetcher) again(want *scheme.KeyRequest, d *document, now time.Time) ([]
 	return nil, failure(d, d.err, after)
 }
 
-// failure returns the error of an attempt that returned no document. For an untrusted document, it
-// is a Deferral, because any client may have named a document that does not exist and an operator
-// need not act.
+// failure returns the error of an attempt that returned no document. For an untrusted document, an
+// error other than scheme.ErrNoKey becomes a Deferral, because any client may have named the document
+// and an operator need not act.
 func failure(d *document, err error, after time.Duration) error {
 	if d.trusted() || errors.Is(err, scheme.ErrNoKey) {
 		return err

@@ -247,7 +247,7 @@ func (f *Fetcher) do(req *http.Request) (*http.Response, error) {
 }
 
 func (f *Fetcher) get(want *scheme.KeyRequest) (_ []byte, err error) {
-	// The context is not that of a request, because all waiting requests share the document.
+	// No request's context applies, because all waiting requests share the document.
 	ctx, cancel := context.WithTimeout(f.ctx, f.cfg.Timeout)
 	defer cancel()
 	method, body := http.MethodGet, io.Reader(http.NoBody)

@@ -19,9 +19,9 @@ import (
 // message, covers fields in an order that depends on the message type, and uses a certificate that
 // the message names.
 //
-// Every AWS account can sign messages of its own topics, so a source must list its topics (setting
-// topic_arns). A confirmation of a subscription is recorded like any message. Oncegate never
-// requests SubscribeURL.
+// Every AWS account can sign messages of the topics that it owns, so a source must list its topics
+// (setting topic_arns). A confirmation of a subscription is recorded like any message. Oncegate
+// never requests SubscribeURL.
 //
 // A certificate is fetched only from the endpoint in the topic's region, as AWS's own
 // SnsMessageManager does, and only from a path of the documented form.

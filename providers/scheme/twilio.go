@@ -30,7 +30,7 @@ const (
 	twilioBody   = "bodySHA256"
 )
 
-// Verify compares the signature with that of each spelling.
+// Verify compares the signature with each spelling's signature.
 func (Twilio) Verify(in *Input) (Result, error) {
 	value, err := in.needed(twilioHeader, Unsigned)
 	if err != nil {

@@ -3,7 +3,7 @@ package testdata
 
 import "embed"
 
-// Files holds <provider>/vectors.json and octokit/.
+// Files contains <provider>/vectors.json and octokit/.
 //
 //go:embed */*.json octokit/*
 var Files embed.FS
