@@ -1,7 +1,6 @@
 package expression
 
-// NewCompile is [Compile] in an environment of its own, in which nothing has been
-// compiled yet.
+// NewCompile returns [Compile] with a new environment, in which nothing has been compiled yet.
 func NewCompile() (func(source string, want Want) (*Program, error), error) {
 	c, err := newCompiler()
 	if err != nil {

@@ -191,7 +191,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// A body that is not JSON is null, never an error of its own.
+// A body that is not JSON is null in an expression and causes no error.
 func TestBodiesThatAreNotJSON(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "x", "{", "{} {}", "\x00"} {

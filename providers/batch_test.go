@@ -13,7 +13,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// A batch inside a form gives its events, each with the bytes that spell it.
+// TestFormBatch checks that a batch inside a form results in its events, each with its encoded
+// bytes.
 func TestFormBatch(t *testing.T) {
 	t.Parallel()
 	p := load(t, "mandrill")

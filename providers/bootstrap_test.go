@@ -8,8 +8,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// A secret that arrives in the body is read from a short request without a
-// signature, and a delivery that merely holds its words is a delivery.
+// TestSecretInTheBody checks that a secret is read from a short unsigned request, and that a
+// delivery that merely contains the same words remains a delivery.
 func TestSecretInTheBody(t *testing.T) {
 	t.Parallel()
 	p, err := providers.Parse("own", []byte(good+`

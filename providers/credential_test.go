@@ -13,8 +13,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// A credential in a member of the content, in a field of a form or behind a word is
-// compared whole, and only where it is said to be.
+// TestCredentialsInTheContent checks that a credential in a member of the content, in a form field
+// or after a word is compared completely, and only at the configured place.
 func TestCredentialsInTheContent(t *testing.T) {
 	t.Parallel()
 	const spec = "verify: { family: static, credential: ["

@@ -77,8 +77,7 @@ func hostiles(tb testing.TB) []hostile {
 	}
 }
 
-// request gives the request the headers that the provider looks at, so that the search has
-// something to work on.
+// request adds the headers that the provider reads, so that the search has something to try.
 func (h *hostile) request(p *providers.Provider) *providers.Request {
 	header := h.header.Clone()
 	if header == nil {
@@ -99,7 +98,7 @@ func (h *hostile) request(p *providers.Provider) *providers.Request {
 	return &providers.Request{Method: http.MethodPost, URL: url, Header: header, Body: h.body, ReceivedAt: diagnosedAt}
 }
 
-// shapes gives one provider of each way of verifying and reading a request.
+// shapes returns one provider for each way of verifying and reading a request.
 func shapes(tb testing.TB) []*providers.Provider {
 	tb.Helper()
 	cat := catalogtest.Load(tb)
@@ -124,12 +123,13 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A request that nobody has authenticated must not cost what its sender likes: 16 KiB of
-// brackets are a gigabyte of JSON once they are indented in every way. What a diagnosis and an
-// inspection allocate is bounded by what came in, for every way of verifying.
+// TestHostileRequestsAreBounded checks that an unauthenticated request cannot cause unlimited cost:
+// 16 KiB of brackets become a gigabyte of JSON if they are indented in every way. The size of the
+// request limits what a diagnosis and an inspection allocate, for every way of verifying.
 //
-// It is not parallel: what the whole process allocates is measured. Under the race detector,
-// with which ./scripts/test gives -short, pools forget what they hold and the figures mean nothing.
+// The test is not parallel because it measures the allocations of the whole process. It does not
+// run under the race detector (./scripts/test then passes -short), because pools drop their content
+// there and the figures mean nothing.
 func TestHostileRequestsAreBounded(t *testing.T) { //nolint:paralleltest // see above
 	if testing.Short() {
 		t.Skip("the race detector, which ./scripts/test runs with -short, changes what is allocated; without -short this is measured")

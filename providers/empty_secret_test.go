@@ -14,8 +14,8 @@ import (
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
-// An empty secret is no secret: anybody can sign with it. It verifies nothing in any
-// family, neither alone nor beside a right one.
+// TestEmptySecrets checks that an empty secret verifies nothing in any family, neither alone nor
+// together with a right one, because anyone can sign with it.
 func TestEmptySecrets(t *testing.T) {
 	t.Parallel()
 	const body = `{"id":"evt_1","type":"a.b"}`
@@ -56,8 +56,9 @@ func TestEmptySecrets(t *testing.T) {
 	}
 }
 
-// The same for every entry that signs with the bytes of its secret. An HMAC fills its key
-// up with zero bytes, so that what is signed with one zero byte is signed with nothing.
+// TestNoEntryVerifiesByAnEmptySecret checks the same for every provider that signs with the bytes
+// of its secret. An HMAC pads its key with zero bytes, so a key of one zero byte is equal to an
+// empty key.
 func TestNoEntryVerifiesByAnEmptySecret(t *testing.T) {
 	t.Parallel()
 	all := catalogtest.Load(t)

@@ -125,14 +125,14 @@ func message(req *providers.Request, v *providers.VerifySpec, stamp string) stri
 	return b.String()
 }
 
-// challenges are what the forger has signed for a delivery: its signed form, as it
-// stands and in whatever a handshake or a header might undo or take off.
+// challenges returns the texts that the forger lets a handshake sign for a delivery: its signed
+// form, unchanged and in every encoding that a handshake or a header might remove.
 func (d *forged) challenges() []string {
 	m, body := d.message, string(d.req.Body)
 	out := []string{
 		m, body, strings.TrimSpace(m), m + "\n", url.QueryEscape(m), base64.StdEncoding.EncodeToString([]byte(m)), base64.StdEncoding.EncodeToString([]byte(body)),
 		base64.StdEncoding.EncodeToString([]byte(body)) + "\n", hex.EncodeToString([]byte(m)), d.stamp + ":" + body, d.stamp + "." + body, "0123456789abcdef0123456789abcdef",
-		// A token of its own: family jwt.
+		// The form of a token, for family jwt.
 		base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":1777899600,"aud":"`+d.req.URL+`"}`)),
 	}
 	return out
@@ -176,8 +176,8 @@ func decodings(text string) (out [][]byte) {
 	return out
 }
 
-// signedWith are the requests of a forged delivery with a proof in each place that is
-// read: the signature's, a credential's, and those of the schemes in Go.
+// signedWith returns the requests of a forged delivery, with the proof in each place that is read:
+// the signature's, a credential's, and those that the schemes read.
 func (d *forged) signedWith(challenge, proof string) []*providers.Request {
 	var out []*providers.Request
 	put := func(change func(r *providers.Request)) {

@@ -41,8 +41,8 @@ type forger struct {
 	deliveries int // deliveries that were tried
 }
 
-// shake has every handshake of the endpoint answered for the challenge, as far as its
-// sender can, and gives what the answers and their requests hold.
+// shake sends the challenge to every handshake of the endpoint, as far as a sender can, and returns
+// the texts in the answers and their requests.
 func (f *forger) shake(challenge string) []string {
 	var seen []string
 	answered := func(req *providers.Request) {
@@ -163,8 +163,8 @@ func firstText(body []byte) string {
 	return ""
 }
 
-// attack tries a forged body with a challenge, or with those that fit the body if it
-// is empty. It gives the first delivery that would be recorded.
+// attack tries a forged body with a challenge, or with all challenges for the body if it is empty.
+// It returns the first delivery that would be recorded.
 func (f *forger) attack(body, challenge string) *providers.Request {
 	for _, d := range f.forge(body) {
 		challenges := d.challenges()

@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// A document that is read for its fields and its digest in one pass gives the same
-// event as one that is passed over twice, as it is where an id is looked for first.
+// FuzzDigestPass checks that reading a document for its fields and its digest in one pass results
+// in the same event as two passes, which happen if an id is looked for first.
 func FuzzDigestPass(f *testing.F) {
 	f.Add([]byte(twoKilobytes()))
 	for _, seed := range []string{

@@ -7,8 +7,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Whatever the body, no request of a scheme that signs inside or beside forms is
-// accepted unsigned, and nothing panics; what is signed lies inside the body.
+// FuzzForms checks that no scheme with a signature in or next to a form accepts an unsigned
+// request, that nothing panics, and that the positions of events are inside the body.
 func FuzzForms(f *testing.F) {
 	for _, seed := range []string{"mandrill_events=%5B%7B%7D%5D", "payload=%7B%7D&a=b", "a=1&sig=00&timestamp=1", `[{"a":1},2]`, `{"entry":[{"changes":[{}]}]}`, "%zz", "a&=&&"} {
 		f.Add([]byte(seed), "https://x.example/in/a?bodySHA256=00&q=It's+amazing", "t=1,v1=00 t=2,v1=00")

@@ -9,7 +9,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Whatever the header, an unsigned request is refused and nothing panics.
+// FuzzSignatureHeader checks that an unsigned request is refused and nothing panics, for any
+// header.
 func FuzzSignatureHeader(f *testing.F) {
 	for _, seed := range []string{"t=1,v1=00", "v1,AA== v1a,AA==", "sha256=00", "v0=00", "Bearer x", "Basic dTpw", ",,==", "t=1700000000,v1=" + "00"} {
 		f.Add(seed, seed)
@@ -35,8 +36,8 @@ func FuzzSignatureHeader(f *testing.F) {
 	})
 }
 
-// The walk agrees with encoding/json about what is JSON (up to depth), and its
-// items stay inside the body.
+// FuzzBody checks that Walk and encoding/json agree about what is JSON (up to the maximum depth),
+// and that the items are inside the body.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{`{"id":"a"}`, `{"id":1,"data":{"object":{"id":"\u00e9"}}}`, `[1,{"a":[]}]`, `{"id":"\ud83d\ude00"}`, `"`, `{"id":"\ud800x"}`, `-0.5e+1`, `{"id":"abcdefg\n\u00e9abcdefg\\","a":12345678,"b":123456789.01e-12345678}`, "{\"id\":\"abcdefg\x1fabcdefghi\"}"} {
 		f.Add([]byte(seed))

@@ -23,8 +23,8 @@ import (
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
-// No answer of any handshake verifies as a delivery: whatever challenge a handshake is
-// made to answer, and wherever a delivery then carries what the answer holds.
+// TestHandshakesSignNoDelivery checks that no answer of a handshake verifies as a delivery, for any
+// challenge and any place of the answer's texts in the delivery.
 func TestHandshakesSignNoDelivery(t *testing.T) {
 	t.Parallel()
 	loaded := catalogtest.Load(t)

@@ -15,8 +15,8 @@ func isDigest(item providers.Item) bool {
 	return item.Unusable == "" && strings.HasPrefix(item.EventID, "sha256:")
 }
 
-// What is verified and has no id that could be read is an event under the digest of
-// its payload, and no dead letter.
+// TestWithoutAnID checks that a verified event without a readable id is identified by the digest of
+// its payload and is not a dead letter.
 func TestWithoutAnID(t *testing.T) {
 	t.Parallel()
 	stripe := load(t, "stripe")
@@ -49,8 +49,8 @@ func TestWithoutAnID(t *testing.T) {
 	}
 }
 
-// What stands beside the payload is part of a digest: the fields that the spec
-// names, and those that the type is read from.
+// TestDigestScope checks that a digest includes the fields outside the payload that the spec names
+// or that contain the type.
 func TestDigestScope(t *testing.T) {
 	t.Parallel()
 	p := custom(t, `
@@ -132,7 +132,8 @@ identity: { mode: digest, level_when: [{ json: kind, equals: inventory }, { json
 	}
 }
 
-// An identity of its own takes nothing of the rule that it replaces.
+// TestIdentityReplaced checks that an identity in a spec inherits nothing from the rule that it
+// replaces.
 func TestIdentityReplaced(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

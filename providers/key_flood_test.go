@@ -18,12 +18,12 @@ type crowd struct {
 	known   bool // the sender has delivered before the flood
 }
 
-// Whoever has no key sends a hundred forgeries a second for an hour, each of which names
-// a key that was never heard of. Beside them comes a genuine delivery every ten seconds,
-// and its sender, who repeats what was not accepted, changes to a new key in the middle.
-// All genuine ones verify, those under a known key at once; a new key is learnt within a
-// minute; and the key store is asked at most as often as the budget says. Some floods
-// last four minutes, since nothing changes after that.
+// TestFloodOfUnknownKeys lets a client without a key send a hundred forgeries a second for an hour,
+// each of which names a new key. At the same time a genuine sender delivers every ten seconds,
+// retries what was not accepted, and changes to a new key halfway. The test requires that all
+// genuine deliveries verify, those with a known key at once, that a new key is fetched within a
+// minute, and that the requests to the key store stay within the budget. Some floods last only four
+// minutes, because nothing changes after that.
 func TestFloodOfUnknownKeys(t *testing.T) {
 	t.Parallel()
 	one := netip.MustParseAddr("198.51.100.7")

@@ -36,7 +36,7 @@ func FuzzKeyFrom(f *testing.F) {
 		if strings.HasPrefix(one, "%sha256-") {
 			t.Errorf("the key %q looks like a digest", one)
 		}
-		carried := func(s string) bool { // what a header keeps as it is
+		carried := func(s string) bool { // a header keeps such a text unchanged
 			return s != "" && s == strings.TrimSpace(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f })
 		}
 		if !carried(a) || !carried(b) || len(one) > 200 {

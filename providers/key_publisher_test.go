@@ -17,18 +17,17 @@ import (
 	"github.com/oncegate/oncegate/providers/scheme"
 )
 
-// publisher is a sender's key store, which counts how often it is asked. It stands for
-// the hosts of all senders: what is asked of one of them is asked of it.
+// publisher is a sender's key store that counts its requests. It replaces the hosts of all senders.
 type publisher struct {
 	*fetch.Fetcher
 
 	cfg   fetch.Config
 	at    string // host and port
 	asked atomic.Int64
-	slow  chan struct{}                     // what is not published is answered when it closes
+	slow  chan struct{}                     // requests for unpublished documents are answered when it closes
 	docs  atomic.Pointer[map[string][]byte] // by address
 	now   atomic.Int64                      // in Unix milliseconds
-	fault atomic.Pointer[http.HandlerFunc]  // stands for all answers
+	fault atomic.Pointer[http.HandlerFunc]  // replaces all answers
 }
 
 func publish(t *testing.T, adjust ...func(cfg *fetch.Config)) *publisher {
@@ -79,7 +78,7 @@ func publish(t *testing.T, adjust ...func(cfg *fetch.Config)) *publisher {
 	return p
 }
 
-// restart forgets what is in memory.
+// restart discards the documents in memory.
 func (p *publisher) restart(t *testing.T) {
 	t.Helper()
 	keys, err := fetch.New(p.cfg)
@@ -93,8 +92,8 @@ func (p *publisher) restart(t *testing.T) {
 	t.Cleanup(func() { _ = keys.Stop(context.WithoutCancel(t.Context())) })
 }
 
-// here is the request for a document as it is asked of the publisher. An address that
-// the scheme may not ask for stays what it is.
+// here redirects the request for a document to the publisher. It leaves an address unchanged that
+// the scheme must not request.
 func (p *publisher) here(want scheme.KeyRequest) scheme.KeyRequest {
 	u, err := url.Parse(want.URL)
 	if err == nil && scheme.Allowed(want.URL, want.Hosts) {
@@ -113,7 +112,7 @@ func (p *publisher) Confirm(want scheme.KeyRequest) {
 	}
 }
 
-// says publishes documents beside those that are published.
+// says publishes a document in addition to the others.
 func (p *publisher) says(address string, document []byte) {
 	next := map[string][]byte{address: document}
 	for k, v := range *p.docs.Load() {

@@ -31,7 +31,7 @@ type signer struct {
 	secrets  []providers.Secret
 	rotate   func()                                          // to a new key, which is published
 	genuine  func(id string, at time.Time) providers.Request // under the newest key
-	forged   func(n int, at time.Time) providers.Request     // under a key that nobody has
+	forged   func(n int, at time.Time) providers.Request     // with a key that does not exist
 }
 
 func privateKey(t *testing.T) *rsa.PrivateKey {
@@ -229,7 +229,7 @@ func tokenSigner(t *testing.T, p *publisher) *signer {
 	return s
 }
 
-// plaidSigner signs tokens whose key Plaid gives by its id.
+// plaidSigner signs tokens whose key Plaid returns by its id.
 func plaidSigner(t *testing.T, p *publisher) *signer {
 	t.Helper()
 	var key *ecdsa.PrivateKey

@@ -115,8 +115,8 @@ func TestRestartNeedsNoKeyStore(t *testing.T) {
 	}
 }
 
-// A slow key store holds up nobody whose key is in hand, and forgeries that wait for it
-// are few, whatever they name.
+// TestSlowKeyStore checks that a slow key store does not delay requests whose key is cached, and
+// that only few forgeries wait for it, whatever keys they name.
 func TestSlowKeyStore(t *testing.T) {
 	t.Parallel()
 	for name, open := range signers {
@@ -186,8 +186,8 @@ func TestSlowKeyStore(t *testing.T) {
 	}
 }
 
-// Whatever a key store answers, what verifies goes on verifying, what does not is put off
-// or refused, and nothing but a key is taken for one.
+// TestKeyStoreAnswersRubbish checks that for any answer of a key store, valid requests continue to
+// verify, others are deferred or refused, and only a key is accepted as a key.
 func TestKeyStoreAnswersRubbish(t *testing.T) {
 	t.Parallel()
 	answers := map[string]http.HandlerFunc{
@@ -313,7 +313,7 @@ func TestKeyTakenBack(t *testing.T) {
 	p.docs.Store(&map[string][]byte{})
 	for i := range uint64(2) {
 		at = at.Add(2 * time.Hour)
-		if err := verify(); err != nil { // it is asked for beside the delivery
+		if err := verify(); err != nil { // the renewal runs in the background
 			t.Fatal(err)
 		}
 		within(t, "an answer", func() bool { return p.Stats().Trusted.Missing == i+1 })
@@ -325,8 +325,8 @@ func TestKeyTakenBack(t *testing.T) {
 	within(t, "an empty store", func() bool { return store.count() == 0 })
 }
 
-// What fetchers remember has a bound, whatever is asked of them, and no forgery pushes
-// out what has verified something.
+// TestKeyMemoryIsBounded checks that the memory of a fetcher is limited, and that no forgery evicts
+// a proven document.
 func TestKeyMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -370,9 +370,9 @@ func TestKeyMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// A run over kept refusals asks for every key that they name, so that those that nobody
-// published do not keep a genuine one from being found. It has nothing of a server's
-// budget.
+// TestRunOverRefusalsHasItsOwnBudget checks that a run over stored refusals requests every key that
+// they name, so that invented keys do not prevent a genuine one from being found. It does not share
+// a server's budget.
 func TestRunOverRefusalsHasItsOwnBudget(t *testing.T) {
 	t.Parallel()
 	p := publish(t)

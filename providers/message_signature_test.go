@@ -128,8 +128,8 @@ func TestMessageSignatures(t *testing.T) {
 	}
 }
 
-// Of several signatures, one by a key of ours that covers what is asked for is enough, and
-// none is put together from two.
+// TestMessageSignaturesOfAnother checks that of several signatures, one by a configured key over
+// the required components is enough, and that two partial signatures are never combined.
 func TestMessageSignaturesOfAnother(t *testing.T) {
 	t.Parallel()
 	p, err := load(t, "rfc9421").Bind(providers.Binding{Settings: map[string][]string{}})

@@ -129,7 +129,8 @@ func TestReservedSecret(t *testing.T) {
 	}
 }
 
-// Under one token of Mailgun's there is one event, whatever stands beside it.
+// TestMailgunToken checks that one token of Mailgun's identifies one event, whatever else the body
+// contains.
 func TestMailgunToken(t *testing.T) {
 	t.Parallel()
 	p := load(t, "mailgun")

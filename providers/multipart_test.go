@@ -109,8 +109,8 @@ func TestMultipartDigest(t *testing.T) {
 	}
 }
 
-// Whatever the body, reading it as multipart ends, and what the library that
-// writes such bodies wrote is read as it was.
+// FuzzMultipart checks that parsing any body as multipart terminates, and that a body that the
+// standard library wrote is read correctly.
 func FuzzMultipart(f *testing.F) {
 	p := custom(f, multipartSpec)
 	f.Add("b", "evt_1", []byte("--b\r\n\r\n--b--"))

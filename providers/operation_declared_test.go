@@ -30,7 +30,7 @@ func TestDeclaredOperations(t *testing.T) {
 	if got := keyOf(t, p, call("one", "notify", `{}`, "Run-Id", "r1")); got != "agent:notify:r1" {
 		t.Errorf("the source's recipe makes %q", got)
 	}
-	// What is wrong with its key does not matter: it has none.
+	// A call of an undeclared operation is refused even if its key is wrong or missing.
 	refusal := refusalOf(t, p, call("one", "chrage", `{}`))
 	if refusal.Reason != providers.ReasonUnknownOperation || !strings.Contains(refusal.Detail, "did you mean charge") {
 		t.Errorf("%+v", refusal)
@@ -38,7 +38,7 @@ func TestDeclaredOperations(t *testing.T) {
 	if _, err := p.SessionCall(call("one", "chrage", `{}`, "Oncegate-Step", "s"), providers.Session{Credential: "agent", Run: "r"}); err == nil || !strings.Contains(err.Error(), "unknown_operation") {
 		t.Errorf("under a session: %v", err)
 	}
-	// Who is not known learns nothing of what is declared.
+	// An unauthenticated caller learns nothing about the declared operations.
 	if refusal := refusalOf(t, p, call("wrong", "chrage", `{}`)); refusal.Reason != providers.ReasonMismatch {
 		t.Errorf("%+v", refusal)
 	}
@@ -114,7 +114,7 @@ func TestRecipeNumbersAndDefaults(t *testing.T) {
 	}
 }
 
-// curl says that what it sends is a form, unless it is told otherwise.
+// TestJSONAsAForm checks the advice for curl, which sends the content type of a form by default.
 func TestJSONAsAForm(t *testing.T) {
 	t.Parallel()
 	p := operation(t, "body.step")

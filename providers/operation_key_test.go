@@ -76,8 +76,8 @@ func TestRecipe(t *testing.T) {
 	}
 }
 
-// Parts never run into each other: whatever the values, two calls that differ in
-// a field have two keys.
+// TestRecipePartsStayApart checks that two calls that differ in a field have different keys, for
+// any values.
 func TestRecipePartsStayApart(t *testing.T) {
 	t.Parallel()
 	p := operation(t, "body.a", "body.b")

@@ -30,18 +30,18 @@ const (
 	postbackSecret = "the-client-secret"
 )
 
-// paypal stands in for PayPal: it knows one event, byte for byte.
+// paypal replaces PayPal. It knows one event, byte for byte.
 type paypal struct {
 	fetcher *fetch.Fetcher
 	host    string
 	place   string // where it should be asked
 	event   []byte
-	answer  atomic.Pointer[string] // instead of a verdict; nil gives one
+	answer  atomic.Pointer[string] // replaces the verdict if set
 	status  atomic.Int64
 	asked   atomic.Int64
 }
 
-// Ask takes a question meant for PayPal to the test's own server, by the real way.
+// Ask sends a question for PayPal to the test's server, through the real fetcher.
 func (p *paypal) Ask(q *scheme.Question) ([]byte, error) {
 	if q.URL != "https://"+p.place+"/v1/notifications/verify-webhook-signature" || q.Grant.URL != "https://"+p.place+"/v1/oauth2/token" || !scheme.Allowed(q.URL, q.Hosts) {
 		return nil, errors.New("another place is asked: " + q.URL)
@@ -86,8 +86,8 @@ func (p *paypal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"verification_status":"`+verdict+`"}`)
 }
 
-// openPayPal gives a PayPal that sent the vector's event, and the provider bound
-// to it with these settings beside the vector's.
+// openPayPal returns a PayPal that sent the vector's event, and the provider bound to it with these
+// settings in addition to the vector's.
 func openPayPal(t *testing.T, v *providertest.Vector, settings map[string]string) (*paypal, *providers.Provider) {
 	t.Helper()
 	p := &paypal{place: "api-m.sandbox.paypal.com", event: v.Request().Body}
@@ -125,9 +125,9 @@ func sandbox() map[string]string {
 	return map[string]string{"postback": "sandbox", "postback_client_id": postbackClient, "postback_client_secret": postbackSecret}
 }
 
-// collide gives the forged body the checksum of the genuine one. The forged one
-// must hold a run of at least 40 spaces, of which some become tabs: CRC32 is
-// linear, so which ones is a system of equations over single bits.
+// collide changes the forged body until it has the checksum of the genuine one. The forged body
+// must contain at least 40 spaces in a row, some of which become tabs. CRC32 is linear, so a system
+// of equations over single bits determines which ones.
 func collide(t *testing.T, genuine, forged []byte) []byte {
 	t.Helper()
 	out := bytes.Clone(forged)
@@ -140,7 +140,7 @@ func collide(t *testing.T, genuine, forged []byte) []byte {
 		effect uint32
 		flips  uint64
 	}
-	var rows []row // each with a highest bit of its own
+	var rows []row // each with a different highest bit
 	reduce := func(r row) row {
 		for _, known := range rows {
 			if r.effect^known.effect < r.effect {
@@ -265,7 +265,8 @@ func TestPayPalPostbackDiagnosis(t *testing.T) {
 	}
 }
 
-// Whatever is no verdict is a fault: the sender is to come again.
+// TestPayPalPostbackFaults checks that every answer that is not a verdict is a fault, so that the
+// sender retries.
 func TestPayPalPostbackFaults(t *testing.T) {
 	t.Parallel()
 	v := vector(t, "paypal", "valid-official-java")

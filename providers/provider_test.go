@@ -60,7 +60,7 @@ func TestStripeEvent(t *testing.T) {
 	}
 }
 
-// What is signed is admitted, whatever it is; what cannot be used says why.
+// TestUnusable checks that every signed event is admitted, and that an unusable one says why.
 func TestUnusable(t *testing.T) {
 	t.Parallel()
 	stripe := load(t, "stripe")

@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// What is kept of one secret never answers for another, in one provider, at
-// once, before and after rotation.
+// TestSecretsKeepApart checks that the cached state of one secret is never used for another, in one
+// provider, concurrently, before and after a rotation.
 func TestSecretsKeepApart(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"stripe", "github", "standard-webhooks"} {

@@ -101,7 +101,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s is bound", name)
 		}
 	}
-	// What is not bound verifies nothing, and that is a fault of ours.
+	// An unbound provider verifies nothing, which is a fault of Oncegate's.
 	req := &providers.Request{Method: http.MethodPost, Header: http.Header{}, ReceivedAt: noon}
 	_, err := load(t, "mollie-classic").Verify(req, nil)
 	if _, refused := errors.AsType[*providers.Refusal](err); err == nil || refused {
@@ -233,7 +233,7 @@ func TestBraintreeAnswersNoForger(t *testing.T) {
 			}
 		}
 	})
-	// What is signed and is no notification.
+	// These payloads are signed and are not notifications.
 	for _, text := range []string{"", "hello", "<notification>", "<notification/><notification/>", "<note><kind>a</kind></note>", `{"kind":"a"}`} {
 		req := v.Request()
 		req.Body = []byte(text)
@@ -279,8 +279,8 @@ func TestQuickBooks(t *testing.T) {
 	}
 }
 
-// Whatever a token, a message or a structured field looks like, nothing panics
-// and nothing is accepted.
+// FuzzSchemes checks that no token, message or structured field causes a panic, and that none is
+// accepted.
 func FuzzSchemes(f *testing.F) {
 	for _, seed := range []string{
 		"eyJhbGciOiJIUzI1NiJ9.e30.AA", "Bearer a.b.c", `sig=("content-digest");created=1;keyid="k"`, "sig=:AAAA:", "sha-256=:AAAA:",

@@ -10,8 +10,9 @@ import (
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
-// Whatever step and tick an agent names, its key is of its own run and operation, and no two runs,
-// steps or ticks share one. Its session knows it again, and no other run's does.
+// FuzzSessionKey checks for any step and tick that the key belongs to the agent's own run and
+// operation, and that no two runs, steps or ticks share a key. The session recognises its call, and
+// no other run's session does.
 func FuzzSessionKey(f *testing.F) {
 	f.Add("42", "3", "", "43", "3", "")
 	f.Add("42", "3:4", "", "42", "3", "4")
@@ -64,7 +65,8 @@ func FuzzSessionKey(f *testing.F) {
 	})
 }
 
-// A call under a session brings no key, and says what is missing.
+// TestSessionCallIsRefused checks that a call under a session with a key or without a step is
+// refused with the right problem.
 func TestSessionCallIsRefused(t *testing.T) {
 	t.Parallel()
 	p := operation(t)

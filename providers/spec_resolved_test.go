@@ -24,7 +24,7 @@ verify: { signature: { prefix: "v1=" } }
 windows: { retry: { for: 2d, note: measured } }
 `
 
-// What a provider has from which document is told, over several steps.
+// TestOriginOfEachPart checks that Origin names the document of each part, over several extensions.
 func TestOriginOfEachPart(t *testing.T) {
 	t.Parallel()
 	all := catalogtest.Load(t)
@@ -73,7 +73,7 @@ func TestOriginOfEachPart(t *testing.T) {
 	}
 }
 
-// What is written is read again, and means the same.
+// TestResolvedIsReadAgain checks that the output of Resolved can be parsed and means the same.
 func TestResolvedIsReadAgain(t *testing.T) {
 	t.Parallel()
 	all := catalogtest.Load(t)
@@ -95,7 +95,7 @@ func TestResolvedIsReadAgain(t *testing.T) {
 	}
 }
 
-// A rule for the event id replaces that of the base as a whole, whatever it was.
+// TestAnIDReplacesAHash checks that a rule for the event id replaces the base's rule completely.
 func TestAnIDReplacesAHash(t *testing.T) {
 	t.Parallel()
 	hashed, err := providers.Parse("hashed", []byte(`

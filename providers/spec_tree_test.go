@@ -10,7 +10,7 @@ import (
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 
-// What is shown of a provider, read again as a file, is the same provider.
+// TestTreeReadsBack checks that the tree of a provider, parsed as a file, is the same provider.
 func TestTreeReadsBack(t *testing.T) {
 	t.Parallel()
 	cat := catalogtest.Load(t)

@@ -17,8 +17,8 @@ func asked(token string) *providers.Request {
 	return &providers.Request{Method: http.MethodGet, URL: "https://hooks.example/in/own?" + query.Encode(), Header: http.Header{}, ReceivedAt: noon}
 }
 
-// A handshake that is known by its token is answered only for a token that is live: an
-// answer says that the address is ours, and subscribes whoever asked.
+// TestTokenHandshakes checks that a handshake with a token is answered only for a live token,
+// because an answer confirms the address and completes the client's subscription.
 func TestTokenHandshakes(t *testing.T) {
 	t.Parallel()
 	app := providers.Secret{Name: "app", Value: []byte("the app's secret")}
@@ -81,7 +81,8 @@ func repeated(n int, s providers.Secret) []providers.Secret {
 	return out
 }
 
-// A token that is a setting is the source's: without it nobody is answered.
+// TestTokenHandshakesBySetting checks that without the source's setting for the token no handshake
+// is answered.
 func TestTokenHandshakesBySetting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -33,7 +33,7 @@ func mac(key, message string) []byte {
 	return h.Sum(nil)
 }
 
-// stripeSigned is Stripe's signature of body at a time as it is written.
+// stripeSigned returns Stripe's signature of body at a time, in the given notation.
 func stripeSigned(stamp, body string) string {
 	return hex.EncodeToString(mac("k", stamp+"."+body))
 }
@@ -81,8 +81,8 @@ func TestStripeHeader(t *testing.T) {
 	}
 }
 
-// A wrong signature is a mismatch whatever its time: stale is said only of what
-// is authentic.
+// TestStaleOnlyWhenAuthentic checks that a wrong signature is a mismatch at any time, and that
+// stale is only the reason for an authentic request.
 func TestStaleOnlyWhenAuthentic(t *testing.T) {
 	t.Parallel()
 	stripe := load(t, "stripe")
@@ -100,7 +100,8 @@ func TestStaleOnlyWhenAuthentic(t *testing.T) {
 	}
 }
 
-// The work of one request is bounded, whatever the configuration lets through.
+// TestSecretsAreBounded checks that the work for one request is limited even if the configuration
+// has too many secrets.
 func TestSecretsAreBounded(t *testing.T) {
 	t.Parallel()
 	stripe := load(t, "stripe")

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// hostile holds every character that a terminal obeys or hides.
+// hostile contains every character that a terminal executes or hides.
 func hostile() string {
 	var b strings.Builder
 	for c := rune(0); c <= unicode.MaxRune; c++ {

@@ -12,15 +12,15 @@ import (
 // part is one that a provider may lack.
 type part struct {
 	path         string
-	undocumented bool // what is absent is not documented; else the provider has none
+	undocumented bool // the documentation does not say; otherwise the provider has none
 	said         func(s *providers.Spec) bool
 }
 
-// optional are the parts of a spec that a provider may lack, each with whether a
-// spec says something of it.
+// optional lists the parts of a spec that a provider may lack. Each has a function that reports
+// whether a spec sets the part.
 var optional = []part{
 	{"verify.timestamp", false, func(s *providers.Spec) bool {
-		// A token has times of its own, which its family checks.
+		// A token has its own times, which its family checks.
 		return s.Verify.Timestamp.From != "none" || slices.Contains([]string{"jwt", "messagebird", "event-grid", "microsoft-graph"}, s.Verify.Family)
 	}},
 	{"handshakes", false, func(s *providers.Spec) bool { return len(s.Handshakes) > 0 }},
@@ -92,7 +92,7 @@ func TestFilesAreComplete(t *testing.T) {
 	}
 }
 
-// assumed are the providers that stand for any sender: nobody documents them.
+// assumed lists the generic providers, which have no sender's documentation.
 var assumed = map[string]bool{
 	"hmac": true, "token": true, "generic-basic": true, "generic-ip-allowlist": true, "generic-jwt": true, "generic-mtls": true,
 	"rfc9421": true, "rfc9530": true, "cloudevents": true, "operation": true,

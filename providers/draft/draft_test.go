@@ -32,7 +32,7 @@ var otherIDs = map[string]string{
 	"stytch/user-deleted":         "both are ids of the event",
 }
 
-// alike are providers of which the draft gives different published payloads one id,
+// alike lists the providers for which the draft results in one id for different published payloads,
 // with the reason.
 var alike = map[string]string{
 	"clickup": "the captured kind of event holds a time, and another kind, which the draft cannot know of, holds none",
@@ -113,8 +113,8 @@ func TestDraftsOfTheCatalogue(t *testing.T) {
 	t.Logf("%d of %d vectors with a secret are drafted; %d look like their entry; %d have the id of the catalogue; identities %v", drafted, entries, looked, ids, modes)
 }
 
-// apart requires that the draft gives the sender's published payloads, which are of
-// different events, different ids.
+// apart requires that the draft results in different ids for the sender's published payloads, which
+// are different events.
 func apart(t *testing.T, name string, r *draft.Result) {
 	t.Helper()
 	payloads, err := providertest.Payloads(testdata.Files, name)
@@ -141,7 +141,7 @@ func apart(t *testing.T, name string, r *draft.Result) {
 	}
 }
 
-// refuses requires that a draft refuses what it says nobody can make.
+// refuses requires that a draft refuses requests that nobody without the secret can make.
 func refuses(r *draft.Result, v *providertest.Vector) error {
 	secrets := v.Secrets()
 	verify := func(req *providers.Request, secrets []providers.Secret) error {

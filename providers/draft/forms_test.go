@@ -33,8 +33,8 @@ func sum(h func() hash.Hash, key []byte, message string) []byte {
 	return mac.Sum(nil)
 }
 
-// Ways of signing that no provider of the catalogue has are found as well: what is
-// written here is made by the standard library alone.
+// TestFormsOfSigning checks that the draft also finds signing methods that no provider of the
+// catalogue uses. The test signs with the standard library only.
 func TestFormsOfSigning(t *testing.T) {
 	t.Parallel()
 	const now = "1760000000"
@@ -127,7 +127,7 @@ func TestMD5IsNamed(t *testing.T) {
 	}
 }
 
-// The search ends when it is told to, and says so.
+// TestSearchIsBounded checks that the search ends when Continue returns false, and reports that.
 func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	req := request(content, map[string]string{"X-Sig": strings.Repeat("ab", 32), "X-Ts": "1760000000", "X-Id": "a-1"})
@@ -140,7 +140,8 @@ func TestSearchIsBounded(t *testing.T) {
 	}
 }
 
-// What is only named id is not taken for the event's: a digest loses no event.
+// TestGuessesOfIdentity checks that a member that is only named id is not used as the event id. A
+// digest loses no event.
 func TestGuessesOfIdentity(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -185,8 +186,8 @@ func request(body string, header map[string]string) *providers.Request {
 	return req
 }
 
-// A request by a standard of the catalogue is named as that, and one whose secret is
-// only written otherwise says how it is to be written.
+// TestStandardsAreNamed checks that the draft recognises a standard of the catalogue, and that it
+// explains how to write a secret that is right but written differently.
 func TestStandardsAreNamed(t *testing.T) {
 	t.Parallel()
 	all := catalogtest.Load(t)

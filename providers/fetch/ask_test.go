@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/providers/scheme"
 )
 
-// provider answers questions, and gives tokens numbered from 1.
+// provider answers questions, and issues tokens numbered from 1.
 type provider struct {
 	*store
 	tokens, questions atomic.Int64
@@ -162,7 +162,7 @@ func TestOneToken(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong is an error, which says nothing that is secret.
+// TestAskFaults checks that every fault is an error that contains no secret.
 func TestAskFaults(t *testing.T) {
 	t.Parallel()
 	status := func(code int, body string) http.HandlerFunc {
@@ -249,7 +249,7 @@ func TestAskRefuses(t *testing.T) {
 			t.Errorf("%s is asked", name)
 		}
 	}
-	cfg.Allow = []netip.Prefix{} // 127.0.0.1 is nobody's provider
+	cfg.Allow = []netip.Prefix{} // 127.0.0.1 is not a provider's address
 	if _, err := fetcher(t, cfg).Ask(p.question()); err == nil {
 		t.Error("a private address is asked")
 	}

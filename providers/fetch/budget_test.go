@@ -30,12 +30,12 @@ func got(t *testing.T, from scheme.Fetcher, want scheme.KeyRequest) bool {
 	return true
 }
 
-// anywhere is a network of its own for each number.
+// anywhere returns an address in a different network for each number.
 func anywhere(n int) netip.Addr { return netip.AddrFrom4([4]byte{100, byte(n >> 8), byte(n), 1}) }
 
-// In a minute a source asks for a third of its rate where all is new, a network of clients
-// for a third of that, and all sources together for four times the rate; a minute later
-// for as much again.
+// TestBudget checks the limits for new documents in a minute: a third of the rate for a source, a
+// third of that for a network of clients, and four times the rate for all sources together. A
+// minute later the same amounts are available again.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -89,9 +89,9 @@ func TestFloodsOfOthersCostNoKey(t *testing.T) {
 	}
 }
 
-// Forgers who name each document again and again, from everywhere, use up what is there
-// for what is named twice. A client near one that has sent something authentic is still
-// heard, and no other.
+// TestNearbyClientsHaveTheirOwn checks that forgers who repeat each document from many networks
+// exhaust only the lane for repeated requests. A client in a network that has sent an authentic
+// request is still served, and no other.
 func TestNearbyClientsHaveTheirOwn(t *testing.T) {
 	t.Parallel()
 	s, cfg := open(t)
@@ -145,7 +145,7 @@ func TestWhatIsProvenHasNoBudget(t *testing.T) {
 	}
 }
 
-// A copy in hand is given to whoever asks for no more, and nothing is fetched for them.
+// TestHeld checks that a request for a cached copy returns it and fetches nothing.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	s, cfg := open(t)

@@ -195,7 +195,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// What a name resolves to is judged when it is dialled, whatever the name.
+// TestGuard checks that the address is judged when it is dialled, whatever name it was resolved
+// from.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	s, cfg := open(t)

@@ -96,8 +96,8 @@ func TestCatalogue(t *testing.T) { //nolint:tparallel // the outer subtest retur
 	}
 }
 
-// The vectors of kind handshake are answered as they say; those of deliveries
-// that name an answer are acknowledged or refused with it.
+// TestHandshakes checks the answers to the vectors of kind handshake, and the acknowledgements and
+// refusals of deliveries whose vectors contain an answer.
 func TestHandshakes(t *testing.T) {
 	t.Parallel()
 	loaded := catalogtest.Load(t)

@@ -19,22 +19,21 @@ import (
 	"github.com/oncegate/oncegate/providers/testdata"
 )
 
-// TestIdentity proves for every file of the catalogue, from its example and from
-// every delivery of its test data, that no two events are taken for one. An event
-// is the payload of a delivery or, in a batch, one element of it. Of two events
-// that differ in a member which is not volatile (another value, one that is gone,
-// one that is new, at any depth) none has the id of the other:
+// TestIdentity proves for every file of the catalogue, with its example and every delivery of its
+// test data, that no two events are treated as one. An event is the payload of a delivery or, in a
+// batch, one element of it. If two events differ in a member that is not volatile (another value, a
+// missing member, a new one, at any depth), they have different ids:
 //
-//   - without a documented id, always: every change of every member gives an id that
-//     no other change gives, and changes none of the batch's other events;
-//   - with a documented id, unless both carry it. The sender then says that they are
-//     one event, and the gate keeps the second as a conflict. A change of the field
-//     that the id is read from gives another id;
-//   - in level, every delivery has an id of its own, at the same payload.
+//   - without a documented id, always: every change of every member results in an id that
+//     no other change results in, and changes no id of the batch's other events;
+//   - with a documented id, unless both contain the same one. The sender then says that they
+//     are one event, and the gate keeps the second as a conflict. A change of the field
+//     from which the id is read results in another id;
+//   - in level, every delivery has its own id, even with the same payload.
 //
-// Two events that differ in volatile members alone have one id, which is what a
-// retry is; but a volatile member that an id is read from is not changed for this,
-// since of a retry it names the delivery before.
+// Two events that differ only in volatile members have one id, because they are an event and its
+// retry. A volatile member from which an id is read is not changed in this test, because in a retry
+// it names the previous delivery.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	loaded := catalogtest.Load(t)

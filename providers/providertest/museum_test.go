@@ -37,7 +37,7 @@ func (w wrong) CheckSecrets(secrets []providers.Secret) error {
 	return w.check(w.Provider, secrets)
 }
 
-// byHand verifies GitHub's scheme with a comparison of its own.
+// byHand verifies GitHub's scheme with the given comparison.
 func byHand(same func(want, got string) bool, body func([]byte) []byte) func(*providers.Provider, *providers.Request, []providers.Secret) (*providers.Delivery, error) {
 	return func(_ *providers.Provider, req *providers.Request, secrets []providers.Secret) (*providers.Delivery, error) {
 		got, ok := strings.CutPrefix(req.Header.Get("X-Hub-Signature-256"), "sha256=")

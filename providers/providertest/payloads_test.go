@@ -12,9 +12,9 @@ import (
 	"github.com/oncegate/oncegate/providers/testdata"
 )
 
-// What senders publish is read as it is meant: every payload gives its events with
-// their ids, types, times and places. No two payloads are one event but a try and the
-// try before it.
+// TestPayloads checks that every published payload results in its events with their ids, types,
+// times and positions, and that two payloads have the same events only if one is a retry of the
+// other.
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	loaded := catalogtest.Load(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/oncegate/oncegate/providers/testdata"
 )
 
-// theirs are the providers whose requests nobody else can make, and why.
+// theirs lists the providers whose requests only the sender can make, and why.
 var theirs = map[string]string{
 	"adobe-io-events":      "the keys are Adobe's, fetched from its host",
 	"amazon-sns":           "the certificate is Amazon's, fetched from its host",
@@ -150,7 +150,7 @@ func example(t *testing.T, p *providers.Provider, v *providertest.Vector, mode s
 		t.Error("has no example")
 		return ""
 	}
-	req.URL, _, _ = strings.Cut(v.URL, "?") // what is there is about the vector's own body
+	req.URL, _, _ = strings.Cut(v.URL, "?") // the query belongs to the vector's own body
 	if mode == "basic" && !strings.Contains(string(private.Value), ":") {
 		private.Value = append([]byte("user:"), private.Value...)
 		public = []providers.Secret{private}

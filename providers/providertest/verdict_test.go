@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/providers/testdata"
 )
 
-// Every vector gives its verdict, and every handshake its answer, under a name
-// of its own.
+// TestVerdicts checks the verdict of every vector and the answer to every handshake, and that every
+// case has a unique name.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	loaded := catalogtest.Load(t)

@@ -36,7 +36,7 @@ func TestUpToDate(t *testing.T) {
 	pages(t, loaded)
 }
 
-// pages compares the page of each provider, and finds those of none.
+// pages compares the page of each provider, and reports pages without a provider.
 func pages(t *testing.T, loaded map[string]*providers.Provider) {
 	t.Helper()
 	const folder = "../../docs"

@@ -13,8 +13,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Every file of the catalogue is what the published schema says, and the schema
-// finds what is not.
+// TestSchema checks that every file of the catalogue is valid by the published schema, and that the
+// schema refuses invalid files.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	var schema map[string]any
