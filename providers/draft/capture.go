@@ -178,7 +178,7 @@ type clock struct {
 	at        time.Time
 }
 
-// A number can be the time of a request only if it falls between these years.
+// earliest and latest limit the numbers that readClock accepts as times.
 var earliest, latest = time.Date(2005, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var layouts = []string{
