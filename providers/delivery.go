@@ -109,7 +109,8 @@ const TypeUnknown = "unknown"
 // Item is one event of a delivery.
 type Item struct {
 	// EventID is the provider's id of the event, at most 255 bytes. If the provider sends none, it
-	// is "sha256:" and the digest of the payload. It is empty only together with Unusable.
+	// is "sha256:" and the digest of the payload, or "level:", the time of receipt and a digest if
+	// identical payloads are different events. It is empty only together with Unusable.
 	EventID string
 
 	// Type is the provider's event type, at most 255 bytes.

@@ -9,13 +9,13 @@
 // Some requests name the document that verifies them, so an attacker can name a new document in
 // each of a hundred requests a second. The package therefore distinguishes three kinds of
 // documents. The first are those that the configuration names; the second are those that have
-// verified a request. The package fetches both without a budget: once an hour, and at most once a
-// minute if a key is missing. Unproven documents never evict them, and a [Store] restores the
-// second kind after a restart. The third kind are documents that a request names and that have
-// verified nothing. They have a cache of their own, a budget for each source, and a limit for all
-// sources together.
+// verified a request (proven documents). The package fetches both without a budget: once an hour,
+// and at most once a minute if a key is missing. The third kind are documents that a request names
+// and that have verified nothing (unproven documents). They have a separate limit in the cache, a
+// budget for each source, and a limit for all sources together, so they never evict the other
+// kinds. A [Store] restores proven documents after a restart.
 //
-// The document of a sender's new key starts as the third kind. The budget therefore has three
+// The document of a sender's new key starts as an unproven one. The budget therefore has three
 // lanes: for any request, for documents that were requested again after a deferral, and for clients
 // from networks that have sent an authentic request. In each lane, one network of clients gets only
 // a share. Forgeries that name a new document each time exhaust only the first lane, so a new key
