@@ -244,8 +244,8 @@ func (s *suite) secrets() {
 	}
 }
 
-// carriers returns the headers of the vector that contain the proof, and those of the signed
-// time and the other signed parts.
+// carriers returns the headers of the vector that contain the proof, and the headers of
+// the signed time and the other signed parts.
 func (s *suite) carriers() (proof, other []string) {
 	spec := s.way()
 	present := func(names []string) string {

@@ -14,8 +14,7 @@ import (
 // otherP256 is a public key whose private key was discarded.
 const otherP256 = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEpiA0sJG9DiBSrQqSeglR2amAX3Xc+MI1F4RfrrIZ/Ra88PW4079aoPa9MPQN34Ar6vuAMig0s0Un3a5XyXZdtw=="
 
-// way returns the verification rules for the vector's request: those of a mode, or the provider's
-// own.
+// way returns the verification rules for the vector's request: a mode's, or the provider's own.
 func (s *suite) way() *providers.VerifySpec {
 	if m, ok := s.v.(interface {
 		VerifySpec(req *providers.Request) *providers.VerifySpec

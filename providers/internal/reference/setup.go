@@ -56,8 +56,8 @@ func setups(s *providers.Spec) []string {
 	return out
 }
 
-// example writes an example source with the required settings and those of one setup, and with
-// secrets if the provider then needs any.
+// example writes an example source with the required settings and the settings of one setup, and
+// with secrets if the provider then needs any.
 func (b *page) example(name string, p *providers.Provider, setup string) {
 	s := p.Spec()
 	prefix := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
