@@ -30,6 +30,8 @@ type Lister struct {
 	tenant string
 	budget time.Duration
 	now    func() time.Time
+
+	describe func(rendered []byte) (Message, bool)
 }
 
 // NewLister makes a Lister that reads through pool. It needs no transaction that
@@ -37,6 +39,7 @@ type Lister struct {
 func NewLister(pool *pgxpool.Pool) *Lister {
 	l := &Lister{pool: pool, budget: ListBudget}
 	l.now = time.Now
+	l.describe = func([]byte) (Message, bool) { return Message{}, false }
 	return l
 }
 

@@ -24,6 +24,8 @@ type EffectFilter struct {
 	Reason string `json:"reason,omitempty"`
 	// EventID is the sender's, exact.
 	EventID string `json:"event_id,omitempty"`
+	// Key is an idempotency key, or a Message-ID that was made of one: it takes effects of which an attempt was made under it.
+	Key string `json:"key,omitempty"`
 	// Tenant is the event's: see [EventFilter].
 	Tenant string `json:"tenant,omitempty"`
 	// Since and Until are the earliest time the effect was recorded, and the end of those times.
@@ -112,7 +114,7 @@ func bySender(s *row.Statement, source, eventID string) {
 }
 
 // Effects gives one page of effects, newest first. It returns [ErrCursor] for a cursor of another
-// list or filter.
+// list or filter, and [ErrKeyReference] for a Key that is none.
 func (l *Lister) Effects(ctx context.Context, f EffectFilter) (Page[EffectRow], error) {
 	page, err := l.effects(ctx, f)
 	if err != nil {
@@ -142,7 +144,7 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 	narrow.AddIf(f.Tenant != "", effectTenant, f.Tenant)
 	narrow.AddIf(l.tenant != "", effectTenant, l.tenant)
 	rare := rareStates(f.State)
-	if rare != nil && len(narrow) == 0 && f.EventID == "" {
+	if rare != nil && len(narrow) == 0 && f.EventID == "" && f.Key == "" {
 		if by := effectsByRoute(f.State); by != nil {
 			w.read = func(ctx context.Context, from, _ ID, limit int) ([]EffectRow, error) {
 				return l.readEffects(ctx, func(s *row.Statement) {
@@ -156,6 +158,10 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 	}
 	narrow = append(routes, narrow...)
 	narrow.AddIf(f.State != "", `e.state || '' = ?`, f.State)
+	if f.Key != "" {
+		narrow.AddIf(f.EventID != "", `(SELECT v.event_id FROM inbox_event v WHERE v.id = e.event_id) = ?`, f.EventID)
+		return l.keyedEffects(ctx, w, f, narrow)
+	}
 	if f.EventID != "" {
 		w.read = func(ctx context.Context, from, _ ID, limit int) ([]EffectRow, error) {
 			return l.readEffects(ctx, func(s *row.Statement) {

@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"reflect"
 	"strings"
@@ -38,6 +39,9 @@ func TestEveryListHasAPlan(t *testing.T) {
 		}
 	}
 }
+
+// messageIDOfMany is the Message-ID of the key "one", under which [storetest.Crowd] makes an attempt of each effect.
+var messageIDOfMany = fmt.Sprintf("<%x@example.com>", sha256.Sum256([]byte("one")))[:33] + "@example.com>"
 
 // listHead became a list of one item.
 var listHead = inbox.ID{1}
@@ -147,8 +151,11 @@ func listPlans(l *inbox.Lister) map[string]struct {
 			_, err := l.Conflicts(ctx, inbox.ConflictFilter{Source: "stripe"})
 			return err
 		}, "conflict_pkey"},
-		"an event by its prefix": {func(ctx context.Context) error { _, _ = l.Find(ctx, inbox.KindEvent, "0199c1a2"); return nil }, "inbox_event_pkey"},
-		"an effect by its event": {func(ctx context.Context) error { _, _ = l.Find(ctx, inbox.KindEffect, "many_7"); return nil }, "effect_event_route_item_key"},
+		"an event by its prefix":     {func(ctx context.Context) error { _, _ = l.Find(ctx, inbox.KindEvent, "0199c1a2"); return nil }, "inbox_event_pkey"},
+		"effects by key":             effects(inbox.EffectFilter{Key: messageIDOfMany}, "effect_attempt_key_idx"),
+		"effects by key, of a state": effects(inbox.EffectFilter{Key: messageIDOfMany, State: "done", Source: "stripe"}, "effect_attempt_key_idx"),
+		"an effect by its key":       {func(ctx context.Context) error { _, _ = l.Find(ctx, inbox.KindEffect, messageIDOfMany); return nil }, "effect_attempt_key_idx"},
+		"an effect by its event":     {func(ctx context.Context) error { _, _ = l.Find(ctx, inbox.KindEffect, "many_7"); return nil }, "effect_event_route_item_key"},
 	}
 	for _, state := range []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"} {
 		index := map[string]string{

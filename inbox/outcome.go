@@ -66,7 +66,8 @@ type EffectOutcome struct {
 	// List sums up the list that the effect became; nil if it became none.
 	List *ListOutcome `json:"list,omitempty"`
 
-	item int
+	// Item is the position of the item in the list as the caller sent it; 0 for an effect that is no item.
+	Item int `json:"item,omitempty"`
 }
 
 // MaxOutcomeEffects bounds how many effects of an event an answer lists, and
@@ -176,7 +177,7 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 		if result, err = keys.Open(place.Result(resultOf), resultKey, result); err != nil {
 			o.sealed, result = err, nil
 		}
-		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result), item: *item}
+		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result), Item: *item}
 		if reason != nil {
 			e.Reason = Reason(*reason)
 		}

@@ -111,7 +111,7 @@ func addLists(ctx context.Context, db row.Querier, outcomes map[ID]*EventOutcome
 
 func (o *EventOutcome) hasList() bool {
 	for i := range o.Effects {
-		if o.Effects[i].item > 0 {
+		if o.Effects[i].Item > 0 {
 			return true
 		}
 	}
@@ -121,7 +121,7 @@ func (o *EventOutcome) hasList() bool {
 // setList gives the list to the effect that became it.
 func (o *EventOutcome) setList(route string, list *ListOutcome) {
 	for i := range o.Effects {
-		if e := &o.Effects[i]; e.Route == route && e.item == 0 {
+		if e := &o.Effects[i]; e.Route == route && e.Item == 0 {
 			e.List = list
 			return
 		}

@@ -22,8 +22,8 @@ var ErrAmbiguousReference = errors.New("several answer to it")
 type Kind string
 
 // The kinds. An event is named by its id, as source/event-id, by the sender's id alone, or by the beginning of its id;
-// an effect in the same ways, by its own id or by its event; a dead letter as an effect or as an event. The others have
-// ids only.
+// an effect in the same ways, by its own id or by its event, and by the idempotency key or the Message-ID of an attempt; a dead
+// letter as an effect or as an event. The others have ids only.
 const (
 	KindEvent        Kind = "event"
 	KindEffect       Kind = "effect"
@@ -104,13 +104,16 @@ FROM conflict o JOIN inbox_event v ON v.id = o.event_id JOIN source s ON s.id = 
 
 // Find gives the id of what a reference names. A whole id names that and nothing else, and source/event-id that event,
 // so that no sender can choose an event id that takes another one's name. Everything else answers if it is the sender's
-// id of an event, of whatever source, or the beginning of an id with at least 6 digits. It returns [ErrNotFound],
+// id of an event, of whatever source, the beginning of an id with at least 6 digits, or, of effects, the idempotency key or the
+// Message-ID of an attempt. It returns [ErrNotFound],
 // [ErrReference], or an [AmbiguousError] with the candidates.
 func (l *Lister) Find(ctx context.Context, kind Kind, ref string) (ID, error) {
 	found, more, err := l.find(ctx, kind, ref)
 	switch {
 	case err != nil:
 		return ID{}, fmt.Errorf("finding %s %q: %w", kind, ref, err)
+	case len(found) == 0 && !more && (kind == KindEffect || kind == KindDeadLetter) && WhyNoKey(ref) != "":
+		return ID{}, fmt.Errorf("%s %s: %w: %s", kind, ref, ErrNotFound, WhyNoKey(ref))
 	case len(found) == 0 && !more:
 		return ID{}, fmt.Errorf("%s %s: %w", kind, ref, ErrNotFound)
 	case len(found) == 1 && !more:
@@ -144,6 +147,10 @@ func (l *Lister) find(ctx context.Context, kind Kind, ref string) (found []found
 		if found, err = l.findBySender(ctx, kind, "", ref); err != nil {
 			return nil, false, err
 		}
+	}
+	if digest, ok := keyDigest(ref); ok && (kind == KindEffect || kind == KindDeadLetter) {
+		keyed, more, err := l.findByKey(ctx, digest)
+		return append(found, keyed...), more, err
 	}
 	first, last, ok := prefixRange(ref)
 	if !ok {

@@ -185,14 +185,15 @@ const (
     FROM held a
     WHERE e.id = a.id
     RETURNING a.place, e.id, e.attempts, e.version, a.trigger, a.started_at, a.outcome, a.code, a.excerpt, a.recognised,
-        a.excerpt_sealed, a.excerpt_key_id, a.reason AS ended, a.failure`
+        a.excerpt_sealed, a.excerpt_key_id, a.reason AS ended, a.failure, e.idempotency_key`
 
 	recordAttempts = `
 attempted AS (
     INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt, recognised,
-        excerpt_sealed, excerpt_key_id, reason)
+        excerpt_sealed, excerpt_key_id, reason, key_digest)
     SELECT s.id, s.attempts, s.version, s.trigger, $17::text, least(s.started_at, now()), now(), s.outcome, nullif(s.code, ''),
-        nullif(s.excerpt, ''), s.recognised, s.excerpt_sealed, s.excerpt_key_id, coalesce(nullif(s.failure, ''), nullif(s.ended, ''))
+        nullif(s.excerpt, ''), s.recognised, s.excerpt_sealed, s.excerpt_key_id, coalesce(nullif(s.failure, ''), nullif(s.ended, '')),
+        CASE WHEN s.outcome <> 'skipped' THEN substring(sha256(convert_to(s.idempotency_key, 'UTF8')) FOR 16) END
     FROM settled s
     WHERE s.outcome <> '')`
 )

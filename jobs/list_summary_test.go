@@ -99,6 +99,7 @@ func TestAListIsSummedUp(t *testing.T) {
 		Omitted int
 		Effects []struct {
 			State string
+			Item  int
 			List  *inbox.ListOutcome
 		}
 	}
@@ -107,6 +108,11 @@ func TestAListIsSummedUp(t *testing.T) {
 	}
 	if result.Status != "partial" || len(result.Effects) != 101 || result.Omitted != n-100 || len(document) > 32<<10 {
 		t.Errorf("%d bytes: %s with %d effects and %d omitted", len(document), result.Status, len(result.Effects), result.Omitted)
+	}
+	for i, e := range result.Effects {
+		if e.Item != i { // the first one became the list
+			t.Fatalf("effect %d is item %d", i, e.Item)
+		}
 	}
 	list := result.Effects[0].List
 	if list == nil || list.Effect != id || list.Items != n || !maps.Equal(list.States, states) || len(list.Failures) != 20 || list.FailuresOmitted != failed-20 ||

@@ -3,7 +3,7 @@ package migrations
 const (
 	// Version is the version of Oncegate's own tables that this binary needs. It is also the
 	// version of the program with regard to the schema.
-	Version = 43
+	Version = 44
 
 	// RiverVersion is the version of River's tables that this binary needs. It is pinned because a
 	// new River may add indexes that migration 2 drops, and because the gate writes river_job with

@@ -111,6 +111,9 @@ WHERE id = ANY ($1::uuid[]) AND (rendered IS NOT NULL OR result IS NOT NULL)`
 UPDATE effect_attempt SET excerpt = NULL, excerpt_sealed = NULL, excerpt_key_id = NULL
 WHERE effect_id = ANY ($1::uuid[]) AND (excerpt IS NOT NULL OR excerpt_sealed IS NOT NULL)`
 
+	// A Message-ID no longer leads to the effect.
+	eraseKeyDigests = `UPDATE effect_attempt SET key_digest = NULL WHERE effect_id = ANY ($1::uuid[]) AND key_digest IS NOT NULL`
+
 	// A duplicate shows its owner's result; its event's document has it too.
 	eraseDuplicates = `
 WITH shown AS (
@@ -263,6 +266,7 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	}{
 		{eraseEffects, effects, &out.Effects},
 		{eraseAttempts, effects, &out.Attempts},
+		{eraseKeyDigests, effects, new(int)},
 		{eraseResults, append(events, ids...), &out.Results},
 		{eraseLabels, ids, &out.Labels}, // none waits for the index any more
 		{eraseDiffs, ids, &out.Diffs},

@@ -21,7 +21,7 @@ const someID = "0199aaaa-0000-7000-8000-000000000001"
 func sample(operation, field string, kind reflect.Type) string {
 	for _, name := range []string{operation + "." + field, field} {
 		if text, ok := map[string]string{
-			"limit": "7", "state": "dead", "label": "order=1042", "cause": "mismatch", "reason": "attempts_exhausted", "error_class": "answer_5xx", "event": someID, "id": someID,
+			"limit": "7", "state": "dead", "key": strings.Repeat("0", 32) + "@example.com", "label": "order=1042", "cause": "mismatch", "reason": "attempts_exhausted", "error_class": "answer_5xx", "event": someID, "id": someID,
 			"since": "2026-11-20T12:00:00Z", "until": "2026-11-21T12:00:00Z", "stream": "7", "after": someID, "ref": "nobody/evt_1", "kind": "event", "first": someID, "second": someID, "window": "24h",
 			"list_replays.state": "planned", "list_suppressions.reason": "complaint", "list_streams.after": "7", "list_outbox.after": "7",
 			"list_replay_items.after": "7", "show_stream.ref": "7", "read_outbox_payload.id": "7", "list_audit.object": "event/" + someID,

@@ -14,3 +14,9 @@ import (
 func NewStore(pool *pgxpool.Pool, keys *seal.Keyring) (*inbox.Effects, error) {
 	return inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli", Keyring: keys, EvidenceOf: mail.MessageID})
 }
+
+// DescribeMessage tells what a rendered message says, and whether the bytes are one.
+func DescribeMessage(rendered []byte) (inbox.Message, bool) {
+	recipient, subject, id, ok := mail.Describe(rendered)
+	return inbox.Message{Recipient: recipient, Subject: subject, MessageID: id}, ok
+}

@@ -16,7 +16,7 @@ func listEffects(r *request) (*page, error) {
 	}
 	found, err := call(r, &control.ListEffects, control.ListEffectsRequest{
 		PageRequest: r.pageRequest(), TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source"), Type: r.query("type"),
-		Route: r.query("route"), State: r.query("state"), Since: since,
+		Route: r.query("route"), State: r.query("state"), Key: r.query("key"), Since: since,
 	})
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func listEffects(r *request) (*page, error) {
 	return &page{Title: "Effects", Lead: "What routes do for events, one line for each route and event.", Blocks: []block{
 		{Filter: r.filterOf(
 			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", control.EffectStates()...), r.textField("route", "Route"),
-			r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
+			r.textField("key", "Idempotency key or Message-ID"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
 		{Table: effectTable(r, found, "No effect matches.")},
 	}}, nil
 }
@@ -37,10 +37,33 @@ func effectTable(r *request, found inbox.Page[inbox.EffectRow], empty string) *t
 		}
 		return []cell{
 			instant(e.ID.Time()), name, {Text: e.EventID, Href: eventLink(e.Event), Detail: e.Type},
-			{State: e.State, Detail: join(words(e.Reason), e.Code)}, number(e.Attempts), instantOf(e.NextAt),
+			effectState(&e), number(e.Attempts), instantOf(e.NextAt),
 		}
 	})
 }
+
+func effectState(e *inbox.EffectRow) cell {
+	return cell{State: e.State, Detail: join(words(e.Reason), e.Code)}
+}
+
+// itemsBlock shows the items of a list, each with what its message says.
+func itemsBlock(r *request, items inbox.Page[control.Item]) block {
+	b := block{ID: "items", Title: "Items of the list", Filter: r.filterOf(r.choiceField("state", "State", control.EffectStates()...))}
+	if slices.ContainsFunc(items.Data, func(i control.Item) bool { return i.Message.Shown().PayloadHidden }) {
+		b.Text = messageHidden
+	}
+	b.Table = tableOf(r, items, "No item matches.", []string{"Item", "Recipient", "Subject", "State", "Attempts", "Next attempt"}, func(i control.Item) []cell {
+		m := i.Message.Shown()
+		return []cell{
+			linked(fmt.Sprint(i.Item), effectLink(i.ID)), text(m.Recipient), {Text: m.Subject, Detail: join(m.MessageID, m.Problem)},
+			effectState(&i.EffectRow), number(i.Attempts), instantOf(i.NextAt),
+		}
+	})
+	return b
+}
+
+// messageHidden says what is missing for somebody who may not see payloads.
+const messageHidden = "Recipient, subject and Message-ID need the scope read-payload."
 
 // showEffect shows one effect with its attempts.
 func showEffect(r *request) (*page, error) {
@@ -62,9 +85,7 @@ func showEffect(r *request) (*page, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Blocks = append(p.Blocks, block{
-			ID: "items", Title: "Items of the list", Filter: r.filterOf(r.choiceField("state", "State", control.EffectStates()...)), Table: effectTable(r, items, "No item matches."),
-		})
+		p.Blocks = append(p.Blocks, itemsBlock(r, items))
 	}
 	return p, nil
 }
@@ -82,8 +103,12 @@ func effectPage(r *request, e *control.Effect, audit []inbox.AuditRow) *page {
 	if e.DuplicateOf != nil {
 		duplicate = linked(e.DuplicateOf.String(), effectLink(*e.DuplicateOf))
 	}
+	message, hidden := e.Message.Shown(), ""
+	if message.PayloadHidden {
+		hidden = messageHidden
+	}
 	p.Blocks = append(p.Blocks, block{Facts: facts(
-		is("State", cell{State: e.State, Detail: join(words(e.Reason), e.Code)}),
+		is("State", effectState(&e.EffectRow)),
 		is("Event", linked(e.Source+"/"+e.EventID, eventLink(e.Event))),
 		is("Attempts", number(e.Attempts)),
 		is("Next attempt", instantOf(e.NextAt)),
@@ -91,6 +116,10 @@ func effectPage(r *request, e *control.Effect, audit []inbox.AuditRow) *page {
 		is("Finished", instantOf(e.FinishedAt)),
 		is("Duplicate of", duplicate),
 		is("Idempotency key", code(e.Key)),
+		is("Recipient", text(message.Recipient)),
+		is("Subject", text(message.Subject)),
+		is("Message-ID", code(message.MessageID)),
+		is("Message", text(message.Problem+hidden)),
 		is("Our id", code(e.ID.String())),
 	)})
 	story := attemptStory(e)

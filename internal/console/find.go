@@ -9,7 +9,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// find leads to the one thing that somebody names: by our id, by source/event-id, or by the sender's id alone.
+// find leads to the one thing that somebody names: by our id, by source/event-id, by the sender's id alone, or by an idempotency key
+// or a Message-ID. Of several effects of one key it shows the list.
 func find(r *request) (*page, error) {
 	q := r.query("q")
 	if q == "" {
@@ -25,6 +26,9 @@ func find(r *request) (*page, error) {
 		}
 		return r.seeOther(found, "")
 	}
+	if inbox.IsKeyReference(q) {
+		return findByKey(r, q)
+	}
 	problem, ok := errors.AsType[*control.Problem](err)
 	if ok && problem.Code == control.CodeAmbiguous {
 		return ambiguous(q, problem), nil
@@ -36,15 +40,30 @@ func find(r *request) (*page, error) {
 	return notFound(q), nil
 }
 
+func findByKey(r *request, key string) (*page, error) {
+	found, err := call(r, &control.ListEffects, control.ListEffectsRequest{Key: key, PageRequest: control.PageRequest{Limit: 2}})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found.Data) == 1 && !found.HasMore:
+		return r.seeOther(effectLink(found.Data[0].ID), "")
+	case len(found.Data) > 0:
+		return r.seeOther(to("/effects", "key", key), "")
+	}
+	return notFound(key), nil
+}
+
 func ambiguous(q string, problem *control.Problem) *page {
 	return &page{Title: "Several things have this name", Lead: q, Blocks: []block{{Notice: &notice{Kind: "warn", Text: problem.Detail}}}}
 }
 
 func notFound(q string) *page {
 	b := block{Notice: &notice{Kind: "warn", Text: "Nothing that is recorded has this id.", Detail: q}}
-	b.Text = "A search takes one of our ids, a sender's id, or both as source/event-id. If a delivery is missing, look at the refusals: what is refused is not recorded as an event."
+	b.Text = "A search takes one of our ids, a sender's id, both as source/event-id, or the idempotency key or Message-ID of an effect. If a delivery is missing, look at the refusals: what is refused is not recorded as an event."
 	b.Links = []link{{Text: "Events", Href: "/events"}, {Text: "Refusals", Href: "/refusals"}}
-	if source, _, both := strings.Cut(q, "/"); both {
+	if why := inbox.WhyNoKey(q); why != "" {
+		b.Text = "No effect is found by it: " + why + "."
+	} else if source, _, both := strings.Cut(q, "/"); both {
 		b.Links = append(b.Links, link{Text: "Events of " + source, Href: "/events?" + url.Values{"source": {source}}.Encode()})
 	}
 	return &page{Title: "Not found", Blocks: []block{b}}

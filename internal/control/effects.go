@@ -32,6 +32,10 @@ type ListEffectsRequest struct {
 	// EventID is the sender's id of the event, exact.
 	EventID string `json:"event_id,omitempty"`
 
+	// Key is an idempotency key of Oncegate, or a Message-ID that it made: the list has the effects of which an attempt was made
+	// under it, those of one meaning and those that were sent again among them.
+	Key string `json:"key,omitempty"`
+
 	// Since and Until are the earliest time at which the effect was recorded, and the end of those times.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
@@ -60,7 +64,7 @@ func (s *Service) effects(ctx context.Context, access Access, r ListEffectsReque
 	return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
 		return s.lister.Effects(ctx, inbox.EffectFilter{
 			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, Target: r.Target, State: r.State, Reason: r.Reason,
-			EventID: r.EventID, Since: r.Since, Until: r.Until, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
+			EventID: r.EventID, Key: r.Key, Since: r.Since, Until: r.Until, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
 		})
 	})
 }
@@ -74,6 +78,10 @@ type IDRequest struct {
 // Effect is an effect as it is shown.
 type Effect struct {
 	inbox.EffectDetail
+
+	// Message is what the effect's mail says. It is absent for an effect that sends none, or whose message is not rendered yet or was
+	// erased.
+	Message *Message `json:"message,omitempty"`
 
 	// PayloadHidden says that excerpts of answers were left out, because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
@@ -90,11 +98,8 @@ var ShowEffect = Operation[IDRequest, *Effect]{
 
 // effect reads an effect that the access may see.
 func (s *Service) effect(ctx context.Context, access Access, id inbox.ID) (*Effect, error) {
-	detail, err := s.lister.Effect(ctx, id)
+	detail, err := s.ownEffect(ctx, access, id)
 	if err != nil {
-		return nil, err
-	}
-	if err := access.owns(detail.Tenant, "effect", id.String()); err != nil {
 		return nil, err
 	}
 	if detail.AttemptRows == nil {
@@ -106,7 +111,47 @@ func (s *Service) effect(ctx context.Context, access Access, id inbox.ID) (*Effe
 			effect.PayloadHidden = true
 		}
 	}
+	if detail.List != nil { // it sends nothing itself
+		return effect, nil
+	}
+	messages, err := s.lister.Messages(ctx, []inbox.ID{id}, access.Scopes.Allow(ReadPayload))
+	if err != nil {
+		return nil, err
+	}
+	effect.Message = access.message(messages, id)
 	return effect, nil
+}
+
+// ownEffect reads what is known of an effect that the access may see, its content among it.
+func (s *Service) ownEffect(ctx context.Context, access Access, id inbox.ID) (*inbox.EffectDetail, error) {
+	detail, err := s.lister.Effect(ctx, id)
+	if err == nil {
+		err = access.owns(detail.Tenant, "effect", id.String())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return detail, nil
+}
+
+// Message is the message of an effect as it is shown.
+type Message struct {
+	inbox.Message
+
+	// PayloadHidden says that there is a message, and that it was left out because the access lacks read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
+}
+
+// message gives the message of an effect; nil if it has none.
+func (a Access) message(messages map[inbox.ID]inbox.Message, effect inbox.ID) *Message {
+	found, ok := messages[effect]
+	switch {
+	case !ok:
+		return nil
+	case !a.Scopes.Allow(ReadPayload):
+		return &Message{PayloadHidden: true}
+	}
+	return &Message{Message: found}
 }
 
 // ListItemsRequest asks for the items of the list that an effect became.
@@ -118,21 +163,53 @@ type ListItemsRequest struct {
 	State string `json:"state,omitempty"`
 }
 
+// Item is an item of a list as it is shown.
+type Item struct {
+	inbox.EffectRow
+
+	// Message is what the item's mail says. It is absent once the event was erased.
+	Message *Message `json:"message,omitempty"`
+}
+
 // ListItems lists the items of a list.
-var ListItems = Operation[ListItemsRequest, inbox.Page[inbox.EffectRow]]{
+var ListItems = Operation[ListItemsRequest, inbox.Page[Item]]{
 	ID: "list_effect_items", Method: "GET", Path: "/effects/{id}/items", Scope: ReadMetadata,
-	Summary: "List the items of the list that an effect became, in their order.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListItemsRequest) (page inbox.Page[inbox.EffectRow], err error) {
+	Summary: "List the items of the list that an effect became, in their order. With read-payload each has its recipient, subject and Message-ID.",
+	Do: func(ctx context.Context, s *Service, access Access, r ListItemsRequest) (page inbox.Page[Item], err error) {
 		if err := oneOf("state", r.State, EffectStates()); err != nil {
 			return page, err
 		}
-		if _, err := s.effect(ctx, access, r.ID); err != nil {
+		if _, err := s.ownEffect(ctx, access, r.ID); err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
+		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
 			return s.lister.Items(ctx, r.ID, inbox.EffectFilter{State: r.State, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit})
 		})
+		if err != nil {
+			return page, err
+		}
+		ids := make([]inbox.ID, len(rows.Data))
+		for i := range rows.Data {
+			ids[i] = rows.Data[i].ID
+		}
+		messages, err := s.lister.Messages(ctx, ids, access.Scopes.Allow(ReadPayload))
+		if err != nil {
+			return page, err
+		}
+		page = inbox.Page[Item]{Data: make([]Item, len(ids)), HasMore: rows.HasMore, Next: rows.Next, SearchedTo: rows.SearchedTo}
+		for i, row := range rows.Data {
+			page.Data[i] = Item{EffectRow: row, Message: access.message(messages, row.ID)}
+		}
+		return page, nil
 	},
+}
+
+// Shown is the message; an empty one where there is none.
+func (m *Message) Shown() Message {
+	if m == nil {
+		return Message{}
+	}
+	return *m
 }
 
 // ListAttemptsRequest asks for the attempts of an effect.
@@ -153,10 +230,7 @@ var ListAttempts = Operation[ListAttemptsRequest, inbox.Page[Attempt]]{
 	ID: "list_attempts", Method: "GET", Path: "/effects/{id}/attempts", Scope: ReadMetadata,
 	Summary: "List the attempts of an effect, in the order in which they were made.",
 	Do: func(ctx context.Context, s *Service, access Access, r ListAttemptsRequest) (page inbox.Page[Attempt], err error) {
-		detail, err := s.lister.Effect(ctx, r.ID)
-		if err == nil {
-			err = access.owns(detail.Tenant, "effect", r.ID.String())
-		}
+		detail, err := s.ownEffect(ctx, access, r.ID)
 		if err != nil {
 			return page, err
 		}

@@ -119,7 +119,7 @@ func ProblemOf(err error) *Problem {
 		return &Problem{Code: CodeNotFound, Detail: err.Error()}
 	case errors.Is(err, inbox.ErrAmbiguousReference):
 		return &Problem{Code: CodeAmbiguous, Detail: err.Error()}
-	case errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrID), errors.Is(err, inbox.ErrCursor):
+	case errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrID), errors.Is(err, inbox.ErrCursor), errors.Is(err, inbox.ErrKeyReference):
 		return &Problem{Code: CodeInvalid, Detail: err.Error()}
 	case errors.Is(err, seal.ErrLost):
 		return &Problem{Code: CodeKeyMissing, Detail: err.Error()}

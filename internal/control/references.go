@@ -14,7 +14,8 @@ type FindReferenceRequest struct {
 	Kind string `json:"kind"`
 
 	// Ref is Oncegate's id, or the beginning of it with at least 6 digits. Events, effects and dead letters are named by
-	// source/event-id and by the sender's id of the event as well.
+	// source/event-id and by the sender's id of the event as well, effects and dead letters also by the idempotency key of an attempt or
+	// by the Message-ID of a mail.
 	Ref string `json:"ref"`
 }
 
@@ -30,7 +31,7 @@ type FoundReference struct {
 // FindReference gives the id of what a reference names.
 var FindReference = Operation[FindReferenceRequest, FoundReference]{
 	ID: "find_reference", Method: "GET", Path: "/references/{kind}/{ref}", Scope: ReadMetadata,
-	Summary: "Give the id of what a reference names: an id, the beginning of one, source/event-id, or a sender's id. If several things answer to it, none is chosen.",
+	Summary: "Give the id of what a reference names: an id, the beginning of one, source/event-id, a sender's id, an idempotency key, or a Message-ID. If several things answer to it, none is chosen.",
 	Do: func(ctx context.Context, s *Service, access Access, r FindReferenceRequest) (FoundReference, error) {
 		kind := inbox.Kind(strings.ReplaceAll(r.Kind, "_", " "))
 		if !slices.Contains(referredKinds(), kind) {

@@ -103,7 +103,7 @@ func NewService(cfg Config) (*Service, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, lister: inbox.NewLister(cfg.Lists).WithKeyring(cfg.Keyring).WithBudget(cmp.Or(cfg.ListBudget, inbox.ListBudget))}
+	s := &Service{cfg: cfg, lister: inbox.NewLister(cfg.Lists).WithKeyring(cfg.Keyring).WithMessages(app.DescribeMessage).WithBudget(cmp.Or(cfg.ListBudget, inbox.ListBudget))}
 	effects, err := app.NewStore(cfg.Lists, cfg.Keyring)
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func effectEntry(row *inbox.EffectRow) listEntry {
 
 func (s *shell) effectsCommand() *cobra.Command {
 	var f listFlags
-	var listOf, target, reason string
+	var listOf, target, reason, key string
 	list := &cobra.Command{
 		Use: "list", Short: "List effects, newest first", Args: cobra.NoArgs,
 		Long:    "List effects, newest first, or with --list the items of the list that an effect became, in their order.",
@@ -51,7 +51,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 				return err
 			}
 			if cmd.Flags().Changed("list") {
-				for _, flag := range []string{"target", "reason", "until"} {
+				for _, flag := range []string{"target", "reason", "until", "key"} {
 					if cmd.Flags().Changed(flag) {
 						return usagef("--%s and --list: leave out --%s", flag, flag)
 					}
@@ -64,7 +64,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 			}
 			r := control.ListEffectsRequest{
 				TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Type: f.kind, State: f.state, Route: f.route, Target: target, Reason: reason,
-				Since: since, Until: until,
+				Key: key, Since: since, Until: until,
 			}
 			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EffectRow], error) {
 				r.PageRequest = p
@@ -78,12 +78,14 @@ func (s *shell) effectsCommand() *cobra.Command {
 	f.addUntil(list, "recorded ")
 	list.Flags().StringVar(&target, "target", "", "only this target")
 	list.Flags().StringVar(&reason, "reason", "", "only this reason of the state, such as attempts_exhausted")
+	list.Flags().StringVar(&key, "key", "", "only effects that were attempted under this idempotency key of Oncegate or Message-ID")
 	list.Flags().StringVar(&listOf, "list", "", "only the items of the list that this effect became, by its id")
 	show := &cobra.Command{
-		Use: "show <id | source/event-id>", Short: "Show one effect, or those of an event, with their attempts", Args: cobra.ExactArgs(1),
+		Use: "show <id | source/event-id | key | Message-ID>", Short: "Show one effect, or those of an event or a key, with their attempts", Args: cobra.ExactArgs(1),
 		Long: "Show one effect with its attempts, by its id, or every effect of an event, by the event's id or\n" +
-			"key. In JSON, an id gives one effect and an event gives a list.",
-		Example: "  oncegate effects show stripe/evt_demo",
+			"key. An idempotency key that a target got, or the Message-ID of a mail, shows the effects that were\n" +
+			"attempted under it, newest first. In JSON, an id gives one effect and anything else gives a list.",
+		Example: "  oncegate effects show stripe/evt_demo\n  oncegate effects show '<0b5fa3c2e1d4479886a7c0d19e2f3a4b@shop.example>'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.control(cmd.Context(), "", func(caller control.Caller) error { return s.showEffects(cmd.Context(), caller, args[0]) })
 		},
@@ -103,8 +105,19 @@ func (s *shell) showEffects(ctx context.Context, caller control.Caller, ref stri
 			return err
 		}
 	}
+	if inbox.IsKeyReference(ref) {
+		page, err := control.Call(ctx, caller, &control.ListEffects, control.ListEffectsRequest{Key: ref, PageRequest: control.PageRequest{Limit: shownOfKey}})
+		if err != nil || len(page.Data) > 0 {
+			if err == nil && page.HasMore {
+				fmt.Fprintf(s.err, "oncegate: these are the newest %d: `oncegate effects list --key '%s'` lists all\n", shownOfKey, clean(ref))
+			}
+			return s.showAll(ctx, caller, page.Data, err)
+		}
+	}
 	event, err := control.Call(ctx, caller, &control.ShowEvent, control.EventReference{Ref: ref})
 	switch code := problemCode(err); {
+	case code == control.CodeNotFound && inbox.WhyNoKey(ref) != "":
+		return &failure{text: fmt.Sprintf("%s: not found: %s", clean(ref), inbox.WhyNoKey(ref))}
 	case code == control.CodeInvalid:
 		return usagef("%q is neither an effect's id nor an event's key such as stripe/evt_1; `oncegate effects list` shows them", clean(ref))
 	case code == control.CodeNotFound:
@@ -114,9 +127,20 @@ func (s *shell) showEffects(ctx context.Context, caller control.Caller, ref stri
 	case len(event.EffectRows) == 0 && s.output != "json":
 		return &failure{text: fmt.Sprintf("event %s/%s has no effects; `oncegate events show` shows why", clean(event.Source), clean(event.EventID))}
 	}
+	return s.showAll(ctx, caller, event.EffectRows, nil)
+}
+
+// shownOfKey is how many effects of one key are shown at once.
+const shownOfKey = 20
+
+// showAll shows effects one below the other, unless they could not be listed.
+func (s *shell) showAll(ctx context.Context, caller control.Caller, rows []inbox.EffectRow, err error) error {
+	if err != nil {
+		return err
+	}
 	effects := []*control.Effect{}
-	for i := range event.EffectRows {
-		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: event.EffectRows[i].ID})
+	for i := range rows {
+		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: rows[i].ID})
 		if err != nil {
 			return err
 		}
@@ -147,6 +171,7 @@ func (s *shell) showEffect(e *control.Effect) error {
 	if e.DuplicateOf != nil {
 		duplicateOf = e.DuplicateOf.String()
 	}
+	message := e.Message.Shown()
 	page(s.out, []pair{
 		{"effect", e.ID.String()},
 		{"event", e.Event.String()},
@@ -161,6 +186,10 @@ func (s *shell) showEffect(e *control.Effect) error {
 		{"attempts", fmt.Sprint(e.Attempts)},
 		{"code", e.Code},
 		{"idempotency key", e.Key},
+		{"recipient", message.Recipient},
+		{"subject", message.Subject},
+		{"message id", message.MessageID},
+		{"message", message.Problem},
 		{"send started", timeOrEmpty(e.SendStartedAt)},
 		{"lease until", timeOrEmpty(e.LeaseUntil)},
 		{"next", timeOrEmpty(e.NextAt)},
@@ -173,6 +202,7 @@ func (s *shell) showEffect(e *control.Effect) error {
 	if e.List != nil && e.List.States[inbox.EffectDead]+e.List.States[inbox.EffectIndeterminate] > 0 {
 		fmt.Fprintf(s.out, "\n`oncegate effects list --list %s --state dead` shows the dead ones, a page at a time.\n", e.ID)
 	}
+	s.sayHidden(e.PayloadHidden || message.PayloadHidden)
 	if len(e.AttemptRows) == 0 {
 		return nil
 	}
@@ -182,7 +212,6 @@ func (s *shell) showEffect(e *control.Effect) error {
 	}
 	fmt.Fprintln(s.out)
 	t.write(s.out, s.width())
-	s.sayHidden(e.PayloadHidden)
 	return nil
 }
 

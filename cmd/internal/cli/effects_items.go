@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,10 +24,12 @@ func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, behind 
 			return usagef("%s and --list: a list has one event and one route; leave out %s", name, name)
 		}
 	}
+	hidden := false
 	r := control.ListItemsRequest{IDRequest: control.IDRequest{ID: id}, State: f.state}
-	return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EffectRow], error) {
+	err = listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Item], error) {
 		r.PageRequest = p
 		page, err := control.Call(ctx, caller, &control.ListItems, r)
+		hidden = hidden || slices.ContainsFunc(page.Data, func(i control.Item) bool { return i.Message.Shown().PayloadHidden })
 		if problemCode(err) != control.CodeNotFound {
 			return page, err
 		}
@@ -34,13 +37,24 @@ func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, behind 
 			return page, &failure{text: fmt.Sprintf("effect %s: not found; `oncegate effects list` shows what there is", id)}
 		}
 		return page, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", id, id)}
-	}, s.listItemTable, effectEntry)
+	}, s.listItemTable, func(i *control.Item) listEntry { return effectEntry(&i.EffectRow) })
+	if err == nil {
+		s.sayHidden(hidden)
+	}
+	return err
 }
 
-func (s *shell) listItemTable(rows []inbox.EffectRow) *table {
-	t := &table{header: []string{"ITEM", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"}, spare: []string{"NEXT", "CODE", "ATTEMPTS"}, ids: []string{"ID"}, whole: []string{"STATE", "NEXT"}}
+func (s *shell) listItemTable(rows []control.Item) *table {
+	t := &table{
+		header: []string{"ITEM", "RECIPIENT", "STATE", "REASON", "SUBJECT", "MESSAGE-ID", "ATTEMPTS", "CODE", "NEXT", "ID"},
+		spare:  []string{"MESSAGE-ID", "NEXT", "CODE", "ATTEMPTS", "SUBJECT"}, ids: []string{"ID"}, whole: []string{"STATE", "NEXT"},
+	}
 	for _, row := range rows {
-		t.add(fmt.Sprint(row.Item), row.State, row.Reason, fmt.Sprint(row.Attempts), row.Code, s.tableClockOf(row.NextAt), row.ID.String())
+		m := row.Message.Shown()
+		if m.Problem != "" {
+			m.Subject = "(" + m.Problem + ")"
+		}
+		t.add(fmt.Sprint(row.Item), m.Recipient, row.State, row.Reason, m.Subject, m.MessageID, fmt.Sprint(row.Attempts), row.Code, s.tableClockOf(row.NextAt), row.ID.String())
 	}
 	return t
 }

@@ -149,5 +149,7 @@ func Crowd(t *testing.T, pool *pgxpool.Pool) {
 	Exec(t, pool, `INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, finished_at)
 		SELECT gen_random_uuid(), id, 1, 'done', 'key', 1, now() FROM inbox_event WHERE event_id LIKE 'many%'`)
 	Exec(t, pool, `UPDATE effect SET state = 'dead', reason = 'status_4xx', finished_at = NULL WHERE event_id IN (SELECT id FROM inbox_event WHERE event_id LIKE 'many_1__')`)
-	Exec(t, pool, `ANALYZE effect, inbox_event`)
+	Exec(t, pool, `INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, key_digest)
+		SELECT id, n, 1, 'initial', 'node', now(), now(), 'retry', substring(sha256(convert_to(CASE WHEN n = 1 THEN id::text ELSE 'one' END, 'UTF8')) FOR 16) FROM effect, generate_series(1, 2) n`)
+	Exec(t, pool, `ANALYZE effect, inbox_event, effect_attempt`)
 }

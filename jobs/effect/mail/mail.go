@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/mail"
 	"net/netip"
@@ -319,14 +320,32 @@ var messageID = regexp.MustCompile(`^<[0-9a-f]{32}@[^<>\s]+>$`)
 // MessageID gives the Message-ID of what [Message.Render] made; nil for any other bytes, such as the JSON that another kind
 // sends.
 func MessageID(rendered []byte) []byte {
-	if len(rendered) == 0 || rendered[0] < 'A' || rendered[0] > 'Z' {
-		return nil
-	}
-	_, _, id, err := envelope(rendered)
-	if err != nil || !messageID.MatchString(id) {
+	_, _, id, ok := Describe(rendered)
+	if !ok {
 		return nil
 	}
 	return []byte(id)
+}
+
+// Describe gives the recipient, the subject and the Message-ID of what [Message.Render] made, of which the header is enough. It
+// reports false for any other bytes.
+func Describe(rendered []byte) (recipient, subject, id string, ok bool) {
+	if len(rendered) == 0 || rendered[0] < 'A' || rendered[0] > 'Z' {
+		return "", "", "", false
+	}
+	read, err := mail.ReadMessage(bytes.NewReader(rendered))
+	if err != nil {
+		return "", "", "", false
+	}
+	_, to, id, err := envelopeOf(read)
+	if err != nil || !messageID.MatchString(id) {
+		return "", "", "", false
+	}
+	subject = read.Header.Get("Subject")
+	if plain, err := new(mime.WordDecoder).DecodeHeader(subject); err == nil {
+		subject = plain
+	}
+	return strings.Trim(to, "<>"), subject, id, true
 }
 
 // envelope reads from a rendered message who it is from and to.
@@ -335,6 +354,10 @@ func envelope(message []byte) (from, to, id string, err error) {
 	if err != nil {
 		return "", "", "", fmt.Errorf("reading the message: %w", err)
 	}
+	return envelopeOf(read)
+}
+
+func envelopeOf(read *mail.Message) (from, to, id string, err error) {
 	senders, err := read.Header.AddressList("From")
 	if err != nil || len(senders) != 1 {
 		return "", "", "", errors.New("the message does not name one sender")
