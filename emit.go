@@ -26,7 +26,7 @@ type Emission struct {
 const emit = `SELECT %s.emit($1, $2, $3, $4::jsonb)`
 
 // Emit records an event in a transaction of the program, on the same database: the event exists if,
-// and only if, tx is committed. Its effects follow within about a second, like those of a delivery.
+// and only if, tx is committed. Its effects follow within about a second, as after a delivery.
 // The database user of tx needs EXECUTE on the function emit in Oncegate's schema, which the
 // function's owner has.
 //

@@ -38,7 +38,7 @@ func (d *driver) Open(string) (database.Driver, error) { return d, nil }
 // Close implements [database.Driver]. The runner closes its connection.
 func (d *driver) Close() error { return nil }
 
-// Lock implements [database.Driver]. The runner already holds the lock.
+// Lock implements [database.Driver]. The runner has already taken the lock.
 func (d *driver) Lock() error { return nil }
 
 // Unlock implements [database.Driver].

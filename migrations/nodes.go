@@ -33,7 +33,7 @@ func (n Node) Fits(s Status) bool {
 	return n.Known > 0 && s.Check() == nil
 }
 
-// The table node may be that of any schema version, or missing.
+// The table node may have the columns of any schema version, or be missing.
 const (
 	nodesExist = `SELECT to_regclass('node') IS NOT NULL`
 

@@ -12,8 +12,8 @@ import (
 
 const applicationName = "oncegate migrate"
 
-// sessionSettings returns the settings of every migration connection, which override those of the
-// database, the role and a pooler. Statements have no time limit. The server checks the connection
+// sessionSettings returns the settings of every migration connection, which override the settings of
+// the database, the role and a pooler. Statements have no time limit. The server checks the connection
 // so that it ends the statement of a migrator that has died.
 func sessionSettings(schema string) session.Settings {
 	return session.Settings{
@@ -57,7 +57,7 @@ func openPool(ctx context.Context, url, schema string) (*pgxpool.Pool, error) {
 }
 
 // readBack returns an error unless a new connection finds a schema that fits. It does not use the
-// migrating connection, whose own view may differ from what is stored.
+// migrating connection, whose own view may differ from the stored state.
 func (m *Migrator) readBack(ctx context.Context) error {
 	pool, err := openPool(ctx, m.cfg.URL, m.cfg.Schema)
 	if err != nil {

@@ -19,7 +19,7 @@ type Repaired struct {
 
 // Repair determines and records the version of a schema after a migration was interrupted in a
 // program that did not know version 22. It compares the tables, columns, indexes and constraints
-// with those of each version. If they do not match exactly one version, it returns an error.
+// with the objects of each version. If they do not match exactly one version, it returns an error.
 func (m *Migrator) Repair(ctx context.Context) (Repaired, error) {
 	var out Repaired
 	err := m.locked(ctx, func(r *runner) error {

@@ -29,7 +29,7 @@ func Holders(ctx context.Context, db session.Querier, key int64) ([]session.Back
 	return session.ReadBackends(ctx, db, holdersOfOne, key)
 }
 
-// Holder returns a session, other than the caller's, that holds the lock with a two-part key. It
+// Holder returns a session, other than the caller's, that has the lock with a two-part key. It
 // returns nil if there is none, or if the query fails. second is an SQL expression, whose arguments
 // begin with $2.
 func Holder(ctx context.Context, db session.Querier, first int32, second string, args ...any) *session.Backend {

@@ -255,7 +255,8 @@ func (r *reader) checkOperations(s *Source) {
 	}
 }
 
-// keepOperations extends the lifetime of the source's tombstones to that of its operations' keys.
+// keepOperations extends the lifetime of the source's tombstones to the lifetime of its
+// operations' keys.
 func (r *reader) keepOperations(s *Source) {
 	for _, o := range s.Operations {
 		if least := max(s.Keep.Body, s.Keep.Effects); o.Keep > 0 && o.Keep < least {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Buffer records what is written to it. Its zero value is empty and ready to use. It is safe for
+// Buffer records everything written to it. Its zero value is empty and ready to use. It is safe for
 // concurrent use, so a test can read the log of code that is still running.
 type Buffer struct {
 	mu   sync.Mutex

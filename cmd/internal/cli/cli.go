@@ -229,7 +229,7 @@ func (s *shell) env(name string) string {
 	return ""
 }
 
-// flagProblem describes what is wrong with a flag, in terms of the command line.
+// flagProblem describes a wrong flag in terms of the command line.
 func flagProblem(err error) string {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

@@ -11,7 +11,8 @@ import (
 )
 
 // withoutTLS matches the messages with which servers and poolers refuse a connection without TLS:
-// those of PostgreSQL's pg_hba.conf, of PgBouncer's client_tls_sslmode, and of hosted databases.
+// the messages of PostgreSQL's pg_hba.conf, of PgBouncer's client_tls_sslmode, and of hosted
+// databases.
 var withoutTLS = regexp.MustCompile(`(?i)no encryption|SSL off|(SSL|TLS)( connection)?( is)? required|SSL/TLS required`)
 
 // unsupported matches PgBouncer's message about an unsupported parameter.

@@ -34,7 +34,7 @@ func (s *shell) database() (config.Database, error) {
 func (s *shell) keyring() (*seal.Keyring, error) {
 	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true})
 	if err != nil {
-		return nil, nil //nolint:nilnil,nilerr // without a configuration the database is that of `oncegate dev`, which seals nothing
+		return nil, nil //nolint:nilnil,nilerr // without a configuration it is the database of `oncegate dev`, which seals nothing
 	}
 	keys, err := cfg.Seal.Open(nil)
 	if err != nil {

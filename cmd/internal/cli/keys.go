@@ -66,7 +66,7 @@ func (s *shell) keysListCommand() *cobra.Command {
 	return cmd
 }
 
-// listKeys returns the keys of a server, or those of the local keyring, which requires no database
+// listKeys returns the keys of a server or of the local keyring. The latter requires no database
 // unless usage is set.
 func (s *shell) listKeys(ctx context.Context, usage bool) (rows []control.Key, err error) {
 	if s.server != "" {

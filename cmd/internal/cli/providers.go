@@ -20,8 +20,8 @@ func (s *shell) providersCommand() *cobra.Command {
 		s.providersInspectCommand(), s.providersSignCommand(), s.providersDraftCommand())
 }
 
-// known returns the providers by name: those of the catalog, and those of the configuration if
-// --config names one.
+// known returns the providers of the catalog by name, including the providers of the configuration
+// if --config names one.
 func (s *shell) known() (map[string]*providers.Provider, error) {
 	if s.configFile == "" {
 		return s.catalog()

@@ -146,7 +146,7 @@ func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequ
 		// beginning.
 		stuck := len(r.Include) > 0 && removed == 0
 		if sum.Complete || !sum.Obtained || len(sum.Contended) > 0 || stuck || ctx.Err() != nil {
-			return sum, nil //nolint:nilerr // the error would only be that of the context; the caller shows what was done so far
+			return sum, nil //nolint:nilerr // the error is only the context's; the caller shows what was done so far
 		}
 		r.Resume = true
 	}

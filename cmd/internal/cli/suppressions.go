@@ -24,7 +24,7 @@ func (s *shell) suppressed(d decision, changes bool) onDatabase {
 	return onDatabase{actor: d.actor, changes: changes, settings: func() (*config.Config, error) {
 		cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true})
 		if err != nil {
-			return nil, nil //nolint:nilnil,nilerr // opening the database reports what is wrong with it
+			return nil, nil //nolint:nilnil,nilerr // opening the database reports the error
 		}
 		return cfg, nil
 	}}

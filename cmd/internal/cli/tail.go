@@ -27,8 +27,8 @@ type tailFilter struct {
 	effectState string
 }
 
-// tail follows events and the results of their effects. It uses only the times in ids, and no clock
-// of its own.
+// tail follows events and the results of their effects. It uses only the times in ids, and not
+// the local clock.
 type tail struct {
 	caller control.Caller
 	filter tailFilter
@@ -193,7 +193,7 @@ func (t *tail) seeEffect(row *inbox.EffectRow) error {
 	return t.effect(row)
 }
 
-// advance raises the floor and forgets what is below it.
+// advance raises the floor and forgets the events and effects below it.
 func (t *tail) advance(floor time.Time) {
 	if !floor.After(t.floor) {
 		return

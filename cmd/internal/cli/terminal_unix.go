@@ -23,6 +23,6 @@ func terminalWidth(f *os.File) int {
 	return int(size.Col)
 }
 
-// lockFile locks an open file until it is closed. It returns false if another process holds the
-// lock.
+// lockFile locks an open file until it is closed. It returns false if another process has
+// locked it.
 func lockFile(f *os.File) bool { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }

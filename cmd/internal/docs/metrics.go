@@ -151,7 +151,7 @@ func (f *metricFinder) constructor() *ast.CallExpr {
 }
 
 // labels returns the labels in the arguments of the constructor call, otherwise those in the called
-// function, otherwise those of a NewDesc call in the same file.
+// function, otherwise the labels of a NewDesc call in the same file.
 func (f *metricFinder) labels() []string {
 	if call := f.constructor(); call != nil {
 		for _, arg := range call.Args {
