@@ -19,16 +19,17 @@ type GroupedAct struct {
 	Effect ID
 	JobID  int64
 
-	// Act gives the statement and its arguments; or, with an empty statement, how the
-	// effect ends without it.
+	// Act returns the statement and its arguments. If the statement is empty, end says
+	// how the effect ends without it.
 	Act func(*Claim) (statement string, args []any, end Settlement)
 
-	// Key gives the effect's key by recipe, or how the effect ends if it has none; it
-	// is asked of what is about to act. nil, or no hash, asks for no key.
+	// Key returns the effect's key by recipe, or how the effect ends if it has none. It
+	// is called only for effects that are about to act. If Key is nil or returns no
+	// hash, the effect needs no key.
 	Key func(*Claim) (hash []byte, end *Settlement)
 }
 
-// GroupedEnd is what became of a [GroupedAct].
+// GroupedEnd is the outcome of a [GroupedAct].
 type GroupedEnd struct {
 	// Claim is nil if the effect was not obtained; Standing says why.
 	Claim      *Claim
@@ -37,17 +38,17 @@ type GroupedEnd struct {
 	Settled    Settled
 }
 
-// ErrUngrouped is a group's transaction that was given up, whole: nothing of it
-// has happened, and each of its effects is to be tried by itself.
+// ErrUngrouped means that a group's transaction was rolled back as a whole. Nothing of
+// it has happened; the caller tries each of its effects alone.
 var ErrUngrouped = errors.New("the group was given up")
 
-// ErrAmbiguous is a group's transaction of which is not known whether it was
-// committed. The next run of each of its effects is to be careful.
+// ErrAmbiguous means that it is unknown whether a group's transaction was committed.
+// The next run of each of its effects must allow for both.
 var ErrAmbiguous = errors.New("the group's commit is ambiguous")
 
-// Act carries an effect out together with others of the same route that wait at
-// the same moment. The transaction is two round trips, however many they are; any
-// error in it gives up all of it.
+// Act carries an effect out together with others of the same route that are ready at
+// the same time. The transaction takes two round trips for any number of effects; any
+// error in it rolls back all of them.
 func (e *Effects) Act(ctx context.Context, routeID int32, a GroupedAct) (GroupedEnd, error) {
 	group := e.acts[routeID]
 	if group == nil {
@@ -75,17 +76,18 @@ SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '5
 // is tried again alone, under the limits of its target.
 const groupBound = 500 * time.Millisecond
 
-// A group grows while it is quick and shrinks when it is not: what it locks is
-// locked until all of it has acted, and what waits for it holds a worker.
+// A group grows while it is quick and shrinks when it is not, because it keeps its
+// locks until all of its effects have acted, and each effect that waits for one of
+// these locks occupies a worker.
 const (
 	minGroup       = 8
 	maxGroup       = 64
 	quickGroupTime = 100 * time.Millisecond
 )
 
-// together runs a group of one route in one transaction, on a connection of its own:
-// run says whether a COMMIT was on its way when it failed. What fails otherwise is
-// given up whole.
+// runTogether runs a group of one route in one transaction, on its own connection. run
+// reports in sent whether it had already sent COMMIT when it failed. Any other failure
+// rolls back the whole group.
 func runTogether[In, Out any](e *Effects, group *row.Group[In, Out], run func(ctx context.Context, conn *pgx.Conn, asks []In) (outs []Out, sent bool, err error)) {
 	group.Run = func(ctx context.Context, asks []In) ([]Out, error) {
 		conn, err := e.pool.Acquire(ctx)
@@ -183,9 +185,10 @@ type plannedAct struct {
 	end       Settlement
 }
 
-// ownTogether asks for the keys of those that are about to act, before any of
-// them has: no group waits for a key while it holds what others act on. Whoever
-// does not own its key acts no more and ends as its owner's duplicate.
+// ownTogether asks for the keys of the effects that are about to act before any of them
+// has acted, so that no group waits for a key while it has locked rows on which others
+// act. An effect that does not own its key does not act; it ends as a duplicate of the
+// owner.
 func (e *Effects) ownTogether(ctx context.Context, conn *pgx.Conn, group []GroupedAct, ends []GroupedEnd, acts []plannedAct) error {
 	var asks []ownAsk
 	var places []int

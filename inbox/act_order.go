@@ -20,15 +20,15 @@ type OrderedAct struct {
 	End Settlement
 }
 
-// errTakenOver: one of the attempts has been ended by somebody else, so that what
-// was done for it must not stay.
+// errTakenOver means that another process has ended one of the attempts, so the work
+// done for it must be rolled back.
 var errTakenOver = errors.New("an attempt of the group was taken over")
 
-// ActOrdered carries an effect of an ordered route out together with others that
-// wait at the same moment, in two round trips. It returns [ErrUngrouped] if nothing
-// of the group has happened, and [ErrAmbiguous] if that is not known. It returns
-// [ErrLocked] if nothing of this one has happened, because somebody else has locked
-// its stream or its row; the others of the group went ahead without it.
+// ActOrdered carries an effect of an ordered route out together with others that are
+// ready at the same time, in two round trips. It returns [ErrUngrouped] if nothing of
+// the group has happened, and [ErrAmbiguous] if that is unknown. It returns [ErrLocked]
+// if nothing of this effect has happened because another transaction has locked its
+// stream or its row; the others of the group went ahead without it.
 func (e *Effects) ActOrdered(ctx context.Context, routeID int32, a OrderedAct) (Settled, error) {
 	group := e.orderedActs[routeID]
 	if group == nil {
@@ -42,9 +42,9 @@ func (e *Effects) ActOrdered(ctx context.Context, routeID int32, a OrderedAct) (
 	return settled, err
 }
 
-// actInStreams acts and settles; sent says that a COMMIT was on its way. Those whose
-// streams are locked by somebody else turn out at the end: all is taken back, and the
-// others act again without them.
+// actInStreams acts and settles; sent says that COMMIT was already sent. It learns only
+// after the statements which streams are locked by other transactions. It then rolls
+// everything back and runs the remaining effects again without the locked ones.
 func (e *Effects) actInStreams(ctx context.Context, conn *pgx.Conn, group []OrderedAct) (out []Settled, sent bool, err error) {
 	out = make([]Settled, len(group))
 	places := make([]int, len(group))
@@ -80,9 +80,9 @@ func (e *Effects) actInStreams(ctx context.Context, conn *pgx.Conn, group []Orde
 	return out, false, nil
 }
 
-// actInObtainedStreams acts and settles if all streams are obtained; if not, nothing
-// is settled, and tried says which were. The streams are locked behind the statements:
-// no stream is locked while one of them runs.
+// actInObtainedStreams acts and settles if it obtains all streams. If not, it settles
+// nothing, and tried says which streams it obtained. It locks the streams after the
+// statements, so that no stream is locked while a statement runs.
 func (e *Effects) actInObtainedStreams(ctx context.Context, conn *pgx.Conn, group []OrderedAct) (out []Settled, tried []bool, sent bool, err error) {
 	o := e.newOrder(func(ctx context.Context, b *pgx.Batch) error { return conn.SendBatch(ctx, b).Close() })
 	var first, last pgx.Batch

@@ -13,8 +13,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// AgentSession is what an engine has an agent do for one run: calls under its token take their
-// keys from the run and the step, so that no key is ever within the agent's reach. The token
+// AgentSession is what an engine opens for an agent for one run. Calls under its token take
+// their keys from the run and the step, so that the agent can never choose a key. The token
 // itself is stored nowhere.
 type AgentSession struct {
 	ID       ID
@@ -30,10 +30,10 @@ type AgentSession struct {
 	// Operations are the names of those that may be called; nil is all that the credential may.
 	Operations []string
 
-	// NewKeys is how many new keys the run may take a minute; 0 is no limit of its own.
+	// NewKeys is how many new keys the run may take a minute; 0 means that the run has no limit.
 	NewKeys int
 
-	// Contract is the contract version that the agent was built for; empty is not known.
+	// Contract is the contract version that the agent was built for; empty if it is unknown.
 	Contract string
 
 	CreatedAt, ExpiresAt time.Time
@@ -47,8 +47,8 @@ func (s *AgentSession) Ended(now time.Time) bool {
 	return s.RevokedAt != nil || !now.Before(s.ExpiresAt)
 }
 
-// TokenDigest is what is stored of a session's token. The token is 256 random bits, so its
-// digest cannot be guessed from, and needs no salt.
+// TokenDigest returns the digest that is stored instead of a session's token. The token is 256
+// random bits, so it cannot be guessed from its digest, and the digest needs no salt.
 func TokenDigest(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
 // AgentSessions keeps the sessions of agents. Its methods may be called at the same time.
@@ -76,8 +76,8 @@ const findAgentSession = `
 SELECT id, source_id, credential, run, operations, new_keys, contract, created_at, expires_at, revoked_at
 FROM agent_session WHERE digest = $1 AND source_id = $2`
 
-// Find gives the session whose token has the digest, ended or not. It returns [ErrNotFound] if
-// there is none, or if it is of another source.
+// Find returns the session whose token has the digest, ended or not. It returns [ErrNotFound] if
+// there is no such session, or if it belongs to another source.
 func (a *AgentSessions) Find(ctx context.Context, source int32, digest [sha256.Size]byte) (*AgentSession, error) {
 	rows, err := a.pool.Query(ctx, findAgentSession, digest[:], source)
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *AgentSessions) Find(ctx context.Context, source int32, digest [sha256.S
 
 const endAgentSession = `UPDATE agent_session SET revoked_at = now() WHERE id = $1 AND revoked_at IS NULL`
 
-// End ends a session before its time, on behalf of whoever holds its token. Ending it again
+// End ends a session before its time, at the request of the holder of its token. Ending it again
 // changes nothing.
 func (a *AgentSessions) End(ctx context.Context, id ID) error {
 	if _, err := a.pool.Exec(ctx, endAgentSession, id); err != nil {
@@ -106,7 +106,7 @@ func (a *AgentSessions) End(ctx context.Context, id ID) error {
 
 const readOperationKey = `SELECT event_id FROM inbox_event WHERE id = $1`
 
-// OperationKey gives the whole key of an operation by our id of its event, or [ErrNotFound].
+// OperationKey returns the whole key of an operation by our id of its event, or [ErrNotFound].
 func (a *AgentSessions) OperationKey(ctx context.Context, event ID) (string, error) {
 	var key string
 	err := a.pool.QueryRow(ctx, readOperationKey, event).Scan(&key)

@@ -17,7 +17,8 @@ type AgentSessionFilter struct {
 	Credential string `json:"credential,omitempty"`
 	// Run is exact.
 	Run string `json:"run,omitempty"`
-	// Callers takes the sessions that one of these credentials opened; nil takes those of all.
+	// Callers narrows the list to sessions that one of these credentials opened; nil does not
+	// narrow it.
 	Callers []Caller `json:"callers,omitempty"`
 	// Open leaves out those that have expired or were revoked.
 	Open bool `json:"open,omitempty"`
@@ -34,7 +35,7 @@ type AgentSessionFilter struct {
 // Caller is a credential of a source of operations.
 type Caller struct{ Source, Credential string }
 
-// AgentSessionRow is one line of a list of sessions. It holds nothing of the token.
+// AgentSessionRow is one line of a list of sessions. It contains nothing of the token.
 type AgentSessionRow struct {
 	ID         ID         `json:"id"`
 	Source     string     `json:"source"`
@@ -59,8 +60,8 @@ const joinAgentSessions = ` ORDER BY a.id DESC LIMIT ?) a
 JOIN source s ON s.id = a.source_id
 ORDER BY a.id DESC`
 
-// AgentSessions gives one page of sessions, newest first. It returns [ErrCursor] for a cursor of
-// another list or filter.
+// AgentSessions returns one page of sessions, newest first. It returns [ErrCursor] for a cursor
+// of another list or filter.
 func (l *Lister) AgentSessions(ctx context.Context, f AgentSessionFilter) (page Page[AgentSessionRow], err error) {
 	w := listWalk[AgentSessionRow, ID]{cursor: newListCursor[ID]("sessions", f), limit: f.Limit, place: func(r *AgentSessionRow) ID { return r.ID }}
 	if w.from, err = w.cursor.begin(f.Cursor, f.Before); err != nil {
@@ -109,7 +110,7 @@ SELECT a.id, s.name, a.credential, a.run, a.operations, a.new_keys, a.contract, 
 FROM agent_session a JOIN source s ON s.id = a.source_id
 WHERE a.id = $1`
 
-// AgentSession gives one session. It returns [ErrNotFound] if there is none.
+// AgentSession returns one session, or [ErrNotFound].
 func (l *Lister) AgentSession(ctx context.Context, id ID) (*AgentSessionRow, error) {
 	rows, err := l.pool.Query(ctx, showAgentSession, id)
 	if err != nil {

@@ -33,7 +33,8 @@ type RevokeAgentSessions struct {
 // ErrNoSessions is returned by [RevokeAgentSessions] where nothing says which sessions it means.
 var ErrNoSessions = errors.New("name a session by its id, or sessions by their source")
 
-// The sessions of one source at most: whoever opens more of them meanwhile is not held up.
+// The statement updates the sessions of one source at most. It does not block callers that open
+// more sessions meanwhile.
 const revokeAgentSessions = `
 UPDATE agent_session a SET revoked_at = now()
 FROM source s
@@ -43,8 +44,8 @@ WHERE s.id = a.source_id AND a.revoked_at IS NULL AND a.expires_at > now()
     AND ($5::text[] IS NULL OR a.credential = ANY ($5))
 RETURNING a.id`
 
-// Revoke ends the sessions and gives their ids. Processes notice within seconds. To find none is no
-// error: what was meant is over already.
+// Revoke ends the sessions and returns their ids. Processes notice within seconds. Finding no open
+// session is not an error, because the sessions have already ended.
 func (r RevokeAgentSessions) Revoke(ctx context.Context, pool *pgxpool.Pool) (revoked []ID, err error) {
 	if r.ID.IsZero() && r.Source == "" {
 		return nil, ErrNoSessions

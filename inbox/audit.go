@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// AuditAction is what somebody did. Stored: never change.
+// AuditAction says what was done. Stored: never change.
 type AuditAction string
 
 // The actions of an operator, or of a probe in his place. Stored: never change.
@@ -32,9 +32,9 @@ const (
 	AuditReplayPlan   AuditAction = "replay.plan"
 	AuditReplayRun    AuditAction = "replay.run"
 	AuditReplayCancel AuditAction = "replay.cancel"
-	// AuditGapAbandoned: the policy gave missing numbers of a stream up.
+	// AuditGapAbandoned: the policy abandoned missing numbers of a stream.
 	AuditGapAbandoned AuditAction = "stream.gap.abandoned"
-	// AuditPrune: what prune leaves alone by itself was taken by name.
+	// AuditPrune: an operator named rows that prune otherwise keeps, and prune deleted them.
 	AuditPrune AuditAction = "prune.include"
 	// AuditErase: everything of an event but its tombstone was erased.
 	AuditErase AuditAction = "event.erase"
@@ -44,11 +44,10 @@ const (
 	AuditKeyActivate AuditAction = "keys.activate"
 	// AuditKeyRemove: a key was taken out of the keyring.
 	AuditKeyRemove AuditAction = "keys.remove"
-	// AuditStreamSkip: missing numbers were given up, or the effect that blocked a
-	// stream was skipped.
+	// AuditStreamSkip: missing numbers were abandoned, or the effect that blocked a stream was skipped.
 	AuditStreamSkip AuditAction = "stream.skip"
-	// AuditOrderApply and AuditOrderSkip: an effect that was held for a person, since its
-	// place in its sequence is not known or is taken, runs all the same, or never happens.
+	// AuditOrderApply and AuditOrderSkip: an effect was held for a person, because its place in its sequence is unknown
+	// or taken. It runs nevertheless, or never happens.
 	AuditOrderApply AuditAction = "order.apply"
 	AuditOrderSkip  AuditAction = "order.skip"
 	// AuditSuppressionAdd, AuditSuppressionImport and AuditSuppressionRemove: addresses were
@@ -56,7 +55,7 @@ const (
 	AuditSuppressionAdd    AuditAction = "suppression.add"
 	AuditSuppressionImport AuditAction = "suppression.import"
 	AuditSuppressionRemove AuditAction = "suppression.remove"
-	// AuditStreamUnblock: a stream goes on behind an effect that stays at rest.
+	// AuditStreamUnblock: the effects after a blocking effect were released. The blocking effect keeps its state.
 	AuditStreamUnblock AuditAction = "stream.unblock"
 )
 
@@ -73,7 +72,7 @@ type AuditEntry struct {
 const insertAudit = `
 INSERT INTO audit (id, at, actor, action, object, reason, before, after) VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8)`
 
-// WriteAuditTx writes an entry in the transaction that does what it says.
+// WriteAuditTx writes an entry in the transaction that makes the change.
 func WriteAuditTx(ctx context.Context, tx pgx.Tx, a AuditEntry) error {
 	var b pgx.Batch
 	if err := a.Queue(&b); err != nil {
@@ -85,7 +84,7 @@ func WriteAuditTx(ctx context.Context, tx pgx.Tx, a AuditEntry) error {
 	return nil
 }
 
-// queue queues the entry.
+// Queue queues the statement that inserts the entry.
 func (a *AuditEntry) Queue(b *pgx.Batch) error {
 	before, err := json.Marshal(a.Before)
 	if err != nil {
@@ -152,8 +151,8 @@ const selectAudit = `
 SELECT a.id, a.at, a.actor, a.action, a.object, coalesce(a.reason, ''), coalesce(a.before, 'null'), coalesce(a.after, 'null')
 FROM audit a`
 
-// auditTenant takes the entries about an event, or an effect of an event, of a tenant. What is about something else, or
-// about what was pruned, belongs to nobody in particular.
+// auditTenant selects the entries about an event, or an effect of an event, of a tenant. Entries about anything else,
+// or about pruned rows, belong to no tenant.
 const auditTenant = `CASE
     WHEN a.object ~ '^event/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN (
         SELECT coalesce(v.tenant, s.tenant) FROM inbox_event v JOIN source s ON s.id = v.source_id WHERE v.id = substr(a.object, 7)::uuid)
@@ -162,8 +161,7 @@ const auditTenant = `CASE
         WHERE e.id = substr(a.object, 8)::uuid)
     END = `
 
-// Audit gives one page of what was done, newest first. It returns [ErrCursor] for a cursor of
-// another list or filter.
+// Audit returns one page of the audit, newest first. It returns [ErrCursor] for a cursor of another list or filter.
 func (l *Lister) Audit(ctx context.Context, f AuditFilter) (page Page[AuditRow], err error) {
 	w := listWalk[AuditRow, ID]{cursor: newListCursor[ID]("audit", f), limit: f.Limit, place: func(r *AuditRow) ID { return r.ID }}
 	if w.from, err = w.cursor.begin(f.Cursor, f.Before, idSince(f.Until)); err != nil {
@@ -187,7 +185,7 @@ func (l *Lister) Audit(ctx context.Context, f AuditFilter) (page Page[AuditRow],
 		s.Add(selectAudit).Where(append(between(later(since, to), from), narrow...)).Add(` ORDER BY a.id DESC LIMIT ?`, limit)
 		return collect(ctx, l, &s, pgx.RowToStructByPos[AuditRow])
 	}
-	if len(narrow) > 0 && f.Object == "" { // an object has an index of its own
+	if len(narrow) > 0 && f.Object == "" { // object has its own index
 		w.edge = func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
 			var s row.Statement
 			s.Add(`SELECT a.id FROM audit a`).Where(between(since, from)).Add(` ORDER BY a.id DESC OFFSET ? - 1 LIMIT 1`, rows)

@@ -23,15 +23,16 @@ type claimAnswer struct {
 	standing Standing
 	hash     []byte // of the sequence key
 	numbered bool
-	locked   bool // its stream is, by somebody else
+	locked   bool // another transaction has locked its stream
 }
 
-// Claim takes an effect of an outside kind, or of an ordered route, for one attempt,
-// committed before it returns, together with the claims of other workers. The claim
-// is nil if the effect is not due, is at rest, is settled, is somebody else's, has to
-// wait for another one of its sequence, is of a kind inside the database and not
-// ordered, or of a route that this process does not know; Standing says which. In mode
-// latest the claim is of the newest version of the effect's key, if that one is due.
+// Claim claims an effect of an outside kind, or of an ordered route, for one attempt.
+// The claim is committed, together with those of other workers, before Claim returns.
+// The claim is nil if the effect is not due, is at rest or settled, belongs to another
+// worker, has to wait for another effect of its sequence, is of an unordered route
+// inside the database, or is of a route that this process does not know; Standing says
+// which. In mode latest the claim is of the newest version of the effect's key, if that
+// one is due.
 func (e *Effects) Claim(ctx context.Context, effect ID, jobID int64) (*Claim, Standing, error) {
 	answer, err := e.claims.Do(ctx, claimAsk{effect: effect, token: e.token(), jobID: jobID})
 	if err == nil && answer.claim == nil {
@@ -43,9 +44,9 @@ func (e *Effects) Claim(ctx context.Context, effect ID, jobID int64) (*Claim, St
 	return answer.claim, answer.standing, nil
 }
 
-// claimInOrder claims an effect of an ordered route, of whatever kind; asked is what
-// is known of it. One that has no place in an order (its route took it without a
-// key, or without a number) is claimed as it is.
+// claimInOrder claims an effect of an ordered route, of any kind; asked is the answer
+// of the first claim. An effect without a place in an order (its route accepted it
+// without a key or a number) is claimed like an unordered one.
 func (e *Effects) claimInOrder(ctx context.Context, effect ID, jobID int64, asked claimAnswer) (claimAnswer, error) {
 	at := asked.standing
 	route, known := e.routes[at.RouteID]
@@ -85,9 +86,9 @@ func (e *Effects) claimInStream(ctx context.Context, ask orderAsk) (claimAnswer,
 	}
 }
 
-// ClaimTx takes an effect of a kind inside the database in the transaction that
-// will also act and settle. A row that somebody else has locked is not waited
-// for: the claim is then nil.
+// ClaimTx claims an effect of a kind inside the database in the transaction that will
+// also act and settle. It does not wait for a row that another transaction has locked:
+// the claim is then nil.
 func (e *Effects) ClaimTx(ctx context.Context, tx pgx.Tx, effect ID, jobID int64, routeID int32) (*Claim, Standing, error) {
 	route, ok := e.routes[routeID]
 	if !ok {
@@ -119,9 +120,9 @@ func (e *Effects) Begin(ctx context.Context, atMost time.Duration) (pgx.Tx, erro
 }
 
 // FenceTx locks a claimed effect in the transaction that will act and settle. It
-// reports false if the claim is no longer the caller's. An effect of a stream is only
-// looked at, since its stream has to be locked before it: there, the settlement is the
-// fence, and what it does not apply must be rolled back.
+// reports false if the claim is no longer the caller's. It only reads an effect of a
+// stream, because its stream must be locked first. There the settlement is the fence,
+// and the caller must roll back if the settlement is not applied.
 func (e *Effects) FenceTx(ctx context.Context, tx pgx.Tx, claim *Claim) (bool, error) {
 	var held bool
 	fence := fenceEffect
@@ -147,11 +148,12 @@ func (e *Effects) claimGroup(ctx context.Context, asks []claimAsk) ([]claimAnswe
 	return e.claimEffects(ctx, e.pool, e.outside, asks)
 }
 
-// Rows are locked in the order of their ids, and a row that another transaction
-// has is not waited for: whoever has it will end it. The job that woke us
-// becomes the effect's own, so that the sweeper looks at it. What is due is asked
-// inside a coalesce, which no index answers: with statistics of a time at which
-// nothing was due, all that is due now would be walked for each ask.
+// Rows are locked in the order of their ids. The statement skips a row that another
+// transaction has locked, because that transaction will end it. It stores the job that
+// woke us as the effect's job, so that the sweeper watches that one. The condition for
+// due effects is inside a coalesce, so that no index serves it: with statistics from a
+// time when nothing was due, the planner would walk all effects that are due now for
+// each ask.
 const claimDue = `
 WITH due AS MATERIALIZED (
     SELECT e.id, a.token, a.job_id, now() + r.lease * interval '1 microsecond' AS lease_until
@@ -177,8 +179,8 @@ func (e *Effects) claimEffects(ctx context.Context, db row.Batcher, known knownR
 	return answers(), nil
 }
 
-// queueClaims queues the statements; what it returns is to be called when they
-// have been read.
+// queueClaims queues the statements. The caller calls the returned function after it
+// has read their results.
 func (e *Effects) queueClaims(b *pgx.Batch, known knownRoutes, asks []claimAsk) func() []claimAnswer {
 	ids, tokens, jobs := make([]ID, len(asks)), make([]ID, len(asks)), make([]int64, len(asks))
 	for i, a := range asks {

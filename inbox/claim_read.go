@@ -11,10 +11,10 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// The second statement of the same transaction reads what the first one claimed
-// and where the others stand. The body is read for claimed ones alone, one at a
-// time through its partition's primary key whatever the planner thinks of it. A
-// sealed one is cut when it is open.
+// The second statement of the same transaction reads the claims of the first one and
+// the states of the other effects. It reads bodies only for claimed effects, one at a
+// time through the primary key of the partition, regardless of the planner's estimate.
+// A sealed body is cut after it is opened.
 const readClaims = `
 SELECT` + claimColumns + `, b.headers, b.body, b.key_id
 FROM effect e
@@ -60,7 +60,7 @@ func (e *Effects) queueReadClaims(b *pgx.Batch, ids, tokens []ID) claimRows {
 	return rows
 }
 
-// answer is the claim if it was made under the token, and where the effect stands.
+// answer returns the claim if it was made under the token, and the effect's standing.
 func (rows claimRows) answer(effect, token ID) claimAnswer {
 	row, ok := rows[effect]
 	if !ok {
@@ -131,7 +131,7 @@ func (row *claimRow) scan(r pgx.Rows, more ...any) error {
 	return nil
 }
 
-// open gives the claim its event's body, opened.
+// open sets the event's body in the claim, and opens what is sealed.
 func (row *claimRow) open(keys *seal.Keyring) {
 	c, b := &row.claim, &row.stored
 	c.Event.Headers, c.Event.Body = b.headers, b.body
@@ -153,9 +153,9 @@ func triggerOf(attempt int, fresh *Trigger, unfinished bool) Trigger {
 	return TriggerInitial
 }
 
-// open opens what was read for a claim. What cannot be opened counts as gone, and
-// nobody else's claim fails with it: the effect waits for a missing key, and is dead
-// if its content is damaged.
+// open opens the sealed parts of a claim. A part that cannot be opened counts as gone,
+// so that other claims do not fail with it: the effect waits for a missing key, and is
+// dead if its content is damaged.
 func (c *Claim) open(keys *seal.Keyring, renderedKey, bodyKey *int32, bodyID ID, offset, length int) {
 	if c.Event.Body == nil && c.Rendered == nil {
 		return

@@ -65,12 +65,12 @@ func (c *comparison) betterThan(kept *comparison) bool {
 	return c.error <= vague || (c.offset-kept.offset).Abs() > c.error+vague
 }
 
-// Clock gives the time as the database has it, without asking it each time. Ids
-// are made from it, so that all nodes agree on the day a body belongs to.
+// Clock returns the database's time without asking the database each time. Ids are made from
+// it, so that all nodes agree on the day a body belongs to.
 //
-// When the two clocks differ, either may be the wrong one. Leases, horizons and ids go
-// by the database's, since all processes share it; what a wrong one would do to a
-// sender is asked of [Clock.Doubted].
+// When the two clocks differ, either may be the wrong one. Leases, horizons and ids follow
+// the database's clock, because all processes share it. Before a delivery is refused because
+// of its time, [Clock.Doubted] says whether the time may be wrong.
 type Clock struct {
 	pool   *pgxpool.Pool
 	Local  func() time.Time
@@ -88,8 +88,8 @@ type Clock struct {
 	measured, failed, beyond atomic.Uint64
 }
 
-// NewClock makes a clock that corrects now by the database behind pool. It is
-// uncorrected until Start.
+// NewClock makes a clock that corrects now by the clock of the database that pool connects
+// to. It is uncorrected until Start.
 func NewClock(pool *pgxpool.Pool, now func() time.Time) *Clock {
 	c := &Clock{pool: pool, Local: now, every: time.Minute, log: slog.New(slog.DiscardHandler), asked: make(chan struct{}, 1)}
 	next := make(chan struct{})
@@ -135,8 +135,8 @@ func (c *Clock) run(ctx context.Context) {
 			regular = true
 		case <-c.asked:
 		}
-		// A failed measurement keeps the last offset; that the database is away is told
-		// by readiness.
+		// A failed measurement keeps the last offset; readiness reports that the database is
+		// unreachable.
 		err := c.measure(ctx)
 		if now := c.Check() != nil; regular || now != wrong {
 			wrong = now
@@ -214,12 +214,11 @@ func (c *Clock) measure(ctx context.Context) (err error) {
 	return nil
 }
 
-// Doubted reports whether the time that Now gives, or gave a moment ago, may be wrong,
-// so that a delivery whose only fault is its time must not be refused for it: the
-// clocks differ by more than [MaxSkew], they did until seconds ago, or they could not
-// be compared. If they were not compared in the last seconds, in which either may have
-// been set, Doubted has them compared, at most once a second, and waits up to two
-// seconds for that.
+// Doubted reports whether the time that Now returns, or returned a moment ago, may be wrong,
+// so that a delivery must not be refused if its time is its only fault: the clocks differ by
+// more than [MaxSkew], they did until seconds ago, or they could not be compared. Either
+// clock may have been set in the last seconds. If no comparison was made in that time,
+// Doubted asks for one, at most once a second, and waits up to two seconds for it.
 func (c *Clock) Doubted(ctx context.Context) bool {
 	if c.trusted() {
 		return false
@@ -230,7 +229,7 @@ func (c *Clock) Doubted(ctx context.Context) bool {
 	default:
 	}
 	if c.Check() != nil || c.read.Load() == nil {
-		return true // known, or not started: waiting would tell nothing
+		return true // already known, or not started: waiting would change nothing
 	}
 	timed, cancel := context.WithTimeout(ctx, clockWait)
 	defer cancel()
@@ -288,7 +287,7 @@ func (c *Clock) Now() time.Time {
 	}
 }
 
-// Skew is how far the database is ahead of this machine; negative if behind.
+// Skew is how far the database's clock is ahead of this machine's; negative if it is slower.
 func (c *Clock) Skew() time.Duration {
 	if kept := c.kept.Load(); kept != nil {
 		return kept.offset

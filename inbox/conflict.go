@@ -50,28 +50,27 @@ type ConflictRow struct {
 	// there was nothing to compare with, or one of the two is not JSON.
 	Paths []string `json:"paths"`
 
-	// Deliveries is how often it came, under the first of which FirstSeenAt stands.
+	// Deliveries is how often the payload came. FirstSeenAt is the time of the first delivery.
 	Deliveries  int       `json:"deliveries"`
 	FirstSeenAt time.Time `json:"first_seen_at"`
 	LastSeenAt  time.Time `json:"last_seen_at"`
 
-	// AdmittedAt and AdmittedAs are set once it is an event of its own.
+	// AdmittedAt and AdmittedAs are set once the payload is admitted as a separate event.
 	AdmittedAt *time.Time `json:"admitted_at,omitempty"`
 	AdmittedAs *ID        `json:"admitted_as,omitempty"`
 
-	// Tenant is the event's; empty is nobody in particular.
+	// Tenant is the event's tenant; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
 }
 
-// The length of a sealed payload is that of its plain text and a constant, which
-// is subtracted.
+// A sealed payload is longer than its plain text by a constant, which is subtracted.
 const conflictColumns = `
 SELECT c.id, c.event_id, s.name, e.event_id, c.type, encode(c.sha256, 'hex'),
     octet_length(c.body) - CASE WHEN c.key_id IS NULL THEN 0 ELSE ?::int END,
     c.paths, c.deliveries, c.first_seen_at, c.last_seen_at, c.admitted_at, c.admitted_as, coalesce(e.tenant, s.tenant)
 FROM conflict c JOIN inbox_event e ON e.id = c.event_id JOIN source s ON s.id = c.source_id`
 
-// Conflicts gives one page of the payloads that are kept, those first seen last first. It returns
+// Conflicts returns one page of the kept payloads, newest first by FirstSeenAt. It returns
 // [ErrCursor] for a cursor of another list or filter.
 func (l *Lister) Conflicts(ctx context.Context, f ConflictFilter) (page Page[ConflictRow], err error) {
 	w := listWalk[ConflictRow, ID]{cursor: newListCursor[ID]("conflicts", f), limit: f.Limit, place: func(r *ConflictRow) ID { return r.ID }}
@@ -107,7 +106,7 @@ func (l *Lister) Conflicts(ctx context.Context, f ConflictFilter) (page Page[Con
 	return page, nil
 }
 
-// Conflict gives one conflict, or [ErrNotFound].
+// Conflict returns one conflict, or [ErrNotFound].
 func (l *Lister) Conflict(ctx context.Context, id ID) (*ConflictRow, error) {
 	var s row.Statement
 	s.Add(conflictColumns+` WHERE c.id = ?`, seal.Overhead, id)
@@ -123,8 +122,8 @@ func (l *Lister) Conflict(ctx context.Context, id ID) (*ConflictRow, error) {
 
 const readConflictBody = `SELECT key_id, body FROM conflict WHERE id = $1`
 
-// ConflictBody gives the exact bytes of the payload that conflicts. It returns
-// [ErrNotFound] if it is not kept any more.
+// ConflictBody returns the exact bytes of the conflicting payload. It returns [ErrNotFound] if
+// the payload is no longer kept.
 func (l *Lister) ConflictBody(ctx context.Context, id ID) ([]byte, error) {
 	var keyID *int32
 	var body []byte
@@ -148,10 +147,10 @@ func (l *Lister) ConflictBody(ctx context.Context, id ID) ([]byte, error) {
 // conflict ends in.
 const admittedSum = 12
 
-// AdmittedEventID is the event id under which a payload that conflicts with eventID
-// is admitted: the id, "~" and the first 12 hex digits of the payload's SHA-256. Of
-// an id that leaves no room, as much stands as fits before a "~" and the first 12 hex
-// digits of its own SHA-256, so that two long ids stay apart.
+// AdmittedEventID is the event id under which a payload that conflicts with eventID is admitted:
+// the id, "~" and the first 12 hex digits of the payload's SHA-256. An id that is too long for
+// the suffix is cut and followed by a "~" and the first 12 hex digits of its SHA-256, so that two
+// long ids stay distinct.
 func AdmittedEventID(eventID string, sum []byte) string {
 	const most = 255
 	suffix := "~" + hex.EncodeToString(sum)[:admittedSum]

@@ -13,11 +13,11 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// AuditConflictAdmit: the payload of a conflict was admitted as an event of its
-// own. Stored: never change.
+// AuditConflictAdmit: the payload of a conflict was admitted as a separate event.
+// Stored: never change.
 const AuditConflictAdmit AuditAction = "conflict.admit"
 
-// AdmitConflict says which conflict becomes an event of its own. All fields but
+// AdmitConflict says which conflict to admit as a separate event. All fields but
 // Keyring are required.
 type AdmitConflict struct {
 	Pool *pgxpool.Pool
@@ -37,7 +37,7 @@ type AdmitConflict struct {
 	Actor, Reason string
 }
 
-// AdmittedConflict is what became of a conflict that was admitted.
+// AdmittedConflict is the result of admitting a conflict.
 type AdmittedConflict struct {
 	Conflict ID     `json:"conflict"`
 	Event    ID     `json:"event"`
@@ -58,8 +58,8 @@ WHERE c.id = $1`
 const markAdmitted = `
 UPDATE conflict SET admitted_at = coalesce(admitted_at, now()), admitted_as = coalesce(admitted_as, $2) WHERE id = $1`
 
-// Whoever plans to replay the event's effects is to know of the payload that was
-// admitted beside it.
+// Raising the revisions of the event's effects shows a replay that was planned before
+// that another payload was admitted.
 const lockConflictEffects = `
 SELECT e.id
 FROM effect e
@@ -68,10 +68,10 @@ WHERE c.id = $1
 ORDER BY e.id
 FOR UPDATE OF e`
 
-// Run admits the payload through the gate, as a delivery that is received now, with
-// the effects of its source's routes. Its id is [AdmittedEventID], so that whoever
-// admits it a second time, or after a run that was cut off, gets the same event. It
-// returns [ErrNotFound] if the payload is not kept any more.
+// Run admits the payload through the gate, as a delivery that is received now, with the
+// effects of its source's routes. The event's id is [AdmittedEventID], so that a second
+// run, also after one that was interrupted, finds the same event. It returns
+// [ErrNotFound] if the payload is no longer kept.
 func (r AdmitConflict) Run(ctx context.Context) (AdmittedConflict, error) {
 	out := AdmittedConflict{Conflict: r.Conflict}
 	if r.Pool == nil || r.Gate == nil || r.Clock == nil || r.Source == nil {
@@ -100,7 +100,8 @@ func (r AdmitConflict) Run(ctx context.Context) (AdmittedConflict, error) {
 	return out, nil
 }
 
-// read makes the admission of the payload. Its age is not judged: a person has.
+// read makes the admission of the payload. It does not check the payload's age, because
+// a person has decided to admit it.
 func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 	var (
 		source        int32
@@ -143,7 +144,7 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 }
 
 func (r *AdmitConflict) markTx(ctx context.Context, tx pgx.Tx, out *AdmittedConflict) error {
-	ctx = context.WithoutCancel(ctx) // the gate has it: this is to be finished
+	ctx = context.WithoutCancel(ctx) // the gate has recorded the event, so the marking must finish
 	rows, err := tx.Query(ctx, lockConflictEffects, r.Conflict)
 	if err != nil {
 		return err

@@ -10,11 +10,11 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// MaxCount is how far things are counted for people. Whoever has more of them needs no exact number, and counting them
+// MaxCount is the highest count that people are shown. More rows than that need no exact number, and counting them
 // would read them all.
 const MaxCount = row.MaxCounted
 
-// Count is how many there are, counted up to [MaxCount]: one more stands for all others.
+// Count is a number of rows, counted up to [MaxCount]. A value above MaxCount means "more than MaxCount".
 type Count int
 
 // String is the number, or "10,000+" if there are more than were counted.
@@ -25,10 +25,10 @@ func (c Count) String() string {
 	return thousands(int(c))
 }
 
-// Exact reports whether the number is how many there are, and not only the least.
+// Exact reports whether the count is exact and not a lower bound.
 func (c Count) Exact() bool { return c <= MaxCount }
 
-// MarshalJSON gives {"count": 10000, "more": true} for more than were counted, and {"count": 12} otherwise.
+// MarshalJSON returns {"count": 10000, "more": true} if there are more than MaxCount, and {"count": 12} otherwise.
 func (c Count) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Count int  `json:"count"`
@@ -53,9 +53,9 @@ type rowQuerier interface {
 // programText is text of the program: only a constant converts to it by itself.
 type programText string
 
-// CountUpTo counts the rows of a statement, MaxCount and one of them at most: it reads no further. The statement needs
-// an index that holds the rows that it counts and few others, since those that it leaves out are read all the same.
-// rows has no LIMIT.
+// CountUpTo counts the rows of a statement. It stops reading after MaxCount + 1 rows. The statement needs an index
+// that contains the rows to count and few others, because PostgreSQL also reads the rows that it filters out. rows has
+// no LIMIT.
 func CountUpTo(ctx context.Context, db rowQuerier, rows programText, args ...any) (Count, error) {
 	var n Count
 	err := db.QueryRow(ctx, "SELECT count(*) FROM ("+string(rows)+" LIMIT "+strconv.Itoa(MaxCount+1)+") c", args...).Scan(&n)

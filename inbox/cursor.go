@@ -18,7 +18,7 @@ const (
 	cursorHead    = 1 + 4
 )
 
-// place is where a page of a list ends: the id of its last row, or the number of it.
+// listPlace is where a page of a list ends: the id of its last row, or the number of it.
 type listPlace interface{ ID | int64 }
 
 // listCursor makes and reads the cursors of one list with one filter.
@@ -42,7 +42,7 @@ func newListCursor[P listPlace](list string, filter any) (c listCursor[P]) {
 	return c
 }
 
-// text is the cursor of the page behind the place.
+// text returns the cursor of the page after the place.
 func (c listCursor[P]) text(at P) string {
 	out := append([]byte{}, c.head[:]...)
 	switch at := any(at).(type) {

@@ -95,7 +95,7 @@ type DeadFilter struct {
 	ErrorClass ErrorClass `json:"error_class,omitempty"`
 	// EventID is the sender's, exact.
 	EventID string `json:"event_id,omitempty"`
-	// Text is looked for in what the last attempts said, whatever the case.
+	// Text is searched for, ignoring case, in the answers that the last attempts recorded.
 	Text string `json:"text,omitempty"`
 	// Tenant is the event's: see [EventFilter].
 	Tenant string `json:"tenant,omitempty"`
@@ -110,9 +110,9 @@ func (f DeadFilter) IsZero() bool { return f == DeadFilter{} }
 // ofReason narrows effects e to those that are dead for a reason, or whose last attempt failed for it.
 const ofReason = `(e.reason = ? OR ` + failure + ` = ?)`
 
-// EffectPredicates are what the filter asks of an effect e. It is told by the effect alone: the columns of others are
-// looked up for each, so that a statement begins with the effects that it is about. An effect's id is never older than
-// its event's.
+// EffectPredicates returns the conditions of the filter on an effect e. They use the columns of e alone, and look up
+// the columns of other tables for each effect, so that the plan of a statement begins with the effects. An effect's id
+// is never older than its event's.
 func (f *DeadFilter) EffectPredicates() (p row.Predicates) {
 	since, until := idSince(f.Since), idSince(f.Until)
 	p = routesOf(f.Source, f.Route, f.Target)
@@ -137,8 +137,8 @@ func (f *DeadFilter) EffectPredicates() (p row.Predicates) {
 const deadEvent = `v.admission IN ('unusable', 'beyond_retention') AND v.discarded_at IS NULL
         AND (SELECT true FROM effect x WHERE x.event_id = v.id LIMIT 1) IS NULL`
 
-// eventPredicates are what the filter asks of an event v that is a dead letter itself; never says that it asks for what
-// no event has.
+// eventPredicates returns the conditions of the filter on an event v that is a dead letter itself. never means that no
+// event can match.
 func (f *DeadFilter) eventPredicates() (p row.Predicates, never bool) {
 	if f.Route != "" || f.Target != "" || f.ErrorClass != "" && f.ErrorClass != ErrorAdmission {
 		return nil, true
@@ -172,14 +172,14 @@ type DeadRow struct {
 	Version    int        `json:"version"`
 	ReceivedAt time.Time  `json:"received_at"`
 	DiedAt     *time.Time `json:"died_at,omitempty"`
-	// Said is what the last attempt brought, or why the event cannot be used.
+	// Said is the answer that the last attempt recorded, or why the event cannot be used.
 	Said string `json:"said,omitempty"`
-	// Tenant is the event's; empty is nobody in particular.
+	// Tenant is the event's tenant; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
 }
 
-// Two pages, each from the index of its kind of dead letter, and the newest of both. What is joined, the class and the
-// last attempt are looked up for the rows of the page alone.
+// The statement reads one page from the index of each kind of dead letter and returns the newest of both. It looks up
+// joined rows, the class and the last attempt only for the rows of the page.
 const (
 	selectDead = `
 SELECT d.id, d.event, d.source, d.event_id, d.type, d.route, d.target, d.reason, coalesce(t.reason, ''), d.class, d.code, d.attempts, d.rearms, d.version,
@@ -227,8 +227,8 @@ type PageRequest struct {
 	Limit int
 }
 
-// Dead gives one page of dead letters, newest first. It returns [ErrCursor] for a cursor of another
-// list or filter, and [ErrSealed] for a search in what is sealed.
+// Dead returns one page of dead letters, newest first. It returns [ErrCursor] for a cursor of another list or filter,
+// and [ErrSealed] for a search in sealed text.
 func (l *Lister) Dead(ctx context.Context, f DeadFilter, p PageRequest) (Page[DeadRow], error) {
 	page, err := l.dead(ctx, f, p)
 	if err != nil {
@@ -260,7 +260,7 @@ func (l *Lister) dead(ctx context.Context, f DeadFilter, p PageRequest) (page Pa
 	return w.page(ctx, l.search())
 }
 
-// deadPredicates are what is asked of dead effects and of dead events.
+// deadPredicates returns the conditions on dead effects and on dead events.
 func (l *Lister) deadPredicates(f *DeadFilter) (effects, events row.Predicates) {
 	effects = f.EffectPredicates()
 	effects.AddIf(l.tenant != "", effectTenant, l.tenant)
@@ -280,7 +280,7 @@ func (l *Lister) edgeOfDead(since ID) func(ctx context.Context, from ID, rows in
 	}
 }
 
-// deadRow reads one dead letter; what was said and cannot be opened says so itself.
+// deadRow reads one dead letter. If its text cannot be opened, Said says so.
 func (l *Lister) deadRow(row pgx.CollectableRow) (DeadRow, error) {
 	var (
 		d      DeadRow
@@ -299,8 +299,8 @@ func (l *Lister) deadRow(row pgx.CollectableRow) (DeadRow, error) {
 	return d, nil
 }
 
-// ErrSealed is returned for a search in what is sealed: it would miss it. What is
-// sealed can be exported, which opens it, and searched there.
+// ErrSealed is returned for a search in text that is partly sealed, because the search would miss the sealed part. An
+// export opens the text, so that it can be searched there.
 var ErrSealed = errors.New("what targets said is sealed and cannot be searched; export the dead letters and search there")
 
 const hasSealedText = `
@@ -310,7 +310,7 @@ SELECT EXISTS (
     JOIN effect_attempt t ON t.effect_id = e.id AND t.version = e.version
     WHERE e.state IN ('dead', 'indeterminate') AND t.excerpt_sealed IS NOT NULL)`
 
-// CheckText refuses a filter by text where some of it is sealed, wherever that is.
+// CheckText refuses a filter by text if any text of a dead or indeterminate effect is sealed.
 func (f *DeadFilter) CheckText(ctx context.Context, pool *pgxpool.Pool) error {
 	if f.Text == "" {
 		return nil
@@ -325,7 +325,7 @@ func (f *DeadFilter) CheckText(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// What is sealed among the dead effects of a window; each is looked up by itself.
+// These find sealed text among the dead effects of a window, with one lookup for each effect.
 const (
 	hasSealedWindow = `
 SELECT true

@@ -20,8 +20,8 @@ type Discard struct {
 	Filter DeadFilter
 	All    bool
 
-	// Seen limits the decision to dead letters that were shown to whoever decides, as
-	// they were then: it is what a dry run found. Nil finds them anew.
+	// Seen limits the decision to the dead letters that a dry run showed the operator, in the revision
+	// that it showed. If Seen is nil, Discard searches for them.
 	Seen []Seen
 
 	// Max bounds how many there may be; more are an error, and nothing is done. 0 is
@@ -38,7 +38,7 @@ type Discard struct {
 	Progress func(done, of int)
 }
 
-// Discarded is what became of a [Discard].
+// Discarded is the result of a [Discard].
 type Discarded struct {
 	// Matched is how many dead letters were named or found.
 	Matched int `json:"matched"`
@@ -50,9 +50,9 @@ type Discarded struct {
 	Seen []Seen `json:"-"`
 }
 
-// Seen is an effect, or an event that is a dead letter, as it was shown to somebody who
-// then decides about it. Their decision holds for that, and for nothing that came since:
-// an effect of another revision has been given fresh attempts or decided about.
+// Seen is an effect, or an event that is a dead letter, as an operator saw it before a decision. The
+// decision covers only that revision: an effect with another revision has been given new attempts or
+// decided about since.
 type Seen struct {
 	ID ID
 	// Event says that it is an event. It has no revision.
@@ -103,12 +103,11 @@ LEFT JOIN effect e ON e.id = a.id
 LEFT JOIN inbox_event v ON v.id = a.id
 ORDER BY a.id`
 
-// Discard settles dead effects as skipped, so that those behind them in a
-// sequence go on and their keys are free, and takes events that nothing can be
-// done for off the list. It goes through settle, a few at a time, each with an
-// audit entry that has the body's hash and the state before; a call that was cut
-// short is simply made again. Attempts and bytes stay until their retention ends.
-// Of ids that are not dead letters it returns [ErrNotFound] or [ErrState].
+// Discard settles dead effects as skipped, which releases the effects after them in a sequence and frees
+// their keys, and removes events that cannot be used from the list. It works through settle, a few at a
+// time, each with an audit entry that has the body's hash and the state before. If a call is
+// interrupted, make it again. Attempts and bytes stay until their retention ends. For ids that are not
+// dead letters it returns [ErrNotFound] or [ErrState].
 func (e *Effects) Discard(ctx context.Context, d Discard) (Discarded, error) {
 	out, err := e.discard(ctx, d)
 	if err != nil {
@@ -179,7 +178,8 @@ func (e *Effects) discard(ctx context.Context, d Discard) (Discarded, error) {
 	return out, nil
 }
 
-// findDead gives one more than d.Max, so that it is seen.
+// findDead returns up to d.Max + 1 dead letters, so that the caller notices when there are more than
+// d.Max.
 func (e *Effects) findDead(ctx context.Context, d Discard) ([]Seen, error) {
 	found := []Seen{}
 	var seen Seen
@@ -225,8 +225,8 @@ func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, al
 	return e.discardTx(ctx, tx, all, d.Actor, d.Reason, func(s EffectState) bool { return s == EffectDead })
 }
 
-// discardTx skips those of the effects that are as they were seen, and in a state from
-// which they may be discarded, each with an audit entry. missed are those that somebody else has locked.
+// discardTx skips the effects that still have the revision that was seen and whose state allows it, each
+// with an audit entry. missed are the effects that another transaction has locked.
 func (e *Effects) discardTx(
 	ctx context.Context, tx pgx.Tx, all []Seen, actor, reason string, may func(EffectState) bool,
 ) (n int, missed []ID, err error) {
@@ -275,8 +275,8 @@ func seenIDs(all []Seen) []ID {
 	return ids
 }
 
-// The events are locked: one of which a replay has made effects since it was seen is not
-// discarded with them.
+// The statement locks the events. It skips an event for which a replay has made effects since it was
+// seen.
 const discardEvents = `
 UPDATE inbox_event v
 SET discarded_at = now()

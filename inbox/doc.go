@@ -3,20 +3,21 @@
 //
 // # Where to begin
 //
-// A program that takes and carries out webhooks calls package oncegate, at the module's root, and nothing here. Whoever
-// works on Oncegate itself begins with [Effects]: [NewEffects], [Effects.Claim], [Effects.Settle]. [Lister] reads what
-// people look at, [Operations] waits for results, [Clock] compares clocks. On top of this package stand, one noun each:
+// A program that takes and carries out webhooks calls package oncegate, at the module's root, and nothing here. To work
+// on Oncegate itself, begin with [Effects]: [NewEffects], [Effects.Claim], [Effects.Settle]. [Lister] reads the lists
+// that people look at, [Operations] waits for results, [Clock] compares clocks. These packages are built on this one,
+// one noun each:
 //
 //   - gate records deliveries, relay admits what SQL callers emit, refusal keeps what was not accepted;
 //   - suppression keeps the addresses to which nothing is sent;
 //   - labels moves the labels of events, which the gate writes as one row a commit, into the index by which they are found;
-//   - rollup counts by minute and by hour what sources and routes do, and attention says what waits for a person;
+//   - rollup counts by minute and by hour what sources and routes do, and attention lists what waits for a person;
 //   - replay carries effects out again, prune removes and erases;
 //   - registry writes the configuration's names, node lets processes know of each other, history records failovers, restores and copies;
 //   - receiver and admin are the HTTP sides.
 //
-// Below it stand sequence, which decides about order without a database, seal, which encrypts, and internal, which holds
-// what all stores share.
+// This package uses sequence, which decides about order without a database, seal, which encrypts, and internal, which
+// contains what all stores share.
 //
 // This package has more files and names than any other, for a reason: an effect, its order, its effect key, its result and
 // the decisions of people about it are changed under the same locks, by the same statement ([Effects.SettleLocked]), and
@@ -42,10 +43,10 @@
 //     outcome is unknown it is indeterminate and waits for a person, never
 //     retried by itself.
 //  4. An effect begins only when its predecessor in the same sequence key is
-//     settled, or passed over by the route's policy; in our database a newer
-//     version is never overwritten by an older one; one stuck key never holds up
+//     settled, or passed over by the route's policy; in our database an older
+//     version never overwrites a newer one; one stuck key never delays
 //     another. An attempt whose end was not seen may still land late at an
-//     outside target, which is told the sequence number so that it can refuse.
+//     outside target. It carries the sequence number, so that the target can refuse it.
 //  5. Nothing is dropped silently: refused, duplicate, conflicting, held,
 //     superseded, skipped, dead and indeterminate are counted, and what a person
 //     must see is a row.
@@ -55,50 +56,43 @@
 //
 // # How an effect gets done
 //
-// An effect is a row with a state ([EffectState]). A River job wakes a worker,
-// which claims the effect under a lease token ([Effects.Claim]), makes one
-// attempt and settles it ([Effects.Settle]), fenced by the token: a worker that
-// lost its lease can finish nothing. Attempts are counted in the row. The
-// sweeper of package jobs gives a new job to whatever is overdue and has none.
+// An effect is a row with a state ([EffectState]). A River job wakes a worker, which claims the effect under a lease
+// token ([Effects.Claim]), makes one attempt and settles it ([Effects.Settle]), fenced by the token: a worker that lost
+// its lease can finish nothing. Attempts are counted in the row. The sweeper of package jobs makes a new job for each
+// overdue effect that has none.
 //
-// A retry policy's deadline is asked in the claim and again before the first byte, so
-// that nothing is sent after it, whatever held the effect up.
+// A retry policy's deadline is checked in the claim and again before the first byte, so that nothing is sent after it,
+// however long the effect was delayed.
 //
-// An effect on an idempotent target whose attempts are used up is dead, also if
-// one of them may have reached the target: as long as the target knows the key,
-// sending it again does no harm, and a redelivery or a replay may. A caller is
-// told indeterminate of it and not failed, since they would call under a new key.
+// An effect on an idempotent target whose attempts are used up is dead, even if one of them may have reached the
+// target: as long as the target knows the key, sending it again does no harm, and a redelivery or a replay may do so.
+// The result for a caller says indeterminate and not failed, because a caller that reads "failed" would call under a
+// new key.
 //
-// Of all effects of a route with one key by recipe, one happens: it owns the key, and
-// the others are its duplicates with its outcome. An owner that is dead and certainly
-// never happened, in none of its attempts, loses the key to the next effect that asks.
-// Those that were its duplicates by then were told its failure and keep it; replayed, it
-// becomes the duplicate of its successor and takes them along. An owner that may have
-// happened keeps its key, whatever a person decides about it.
+// Of all effects of a route with one key by recipe, one happens: it owns the key, and the others are its duplicates
+// with its outcome. An owner that is dead and certainly never happened, in none of its attempts, loses the key to the
+// next effect that asks. The results of its existing duplicates already say that it failed, so they stay its
+// duplicates. If it is replayed, it becomes the duplicate of its successor, and so do they. An owner that may have
+// happened keeps its key, even if a person resolves or discards it.
 //
-// An effect may become a list: one effect, its item, for each recipient. The recipe's key and
-// what the item means make the item's key, and the transaction that writes some items
-// ([Effects.WriteItems]) asks for their keys. The positions of a list that was begun never change,
-// so that whoever goes on begins behind the last one.
+// An effect may become a list: one effect, its item, for each recipient. The recipe's key and the meaning of the item
+// make the item's key, and the transaction that writes some items ([Effects.WriteItems]) asks for their keys. The
+// positions of a list never change once it was begun, so that a worker that continues the list begins after its last
+// position.
 //
 // # How order is kept
 //
-// What package sequence decides about a stream is decided in the claim and in the
-// settlement, under the lock of the stream's row, in two round trips: the first
-// locks and reads, the second writes what was decided and commits. The lock is
-// never held while anything is attempted. Whichever of two comes second sees what
-// the first has done, so that no wake-up is lost: an effect is held only under the
-// lock, and the caller that ends its predecessor looks for it under the lock. The gate
-// takes no such lock: what it admits is pending with a job of its own, which
-// decides. A worker claims the next effect of a key in the transaction that settles
-// the one before, if that effect's own wake-up has come already, and then carries it
-// out; any other caller inserts a job for it.
-// What follows it is read ahead, so that the settlement of each of them is one
-// statement, which looks under the lock whether everything is as it was foreseen
-// and does nothing if it is not. A process that does not know a route's policy
-// wakes the first that is held, and the worker that claims it decides. Held
-// effects have no job and no time, but for the first behind a gap; the sweeper
-// looks through them and must find none that is free.
+// Package sequence decides about a stream in the claim and in the settlement, under the lock of the stream's row, in
+// two round trips: the first locks and reads, the second writes the decisions and commits. The lock is never held
+// during an attempt. Whichever of two transactions comes second sees what the first has done, so that no wake-up is
+// lost: an effect is held only under the lock, and the caller that ends its predecessor looks for it under the lock.
+// The gate takes no such lock: an effect that it admits is pending and has a job, whose worker decides. A worker claims
+// the next effect of a key in the transaction that settles the one before, if that effect's own wake-up has come
+// already, and then carries it out; any other caller inserts a job for it. The claim also reads the following effects
+// ahead, so that the settlement of each of them is one statement, which checks under the lock whether everything is as
+// it was foreseen and does nothing if it is not. A process that does not know a route's policy wakes the first held
+// effect, and the worker that claims it decides. Held effects have no job and no time, except the first one after a
+// gap; the sweeper looks through them and must find none that is free.
 //
 // Ordered and unordered effects of the same age wait equally long. Workers take the
 // oldest wake-up first, and a wake-up that is made later has the time at which the
@@ -107,52 +101,44 @@
 // version of its key, because its own is the last in the queue, and the next version
 // would supersede it before that came.
 //
-// Streams belong to the definition by which a route's order was defined when they
-// began ([RegisterOrders]): the hash of a key has the definition in it, but for a
-// route's first. A stream is decided by the order it came under, whatever the route's
-// order is now, so that two definitions may be live at once.
+// Streams belong to the definition by which a route's order was defined when they began ([RegisterOrders]): the hash of
+// a key includes the definition, except for a route's first definition. A stream is decided by the order under which it
+// began, even if the route's order has changed since, so that two definitions may be live at once.
 //
-// A sequence key is often a person's, and a plain hash of an email address is as good as the
-// address. With a keyring the hash of a new definition's keys is an HMAC under a secret of
-// the installation. The secret is sealed with the keyring and never rotated, only sealed
-// anew, because the hash is the stream's identity: hashed under another secret, a key would
-// have a second stream, and the two would not wait for each other. For the same reason a
-// definition keeps what it was made with: streams of before have plain hashes until their
-// route's order is defined another way, and a program that does not know secrets is refused
-// by a trigger, when it registers the definition and when it makes a stream of it. The key
-// itself is kept beside the hash for people, sealed like a body.
+// A sequence key is often a person's, and a plain hash of an email address is as good as the address. With a keyring
+// the hash of a new definition's keys is an HMAC under a secret of the installation. The secret is sealed with the
+// keyring. It is never rotated, only sealed again under another key, because the hash is the stream's identity: hashed
+// under another secret, a key would have a second stream, and the two would not wait for each other. For the same
+// reason a definition keeps its kind of hash: older streams have plain hashes until their route's order is defined
+// another way, and a trigger refuses a program that does not know secrets, when it registers the definition and when it
+// makes a stream of it. The key itself is stored next to the hash for people, sealed like a body.
 //
-// One locked stream never holds up another: whatever takes several streams in one
-// transaction leaves out those that somebody else has locked, and never waits for an
-// effect that somebody else has. No wake-up is lost by that either. A claim that was
-// left out keeps its job, which asks again. A settlement that was left out has not
-// happened: it is tried alone, without a connection in between, until its lease ends.
-// Sweeps, checks and replays come back to what they left out. Whoever is left out
-// changes nothing that another decision could have looked for in vain. The server
-// ends the transaction of a vanished process after about a lease, and a stream that
-// stays locked is reported with the backend that has it.
+// One locked stream never delays another: a transaction that takes several streams skips those that other transactions
+// have locked, and never waits for an effect that another transaction has locked. No wake-up is lost by that either. A
+// skipped claim keeps its job, which asks again. A skipped settlement has not happened: its worker tries it alone,
+// without a connection in between, until its lease ends. Sweeps, checks and replays come back to the rows that they
+// skipped. A skipped caller changes nothing that another decision could have looked for in vain. The server ends the
+// transaction of a vanished process after about a lease, and a stream that stays locked is reported with the backend
+// that has it.
 //
-// A list that one effect became has that effect's place: it is not settled before
-// all its items are. In mode latest a list is refused, since a newer version
-// supersedes an effect and not what it has become.
+// The items of a list share the place of the effect that became the list: it is not settled before all its items are.
+// In mode latest a list is refused, because a newer version supersedes an effect but not the items that it became.
 //
-// # What becomes of an operation
+// # The result of an operation
 //
-// The key of an operation begins with the name of the credential that calls, and never has anything of a secret in it:
-// a credential has several secrets, and one is replaced while calls run. Who calls is known before the key is taken, so that
-// an operation that the credential may not call, or a new key beyond a quota of the source, the credential or the tenant,
-// leaves nothing behind. Quotas are counted in each process: one row that all calls of a tenant write would cost more
-// than it guards.
+// The key of an operation begins with the name of the credential that calls, and never contains anything of a secret: a
+// credential has several secrets, and one is replaced while calls run. The caller is known before the key is taken.
+// Therefore an operation that the credential may not call, or a new key beyond a quota of the source, the credential or
+// the tenant, records nothing. Quotas are counted in each process, because one row that all calls of a tenant write
+// would cost more than it guards.
 //
-// A caller that is not a provider gets a result: [Operations] renders it once
-// all effects of the event are at rest, stores it, and every later answer is
-// those bytes. Whoever asks first renders, under the event's lock; the worker
-// tells of each attempt's end so that this is soon. What moves an effect out of
-// its rest by decision forgets a result that is no longer true, in the same
-// transaction: resolving ([Effects.Resolve]) one of indeterminate, a replay any
-// that says less than done. Until the effects are at rest again the caller is
-// told that it goes on: told of a failure that is being mended, they would call
-// again under a new key, and it would happen twice.
+// A caller that is not a provider gets a result: [Operations] renders it once all effects of the event are at rest, and
+// stores it. Every later answer is those bytes. The first caller that asks renders it, under the event's lock; the
+// worker reports the end of each attempt so that this happens soon. A decision that moves an effect out of rest deletes
+// a result that is no longer true, in the same transaction: resolving ([Effects.Resolve]) deletes an indeterminate
+// result, and a replay deletes any result that says less than done. Until the effects are at rest again the answer says
+// that the operation is still running. A caller that saw a failure that is being repaired would call again under a new
+// key, and the effect would happen twice.
 //
 // A caller whose operation did not end well calls again under a new key and says how the new call follows the old one
 // ([FollowKind]): it resumes it, or comes instead of it. The gate inserts the row that says so in the transaction that
@@ -164,11 +150,10 @@
 //
 // # How clocks and connections fail
 //
-// [Clock] compares this machine's clock with the database's. Neither is known to be
-// right: while they differ, or could not be compared in the last seconds, a delivery
-// whose only fault is its time is a fault of ours ([Clock.Doubted]). That is only
-// asked of a delivery that verifies otherwise, so that a sender of stale signatures
-// gets nobody's deliveries put off but their own.
+// [Clock] compares this machine's clock with the database's. Neither is known to be right: while they differ, or could
+// not be compared in the last seconds, a delivery whose only fault is its time is a fault of ours ([Clock.Doubted]).
+// The receiver asks that only for a delivery that verifies otherwise, so that a sender of stale signatures delays no
+// deliveries but its own.
 //
 // A connection may fall silent, without a reset and without an answer. Each statement
 // of claims, settlements, sweeps and checks has a deadline by the lease, those that
@@ -179,18 +164,13 @@
 //
 // # Where this differs from the design it was built on
 //
-// The gate inserts River's jobs by SQL of its own, with ids reserved from
-// River's sequence in the first round trip, so that effects and jobs need no
-// third one; a test compares the rows with those that River makes. Connections
-// of the gate plan without sequential scans and with generic plans: every
-// statement has its index, and the tables start empty and never analysed.
-// Every pool asks for synchronous_commit itself, whatever the database is set to.
-// The second flusher begins only when the first stalls: two groups at once are
-// half as large and cost more each. Two small packages stand beside those of the
-// design, because more than one of them needs each: egress, the one guard of
-// everything that leaves, and expression, which evaluates the configuration's
-// expressions about an event. In mode latest an unknown outcome counts as applied:
-// an older version must not follow what may have happened. In mode arrival an
-// effect's sequence number is the database's count of receipts, so that a target can
-// refuse there too.
+// The gate inserts River's jobs with its own SQL, with ids reserved from River's sequence in the first round trip, so
+// that effects and jobs need no third one; a test compares the rows with those that River makes. Connections of the
+// gate plan without sequential scans and with generic plans: every statement has its index, and the tables start empty
+// and never analysed. Every pool sets synchronous_commit itself, so that the database's setting does not matter. The
+// second flusher begins only when the first stalls: two groups at once are half as large and cost more each. Two small
+// packages are not in the design, because more than one package needs each of them: egress, the one guard of everything
+// that leaves, and expression, which evaluates the configuration's expressions about an event. In mode latest an
+// unknown outcome counts as applied: an older version must not follow what may have happened. In mode arrival an
+// effect's sequence number is the database's count of receipts, so that a target can refuse there too.
 package inbox

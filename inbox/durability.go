@@ -13,8 +13,8 @@ const readVolatile = `
 SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM pg_settings
 WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'`
 
-// Volatile names the server's settings that make the promise false: what is
-// committed may be lost when its machine stops. None is the answer to want.
+// Volatile returns the names of the server's settings that break the promise: with them
+// a commit may be lost when the server's machine stops. A safe server returns none.
 func Volatile(ctx context.Context, pool *pgxpool.Pool) ([]string, error) {
 	var names []string
 	if err := pool.QueryRow(ctx, readVolatile).Scan(&names); err != nil {

@@ -2,7 +2,7 @@ package inbox
 
 import "time"
 
-// EffectState is where an effect stands. Stored: never change.
+// EffectState is the state of an effect. Stored: never change.
 type EffectState string
 
 // The states. Stored: never change.
@@ -52,7 +52,7 @@ func (s EffectState) AtRest() bool { return s == EffectDead || s == EffectIndete
 // Waiting reports whether a wake-up would claim the effect once it is due.
 func (s EffectState) Waiting() bool { return s == EffectPending || s == EffectRetry }
 
-// AttemptOutcome is what one attempt came to, as its row says. Stored: never change.
+// AttemptOutcome is the outcome of one attempt. Stored: never change.
 type AttemptOutcome string
 
 // The outcomes of an attempt. Stored: never change.
@@ -63,7 +63,7 @@ const (
 	AttemptRetry AttemptOutcome = "retry"
 	// AttemptDead means that the attempt failed, and none follows.
 	AttemptDead AttemptOutcome = "dead"
-	// AttemptIndeterminate means that nobody knows whether the effect happened.
+	// AttemptIndeterminate means that it is unknown whether the effect happened.
 	AttemptIndeterminate AttemptOutcome = "indeterminate"
 	// AttemptSkipped means that the attempt found that there is nothing to do.
 	AttemptSkipped AttemptOutcome = "skipped"
@@ -90,29 +90,29 @@ const (
 	TriggerSweep Trigger = "sweep"
 )
 
-// Standing is where an effect stands, as a worker needs to know it.
+// Standing is the state of an effect, as a worker needs to know it.
 type Standing struct {
 	// Found is false if there is no such effect (pruned, or a stray job).
 	Found   bool
 	State   EffectState
 	RouteID int32
 
-	// JobID is the job that is to wake it.
+	// JobID is the job that should wake it.
 	JobID int64
 
 	// Wait is how long until it is due, by the database's clock; not positive if
 	// it is due, and meaningless unless State is waiting.
 	Wait time.Duration
 
-	// Age is how long ago the event was received, or the effect given fresh attempts,
-	// by the database's clock. Only a claim that was not obtained tells it.
+	// Age is how long ago the event was received, or the effect was given new attempts, by the database's
+	// clock. It is set only if the claim was not obtained.
 	Age time.Duration
 
 	// Unfinished: an earlier run's end was not seen.
 	Unfinished bool
 
-	// Locked is for how long to stay away from the effect, because somebody else has
-	// locked its stream: nothing is known of its turn. 0 if nobody has.
+	// Locked is how long to leave the effect alone, because another transaction has locked its stream and
+	// its turn is therefore unknown. 0 if the stream is not locked.
 	Locked time.Duration
 }
 
@@ -140,11 +140,12 @@ type Claim struct {
 	// Key is the idempotency key, the same in every attempt.
 	Key string
 
-	// Remade: Key was made of the recipe in this attempt, and is stored when the effect asks for its key.
+	// Remade means that this attempt made Key from the recipe. It is stored when the effect asks for its
+	// key.
 	Remade bool
 
-	// Item counts from 0: a mapping that gives a list makes further items of the
-	// effect that admission wrote.
+	// Item counts from 0: a mapping that returns a list makes further items of the effect that admission
+	// wrote.
 	Item int
 
 	// KeyHash is the key by recipe as it was stored; nil if none was made yet.

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// EffectStats is how the effects of one route stand. Each count goes up to [MaxCountedEffects].
+// EffectStats counts the effects of one route by state. Each count goes up to [MaxCountedEffects].
 type EffectStats struct {
 	// Pending are effects that have a time at which they are due: they wait for their first attempt
 	// or the next one.
@@ -24,8 +24,8 @@ type EffectStats struct {
 	Dead, Indeterminate int
 }
 
-// MaxCountedEffects bounds the counts of [EffectStats]: of all routes together for what is pending,
-// those due first; of each route for what is at rest.
+// MaxCountedEffects bounds the counts of [EffectStats]: for pending effects, those of all routes
+// together, earliest due first; for effects at rest, those of each route.
 const MaxCountedEffects = 10_000
 
 // Each part reads a partial index in its own order and no further than its bound, however large the
@@ -46,12 +46,12 @@ SELECT r.id, d.dead, i.indeterminate
 ` + row.FromRestingEffects
 )
 
-// A gauge is never worth a walk over the table, whatever the statistics say.
+// A gauge never justifies a walk over the table, even if the planner's statistics suggest one.
 const readByIndex = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)`
 
-// ReadEffectStats says how the effects of the routes stand, in one short read that no number of rows
-// makes long. A route without effects has zeros.
+// ReadEffectStats counts the effects of the routes in one read that stays short for any number of
+// rows. A route without effects has zeros.
 func ReadEffectStats(ctx context.Context, pool *pgxpool.Pool, routes []int32) (map[int32]EffectStats, error) {
 	out := make(map[int32]EffectStats, len(routes))
 	for _, id := range routes {

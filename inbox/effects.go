@@ -37,9 +37,9 @@ type EffectRoute struct {
 	// unknown may be repeated.
 	Idempotent bool
 
-	// KeyWindow is how long an idempotent target remembers a key. Once an attempt's
-	// outcome is unknown, none is made later than that after it began: the effect is
-	// indeterminate. 0 is for ever.
+	// KeyWindow is how long an idempotent target remembers a key. Once the outcome of an attempt
+	// is unknown, no attempt is made later than KeyWindow after that attempt began: the effect
+	// is indeterminate. 0 means forever.
 	KeyWindow time.Duration
 
 	// KeyKeep is how long the owner of a key by recipe keeps it from others once it
@@ -61,8 +61,8 @@ type EffectRoute struct {
 	// Policy is unordered.
 	Order sequence.Policy
 
-	// Series are the streams that its order makes; those of another definition are
-	// decided by the order that they came under.
+	// Series are the streams that the route's order makes. Streams of another definition are
+	// decided by the order under which they began.
 	Series Series
 }
 
@@ -99,8 +99,8 @@ type EffectsConfig struct {
 	// alone.
 	Routes map[int32]EffectRoute
 
-	// Routing is what [RegisterRouting] gave for the targets of the routes; 0 is none:
-	// where the attempts of this process were sent is not known to others.
+	// Routing is what [RegisterRouting] returned for the targets of the routes; with 0 other
+	// processes do not know where the attempts of this process were sent.
 	Routing int32
 
 	// Node names this process in the attempts it makes.
@@ -121,16 +121,16 @@ type EffectsConfig struct {
 	// from 2 s to 10 s.
 	Timeout time.Duration
 
-	// EvidenceOf gives what to keep as the result of an effect that a person or a probe finds to
-	// have happened, from the bytes that were sent: the Message-ID of a message. Its nil keeps
-	// nothing of the effect, and without it nothing is kept of any.
+	// EvidenceOf returns, from the bytes that were sent, the text to keep as the result of an
+	// effect that a person or a probe finds to have happened, such as the Message-ID of a
+	// message. If it returns nil, or is nil, nothing is kept.
 	EvidenceOf func(rendered []byte) []byte
 
 	// Now measures how long groups take, nothing else. It defaults to time.Now.
 	Now func() time.Time
 
-	// Locked is told of a stream that somebody keeps locked, so that its effects stand
-	// still: at most once a minute for each. It may be nil.
+	// Locked is called for a stream that another session keeps locked, so that its effects
+	// cannot proceed: at most once a minute for each stream. It may be nil.
 	Locked func(context.Context, LockedStream)
 
 	// Random draws the jitter of the waits after lost attempts, in [0, 1). It
@@ -138,15 +138,15 @@ type EffectsConfig struct {
 	Random func() float64
 }
 
-// Effects is the store of effects: it claims them, settles them and gives the
-// dead ones fresh attempts. All times are the database's.
+// Effects is the store of effects: it claims them, settles them and gives the dead ones new
+// attempts. All times are the database's.
 type Effects struct {
 	pool     *pgxpool.Pool
 	enqueuer Enqueuer
 	keys     *seal.Keyring
 	routes   map[int32]EffectRoute
 	routing  int32
-	routings sync.Map // of those of other processes: from their ids to the targets by route
+	routings sync.Map // routings of other processes: from their ids to the targets by route
 	node     string
 	standbys Standbys
 	evidence func(rendered []byte) []byte
@@ -158,14 +158,14 @@ type Effects struct {
 	unordered []int32
 	order     OrderCounters
 	locked    lockedStreams
-	patience  chan struct{} // of those that wait a moment for their streams
+	patience  chan struct{} // limits how many wait a moment for their streams
 
 	claims    row.Group[claimAsk, claimAnswer]
 	starts    row.Group[sendStart, sendStartRow]
 	owns      row.Group[ownAsk, Owner]
 	postpones row.Group[postponement, struct{}]
 	acts      map[int32]*row.Group[GroupedAct, GroupedEnd] // by route
-	// orderedActs are those of ordered routes, whose claims come first.
+	// orderedActs are for ordered routes, whose effects are claimed before.
 	orderedActs map[int32]*row.Group[OrderedAct, Settled]
 	settles     row.Group[Settlement, Settled]
 
@@ -244,7 +244,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 			timeout = min(timeout, max(r.Lease/3, 2*time.Second))
 		}
 	}
-	// What is claimed together is settled together, or nearly so.
+	// Effects that are claimed together are settled at about the same time.
 	e.claims = row.Group[claimAsk, claimAnswer]{Run: e.claimGroup, Size: size, Flushers: flushers, Apart: claimInterval, Timeout: timeout}
 	e.starts = row.Group[sendStart, sendStartRow]{Run: e.startGroup, Size: size, Flushers: flushers, Timeout: timeout}
 	e.postpones = row.Group[postponement, struct{}]{Run: e.postponeGroup, Size: size, Flushers: flushers, Timeout: timeout}
@@ -252,7 +252,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	e.acts, e.orderedActs = map[int32]*row.Group[GroupedAct, GroupedEnd]{}, map[int32]*row.Group[OrderedAct, Settled]{}
 	for id, r := range e.routes {
 		if r.InDatabase {
-			// What a group's transaction locks it holds until all of it has acted.
+			// A group's transaction keeps its locks until all of it has acted.
 			limit := max(timeout, r.Lease/2)
 			var known knownRoutes
 			known.add(id, r.Lease)
@@ -275,20 +275,20 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	return e, errors.Join(errs...)
 }
 
-// Route gives what the store knows about a route; ok is false for one that this
-// process does not know.
+// Route returns what the store knows about a route; ok is false for one that this process does
+// not know.
 func (e *Effects) Route(id int32) (route EffectRoute, ok bool) {
 	route, ok = e.routes[id]
 	return route, ok
 }
 
-// Routes gives all routes that the store knows, by id.
+// Routes returns all routes that the store knows, by id.
 func (e *Effects) Routes() map[int32]EffectRoute { return maps.Clone(e.routes) }
 
-// Enqueuer gives what the store makes jobs with.
+// Enqueuer returns the enqueuer with which the store makes jobs.
 func (e *Effects) Enqueuer() Enqueuer { return e.enqueuer }
 
-// Keyring gives the keys under which the store seals; nil if it seals nothing.
+// Keyring returns the keys under which the store seals; nil if it seals nothing.
 func (e *Effects) Keyring() *seal.Keyring { return e.keys }
 
 // knownRoutes are routes as parallel arrays, the form a statement takes them in.

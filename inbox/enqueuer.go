@@ -28,11 +28,11 @@ type Wake struct {
 	Kind  WakeKind
 	ID    ID
 
-	// Last: behind the wake-ups of what is delivered now.
+	// Last puts the wake-up after those of live deliveries.
 	Last bool
 
-	// In is how long no worker takes it yet. Less than 0 is how old it counts as: workers
-	// take the oldest first.
+	// In is the delay until a worker may take it. A negative In makes it that old:
+	// workers take the oldest first.
 	In time.Duration
 }
 
@@ -41,22 +41,22 @@ type Wake struct {
 // implements it. It works on batches, not on a transaction, so that the gate
 // needs two round trips for a group and no more.
 type Enqueuer interface {
-	// ReserveTx queues a statement that reserves n job ids and fills ids when its
-	// result is read. Ids that are not used leave a gap, which harms nobody.
+	// ReserveTx queues a statement that reserves n job ids and fills ids when its result
+	// is read. Unused ids leave a harmless gap.
 	ReserveTx(b *pgx.Batch, n int, ids *[]int64)
 
-	// EnqueueTx queues the statement that inserts the jobs, and, not more often
-	// than the workers could use it, the notification that wakes them; for wake-ups
-	// that are all Last the caller sends that behind its COMMIT, by Notify.
+	// EnqueueTx queues the statement that inserts the jobs, and, not more often than the
+	// workers could use it, the notification that wakes them. If all wake-ups are Last,
+	// the caller sends the notification after its COMMIT, with Notify.
 	EnqueueTx(b *pgx.Batch, wakes []Wake)
 
-	// InsertTx is EnqueueTx without the notification, which the caller sends by
-	// Notify: behind its COMMIT.
+	// InsertTx is EnqueueTx without the notification, which the caller sends after its
+	// COMMIT, with Notify.
 	InsertTx(b *pgx.Batch, wakes []Wake)
 
-	// Notify queues the notification, not more often than the workers could use it,
-	// as a transaction of its own that does not wait for the disk. A transaction that
-	// notifies holds a lock of the whole cluster until its COMMIT is on disk, so
-	// that two groups would wait for the disk one after the other.
+	// Notify queues the notification, not more often than the workers could use it, as a
+	// separate transaction that does not wait for the disk. A transaction that notifies
+	// keeps a lock on the whole cluster until its COMMIT is on disk, so that two groups
+	// would wait for the disk one after the other.
 	Notify(b *pgx.Batch)
 }

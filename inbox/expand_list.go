@@ -21,8 +21,8 @@ const MaxItemsWritten = 500
 
 // ListItem is one effect that another one becomes.
 type ListItem struct {
-	// Position counts from 1 and never changes: a list that was begun is written on by
-	// its positions, whatever the configuration reads by then.
+	// Position counts from 1 and never changes: a list that was begun is continued by its
+	// positions, even if the configuration has changed since.
 	Position int
 
 	// Key is the idempotency key; see [ItemKey].
@@ -35,8 +35,8 @@ type ListItem struct {
 	// Rendered is what will be sent.
 	Rendered []byte
 
-	// Failure, if set, makes the item a dead letter at once, for nothing could be
-	// rendered for it. Excerpt tells people more and quotes nothing of the event.
+	// Failure, if set, makes the item a dead letter at once, because nothing could be
+	// rendered for it. Excerpt explains the failure and quotes nothing of the event.
 	Failure Reason
 	Excerpt string
 }
@@ -60,15 +60,15 @@ func ItemKey(claim *Claim, meaning string) string {
 	return claim.Key + "/" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// The effect that expands is held by its lease, which is counted from here: a list may
-// take longer than one lease.
+// The effect that expands is protected by its lease, which this statement renews: a list
+// may take longer than one lease.
 const holdExpanding = `
 UPDATE effect
 SET lease_until = now() + $3::bigint * interval '1 microsecond', next_at = now() + $3::bigint * interval '1 microsecond'
 WHERE id = $1 AND lease_token = $2 AND lease_until > now()
 RETURNING id`
 
-// An item that is there already was written by a run that did not end, or is being written
+// An item that exists already was written by a run that did not end, or is being written
 // by a run that lost its lease: the unique constraint decides.
 var insertItems = `
 INSERT INTO effect (id, event_id, route_id, route_version, item, idempotency_key, key_hash, rendered, rendered_key_id, job_id,
@@ -80,7 +80,7 @@ FROM unnest(` + itemColumns.Arrays() + `) AS a (` + itemColumns.Names() + `)
 CROSS JOIN (SELECT event_id, route_id, route_version FROM effect WHERE id = $1) e
 ON CONFLICT ON CONSTRAINT effect_event_route_item_key DO NOTHING`
 
-// What could not be rendered counts as an attempt, so that people find out why.
+// A failure to render counts as an attempt, so that people find out why.
 var insertFailures = `
 INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, excerpt,
     excerpt_sealed, excerpt_key_id, reason)
@@ -88,7 +88,7 @@ SELECT e.id, 1, 1, 'initial', $1, now(), now(), 'dead', nullif(a.excerpt, ''), a
 FROM unnest(` + failureColumns.Arrays() + `) AS a (` + failureColumns.Names() + `)
 JOIN effect e ON e.id = a.id`
 
-// newItem is a [ListItem] as it is written.
+// newItem is the database row of a [ListItem].
 type newItem struct {
 	*ListItem
 	id       ID
@@ -101,7 +101,7 @@ type newItem struct {
 	excerptKey    *int32
 }
 
-// itemColumns stand behind the effect that becomes them.
+// itemColumns follow the parameter of the effect that becomes the items.
 var itemColumns = row.ColumnsFrom(2,
 	row.UUID("id", func(i *newItem) ID { return i.id }),
 	row.Int("item", func(i *newItem) int32 { return int32(i.Position) }),
@@ -113,7 +113,7 @@ var itemColumns = row.ColumnsFrom(2,
 	row.Text("failure", func(i *newItem) Reason { return i.Failure }),
 )
 
-// failureColumns stand behind the node's name.
+// failureColumns follow the parameter of the node's name.
 var failureColumns = row.ColumnsFrom(2,
 	row.UUID("id", func(i *newItem) ID { return i.id }),
 	row.Text("failure", func(i *newItem) Reason { return i.Failure }),
@@ -124,7 +124,7 @@ var failureColumns = row.ColumnsFrom(2,
 
 // WriteItems writes effects for items of the list that a claimed effect became, at most
 // [MaxItemsWritten], in one transaction together with their jobs and effect keys, and
-// counts the claim's lease anew. An item that is written already stays as it is. An item
+// renews the claim's lease. It does not change an item that is written already. An item
 // whose effect key belongs to another effect is a duplicate of that.
 func (e *Effects) WriteItems(ctx context.Context, claim *Claim, items []ListItem) (ItemsWritten, error) {
 	if len(items) > MaxItemsWritten {
@@ -215,7 +215,7 @@ func (e *Effects) writeItemsTx(ctx context.Context, tx pgx.Tx, claim *Claim, ite
 // latest a newer version supersedes an effect, but not the items that it has become.
 func (r EffectRoute) RefusesLists() bool { return r.Order.Mode == sequence.Latest }
 
-// Items says how the items that an effect became stand.
+// Items counts the items that an effect became, by state.
 type Items struct {
 	Last   int // the last position that is written; 0 if none is
 	Open   int // that are not at rest and not settled
@@ -252,8 +252,8 @@ WHERE e.event_id = $1 AND e.route_id = $2
 ORDER BY e.item DESC
 LIMIT 1`
 
-// LastItem gives the last position of its list that is written of a claimed effect; 0 if
-// none is. Whoever writes on begins behind it.
+// LastItem returns the last written position of the list of a claimed effect; 0 if none is
+// written. A worker that continues the list begins after it.
 func (e *Effects) LastItem(ctx context.Context, claim *Claim) (int, error) {
 	var last int
 	if err := e.pool.QueryRow(ctx, readLastItem, claim.Event.ID, claim.RouteID).Scan(&last); err != nil {

@@ -61,7 +61,7 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
-// String gives the canonical text form.
+// String returns the canonical text form.
 func (id ID) String() string {
 	var out [36]byte
 	hex.Encode(out[:8], id[:4])

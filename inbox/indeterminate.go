@@ -40,10 +40,10 @@ WHERE e.route_id = $1 AND e.state = 'indeterminate' AND e.reason IS DISTINCT FRO
 ORDER BY e.id
 LIMIT $3`
 
-// Indeterminate lists the route's effects whose outcome is unknown, in the order
-// of their ids after the one given. It sets Elsewhere for those that may have happened at another target than
-// this process has for the route. It leaves out those that an earlier call may have made under a key of its own,
-// because the target does not know their keys.
+// Indeterminate lists the route's effects whose outcome is unknown, in the order of their ids after the one
+// given. It sets Elsewhere for those that may have happened at another target than the one this process has for
+// the route. It leaves out those that an earlier call may have made under another key, because the target does
+// not know their keys.
 func (e *Effects) Indeterminate(ctx context.Context, route int32, after ID, limit int) ([]Indeterminate, error) {
 	rows, err := e.pool.Query(ctx, listIndeterminate, route, after, limit)
 	if err != nil {

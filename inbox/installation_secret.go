@@ -12,9 +12,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// InstallationSecret is a secret of this installation, under which what could be guessed is hashed: the keys of sequences
-// and suppressed addresses. It is sealed with the keyring and never rotated, because a hash under another secret is the hash
-// of something else.
+// InstallationSecret is a secret of this installation. Values that could be guessed are hashed under it: the keys of
+// sequences and suppressed addresses. It is sealed with the keyring and never rotated, because the same value has
+// another hash under another secret.
 type InstallationSecret struct {
 	ID ID
 	// Value is the secret; nil if it could not be opened.
@@ -28,8 +28,8 @@ const (
 	insertInstallation = `INSERT INTO order_secret (id, secret, key_id) VALUES ($1, $2, $3)`
 )
 
-// InstallationSecrets gives the secrets of the installation, the newest first, but for those that are known already. A secret
-// whose sealing key keys does not have comes with its error.
+// InstallationSecrets returns the secrets of the installation, the newest first, except those in known. A secret whose
+// sealing key is not in keys comes with its error.
 func InstallationSecrets(ctx context.Context, db row.Querier, keys *seal.Keyring, known []ID) ([]InstallationSecret, error) {
 	rows, err := db.Query(ctx, readInstallation, append([]ID{}, known...))
 	if err != nil {
@@ -50,8 +50,9 @@ func InstallationSecrets(ctx context.Context, db row.Querier, keys *seal.Keyring
 	return out, nil
 }
 
-// InstallationSecretTx gives the newest secret that opens, and makes one if there is none. It gives the zero value where nothing
-// is sealed. A secret whose sealing key is lost is passed over: what was hashed under it is lost too.
+// InstallationSecretTx returns the newest secret that it can open, and makes one if there is none. It returns the zero
+// value if nothing is sealed. It skips a secret whose sealing key is lost, because the values that were hashed under it
+// are lost too.
 func InstallationSecretTx(ctx context.Context, tx pgx.Tx, keys *seal.Keyring) (InstallationSecret, error) {
 	ring := keys.Ring()
 	if ring == nil {

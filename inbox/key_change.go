@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// KeyChange is what somebody did to the keyring. It names keys by their ids,
-// never by their content.
+// KeyChange is a change to the keyring. It names keys by their ids, never by their
+// content.
 type KeyChange struct {
 	Action AuditAction
 
@@ -27,9 +27,9 @@ type KeyIDs struct {
 	Keys   []int32 `json:"keys"`
 }
 
-// RecordKeyChange writes a change of the keyring into the audit. The keyring lies
-// outside of the database, so the entry is written before the change: an entry
-// without a change harms nobody.
+// RecordKeyChange writes a change of the keyring into the audit. The keyring is outside
+// the database, so the entry is written before the change: an entry without a change
+// does no harm.
 func RecordKeyChange(ctx context.Context, pool *pgxpool.Pool, c KeyChange) error {
 	if err := CheckExplanation(c.Actor, c.Reason); err != nil {
 		return fmt.Errorf("changing the keyring: %w", err)

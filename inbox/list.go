@@ -14,16 +14,15 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// ErrNotFound is returned when what was asked for by name or id is not there.
+// ErrNotFound is returned when nothing has the name or id that was asked for.
 var ErrNotFound = errors.New("not found")
 
-// Lister answers what a person asks of events and effects. It reads pages by
-// key, newest first: a page says what was visible when it was read, never that
-// nothing older can still appear, since commits are not in id order.
+// Lister answers what a person asks of events and effects. It reads pages by key, newest
+// first. A page shows the rows that were visible when it was read; older rows can still
+// appear, because commits are not in id order.
 //
-// A list searches for at most [ListBudget]. If it has not filled its page by then,
-// the page says how far it got and has a cursor that goes on from there: see
-// [Page.SearchedTo].
+// A list searches for at most [ListBudget]. If it has not filled its page by then, the page
+// says how far it got and has a cursor that continues from there: see [Page.SearchedTo].
 type Lister struct {
 	pool   *pgxpool.Pool
 	keys   *seal.Keyring
@@ -43,24 +42,24 @@ func NewLister(pool *pgxpool.Pool) *Lister {
 	return l
 }
 
-// WithKeyring gives a Lister that also reads what is sealed. What it cannot open
-// is [seal.ErrLost] or [seal.ErrDamaged].
+// WithKeyring returns a Lister that also reads sealed content. For content that it cannot
+// open it returns [seal.ErrLost] or [seal.ErrDamaged].
 func (l *Lister) WithKeyring(keys *seal.Keyring) *Lister {
 	with := *l
 	with.keys = keys
 	return &with
 }
 
-// ForTenant gives a Lister to which nothing exists but what belongs to the tenant: its lists
-// leave out the rest, whatever their filters say, and what it is asked to show of another
-// tenant's is [ErrNotFound]. An empty tenant is everybody.
+// ForTenant returns a Lister that sees only the rows of the tenant: its lists leave out all
+// other rows, regardless of their filters, and it returns [ErrNotFound] if it is asked for a
+// row of another tenant. An empty tenant sees everything.
 func (l *Lister) ForTenant(tenant string) *Lister {
 	scoped := *l
 	scoped.tenant = tenant
 	return &scoped
 }
 
-// WithBudget gives a Lister whose lists search for that long instead of [ListBudget].
+// WithBudget returns a Lister whose lists search for that long instead of [ListBudget].
 func (l *Lister) WithBudget(budget time.Duration) *Lister {
 	with := *l
 	with.budget = budget
@@ -113,8 +112,8 @@ const countEventEffects = `
 SELECT coalesce(string_agg(n.state || ' ' || n.count, ', ' ORDER BY n.newest DESC), '')
 FROM (SELECT x.state, count(*) AS count, max(x.id::text) AS newest FROM effect x WHERE x.event_id = $1 GROUP BY x.state) n`
 
-// Event gives one event by a reference: see [Lister.Find]. It returns [ErrNotFound] if there
-// is none, and an [AmbiguousError] if the reference names several.
+// Event returns one event by a reference: see [Lister.Find]. It returns [ErrNotFound] if
+// there is none, and an [AmbiguousError] if the reference names several.
 func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	id, err := l.Find(ctx, KindEvent, ref)
 	if err != nil {
@@ -146,16 +145,16 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	return &d, nil
 }
 
-// The event's own bytes out of its delivery's; of a sealed body all of it, to be
-// cut when it is open.
+// The statement cuts the event's own bytes out of its delivery's body. It returns a sealed
+// body whole, because that can be cut only after it is opened.
 const readBody = `
 SELECT CASE WHEN b.key_id IS NULL THEN substr(b.body, e.body_offset + 1, e.body_length) ELSE b.body END,
     b.key_id, b.id, e.body_offset, e.body_length
 FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id AND b.class = e.class
 WHERE e.id = $1`
 
-// Body gives the exact bytes of one event. It returns [ErrNotFound] if they are
-// no longer kept.
+// Body returns the exact bytes of one event. It returns [ErrNotFound] if they are no longer
+// kept.
 func (l *Lister) Body(ctx context.Context, id ID) ([]byte, error) {
 	var (
 		body           []byte
@@ -179,7 +178,7 @@ func (l *Lister) Body(ctx context.Context, id ID) ([]byte, error) {
 	return body, nil
 }
 
-// allow returns [ErrNotFound] for what belongs to another tenant than the Lister's.
+// allow returns [ErrNotFound] for a row of another tenant than the Lister's.
 func (l *Lister) allow(ctx context.Context, kind Kind, id ID) error {
 	if l.tenant == "" {
 		return nil

@@ -35,8 +35,8 @@ type LockedEffect struct {
 	Now             time.Time
 }
 
-// Results of operations are rendered under their events' locks, those of
-// duplicates too. The events are those of $1 and $2.
+// Results of operations, including those of duplicates, are rendered under their events' locks. The events are those of
+// $1 and $2, and those of the duplicates of $3.
 const lockEffectEvents = `
 SELECT v.id
 FROM inbox_event v
@@ -49,7 +49,7 @@ WHERE v.id = ANY (ARRAY (
 ORDER BY v.id
 FOR NO KEY UPDATE OF v`
 
-// One that somebody else has locked is left out: nobody holds up others over it.
+// The statement skips a stream that another transaction has locked, so that the other effects do not wait for it.
 const lockEffectStreams = `
 SELECT s.route_id, s.key_hash
 FROM stream s
@@ -76,7 +76,7 @@ func queueStreamLocks(b *pgx.Batch, effects []ID) map[string]bool {
 	return locked
 }
 
-// Those whose stream is there, and those that are there.
+// The first finds the effects whose stream exists, the second the effects that exist.
 const (
 	readStreamsOfEffects = `
 SELECT e.id
@@ -97,22 +97,21 @@ WHERE x.id = ANY ($1::uuid[])
 ORDER BY x.id
 FOR UPDATE OF x SKIP LOCKED`
 
-// EffectLocks says what to lock of effects. Each lookup that is spared is spared for
-// each of them.
+// EffectLocks says which effects to lock. Each lookup that the caller spares is spared for each effect.
 type EffectLocks struct {
 	Effects []ID
 
-	// Events are those of the effects, where they are known, and any more; with none,
-	// they are looked up.
+	// Events are the events of the effects, if the caller knows them, and any further events to lock. If it is empty,
+	// LockEffectsTx looks them up.
 	Events []ID
 
 	// Streamless says that none of the effects is of a route that may be ordered.
 	Streamless bool
 }
 
-// LockEffectsTx locks effects in the order in which everybody does: their events,
-// their streams, themselves. An effect that somebody else has locked, or whose stream
-// is, is not waited for but among the missed; what is not there is in neither answer.
+// LockEffectsTx locks effects in the order that all callers use: their events, their streams, the effects themselves.
+// It does not wait for an effect if another transaction has locked the effect or its stream, but returns it in missed.
+// An effect that does not exist is in neither answer.
 func LockEffectsTx(ctx context.Context, tx pgx.Tx, l EffectLocks) (held map[ID]*LockedEffect, missed []ID, err error) {
 	ids := l.Effects
 	held = make(map[ID]*LockedEffect, len(ids))
@@ -161,15 +160,15 @@ func LockEffectsTx(ctx context.Context, tx pgx.Tx, l EffectLocks) (held map[ID]*
 	return held, append(missed, behind...), err
 }
 
-// Effects that somebody else has locked, or whose stream is, are tried again so often,
-// so long apart.
+// Effects that are locked, or whose streams are locked, by another transaction are tried again lockTries times,
+// lockPause apart.
 const (
 	lockTries = 20
 	lockPause = 100 * time.Millisecond
 )
 
-// forEachChunk does something with all items, so many at a time. Those that it missed,
-// because somebody else had locked them, are tried again in the end, a few times.
+// forEachChunk calls do for all items, size at a time. At the end it tries the missed items, which other transactions
+// had locked, a few times again.
 func forEachChunk[T any](ctx context.Context, all []T, size int, effect func(T) ID, do func(chunk []T) (missed []ID, err error)) error {
 	for try := 0; len(all) > 0; try++ {
 		if try > lockTries {
@@ -195,7 +194,7 @@ func forEachChunk[T any](ctx context.Context, all []T, size int, effect func(T) 
 	return nil
 }
 
-// those gives the ids that a statement finds among some; none are not asked for.
+// readIDs returns the ids that a statement finds among ids. Without ids it sends no statement.
 func readIDs(ctx context.Context, tx row.Querier, statement string, ids []ID) ([]ID, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -219,8 +218,8 @@ func (h *LockedEffect) snapshot() effectSnapshot {
 	}
 }
 
-// A result that says that something failed was true when it was rendered; what
-// moves its effects on makes it anew.
+// ForgetResults deletes results that are not "done". They were true when they were rendered; after their effects have
+// moved on, they are rendered again.
 const ForgetResults = `
 DELETE FROM operation_result d
 WHERE d.status <> 'done' AND d.event_id = ANY (ARRAY (

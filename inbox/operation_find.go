@@ -11,17 +11,17 @@ import (
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// Either by its key or by its id, and only where the key begins with the
-// credential: an id that somebody else was given is not found.
+// The statement finds an operation by its key or by its id, and only if the key begins
+// with the credential: the id of another credential's operation is not found.
 const findOperation = `
 SELECT id FROM inbox_event
 WHERE source_id = $1 AND (event_id = $2 OR id = $3) AND starts_with(event_id, $4)
 ORDER BY event_id = $2 DESC
 LIMIT 1`
 
-// Find gives the event of a credential's operation: by its whole key, which is
-// tried first, or by our id. It returns [ErrNotFound] if there is none, or if it
-// belongs to another credential.
+// Find returns the event of a credential's operation: by its whole key, which is tried
+// first, or by our id. It returns [ErrNotFound] if there is none, or if it belongs to
+// another credential.
 func (o *Operations) Find(ctx context.Context, source int32, credential, ref string) (ID, error) {
 	id, err := ParseID(ref)
 	if err != nil {

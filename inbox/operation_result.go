@@ -10,7 +10,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// Outcome gives where the effects of an event stand now. It returns
+// Outcome returns the current state of the effects of an event. It returns
 // [ErrNotFound] if there is no such event.
 func (o *Operations) Outcome(ctx context.Context, event ID) (*EventOutcome, error) {
 	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, []ID{event}, true)
@@ -26,23 +26,23 @@ func (o *Operations) Outcome(ctx context.Context, event ID) (*EventOutcome, erro
 	return found[event], nil
 }
 
-// Rendering takes the event's lock, as resolving does: a result is never stored
-// of effects that somebody is about to change. The owners of duplicates count as
-// their own.
+// Rendering takes the event's lock, as resolving does, so that no result is stored of
+// effects that another transaction is about to change. The events of the owners of
+// duplicates are locked too.
 const LockOperations = `
 SELECT id FROM inbox_event
 WHERE id = ANY ($1::uuid[]) OR id = ANY (ARRAY (
     SELECT o.event_id FROM effect e JOIN effect o ON o.id = e.duplicate_of WHERE e.event_id = ANY ($1::uuid[])))
 ORDER BY id FOR NO KEY UPDATE`
 
-// Whoever comes first renders; its bytes stand.
+// The first transaction that renders a result decides its bytes.
 var insertResults = `
 INSERT INTO operation_result (event_id, status, document, key_id, rendered_at)
 SELECT a.event_id, a.status, a.document, a.key_id, now()
 FROM unnest(` + resultColumns.Arrays() + `) AS a (` + resultColumns.Names() + `)
 ON CONFLICT ON CONSTRAINT operation_result_pkey DO NOTHING`
 
-// renderedResult is an operation's result as it is written.
+// renderedResult is the database row of an operation's result.
 type renderedResult struct {
 	event    ID
 	status   string
@@ -57,8 +57,8 @@ var resultColumns = row.ColumnsFrom(1,
 	row.Int("key_id", func(r *renderedResult) *int32 { return r.keyID }),
 )
 
-// documents gives the stored results of the events, after rendering those that
-// are at rest and have none.
+// documents returns the stored results of the events. It first renders the results of
+// events that are at rest and have none.
 func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte, error) {
 	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, events, false)
 	if err != nil {
@@ -76,7 +76,7 @@ func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte,
 		case f.document != nil:
 			out[id] = f.document
 		case f.Pruned:
-			// Not stored: a result is what its effects say, and there are none.
+			// Not stored: a result is made of effects, and there are none.
 			if _, out[id], err = f.render(); err != nil {
 				return nil, err
 			}

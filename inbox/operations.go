@@ -24,7 +24,7 @@ type OperationsConfig struct {
 	// Keyring opens results and seals documents. nil stores them in plain.
 	Keyring *seal.Keyring
 
-	// Poll is how often the database is asked while somebody waits; nobody waiting,
+	// Poll is how often the database is asked while callers wait. Without waiting callers
 	// it is not asked. It defaults to 200 ms.
 	Poll time.Duration
 
@@ -35,9 +35,9 @@ type OperationsConfig struct {
 	Logger *slog.Logger
 }
 
-// Operations answers what became of operations and, for sources that ask for it,
-// of other events: where their effects stand and, once all are at rest, the
-// result that every later answer repeats byte for byte.
+// Operations answers with the state of operations and, for sources that ask for it, of
+// other events: the states of their effects and, once all are at rest, the result that
+// every later answer repeats byte for byte.
 type Operations struct {
 	cfg OperationsConfig
 
@@ -52,8 +52,8 @@ type Operations struct {
 	kick chan struct{}
 }
 
-// maxSettled bounds what the worker has told and nobody has looked at yet. What
-// does not fit is rendered by whoever asks first.
+// maxSettled bounds the settled events that wait to be rendered. The results of further
+// events are rendered when a caller asks for them.
 const maxSettled = 10_000
 
 // NewOperations makes an Operations. It answers at once; waiting needs Start.
@@ -74,7 +74,7 @@ func NewOperations(cfg OperationsConfig) (*Operations, error) {
 	return &Operations{cfg: cfg, waiters: make(map[ID][]chan []byte), later: make(map[ID]time.Time), kick: make(chan struct{}, 1)}, nil
 }
 
-// Start begins to look for those who wait, until Stop.
+// Start begins to poll for waiting callers, until Stop.
 func (o *Operations) Start(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -87,8 +87,7 @@ func (o *Operations) Start(ctx context.Context) error {
 	return nil
 }
 
-// Release lets everybody go who waits, and nobody wait any more: the process is
-// about to stop.
+// Release ends all waits and prevents new ones, because the process is about to stop.
 func (o *Operations) Release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,8 +113,8 @@ func (o *Operations) Stop(context.Context) error {
 	return nil
 }
 
-// Settled tells that an attempt of one of the event's effects has ended in this
-// process, so that whoever waits here need not wait for a poll. It never blocks.
+// Settled reports that an attempt of one of the event's effects has ended in this process,
+// so that callers that wait here need not wait for a poll. It never blocks.
 func (o *Operations) Settled(event ID) {
 	o.mu.Lock()
 	if len(o.settled) < maxSettled {
@@ -132,8 +131,8 @@ func (o *Operations) wake() {
 	}
 }
 
-// run renders what has settled here and, while somebody waits, asks for all of
-// them at once.
+// run renders the results of events that settled in this process and, while callers wait,
+// polls for all of their events at once.
 func (o *Operations) run(ctx context.Context, done chan<- struct{}) {
 	defer close(done)
 	ticker := time.NewTicker(o.cfg.Poll)
@@ -180,8 +179,9 @@ func (o *Operations) waiting() []ID {
 // maxChecked bounds the events of one statement.
 const maxChecked = 256
 
-// checkWaiting renders those of the events that are at rest and hands the results to who
-// waits for them. What fails is asked again: by the next poll or the next caller.
+// checkWaiting renders the results of those events that are at rest and sends the results
+// to the callers that wait for them. A failed read is repeated by the next poll or the next
+// caller.
 func (o *Operations) checkWaiting(ctx context.Context, events []ID) {
 	events = o.due(events)
 	slices.SortFunc(events, func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
@@ -204,15 +204,16 @@ func (o *Operations) checkWaiting(ctx context.Context, events []ID) {
 	}
 }
 
-// An event with a list has many effects, and each that ends would have all of them read
-// again. From manyEffects on, it is read again after so long for each of them; who asks for
-// one result is answered at once.
+// An event with a list has many effects, and the end of each would cause all of them to be
+// read again. An event with manyEffects or more is read again only after readEffectEach for
+// each of its effects. A call of Result reads at once.
 const (
 	manyEffects    = 500
 	readEffectEach = 100 * time.Microsecond
 )
 
-// readLater remembers that an event of so many effects, some of which go on, was read.
+// readLater remembers that an event with so many effects was read while some of them were
+// still running.
 func (o *Operations) readLater(event ID, effects int) {
 	if effects < manyEffects {
 		return
@@ -226,8 +227,8 @@ func (o *Operations) readLater(event ID, effects int) {
 	o.later[event] = now.Add(time.Duration(effects) * readEffectEach)
 }
 
-// due are those of the events that are read now. Somebody who waits is looked after by
-// the next poll, and a result that nobody waits for is rendered for who asks first.
+// due returns the events that may be read now. The next poll serves callers that wait for
+// the others, and a result that no caller waits for is rendered when a caller asks for it.
 func (o *Operations) due(events []ID) []ID {
 	now := o.cfg.Now()
 	o.mu.Lock()
@@ -245,11 +246,11 @@ func (o *Operations) due(events []ID) []ID {
 	})
 }
 
-// Waiting is how many operations somebody waits for in this process.
+// Waiting is how many operations callers wait for in this process.
 func (o *Operations) Waiting() int { return len(o.waiting()) }
 
-// Result gives the result of an operation. ok is false as long as one of its
-// effects goes on, and if there is no such event.
+// Result returns the result of an operation. ok is false as long as one of its effects is
+// still running, and if there is no such event.
 func (o *Operations) Result(ctx context.Context, event ID) (document []byte, ok bool, err error) {
 	documents, err := o.documents(ctx, []ID{event})
 	if err != nil {
@@ -259,9 +260,9 @@ func (o *Operations) Result(ctx context.Context, event ID) (document []byte, ok 
 	return document, ok, nil
 }
 
-// Await is Result that waits, at most so long, until the operation is at rest.
-// All who wait in a process share one poll, and the worker of the same process
-// is heard at once.
+// Await is like Result but waits, at most so long, until the operation is at rest. All
+// callers that wait in a process share one poll, and the end of an attempt in the same
+// process wakes them at once.
 func (o *Operations) Await(ctx context.Context, event ID, atMost time.Duration) (document []byte, ok bool, err error) {
 	if atMost <= 0 {
 		return o.Result(ctx, event)
@@ -271,7 +272,8 @@ func (o *Operations) Await(ctx context.Context, event ID, atMost time.Duration) 
 		return o.Result(ctx, event)
 	}
 	defer o.removeWaiter(event, w)
-	// Once it is entered: what settles from here on is told to w.
+	// Read only after w is registered, so that w receives every result that is rendered
+	// from here on.
 	if document, ok, err = o.Result(ctx, event); err != nil || ok {
 		return document, ok, err
 	}

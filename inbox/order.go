@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
-// orderAsk is an effect that is to be claimed, if its place in its stream allows.
-// As the chain of a stream it names no effect: whichever is next.
+// orderAsk asks to claim an effect if its place in its stream allows. As the chain of a
+// stream it names no effect and claims the next one.
 type orderAsk struct {
 	effect, token ID
 	jobID         int64
@@ -23,9 +23,9 @@ type orderAsk struct {
 	late     bool
 }
 
-// order is one transaction that decides about streams: it locks them, reads what
-// the decisions need, and writes what follows. Nothing else moves the effects of an
-// ordered route on.
+// order is one transaction that decides about streams: it locks them, reads what the
+// decisions need, and writes the decisions. No other code moves the effects of an
+// ordered route.
 type order struct {
 	store *Effects
 	send  func(context.Context, *pgx.Batch) error
@@ -34,20 +34,20 @@ type order struct {
 	byKey   map[string]*orderStream
 
 	tried   []bool   // which of the settlements obtained their streams and effects
-	applied []bool   // and which of those took hold
-	patient bool     // one settlement by itself, which waits a moment for its stream
+	applied []bool   // and of which the fence matched
+	patient bool     // one settlement alone, which waits a moment for its stream
 	counts  []func() // for the counters, once it is committed
 	wakes   []Wake
 
-	checking bool // nothing has happened: held effects are looked at
-	found    int  // that were free to run
+	checking bool // no attempt has ended: the sweeper checks held effects
+	found    int  // how many of them were free to run
 }
 
 func (e *Effects) newOrder(send func(context.Context, *pgx.Batch) error) *order {
 	return &order{store: e, send: send, byKey: map[string]*orderStream{}}
 }
 
-// stream names a stream that the transaction touches.
+// streamFor adds a stream to the transaction, or returns it if it was added before.
 func (o *order) streamFor(routeID int32, hash []byte) *orderStream {
 	key := streamName(routeID, hash)
 	if s := o.byKey[key]; s != nil {
@@ -71,8 +71,8 @@ func columnsOf(streams []*orderStream) (routes []int32, hashes [][]byte) {
 	return routes, hashes
 }
 
-// queueLock locks the streams, first of all. Those that somebody else has locked are
-// left as they are: without an id.
+// queueLock locks the streams, before anything else. A stream that another transaction
+// has locked stays unchanged, without an id.
 func (o *order) queueLock(b *pgx.Batch, streams []*orderStream) {
 	routes, hashes := columnsOf(streams)
 	b.Queue(lockStreams, routes, hashes).Query(func(rows pgx.Rows) error {
@@ -87,7 +87,7 @@ func (o *order) queueLock(b *pgx.Batch, streams []*orderStream) {
 	})
 }
 
-// obtained takes over what was read of a stream when its lock was obtained.
+// obtained stores the row of a stream that was read when its lock was obtained.
 func (o *order) obtained(found *orderStream) {
 	s := o.byKey[streamName(found.routeID, found.hash)]
 	found.named, found.asks, found.chain, found.rows = s.named, s.asks, s.chain, s.rows
@@ -158,9 +158,9 @@ func (o *order) queueRead(b *pgx.Batch, streams []*orderStream) {
 	})
 }
 
-// begin sends the first batch, which ends with what the decisions need. Streams
-// without a row get one; those that are still missed then are locked by somebody
-// else, and nothing is decided about them.
+// begin sends the first batch, which ends with the data that the decisions need. It
+// inserts a row for each stream that has none. A stream that is still missed after that
+// is locked by another transaction, and nothing is decided about it.
 func (o *order) begin(ctx context.Context, b *pgx.Batch, ids []ID) error {
 	if err := o.send(ctx, b); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (o *order) begin(ctx context.Context, b *pgx.Batch, ids []ID) error {
 	return o.learn(ctx)
 }
 
-// definitionsOf are those that the streams' routes have here.
+// definitionsOf returns the definitions that the streams' routes have in this process.
 func (o *order) definitionsOf(streams []*orderStream) []int64 {
 	out := make([]int64, len(streams))
 	for i, s := range streams {
@@ -193,8 +193,8 @@ func (o *order) definitionsOf(streams []*orderStream) []int64 {
 // maxOrderRounds bounds how often a decision is taken up again in one transaction.
 const maxOrderRounds = 1000
 
-// decide decides about all streams and queues what follows on the last batch, which
-// is the caller's to send: finish may add to it.
+// decide decides about all streams and queues the resulting writes on the last batch.
+// The caller sends that batch, so that finish may add to it.
 func (o *order) decide(ctx context.Context, ids []ID, last *pgx.Batch) error {
 	open := o.streams
 	for round := 0; ; round++ {
@@ -285,8 +285,8 @@ func (o *order) plan(s *orderStream, w *orderWrites) (more bool) {
 	return plan.More
 }
 
-// delegate sets a stream going whose policy is not known here: the worker that
-// knows it decides when it claims what is woken.
+// wakeUnknown wakes the first held effect of a stream whose policy this process does
+// not know. The worker that claims it knows the policy and decides.
 func (o *order) wakeUnknown(s *orderStream, w *orderWrites) {
 	next := *s
 	if !s.busy {
@@ -311,7 +311,7 @@ func (o *order) wakeUnknown(s *orderStream, w *orderWrites) {
 
 func (o *order) count(f func()) { o.counts = append(o.counts, f) }
 
-// committed counts what has happened.
+// committed updates the counters after the commit.
 func (o *order) committed() {
 	o.store.locked.recordFree(o.streams)
 	for _, f := range o.counts {

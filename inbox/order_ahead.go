@@ -9,16 +9,17 @@ import (
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
-// How many effects of a stream are read ahead for a worker that goes on with it, and
-// up to which length their bodies, so that what a worker keeps is bounded.
+// The limits of reading ahead in a stream, for a worker that carries out several of its
+// effects: the number of effects, and the longest body that is read. They bound the memory of
+// a worker.
 const (
 	aheadEffects = 32
 	aheadBody    = 4 << 10
 )
 
-// ahead is what is known of the stream of a claimed effect, as the decision left it
-// that made the claim. It is no more than a forecast: whoever acts on it looks under
-// the stream's lock whether it still holds.
+// followers are the effects after a claimed one in its stream, as they were when the claim was
+// decided. They are only a forecast: a caller that acts on them checks under the stream's lock
+// whether they are still right.
 type followers struct {
 	stream orderStream
 	own    orderRow
@@ -33,8 +34,8 @@ type aheadRow struct {
 	stored storedBody
 }
 
-// Those that are not before a claimed one in its stream, in whatever state. A body
-// that others share is read for each.
+// The effects of any state that are not before a claimed one in its stream. A body that
+// several events share is read for each of them.
 const readAhead = `
 SELECT c.id, f.id, coalesce(f.sequence_number::text, ''), f.state, f.filtered, coalesce(f.next_at <= now(), false), coalesce(f.job_id, 0),
     v.class, v.body_id, v.body_offset, v.body_length, b.headers, b.body, b.key_id
@@ -50,8 +51,8 @@ CROSS JOIN LATERAL (
 JOIN inbox_event v ON v.id = f.event_id
 LEFT JOIN LATERAL (` + bodyOf + `) b ON v.body_length <= $3 AND f.state IN ('pending', 'retry', 'held')`
 
-// queueReadAhead queues reading what follows claimed effects; it is there when the
-// batch has been read.
+// queueReadAhead queues reading the effects that follow claimed ones. The map is filled when
+// the batch has been read.
 func (e *Effects) queueReadAhead(b *pgx.Batch, claimed []ID) map[ID][]aheadRow {
 	following := make(map[ID][]aheadRow, len(claimed))
 	b.Queue(readAhead, claimed, aheadEffects, aheadBody).Query(func(rows pgx.Rows) error {
@@ -75,8 +76,8 @@ func (e *Effects) queueReadAhead(b *pgx.Batch, claimed []ID) map[ID][]aheadRow {
 	return following
 }
 
-// aheadOf is what is known ahead when an effect of the stream was claimed; nil if
-// nothing follows.
+// aheadOf returns the followers of an effect of the stream that was claimed; nil if nothing
+// follows.
 func (s *orderStream) aheadOf(claim *Claim, rows []aheadRow) *followers {
 	if len(rows) == 0 {
 		return nil
@@ -90,22 +91,22 @@ func (s *orderStream) aheadOf(claim *Claim, rows []aheadRow) *followers {
 	}
 }
 
-// going is a settlement that is foreseen to do no more to its stream than to go on
-// with the next effect.
+// continuation is a settlement that is expected to change its stream only by claiming the next
+// effect.
 type continuation struct {
 	settlement Settlement
 	stream     int64
-	applied    sequence.Number // as it should be
-	reached    sequence.Number // as it is then
-	floor      string          // from which number on nothing else may wait before next
+	applied    sequence.Number // which the stream must still have
+	reached    sequence.Number // which the stream has afterwards
+	floor      string          // from this number on, no other effect may wait before next
 	next       *aheadRow
 	token      ID
 	lease      time.Duration // of the claim of next
-	then       *followers    // known when next is claimed
+	then       *followers    // followers of next, once it is claimed
 }
 
-// planContinuation says what a settlement will do to its stream, if it is done, was read ahead
-// and has nothing to do but to claim the effect that follows.
+// planContinuation returns the continuation of a settlement if its effect is done, its
+// followers were read ahead and only the next effect remains to be claimed.
 func (e *Effects) planContinuation(s *Settlement) (g continuation, ok bool) {
 	route, known := e.routes[s.RouteID]
 	if s.Of == nil || s.Of.ahead == nil || s.State != EffectDone || s.Chain == 0 || !known {
@@ -139,8 +140,9 @@ func (e *Effects) planContinuation(s *Settlement) (g continuation, ok bool) {
 	}, true
 }
 
-// leastNumber is the number from which on an effect that has come in between goes before
-// the next one. A late one that the policy does not let run decides by itself.
+// leastNumber returns the lowest number from which an effect that was inserted meanwhile comes
+// before the next one. If the policy does not let late effects run, a late one is decided by
+// itself.
 func leastNumber(p sequence.Policy, own sequence.Number) string {
 	if p.Mode == sequence.Contiguous && p.Late != sequence.LateApply {
 		return own.String()

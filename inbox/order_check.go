@@ -15,8 +15,8 @@ import (
 // heldPage is how many held effects one check looks at.
 const heldPage = 500
 
-// One page of what is held and waits for no time, without locks; and of their
-// streams those in which nothing is claimed.
+// One page of held effects that do not wait for a time, without locks; and, of their streams, those in
+// which nothing is claimed.
 const pageHeld = `
 WITH page AS MATERIALIZED (
     SELECT e.id, e.route_id, e.sequence_key_hash
@@ -37,10 +37,10 @@ type heldCursor struct {
 	id      ID
 }
 
-// CheckHeld proves of a page of held effects that they are held for a reason; it goes
-// on where the call before ended. One that is not is set going and counted in
-// [OrderStats]: there must never be one. What a route held that is no longer ordered is
-// set going first, all of it. The sweeper calls it.
+// CheckHeld checks for a page of held effects whether they are held for a reason; it continues where the
+// previous call ended. It starts an effect that is held without a reason and counts it in [OrderStats]:
+// there must never be one. Before that it releases the held effects of routes that are no longer
+// ordered, within freeBudget. The sweeper calls it.
 func (e *Effects) CheckHeld(ctx context.Context) (found int, err error) {
 	e.heldMu.Lock()
 	defer e.heldMu.Unlock()
@@ -125,8 +125,8 @@ func (e *Effects) checkStreams(ctx context.Context, streams []heldStream) (found
 	return found, err
 }
 
-// still is the time at which a check decides: nothing that only time brings about is
-// the check's to do.
+// checkTime is the time for which a check decides. It is chosen so that no patience has ended by then,
+// because a check must not do what only the passing of time allows.
 func (s *orderStream) checkTime() time.Time {
 	switch {
 	case !s.gapSince.IsZero():
@@ -137,8 +137,8 @@ func (s *orderStream) checkTime() time.Time {
 	return s.now
 }
 
-// unfinished reports whether an effect whose own job is still to come would move the
-// stream on: what is behind it is rightly held until then.
+// unfinished reports whether an effect whose job has not run yet would advance the stream: the effects
+// after it are held for a reason until then.
 func (s *orderStream) unfinished(plan *sequence.Plan) bool {
 	for i, d := range plan.Decisions {
 		if s.rows[i].state.Waiting() && d.Action != sequence.Keep && d.Action != sequence.Wait && d.Action != sequence.Run {

@@ -8,13 +8,13 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// A settlement that goes on with the next effect of its stream as it was foreseen, in
-// one statement: it locks the stream, looks whether everything is as it should be,
-// settles, moves the stream on and claims. Where something is not, it does nothing,
-// and the settlement decides anew. Its snapshot is older than the lock, so that it
-// may not see what came a moment before; but it always leaves an effect claimed, and
-// what ends that one looks again. The order of locks is that of every other decision, and
-// it waits for nothing that another session has locked.
+// continueInStreams settles an effect and claims the next one of its stream, as planned, in
+// one statement: it locks the stream, checks whether everything is as planned, settles,
+// advances the stream and claims. If anything differs, it does nothing, and the caller settles
+// with a new decision. Its snapshot is older than the lock, so it may miss a change that was
+// committed a moment before. That is safe because it always leaves an effect claimed, and the
+// settlement of that effect reads the stream again. It takes locks in the same order as every
+// other decision, and does not wait for locks of other sessions.
 var continueInStreams = `
 WITH asked AS (
     SELECT *
@@ -69,7 +69,7 @@ SELECT` + claimColumns + `, NULL::bytea, NULL::bytea, NULL::int, e.place
 FROM claimed e
 JOIN inbox_event v ON v.id = e.event_id`
 
-// goingColumns are what follows in the stream of each settlement.
+// goingColumns describe the next effect in the stream of each settlement.
 var goingColumns = row.ColumnsFrom(settleColumnsBehindNode.Next(),
 	row.Bigint("stream", func(g *continuation) int64 { return g.stream }),
 	row.Text("applied", func(g *continuation) string { return g.applied.String() }),
@@ -81,8 +81,8 @@ var goingColumns = row.ColumnsFrom(settleColumnsBehindNode.Next(),
 	row.Bigint("next_job", func(g *continuation) int64 { return g.settlement.Chain }),
 )
 
-// continueGroup ends attempts whose streams go on as foreseen. What is not as foreseen is left
-// as it is, and answered as not applied.
+// continueGroup ends attempts whose streams continue as planned. It leaves a settlement alone
+// if its stream is not as planned, and returns it as not applied.
 func (e *Effects) continueGroup(ctx context.Context, group []continuation) ([]Settled, error) {
 	var b pgx.Batch
 	claimed := make([]*claimRow, len(group))
@@ -132,8 +132,8 @@ func (e *Effects) continueGroup(ctx context.Context, group []continuation) ([]Se
 	return out, nil
 }
 
-// bodied gives a claim the body of its event, which was read ahead, or is in read; one
-// that has been moved since is read where it is now.
+// claimWithBody sets the body of the event in a claim: the one that was read ahead, or the one
+// in read. If the body has been moved since, it reads it from its new place.
 func (e *Effects) claimWithBody(ctx context.Context, g *continuation, row *claimRow, read claimRows) (*Claim, error) {
 	known := &g.next.stored
 	if known.body != nil && known.class == row.stored.class && known.id == row.stored.id {
@@ -151,7 +151,7 @@ func (e *Effects) claimWithBody(ctx context.Context, g *continuation, row *claim
 	if claim := read.answer(g.next.id, g.token).claim; claim != nil {
 		return claim, nil
 	}
-	row.open(e.keys) // its lease has ended already: whoever sends finds that out
+	row.open(e.keys) // the lease has already ended, which the sender will notice
 	return &row.claim, nil
 }
 

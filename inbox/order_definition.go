@@ -17,14 +17,14 @@ import (
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
-// OrderDefinition is what the streams of a route are made by. Another one makes other
-// streams: the numbers of one definition say nothing about those of another.
+// OrderDefinition defines how the streams of a route are made. Another definition makes
+// other streams, because numbers of different definitions cannot be compared.
 type OrderDefinition struct {
-	// Words are the definition for people, such as "mode contiguous, key body.order,
-	// number body.seq". What differs in them is another definition.
+	// Words are the definition for people, such as "mode contiguous, key body.order, number
+	// body.seq". Definitions with different words are different definitions.
 	Words string
 
-	// Policy decides about the streams, also once the definition has been replaced.
+	// Policy decides about the streams, even after the definition was replaced.
 	Policy sequence.Policy
 }
 
@@ -34,20 +34,21 @@ func (d OrderDefinition) Digest() []byte {
 	return sum[:]
 }
 
-// Series are the streams of one definition. The zero Series are those of a route's
-// first.
+// Series are the streams of one definition. The zero Series is that of a route's first
+// definition.
 type Series struct {
-	// ID is the definition's; 0 where none was registered.
+	// ID identifies the definition; 0 if none was registered.
 	ID int64
 	// Salt is in the hashes of keys; nil for the first definition of a route.
 	Salt []byte
 
-	// secret is what the hashes of keys are made under; nil for plain ones.
+	// secret is the key of the HMAC of sequence keys; nil for plain hashes.
 	secret []byte
 }
 
-// KeyHash is how a sequence key of the series is stored: as its hash, or that under the
-// series' secret, without which nobody can tell which of the keys they know it is.
+// KeyHash returns the stored form of a sequence key of the series: its hash, or an HMAC of
+// that under the series' secret. Without the secret nobody can check a guessed key against
+// the stored form.
 func (s Series) KeyHash(source, route, key string) []byte {
 	hash := SequenceKeyHash(source, route, key)
 	if s.Salt != nil {
@@ -71,11 +72,12 @@ SELECT $1, $2, EXISTS (SELECT FROM order_definition o WHERE o.route_id = $1), $3
 ON CONFLICT ON CONSTRAINT order_definition_key DO UPDATE
 SET policy = excluded.policy, used_at = now()`
 
-// RegisterOrders writes how routes are ordered, by their ids, at start, and gives back
-// their series. A definition that a route had before goes on with its own streams. With a
-// keyring, the sequence keys of a new definition are hashed under a secret that is sealed;
-// those of a definition that was made without one stay as they are, since a stream is known
-// by the hash. It returns [seal.ErrLost] if a secret is sealed with a key that keys lacks.
+// RegisterOrders writes how routes are ordered, by their ids, at start, and returns their
+// series. A definition that a route had before continues with its own streams. With a
+// keyring, the sequence keys of a new definition are hashed under a sealed secret. A
+// definition that was made without a secret keeps its plain hashes, because a stream is
+// identified by the hash. RegisterOrders returns [seal.ErrLost] if a secret is sealed with
+// a key that is not in keys.
 func RegisterOrders(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, orders map[int32]OrderDefinition) (map[int32]Series, error) {
 	out := make(map[int32]Series, len(orders))
 	for route, d := range orders {
@@ -131,8 +133,9 @@ func seriesOf(ctx context.Context, db interface {
 	return s, err
 }
 
-// ReadSeries gives the series that [RegisterOrders] gave the definitions of routes, by the
-// routes' ids. A definition that no process was started with has none. It writes nothing.
+// ReadSeries returns the series that [RegisterOrders] returned for the definitions of
+// routes, by the routes' ids. A definition with which no process was started has none. It
+// writes nothing.
 func ReadSeries(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring, orders map[int32]OrderDefinition) (map[int32]Series, error) {
 	out := make(map[int32]Series, len(orders))
 	for route, d := range orders {
@@ -153,8 +156,8 @@ SELECT d.id, d.route_id, d.salted, d.policy
 FROM order_definition d
 WHERE d.route_id = ANY ($1::int[])`
 
-// learn finds the policies of streams that were made by another definition than their
-// route has here, and reads what is to be known of them anew.
+// learn finds the policies of streams that were made under another definition than the one
+// their route has in this process, and reads these streams again under that policy.
 func (o *order) learn(ctx context.Context) error {
 	var other []*orderStream
 	var routes []int32
@@ -203,7 +206,8 @@ func (s Series) has(definition int64) bool {
 	return s.ID == 0 || definition == s.ID || definition == 0 && s.Salt == nil
 }
 
-// ordered is a route's order for the stream: that of the definition it was made by.
+// ordered returns the policy for the stream: that of the definition under which it was
+// made.
 func (s *orderStream) ordered(route EffectRoute) sequence.Policy {
 	if s.policy != nil && route.Order.Ordered() {
 		return s.policy.WithDefaults()
@@ -218,15 +222,16 @@ type OrderChange struct {
 	// Old and New are the definitions in words; New is empty for no order at all.
 	Old string `json:"old"`
 	New string `json:"new,omitempty"`
-	// Known: New was in use before, and goes on with its own streams.
+	// Known means that New was in use before, and continues with its own streams.
 	Known bool `json:"known,omitempty"`
-	// Streams are those of the old definition and Held the effects that the route holds,
-	// each counted up to [MaxOrderCounted].
+	// Streams counts the streams of the old definition and Held the held effects of the
+	// route, each up to [MaxOrderCounted].
 	Streams int `json:"streams"`
 	Held    int `json:"held"`
 }
 
-// MaxOrderCounted is how far streams and effects of an [OrderChange] are counted.
+// MaxOrderCounted is the limit up to which streams and effects of an [OrderChange] are
+// counted.
 const MaxOrderCounted = row.MaxCounted
 
 // String says what will happen.
@@ -255,8 +260,8 @@ SELECT
     (SELECT count(*) FROM (SELECT FROM stream t WHERE t.route_id = $1 AND (t.definition_id = $2 OR t.definition_id IS NULL AND NOT $3::boolean) LIMIT $4) c),
     (SELECT count(*) FROM (SELECT FROM effect e WHERE e.route_id = $1 AND e.state = 'held' LIMIT $4) c)`
 
-// ReadOrderChange says what becomes of a route's streams if its order is defined by d
-// from now on; nil is no order. It gives nil if nothing changes. It writes nothing.
+// ReadOrderChange returns what changes for a route's streams if its order is defined by d;
+// a nil d means no order. It returns nil if nothing changes. It writes nothing.
 func ReadOrderChange(ctx context.Context, pool *pgxpool.Pool, source, route string, d *OrderDefinition) (*OrderChange, error) {
 	c := &OrderChange{Source: source, Route: route}
 	var digest, last []byte

@@ -9,13 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// How many effects one transaction sets free, and for how long one sweep goes on.
+// How many effects one transaction releases, and how long one sweep spends on
+// releasing.
 const (
 	freeChunk  = 500
 	freeBudget = 5 * time.Second
 )
 
-// Whatever a route held that is no longer ordered, for whatever reason.
+// The held effects of a route that is no longer ordered, held for any reason.
 const pageFree = `
 SELECT e.id
 FROM effect e
@@ -30,9 +31,9 @@ SET state = 'pending', next_at = now(), reason = NULL, job_id = a.job_id
 FROM unnest($1::uuid[], $2::bigint[]) AS a (id, job_id)
 WHERE e.id = a.id AND e.state = 'held'`
 
-// freeUnordered sets going what routes hold that are no longer ordered: all of it, a
-// chunk in each transaction, within a budget. Nothing waits for anything any more, so
-// that no stream is asked.
+// freeUnordered releases the held effects of routes that are no longer ordered, a chunk
+// in each transaction, within a budget. It locks no stream, because the effects of
+// these routes no longer wait for each other.
 func (e *Effects) freeUnordered(ctx context.Context) error {
 	began := e.now()
 	for _, route := range e.unordered {
@@ -72,7 +73,7 @@ func (e *Effects) freeChunkTx(ctx context.Context, tx pgx.Tx, route int32, after
 	return len(ids), ids[len(ids)-1], tx.SendBatch(ctx, &b).Close()
 }
 
-// unorderedRoutes are those of the routes that are not ordered.
+// unorderedRoutes returns the ids of the routes that are not ordered.
 func unorderedRoutes(routes map[int32]EffectRoute) (ids []int32) {
 	for id, r := range routes {
 		if !r.Order.Ordered() {

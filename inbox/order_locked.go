@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// LockedStream is a stream whose row somebody has kept locked for so long that its
-// effects stand still, with the backend that has it.
+// LockedStream is a stream whose row another session has kept locked for so long that its effects
+// cannot proceed, with the backend that has the lock.
 type LockedStream struct {
 	Source, Route string
 	// ID is the stream's id; 0 if it could not be read. Its key is personal data and goes
@@ -22,13 +22,13 @@ type LockedStream struct {
 	// Since is when it was first found locked by this process.
 	Since time.Time
 
-	// Backend is the server's process that holds the lock; nil if the server did not
-	// name one: the lock has just been given back, is shared by several transactions,
-	// or is a prepared transaction's.
+	// Backend is the server process that has the lock. It is nil if the server did not name one,
+	// because the lock has just been released, is shared by several transactions, or belongs to a
+	// prepared transaction.
 	Backend *session.Backend
 }
 
-// How long a stream has to be locked to be told, and how often it is told again.
+// How long a stream must be locked before it is reported, and how often it is reported again.
 const (
 	lockedWorthTelling = time.Second
 	lockedToldEvery    = time.Minute
@@ -39,7 +39,7 @@ type lockedStreams struct {
 	tell func(context.Context, LockedStream)
 	now  func() time.Time
 
-	count atomic.Int64 // of streams, so that as long as there is none nothing is locked
+	count atomic.Int64 // the number of streams, so that no mutex is locked while it is 0
 
 	mu sync.Mutex
 	by map[string]*lockedSighting
@@ -47,11 +47,11 @@ type lockedStreams struct {
 
 type lockedSighting struct{ since, seen, told time.Time }
 
-// lockedForgotten is how long a stream is remembered that nobody asks for any more.
+// lockedForgotten is how long a stream is remembered after the last request for it.
 const lockedForgotten = 5 * time.Minute
 
-// missed notes that a stream was found locked. It says for how long that has been so,
-// and whether it is to be told.
+// recordLocked records that a stream was found locked. It returns since when, for how long, and
+// whether to report it.
 func (l *lockedStreams) recordLocked(name string) (since time.Time, age time.Duration, tell bool) {
 	now := l.now()
 	l.mu.Lock()
@@ -77,7 +77,7 @@ func (l *lockedStreams) recordLocked(name string) (since time.Time, age time.Dur
 	return s.since, age, tell
 }
 
-// free notes that streams were obtained.
+// recordFree records that streams were obtained.
 func (l *lockedStreams) recordFree(streams []*orderStream) {
 	if l.count.Load() == 0 {
 		return
@@ -98,11 +98,10 @@ func avoidFor(age time.Duration) time.Duration {
 	return min(max(age/2, least), most)
 }
 
-// Who locked a row: its xmax names the transaction, and every transaction that has a
-// number holds a lock on that. There is at most one row for a transaction. A row lock
-// that several share has a number of its own, which belongs to no session. An effect may wait
-// for its own row, its event's, its key's, its stream's, or the row of another effect of the
-// stream.
+// The session that locked a row: its xmax names the transaction, and every transaction with an id
+// has a lock on that id. There is at most one row for a transaction. A row lock that several
+// transactions share has a separate id, which belongs to no session. An effect may wait for its own
+// row, its event's, its key's, its stream's, or the row of another effect of the stream.
 const lockersOfEffect = `
 WITH named AS MATERIALIZED (
     SELECT $1::int AS route_id, $2::bytea AS key_hash
@@ -146,8 +145,8 @@ JOIN route r ON r.id = s.route_id
 JOIN source src ON src.id = r.source_id
 WHERE s.route_id = $1 AND s.key_hash = $2`
 
-// report notes that a stream was found locked and, at most once a minute, tells by
-// whom. It gives how long the stream has been locked.
+// report records that a stream was found locked and, at most once a minute, reports the session that
+// has the lock. It returns how long the stream has been locked.
 func (l *lockedStreams) report(ctx context.Context, db interface {
 	session.Querier
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row

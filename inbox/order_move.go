@@ -15,7 +15,7 @@ import (
 // orderMove is one effect's next state.
 type orderMove struct {
 	id     ID
-	state  EffectState // empty keeps it: only the job is another
+	state  EffectState // empty keeps it and changes only the job
 	token  ID
 	nextAt time.Time
 	reason Reason
@@ -44,7 +44,7 @@ type abandonedGap struct {
 	gap       sequence.Gap
 }
 
-// move does what was decided about one effect. It returns the effect's id if it is
+// move carries out the decision about one effect. It returns the effect's id if it is
 // claimed.
 func (o *order) move(s *orderStream, r *orderRow, d sequence.Decision, wakeAt time.Time, route EffectRoute, c *RouteCounters, w *orderWrites) ID {
 	var ask *orderAsk
@@ -127,8 +127,8 @@ func (o *order) move(s *orderStream, r *orderRow, d sequence.Decision, wakeAt ti
 	return ID{}
 }
 
-// jobs inserts new jobs for the moves that ask for one. A successor has the place in the
-// queue of its own event. If it were put at the end, ordered effects would wait for
+// jobs inserts new jobs for the moves that ask for one. A successor keeps its own
+// event's place in the queue. At the end of the queue, ordered effects would wait for
 // the whole queue a second time.
 func (o *order) jobs(ctx context.Context, w *orderWrites) error {
 	var ids []ID
@@ -166,10 +166,10 @@ var movedStreamColumns = row.ColumnsFrom(1,
 	row.UUID("blocked_by", func(s *orderStream) ID { return s.blockedBy }),
 )
 
-// Only what waits is moved, under its stream's lock. One that is superseded or
-// skipped has done nothing, so that there is no attempt to record; one that is
-// dead at once neither. A row that somebody else has locked fails the statement at
-// once, so that it is found by itself and its neighbours do not wait for it.
+// The statement moves only effects that wait, under their stream's lock. A superseded or
+// skipped effect has made no attempt to record, and neither has one that is dead at
+// once. If another transaction has locked a row, the statement fails at once, so that
+// the caller can find that row alone and the other effects do not wait for it.
 var moveEffects = `
 WITH waiting AS MATERIALIZED (
     SELECT a.*
@@ -200,8 +200,8 @@ var moveColumns = row.ColumnsFrom(1,
 	row.Bigint("job_id", func(m *orderMove) int64 { return m.jobID }),
 )
 
-// All that waits below the newest of a key, however many; what is left over is
-// superseded by its own wake-up or the next decision.
+// All waiting effects below the newest of a key, 1,000 at most. The rest is superseded
+// by their own wake-ups or by the next decision.
 const supersedeBelowNumber = `
 WITH below AS MATERIALIZED (
     SELECT e.id
@@ -273,7 +273,8 @@ func (w *orderWrites) queueMoves(b *pgx.Batch) {
 	}
 }
 
-// queue leaves a row for a gap that was given up: nothing is dropped silently.
+// queue writes an audit entry for a gap that was abandoned, because nothing is dropped
+// silently.
 func (g abandonedGap) queue(b *pgx.Batch) {
 	before, _ := json.Marshal(map[string]time.Time{"gap_since": g.since}) // both always marshal
 	after, _ := json.Marshal(map[string]string{"first": g.gap.First.String(), "last": g.gap.Last.String()})

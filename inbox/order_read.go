@@ -11,9 +11,9 @@ import (
 // orderShown is how many effects of a stream a decision is shown at first.
 const orderShown = 8
 
-// Streams come before effects in the order of locks, by their ids. A stream that
-// somebody else has locked is left out: nobody waits for one stream while they hold
-// others, and no group waits for one of its streams.
+// In the order of locks, streams come before effects, sorted by their ids. The statement skips a stream that
+// another transaction has locked: no transaction waits for a stream while it has others locked, and no group
+// waits for one of its streams.
 const lockStreams = `
 SELECT s.route_id, s.key_hash, s.id, coalesce(s.applied::text, ''), s.gap_since, s.warned_at, s.in_flight, s.blocked_by, s.started_at, clock_timestamp(), coalesce(s.definition_id, 0)
 FROM stream s
@@ -21,8 +21,8 @@ JOIN unnest($1::int[], $2::bytea[]) AS k (route_id, key_hash) ON s.route_id = k.
 ORDER BY s.id
 FOR UPDATE OF s SKIP LOCKED`
 
-// The gate makes them with the first effect of a key; this is for effects that came
-// another way.
+// The gate makes streams with the first effect of a key; this statement is for effects that were recorded another
+// way.
 const insertMissingStreams = `
 INSERT INTO stream (route_id, key_hash, definition_id)
 SELECT DISTINCT k.route_id, k.key_hash, nullif(k.definition, 0)
@@ -31,14 +31,12 @@ WHERE NOT EXISTS (SELECT FROM stream s WHERE s.route_id = k.route_id AND s.key_h
 ORDER BY k.route_id, k.key_hash
 ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 
-// What a decision has to know of each stream, read after its lock was obtained: each
-// part is a few rows from one end of an index. Part 1 are those above the applied
-// number, one more than shown, so that it is known whether there are more; those put
-// aside as ties take no place. What the modes need of it is said in package sequence; of indeterminate ones, mode
-// arrival needs the one that blocks. Part 6
-// is the one in flight; part 7, for a route whose policy is not known here, the one
-// whose worker will decide; part 8, for a route that is no longer ordered, those that
-// are held still.
+// The data that a decision needs about each stream, read after its lock was obtained. Each part reads a few rows
+// from one end of an index. Part 1 reads the effects above the applied number, one more than shown, to tell
+// whether there are more; it leaves out ties. Package sequence says what each mode needs; mode arrival also needs
+// the indeterminate effect that blocks. Part 6 reads the effect in flight; part 7, for a route whose policy this
+// process does not know, the effect whose worker will decide; part 8, for a route that is no longer ordered, the
+// effects that are still held.
 const readOrder = `
 SELECT k.place, e.part, e.id, coalesce(e.sequence_number::text, ''), e.state, e.filtered, coalesce(e.next_at <= now(), false),
     coalesce(e.job_id, 0),
@@ -98,8 +96,8 @@ CROSS JOIN LATERAL (
     ORDER BY e.sequence_number, e.id
     LIMIT $4)) e`
 
-// The effects that a decision is about. Those to be claimed are locked; one that
-// somebody else has locked is left alone.
+// The effects that a decision is about. Those to be claimed are locked, except those that another transaction has
+// locked.
 const (
 	readAsked = `
 SELECT e.route_id, e.sequence_key_hash, e.id, coalesce(e.sequence_number::text, ''), e.state, e.filtered, coalesce(e.next_at <= now(), false),
@@ -149,10 +147,10 @@ type orderStream struct {
 	full  bool // as many rows as are shown at most
 
 	asks  []*orderAsk
-	chain *orderAsk // claims the next one for a worker that goes on
+	chain *orderAsk // claims the next effect for a worker that continues with the stream
 }
 
-// foundStream is a stream's row as [lockStreams] gives it, or none.
+// foundStream is a stream's row as [lockStreams] returns it, or no row.
 type foundStream struct {
 	routeID             *int32
 	hash                []byte
@@ -164,7 +162,7 @@ type foundStream struct {
 	definition          *int64
 }
 
-// into is where its columns go.
+// into returns the destinations of the row's columns.
 func (f *foundStream) into() []any {
 	return []any{&f.routeID, &f.hash, &f.id, &f.applied, &f.gap, &f.warned, &f.inFlight, &f.blockedBy, &f.startedAt, &f.now, &f.definition}
 }

@@ -14,23 +14,23 @@ import (
 // under a secret.
 const orderSecretVersion = 28
 
-// secretLength is that of a key of HMAC-SHA-256.
+// secretLength is the length of a key for HMAC-SHA-256.
 const secretLength = 32
 
 func orderSecretPlace(id ID) seal.Place {
 	return seal.Place{Table: "order_secret", Column: "secret", Row: id}
 }
 
-// storedSecret is the secret of a definition as it is stored; none for a definition whose
-// keys have plain hashes.
+// storedSecret is the stored secret of a definition; zero for a definition whose keys have
+// plain hashes.
 type storedSecret struct {
 	id     ID
 	sealed []byte
 	keyID  *int32
 }
 
-// open gives the secret, nil if there is none. Without it no stream of the definition is
-// known, so that a process which lacks the sealing key must not go on.
+// open returns the secret, or nil if there is none. A process that lacks the sealing key must
+// not start, because without the secret it finds no stream of the definition.
 func (s *storedSecret) open(keys *seal.Keyring) ([]byte, error) {
 	if s.id.IsZero() {
 		return nil, nil
@@ -46,8 +46,9 @@ func (s *storedSecret) open(keys *seal.Keyring) ([]byte, error) {
 }
 
 // A new definition gets a secret only if no process of an earlier version is live, or was a
-// moment ago: it would be refused. And only where no stream is known by a plain hash: those
-// of a route's first definition have no salt, and may be older than definitions are.
+// moment ago, because that process would be refused. It also gets none if a stream may have a
+// plain hash: the streams of a route's first definition have no salt, and may be older than
+// definitions.
 const mayHashKeyed = `
 SELECT NOT EXISTS (
         SELECT FROM node n WHERE n.heartbeat > now() - $2::bigint * interval '1 microsecond' AND coalesce(n.schema_known, 0) < $3)
@@ -56,9 +57,9 @@ SELECT NOT EXISTS (
 // SealingReturns is how long a silent process may come back and seal with the key that it knew.
 const SealingReturns = 10 * time.Minute
 
-// secretForTx gives the id of the secret for a new definition of the route; zero for none.
-// A secret that cannot be opened is passed over: its sealing key is lost, and what was
-// hashed under it with it.
+// secretForTx returns the id of the secret for a new definition of the route; zero for none. It
+// skips a secret that cannot be opened: its sealing key is lost, and with it everything that
+// was hashed under the secret.
 func secretForTx(ctx context.Context, tx pgx.Tx, keys *seal.Keyring, route int32) (ID, error) {
 	ring := keys.Ring()
 	if ring == nil {

@@ -13,17 +13,16 @@ import (
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
-// How effects of streams are settled: their streams are locked, and those whose
-// stream was obtained are ended as [settleEffects] does it. What was not obtained, a
-// stream or an effect that somebody else has locked, is not in the answer: it holds
-// up nobody, and its settlement is tried again. A row without a place's answer is a
-// stream's.
+// These statements settle effects of streams: they lock the streams, and end the
+// effects whose streams they obtained as [settleEffects] does. An effect is not in the
+// answer if another transaction has locked it or its stream. It delays no other effect,
+// and its settlement is tried again. A row without a place describes a stream.
 var (
 	settleInObtainedStreams = settleInStreamsBegin + `
     FOR UPDATE OF s SKIP LOCKED),` + settleInStreamsEnd
 
-	// One settlement by itself may wait a moment for its stream: beside many claims of
-	// a busy one it might never find the stream free.
+	// A settlement alone may wait a moment for its stream, because it might never find
+	// the stream free while many claims use it.
 	settleInAwaitedStream = settleInStreamsBegin + `
     FOR UPDATE OF s),` + settleInStreamsEnd
 
@@ -70,12 +69,12 @@ var settleStreamColumns = row.ColumnsFrom(settleColumnsBehindNode.Next(),
 	row.Bytes("key_hash", func(s *Settlement) []byte { return s.SequenceKeyHash }),
 )
 
-// streamPatience is how long a settlement by itself waits for its stream.
+// streamPatience is how long a settlement alone waits for its stream.
 const streamPatience = 100 * time.Millisecond
 
 const boundLockWait = `SELECT set_config('lock_timeout', $1, true)`
 
-// settleOrderedGroup ends attempts of ordered routes, in a transaction of its own.
+// settleOrderedGroup ends attempts of ordered routes, in a separate transaction.
 func (e *Effects) settleOrderedGroup(ctx context.Context, group []Settlement) ([]Settled, error) {
 	return e.settleOrdered(ctx, group, e.newOrder(nil))
 }
@@ -117,7 +116,7 @@ func (e *Effects) settleOrdered(ctx context.Context, group []Settlement, o *orde
 	return out, err
 }
 
-// settleOrderedTx does it in the caller's transaction.
+// settleOrderedTx ends attempts of ordered routes in the caller's transaction.
 func (e *Effects) settleOrderedTx(ctx context.Context, db row.Batcher, group []Settlement) ([]Settled, error) {
 	o := e.newOrder(sendTo(db))
 	var first, last pgx.Batch
@@ -164,8 +163,8 @@ func (o *order) queueEnd(b *pgx.Batch, group []Settlement, places []int) {
 	queueAfterEnd(b, part, args[0])
 }
 
-// settle ends the effects, decides what follows for their streams and queues that on
-// last. What it returns is to be called when last has been read.
+// settle ends the effects, decides what follows for their streams and queues the writes
+// on last. The caller calls the returned function after it has read last.
 func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Settlement) (func() []Settled, error) {
 	ids, places := make([]ID, len(group)), make([]int, len(group))
 	for i := range group {
@@ -218,7 +217,7 @@ func (o *order) settle(ctx context.Context, first, last *pgx.Batch, group []Sett
 					out[i].Next.Late = c.late
 					out[i].Next.ahead = stream.aheadOf(out[i].Next, following[c.claimed])
 				}
-				c.claimed = ID{} // one settlement goes on with it
+				c.claimed = ID{} // only one settlement continues with it
 			}
 		}
 		return out
@@ -247,9 +246,9 @@ func (o *order) settleMissed(ctx context.Context, group []Settlement, ids []ID) 
 	return o.send(ctx, &again)
 }
 
-// unchain gives jobs of their own to effects that wait again: the job that carried
-// them in a chain is another's. A stream of which one waits is not gone on with, so
-// that a job never has to wake one effect while it carries another.
+// unchain gives separate jobs to effects that wait again, because the job that carried
+// them in a chain belongs to another effect. It ends the chain of a stream with such an
+// effect, so that a job never has to wake one effect while it carries another.
 func (o *order) unchain(ctx context.Context, group []Settlement, applied []bool, last *pgx.Batch) error {
 	var w orderWrites
 	for i, s := range group {
@@ -268,9 +267,10 @@ func (o *order) unchain(ctx context.Context, group []Settlement, applied []bool,
 	return nil
 }
 
-// settleLocked settles again and again what found its stream, or its effect's row,
-// locked by somebody else, until ctx ends. It keeps no connection while it waits, but
-// for a moment and beside few others: where a stream is merely busy, it gets its turn.
+// settleLocked repeats a settlement whose stream or effect another transaction has
+// locked, until ctx ends. While it waits it uses no connection, except that a few
+// settlements at a time wait a moment for their stream. That gives a settlement its
+// turn if the stream is merely busy.
 func (e *Effects) settleLocked(ctx context.Context, s Settlement, group *row.Group[Settlement, Settled]) (Settled, error) {
 	const first, most = 2 * time.Millisecond, 250 * time.Millisecond
 	for pause := first; ; pause = min(2*pause, most) {
@@ -302,6 +302,6 @@ func (e *Effects) settleLocked(ctx context.Context, s Settlement, group *row.Gro
 	}
 }
 
-// ErrLocked is returned for an effect whose row, or whose stream's, somebody else kept
-// locked.
+// ErrLocked is returned for an effect if another transaction has kept its row, or its
+// stream's row, locked.
 var ErrLocked = errors.New("its row, or its stream's, is locked by somebody else")

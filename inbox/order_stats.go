@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// OrderStats counts what order has done to the effects of one route since the
-// process began. Nothing asks the database.
+// OrderStats counts what order has done to the effects of one route since the process
+// began. Reading it does not query the database.
 type OrderStats struct {
-	// Held are effects put behind another one or behind a gap.
+	// Held counts effects that were held for another one or for a gap.
 	Held uint64
 	// Superseded are effects passed over for a newer one of their key.
 	Superseded uint64
-	// Filtered are effects that only leave their number behind: the route does not
-	// take their type.
+	// Filtered counts effects that only fill the place of their number, because the
+	// route does not take their type.
 	Filtered uint64
 	// LongGaps are gaps that lasted longer than the policy's warning time.
 	LongGaps uint64
@@ -30,7 +30,7 @@ type OrderStats struct {
 	HeldRunnable uint64
 }
 
-// OrderCounters are the counters behind [OrderStats], by route.
+// OrderCounters are the counters of [OrderStats], by route.
 type OrderCounters struct {
 	mu     sync.RWMutex
 	routes map[int32]*RouteCounters
@@ -72,5 +72,5 @@ func (c *OrderCounters) Snapshot() map[int32]OrderStats {
 	return out
 }
 
-// OrderStats gives, by route, what order has done to effects of this process.
+// OrderStats returns, by route, what order has done to effects of this process.
 func (e *Effects) OrderStats() map[int32]OrderStats { return e.order.Snapshot() }

@@ -20,7 +20,7 @@ const AuditDiscardOutbox AuditAction = "outbox.discard"
 // field does not.
 type OutboxFilter struct {
 	Source string `json:"source,omitempty"`
-	// Tenant is that of the source.
+	// Tenant is the tenant of the source.
 	Tenant string `json:"tenant,omitempty"`
 	// Refused takes those that can never be admitted.
 	Refused bool `json:"refused,omitempty"`
@@ -61,7 +61,7 @@ LEFT JOIN source s ON coalesce(s.key_name, s.name) = o.source
 ORDER BY o.id`
 )
 
-// Outbox gives one page of the emitted events that are not admitted yet, the oldest
+// Outbox returns one page of the emitted events that are not admitted yet, the oldest
 // first. It returns [ErrCursor] for a cursor of another list or filter.
 func (l *Lister) Outbox(ctx context.Context, f OutboxFilter) (page Page[OutboxRow], err error) {
 	w := listWalk[OutboxRow, int64]{cursor: newListCursor[int64]("outbox", f), limit: f.Limit, place: func(r *OutboxRow) int64 { return r.ID }}
@@ -103,7 +103,7 @@ FROM outbox o
 LEFT JOIN source s ON coalesce(s.key_name, s.name) = o.source
 WHERE o.id = $1 AND ($2 = '' OR s.tenant = $2)`
 
-// OutboxBody gives the payload of an emitted event, or [ErrNotFound].
+// OutboxBody returns the payload of an emitted event, or [ErrNotFound].
 func (l *Lister) OutboxBody(ctx context.Context, id int64) ([]byte, error) {
 	var body []byte
 	err := l.pool.QueryRow(ctx, readOutboxBody, id, l.tenant).Scan(&body)
@@ -116,11 +116,10 @@ func (l *Lister) OutboxBody(ctx context.Context, id int64) ([]byte, error) {
 	return body, nil
 }
 
-// ErrNotRefused is returned by [DiscardOutbox] for an event that is still to be
-// admitted.
+// ErrNotRefused is returned by [DiscardOutbox] for an event that will still be admitted.
 var ErrNotRefused = errors.New("it is not refused: a relay is about to admit it")
 
-// DiscardOutbox says which refused event goes. All fields are required.
+// DiscardOutbox says which refused event to discard. All fields are required.
 type DiscardOutbox struct {
 	ID            int64
 	Actor, Reason string
@@ -131,8 +130,8 @@ const (
 	deleteOutboxRow = `DELETE FROM outbox WHERE id = $1`
 )
 
-// Run removes an emitted event that can never be admitted; the audit keeps what it
-// was, without its payload. It returns [ErrNotFound] or [ErrNotRefused].
+// Run removes an emitted event that can never be admitted. The audit keeps its row
+// without the payload. It returns [ErrNotFound] or [ErrNotRefused].
 func (d DiscardOutbox) Run(ctx context.Context, pool *pgxpool.Pool) (discarded OutboxRow, err error) {
 	if err := CheckExplanation(d.Actor, d.Reason); err != nil {
 		return discarded, fmt.Errorf("discarding row %d of the outbox: %w", d.ID, err)

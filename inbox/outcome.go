@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// EventOutcome is what has become of an event so far, as its effects say.
+// EventOutcome is the outcome of an event so far, derived from its effects.
 type EventOutcome struct {
 	Event ID `json:"event"`
 
@@ -22,7 +22,7 @@ type EventOutcome struct {
 	// Omitted is how many more there are.
 	Omitted int `json:"omitted,omitempty"`
 
-	// AtRest: no effect will go on by itself.
+	// AtRest means that no effect continues by itself.
 	AtRest bool `json:"-"`
 
 	// Pruned: the event had effects, but they and their outcomes were removed.
@@ -38,29 +38,29 @@ type EventOutcome struct {
 	dead      int
 	unknown   int
 	happened  int
-	final     int // of the dead ones, those that the same call cannot end otherwise
-	taken     int // those that a route made because it takes the event, and not only its sequence number
+	final     int // of the dead ones, those that would end the same way in a repeated call
+	taken     int // those recorded because the route takes the event, and not only for its sequence number
 	details   int // of the effects, those with a Detail
 
-	// sealed is why a result or the document cannot be read: no document is made of
-	// it, since that would stand for ever.
+	// sealed is why a result or the document cannot be read. No document is rendered then, because it would be
+	// stored and never corrected.
 	sealed error
 }
 
-// EffectOutcome is where one effect of an event stands.
+// EffectOutcome is the state of one effect of an event.
 type EffectOutcome struct {
 	Route  string      `json:"route"`
 	State  EffectState `json:"state"`
 	Reason Reason      `json:"reason,omitempty"`
 
-	// Code and Detail are what the target said in the last attempt of an effect that is dead or
-	// indeterminate: its status, reply code or SQLSTATE, and the beginning of its text. The text
-	// holds no secret of the target, and only characters that can be shown.
+	// Code and Detail are the target's last answer to an effect that is dead or indeterminate: its status, reply
+	// code or SQLSTATE, and the beginning of its text. The text contains no secret of the target, and only
+	// characters that can be shown.
 	Code   string `json:"code,omitempty"`
 	Detail string `json:"detail,omitempty"`
 
-	// Result is what was kept of a success: JSON as it is, other text as a string,
-	// nothing of what is neither.
+	// Result is what was kept of a success: JSON unchanged, other text as a string, and nothing if the result is
+	// neither.
 	Result json.RawMessage `json:"result,omitempty"`
 
 	// List sums up the list that the effect became; nil if it became none.
@@ -83,12 +83,11 @@ const (
 	maxDetails = 100
 )
 
-// A duplicate is what its owner is: who repeats an effect gets the first one's
-// outcome. What was discarded did not happen. The rows of an event's effects are counted before they are cut off.
-// One that was given up after an attempt whose outcome is unknown may have
-// happened: a caller who took it for failed would do it twice. An effect that
-// became several is done when they are written; only they say what happened.
-// What a target said is read of what failed alone, by the key of its attempts.
+// A duplicate has the outcome of its owner: a caller that repeats an effect gets the outcome of the first one. A
+// discarded effect did not happen. The rows of an event's effects are counted before the limit applies. An effect
+// that was abandoned after an attempt with an unknown outcome may have happened: a caller that took it for failed
+// would do it twice. An effect that became several is done when they are written; only the items say what
+// happened. The target's answer is read only for failed effects, by the key of their attempts.
 const readOutcomes = `
 SELECT v.id, v.type, v.admission, v.parent, d.document, d.key_id,
     f.route, f.state, f.reason, f.item, f.result, f.result_key_id, f.result_of, coalesce(f.failed, false), coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
@@ -131,8 +130,8 @@ LEFT JOIN LATERAL (
     LIMIT 1) t ON f.failed
 ORDER BY v.id, f.route, f.item`
 
-// outcomes reads where the events stand. Of one whose document is stored it
-// reads nothing else, unless effects is true.
+// outcomes reads the outcomes of the events. For an event whose document is stored it reads nothing else, unless
+// effects is true.
 func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []ID, effects bool) (map[ID]*EventOutcome, error) {
 	rows, err := db.Query(ctx, readOutcomes, events, MaxOutcomeEffects, effects, finalReasons(), finalStatuses(), MaxOutcomeItems)
 	if err != nil {
@@ -247,10 +246,9 @@ func (o *EventOutcome) status() ResultStatus {
 	return ResultDone
 }
 
-// render makes the document that the caller gets now and ever after. It is retriable
-// if a new call, under a new key, does no harm and may end otherwise: nothing of this
-// one happened, so partial never is, and each of its effects may succeed. The new call
-// names this one, as next says.
+// render makes the document that the caller gets from now on. It is retriable if a new call, under a new key,
+// does no harm and may end otherwise: nothing of this call happened (so a partial one never is), and each of its
+// effects may succeed. The new call names this one, as next says.
 func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 	status := o.status()
 	document := struct {

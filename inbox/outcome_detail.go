@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// lastAnswer is what an effect's target said last, as it is stored.
+// lastAnswer is the stored last answer of an effect's target.
 type lastAnswer struct {
 	lastCode, code, excerpt *string
 	keyID                   *int32
@@ -25,10 +25,10 @@ func (a *lastAnswer) givenCode() string {
 	return ""
 }
 
-// detail is the text for the caller of the operation. Where nobody answered, the text is about how
-// our network and its names are, which is for the operator alone; so it is given only if the target
-// gave a code, or if the text is about the caller's own payload. What cannot be opened is left out:
-// the code and the reason say enough to go on.
+// detail returns the text for the caller of the operation. If no target answered, the text
+// describes our network and its names, which only the operator may see. Therefore it is returned
+// only if the target returned a code, or if the text is about the caller's own payload. Text that
+// cannot be opened is left out: the code and the reason are enough.
 func (a *lastAnswer) detail(keys *seal.Keyring, effect ID, why Reason) string {
 	if (a.code == nil || *a.code == "") && why != reasons.Mapping && why != reasons.Render && why != reasons.Handler {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// ListOutcome is what has become of the list that one effect became. It is bounded,
-// however long the list is.
+// ListOutcome is the outcome of the list that one effect became. Its size is bounded for
+// lists of any length.
 type ListOutcome struct {
 	// Effect is the effect that became the list. `oncegate effects list --list` shows all
 	// items by it.
@@ -53,8 +53,8 @@ WHERE i.event_id = $1 AND i.route_id = $2 AND i.item > 0 AND i.state IN ('dead',
 ORDER BY i.item
 LIMIT $3`
 
-// addLists sums up the lists of those outcomes of which a document may be made, or of
-// all of them.
+// addLists adds the lists to those outcomes of which a document may be made, or to all of
+// them.
 func addLists(ctx context.Context, db row.Querier, outcomes map[ID]*EventOutcome, all bool) error {
 	var events []ID
 	for id, o := range outcomes {
@@ -118,7 +118,7 @@ func (o *EventOutcome) hasList() bool {
 	return false
 }
 
-// setList gives the list to the effect that became it.
+// setList sets the list in the effect that became it.
 func (o *EventOutcome) setList(route string, list *ListOutcome) {
 	for i := range o.Effects {
 		if e := &o.Effects[i]; e.Route == route && e.Item == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Overdue is an effect whose due time, or whose lease, has passed. The sweeper
-// holds its row's lock.
+// Overdue is an effect whose due time, or whose lease, has passed. The sweeper has
+// locked its row.
 type Overdue struct {
 	Effect  ID
 	State   EffectState
@@ -30,14 +30,14 @@ type Overdue struct {
 	tenant      string // of the event
 }
 
-// Which streams the effects are of.
+// The streams of the effects.
 const readOverdueStreams = `
 SELECT e.id, s.id, s.route_id, s.key_hash
 FROM effect e
 LEFT JOIN stream s ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
 WHERE e.id = ANY ($1::uuid[])`
 
-// A row that somebody else has locked is being worked on.
+// A row that another transaction has locked is being worked on.
 const lockOverdue = `
 SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.fresh_trigger, e.unfinished,
     e.send_started_at, e.lease_until, e.sequence_key_hash,
@@ -49,12 +49,12 @@ WHERE e.id = ANY ($1::uuid[]) AND e.next_at <= now()
 ORDER BY e.id
 FOR UPDATE OF e SKIP LOCKED`
 
-// obtainOverdueTx locks the streams of effects, and gives the effects of those that
-// nobody else has locked.
+// obtainOverdueTx locks the streams of effects, and returns the effects whose streams no
+// other transaction has locked.
 func (e *Effects) obtainOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]ID, error) {
 	var obtained []ID
 	var b pgx.Batch
-	locked := queueStreamLocks(&b, ids) // first in the order of locks; what somebody else has locked is left for the next sweep
+	locked := queueStreamLocks(&b, ids) // first in the order of locks; the next sweep looks at streams that are locked now
 	missed := map[string]*orderStream{}
 	b.Queue(readOverdueStreams, ids).Query(func(rows pgx.Rows) error {
 		var id ID
@@ -80,8 +80,8 @@ func (e *Effects) obtainOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]I
 	return obtained, nil
 }
 
-// LockOverdueTx locks those of the effects that are overdue still and that
-// nobody else has locked, nor their streams.
+// LockOverdueTx locks the effects that are still overdue, except those that are locked,
+// or whose streams are locked, by another transaction.
 func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Overdue, error) {
 	var overdue []Overdue
 	ids, err := e.obtainOverdueTx(ctx, tx, ids)
@@ -125,7 +125,7 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 	return overdue, nil
 }
 
-// Rewake is an overdue effect that gets a new job, since its own is not live.
+// Rewake is an overdue effect that gets a new job, because its own job is not live.
 type Rewake struct {
 	Effect ID
 
@@ -162,11 +162,10 @@ func (e *Effects) RewakeTx(ctx context.Context, tx pgx.Tx, rewakes []Rewake) err
 	return nil
 }
 
-// ExpireTx settles attempts whose lease ended before they did. One that may have
-// happened at a target that cannot deduplicate is indeterminate; any other is
-// retried under a new job, as long as its policy allows. Effects of routes that
-// this process does not know are left to one that does; it returns those
-// settled.
+// ExpireTx settles attempts whose lease ended before they did. If one may have happened
+// at a target that cannot deduplicate, its effect is indeterminate; any other is retried
+// under a new job, as long as its policy allows. ExpireTx leaves effects of routes that
+// this process does not know to a process that does. It returns the settlements.
 func (e *Effects) ExpireTx(ctx context.Context, tx pgx.Tx, overdue []Overdue) ([]Settlement, error) {
 	group := make([]Settlement, 0, len(overdue))
 	retries := 0

@@ -18,16 +18,16 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// Owner is which effect has a key, after [Effects.Own].
+// Owner says which effect owns a key, after [Effects.Own].
 type Owner struct {
 	// Held is false if the claim is no longer the caller's: nothing may be done.
 	Held bool
 
-	// Effect is the key's owner. It is zero where the effect goes ahead without
-	// owning the key: it is older than the owner by more than the window.
+	// Effect is the key's owner. It is zero if the effect proceeds without owning the key, because it is older than the
+	// owner by more than the window.
 	Effect ID
 
-	// locked: nothing is known, since somebody else has locked the effect.
+	// locked means that the owner is unknown, because another transaction has locked the effect or its key.
 	locked bool
 }
 
@@ -39,15 +39,14 @@ type ownAsk struct {
 	receivedAt    time.Time
 	keep          time.Duration
 	item          bool   // one of a list
-	remade        string // the idempotency key to be stored; empty leaves the one that is there
+	remade        string // the idempotency key to store; empty keeps the stored one
 }
 
-// Own asks for an effect's key, committed before it returns. The first effect of
-// a route with a key owns it; a later one is told whose it is. It owns the key
-// itself if the owner is done and was received longer ago than the route keeps
-// keys, or if the owner is dead and certainly never happened. Any other owner that is
-// not settled, dead or indeterminate keeps it for ever, and one that is superseded or
-// skipped has given it back.
+// Own asks for an effect's key, committed before it returns. The first effect of a route with a key owns it; a later
+// one learns who owns it. The later one becomes the owner if the owner is done and was received longer ago than the
+// route keeps keys, or if the owner is dead and certainly never happened. An owner that is not settled, or that may
+// have happened, keeps the key. A superseded owner has already released it, and so has a skipped one that certainly
+// never happened.
 func (e *Effects) Own(ctx context.Context, claim *Claim, hash []byte) (Owner, error) {
 	route := e.routes[claim.RouteID]
 	if route.KeyWithin > 0 {
@@ -138,10 +137,11 @@ SELECT lease_token, true FROM keyed
 UNION ALL
 SELECT token, false FROM reached WHERE held IS NOT TRUE`
 
-// The first one wins, also inside the group. A key that another transaction is about to write or to delete is waited for.
+// The first effect wins, also inside the group. The statement waits for a key that another transaction is about to
+// write or to delete.
 var insertKeys = insertKeysOf(holdsClaim)
 
-// holdsClaim says of an effect e that whoever asks, a, holds its claim.
+// holdsClaim says of an effect e that the asker a still has its claim.
 const holdsClaim = `e.lease_token = a.token AND e.lease_until > now()`
 
 // orLockKey ends the insertion of keys. A key that is there already is locked and not written. If it is deleted before it is
@@ -161,9 +161,9 @@ JOIN effect e ON e.id = a.id AND ` + condition + `
 ORDER BY a.route_id, a.hash, a.received_at, a.id` + orLockKey
 }
 
-// neverHappened says of a dead effect o that none of its attempts, of whatever version,
-// may have happened, nor any item of the list that it became. By LIMIT each is looked
-// up by itself: the planner would else hash the first items of all lists there are.
+// neverHappened says of a dead effect o that none of its attempts, of any version, may have happened, nor any item of
+// the list that it became. LIMIT makes PostgreSQL look up each effect alone; otherwise the planner would hash the first
+// items of all lists.
 const neverHappened = `
     o.state = 'dead' AND ` + noneHappened
 
@@ -172,10 +172,9 @@ const noneHappened = `
     AND (SELECT true FROM effect_attempt t WHERE t.effect_id = o.id AND t.outcome IN ('done', 'indeterminate') LIMIT 1) IS NULL
     AND (o.item > 0 OR (SELECT true FROM effect i WHERE i.event_id = o.event_id AND i.route_id = o.route_id AND i.item = 1 LIMIT 1) IS NULL)`
 
-// Two kinds of owners give way, and of several heirs to the earliest: one that is done,
-// to an event received after its window (an owner that was pruned was settled), and one
-// that certainly never happened, to any event. Those who are duplicates of it already
-// were told its outcome, and stay.
+// Two kinds of owners lose their keys, and the earliest of several heirs gets them: an owner that is done, to an event
+// received after its window (a pruned owner was settled), and an owner that certainly never happened, to any event.
+// Existing duplicates of the owner already have its outcome, and stay its duplicates.
 var takeOverKeys = takeOverKeysOf(holdsClaim)
 
 // takeOverKeysOf is the statement for the effects that fulfil a condition.
@@ -202,7 +201,7 @@ SELECT a.id, k.effect_id, a.received_at < k.received_at - a.keep * interval '1 m
 FROM unnest(` + ownColumns.Arrays() + `) AS a (` + ownColumns.Names() + `)
 JOIN effect_key k ON k.route_id = a.route_id AND k.key_hash = a.hash`
 
-// ownColumns are the columns of those who ask for keys.
+// ownColumns are the columns of the effects that ask for keys.
 var ownColumns = row.ColumnsFrom(1,
 	row.UUID("id", func(a *ownAsk) ID { return a.effect }),
 	row.UUID("token", func(a *ownAsk) ID { return a.token }),
@@ -212,7 +211,7 @@ var ownColumns = row.ColumnsFrom(1,
 	row.Bigint("keep", func(a *ownAsk) int64 { return a.keep.Microseconds() }),
 )
 
-// ownKeys is one round trip; sent to a pool it is its own transaction.
+// ownKeys takes one round trip. Sent to a pool, it is a separate transaction.
 func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error) {
 	n := len(asks)
 	ids, tokens, hashes, remade := make([]ID, n), make([]ID, n), make([][]byte, n), make([]string, n)
@@ -242,7 +241,7 @@ func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error
 	return out, nil
 }
 
-// collectOwners reads what [readOwners] gives.
+// collectOwners reads the rows of [readOwners].
 func collectOwners(rows pgx.Rows, owners map[ID]ID) error {
 	for rows.Next() {
 		var id, owner ID
@@ -258,16 +257,15 @@ func collectOwners(rows pgx.Rows, owners map[ID]ID) error {
 	return rows.Err()
 }
 
-// Where events count as one only if they were received close to each other, a
-// key is kept for each stretch of that length: inside one stretch there can be
-// one owner only, and an event looks into its own and the two beside it. The
-// lock keeps two that look into different stretches from overlooking each other.
+// If events count as one only when they were received close to each other, time is divided into periods of that length,
+// and a key is stored for each: one period has at most one owner, and an event looks into its own period and the two
+// next to it. The lock serialises two events that look into different periods, so that neither overlooks the other.
 const (
 	lockKey       = `SELECT pg_advisory_xact_lock($1::bigint)`
 	boundKeyLocks = `SELECT set_config('lock_timeout', '250ms', true)`
 
-	// The keys that are there stay until the transaction ends. One that is deleted before it is locked is not there for the
-	// next statement.
+	// Existing keys stay until the transaction ends. The next statement does not see a key that is deleted before it is
+	// locked.
 	lockKeysWithin = `
 SELECT FROM effect_key k
 WHERE k.route_id = $1 AND k.key_hash = ANY ($2::bytea[])
@@ -276,8 +274,8 @@ WHERE k.route_id = $1 AND k.key_hash = ANY ($2::bytea[])
 ORDER BY k.key_hash
 FOR UPDATE OF k`
 
-	// An owner that certainly never happened loses its key. Whoever asks for it holds
-	// the lock, so that it cannot come back meanwhile.
+	// An owner that certainly never happened loses its key. The asker has the lock of the key, so that the owner cannot
+	// take it again meanwhile.
 	releaseKeysWithin = `
 DELETE FROM effect_key k
 USING effect o
@@ -311,8 +309,8 @@ WHERE EXISTS (SELECT FROM effect e WHERE e.id = $1::uuid AND ` + condition + `)
                 AND $5::timestamptz + $8::bigint * interval '1 microsecond')`
 }
 
-// StoredKeyHash is a key as an effect stores it: that of the stretch in which the
-// event was received, where events count as one only within a time of each other.
+// StoredKeyHash is a key as an effect stores it. If events count as one only within a time of each other, it is the key
+// of the period in which the event was received.
 func StoredKeyHash(hash []byte, within time.Duration, receivedAt time.Time) []byte {
 	if within <= 0 {
 		return hash
@@ -322,8 +320,7 @@ func StoredKeyHash(hash []byte, within time.Duration, receivedAt time.Time) []by
 
 const readKeyOwner = `SELECT effect_id FROM effect_key WHERE route_id = $1 AND key_hash = $2`
 
-// KeyOwner gives the effect that owns a route's key as it is stored, zero if none
-// does. It writes and locks nothing.
+// KeyOwner returns the effect that owns a route's stored key, or zero if none does. It writes and locks nothing.
 func KeyOwner(ctx context.Context, pool *pgxpool.Pool, routeID int32, hash []byte) (ID, error) {
 	rows, err := pool.Query(ctx, readKeyOwner, routeID, hash)
 	if err != nil {
@@ -349,7 +346,7 @@ func queueKeyLocks(b *pgx.Batch, keys ...int64) {
 	}
 }
 
-// keyLocked is [ErrLocked], with the session that has the lock of a key.
+// keyLocked returns [ErrLocked] with the sessions that have the lock of a key.
 func (e *Effects) keyLocked(ctx context.Context, key int64) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -361,7 +358,7 @@ func ownWithDeadline(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Durat
 	hashes := periodHashes(a.hash, within, a.receivedAt)
 	noted := hashes[1]
 	if a.item {
-		noted = a.hash // it asks again by what is stored
+		noted = a.hash // an item is identified by its stored key
 	}
 	var owner Owner
 	var b pgx.Batch
@@ -380,7 +377,7 @@ func ownWithDeadline(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Durat
 		if len(owners) == 1 {
 			owner.Effect = owners[0]
 		} else {
-			owner.locked = owner.locked || owner.Held // a key that is held has an owner
+			owner.locked = owner.locked || owner.Held // a claimed effect's key must have an owner by now
 		}
 		return err
 	})

@@ -9,18 +9,19 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// ParentState says what became of a route in the calls that an operation follows.
+// ParentState is the state of a route in the calls that an operation follows.
 type ParentState string
 
-// What became of a route in an earlier call.
+// The states of a route in an earlier call.
 const (
-	// ParentNone: no earlier call has done it, or may have done it.
+	// ParentNone: no earlier call has carried it out, or may have.
 	ParentNone ParentState = "none"
-	// ParentDone: an earlier call has done it.
+	// ParentDone: an earlier call has carried it out.
 	ParentDone ParentState = "done"
-	// ParentPartial: an earlier call has done some of the items of its list.
+	// ParentPartial: an earlier call has carried out some of the items of its list.
 	ParentPartial ParentState = "partial"
-	// ParentOpen: it is not known yet, or may have happened: a person, a probe or a replay is at it.
+	// ParentOpen: the outcome is not known yet, or the effect may have happened: a person, a probe or a replay may
+	// still change it.
 	ParentOpen ParentState = "open"
 	// ParentGone: the outcome of an earlier call was pruned, or a person ended its effect without knowing the outcome, so the
 	// effect may have happened.
@@ -48,9 +49,9 @@ LEFT JOIN effect e ON e.event_id = l.parent AND e.route_id = $2 AND e.item = 0`
 
 const readFollowKind = `SELECT kind FROM operation_follow WHERE child = $1`
 
-// The share lock has a replay that is about to begin seen: it holds the row, and one that begins later
-// sees the call that asks here. A row that somebody holds is not waited for: its reader may
-// hold locks that come after it.
+// The share lock reveals a replay that is about to begin, because that replay has locked the row; a replay that begins
+// later sees the call that asks here. The statement skips a row that another transaction has locked, because that
+// transaction may have locks that come after it in the order of locks.
 const lockParentEffects = `
 SELECT e.id, e.state, e.unknown_since IS NOT NULL, e.unknown_before
 FROM effect e
@@ -70,9 +71,8 @@ LEFT JOIN effect o ON o.id = e.duplicate_of
 WHERE x.id = $1
 GROUP BY e.event_id`
 
-// ParentEffect tells what became of a claim's route in the calls that its operation follows. It must
-// be asked before the attempt begins, in the transaction in which the effect acts, if it has one; tx
-// is nil otherwise.
+// ParentEffect returns the state of a claim's route in the calls that its operation follows. It must be called before
+// the attempt begins, in the transaction in which the effect acts, if it has one; tx is nil otherwise.
 func (e *Effects) ParentEffect(ctx context.Context, tx pgx.Tx, claim *Claim) (ParentEffect, error) {
 	var db row.Querier = e.pool
 	if tx != nil {
@@ -173,7 +173,7 @@ func notResumed(ctx context.Context, db row.Querier, claim *Claim) (ParentEffect
 	return ParentEffect{State: ParentNone}, nil
 }
 
-// listState is what became of an effect that is done: it may have become a list.
+// listState is the state of an effect that is done, which may have become a list.
 func listState(ctx context.Context, db row.Querier, effect ID) (ParentState, error) {
 	rows, err := db.Query(ctx, readParentItems, effect)
 	if err != nil {
@@ -196,7 +196,7 @@ func listState(ctx context.Context, db row.Querier, effect ID) (ParentState, err
 	return ParentNone, nil
 }
 
-// worse is the state that keeps more from happening twice.
+// worse returns the state that prevents more effects from happening twice.
 func worse(a, b ParentState) ParentState {
 	for _, s := range []ParentState{ParentOpen, ParentGone, ParentPartial} {
 		if a == s || b == s {

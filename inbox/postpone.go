@@ -10,15 +10,15 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Postpone puts an effect off that this process can do nothing for, without
-// spending an attempt.
+// Postpone postpones an effect that this process cannot carry out, without spending an
+// attempt.
 func (e *Effects) Postpone(ctx context.Context, effect ID, by time.Duration) error {
 	return e.postpone(ctx, postponement{effect: effect, by: by})
 }
 
 // PostponeStray is Postpone for an effect whose route this process does not know. The
-// row says so, for people and for [Effects.RecallStrays]; one that a person had sent
-// again keeps that reason, which its attempt will tell.
+// row records that for people and for [Effects.RecallStrays]. An effect that a person
+// had sent again keeps that reason, because its attempt reports it.
 func (e *Effects) PostponeStray(ctx context.Context, effect ID, by time.Duration) error {
 	return e.postpone(ctx, postponement{effect: effect, by: by, reason: ReasonRoute})
 }
@@ -30,7 +30,7 @@ func (e *Effects) postpone(ctx context.Context, p postponement) error {
 	return nil
 }
 
-// A row that somebody else has locked is being worked on.
+// A row that another transaction has locked is being worked on.
 const postponeEffects = `
 WITH due AS MATERIALIZED (
     SELECT e.id, a.by, a.reason
@@ -59,9 +59,9 @@ func (e *Effects) postponeGroup(ctx context.Context, asks []postponement) ([]str
 	return make([]struct{}, len(asks)), err
 }
 
-// A page of those that were put off for want of their route, through the index of what
-// is due, and those of them that this process knows. Which ones are due anyway does not
-// matter.
+// A page of the effects that were postponed because their route was unknown, read
+// through the index of due times, and those among them whose route this process knows.
+// It does not matter which of them are due anyway.
 const recallStrays = `
 WITH page AS MATERIALIZED (
     SELECT e.id, e.next_at, e.route_id, e.reason
@@ -85,10 +85,10 @@ SELECT (SELECT coalesce(array_agg(coalesce(job_id, 0)), '{}') FROM due), (SELECT
 FROM (SELECT 1) one
 LEFT JOIN (SELECT next_at, id FROM page ORDER BY next_at DESC, id DESC LIMIT 1) l ON true`
 
-// RecallStrays makes due what was put off by [Effects.PostponeStray] and is of a route
-// that this process knows, a page at a time. After each page it calls wake with the jobs
-// of those effects, and the routes in the same order; what wake fails with ends the
-// recall. It returns how many effects became due.
+// RecallStrays makes effects due that [Effects.PostponeStray] postponed and whose routes
+// this process knows, a page at a time. After each page it calls wake with the jobs of
+// those effects, and the routes in the same order; an error of wake ends the recall. It
+// returns how many effects became due.
 func (e *Effects) RecallStrays(ctx context.Context, wake func(ctx context.Context, jobs []int64, routes []int32) error) (int, error) {
 	known := slices.Collect(maps.Keys(e.routes))
 	recalled := 0

@@ -10,9 +10,9 @@ import (
 )
 
 // Workers take the oldest wake-up first, so the time of a wake-up is its place in the
-// queue. An effect keeps the place of its own event, however late it is woken and by
-// whom. The exceptions are a retry, which has the place of its due time, and an
-// effect that got fresh attempts, which has the place of that decision. A replayed effect
+// queue. An effect keeps the place of its own event, no matter when and by which caller
+// it is woken. The exceptions are a retry, which has the place of its due time, and an
+// effect that got new attempts, which has the place of that decision. A replayed effect
 // comes after new deliveries.
 const readQueuePlaces = `
 SELECT e.id,
@@ -55,7 +55,7 @@ func (e *Effects) reserveWakes(ctx context.Context, send func(context.Context, *
 	return wakes, nil
 }
 
-// jobsOf are the jobs of wake-ups.
+// jobsOf returns the jobs of wake-ups.
 func jobsOf(wakes []Wake) []int64 {
 	ids := make([]int64, len(wakes))
 	for i, w := range wakes {

@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// Without locks: each is checked again under its own. A duplicate's owner acts for
-// it.
+// Read without locks, because each effect is checked again under its own lock. A
+// duplicate's owner acts for it.
 const deadEffects = `
 SELECT id FROM effect WHERE event_id = $1 AND state = 'dead'
 UNION
@@ -22,10 +22,10 @@ JOIN effect o ON o.id = f.duplicate_of AND o.state = 'dead'
 WHERE f.event_id = $1 AND f.state = 'duplicate'
 ORDER BY id`
 
-// Rearm gives the dead effects of an event fresh attempts, because its provider
-// delivered it again: those whose reason is retriable, at most as often as the
-// route says and once a minute, and none of an operation that a later call repeats. It
-// returns how many.
+// Rearm gives the dead effects of an event new attempts, because its provider delivered it
+// again: those whose reason is retriable, at most as often as the route allows and once a
+// minute, and none of an operation that a later call repeats. It returns how many effects
+// it re-armed.
 func (e *Effects) Rearm(ctx context.Context, event ID) (int, error) {
 	rows, err := e.pool.Query(ctx, deadEffects, event)
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// Reason is why an attempt failed or an effect is at rest: one of a closed set,
-// since it is a column, a metric's label and what re-arm decides by. Stored:
-// never change.
+// Reason is why an attempt failed or an effect is at rest. It is one of a closed set, because it is a column, a
+// metric's label and the basis of re-arm. Stored: never change.
 type Reason string
 
 // The reasons. Stored: never change.
@@ -64,8 +63,8 @@ const (
 	// the route has now, where its key is unknown.
 	ReasonElsewhere Reason = "sent_elsewhere"
 
-	// ReasonRestored means that the database was restored, or lost its last commits in a failover, and that
-	// the effect may have happened after what is left of it.
+	// ReasonRestored means that the database was restored, or lost its last commits in a failover, and that the effect
+	// may have happened after the last commit that the database still has.
 	ReasonRestored Reason = "restored"
 
 	// ReasonParentDone means that an earlier call of the same operation, whose call this one
@@ -78,8 +77,8 @@ const (
 	// the effect is to do; it waits until that is known.
 	ReasonParentOpen Reason = "parent_open"
 
-	// ReasonParentGone means that it is not known any more whether an earlier call, whose call this
-	// one resumes, has done what the effect was to do: its effect is pruned, or was ended by somebody who did not know. A person decides.
+	// ReasonParentGone means that it is no longer known whether an earlier call, whose call this one resumes, has done
+	// what the effect was to do: its effect is pruned, or a person ended it without knowing. A person decides.
 	ReasonParentGone Reason = "parent_gone"
 
 	// ReasonPruned means that an operator had the effect pruned before it was settled.
@@ -111,16 +110,16 @@ const (
 	// a list has no place.
 	ReasonListOrder Reason = "list_without_order"
 
-	// ReasonType means that the route does not take the type of the event; the effect only
-	// holds the place of its number.
+	// ReasonType means that the route does not take the type of the event; the effect only fills the place of its
+	// number.
 	ReasonType Reason = "type_filtered"
 
 	// ReasonOther means that the target gave a reason outside this set.
 	ReasonOther Reason = "other"
 )
 
-// Known says of each reason whether a fresh attempt may end otherwise: the
-// target may have been mended since. It is also the closed set.
+// Known says whether a new attempt may end otherwise, because the target may have been repaired since. It also defines
+// the closed set.
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
 	case reasons.Status410, ReasonBodyGone, reasons.Render, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonElsewhere, ReasonRestored, reasons.Mail5xx, ReasonPruned,
@@ -137,15 +136,14 @@ func (r Reason) Known() (retriable, ok bool) {
 	return false, false
 }
 
-// Retriable reports whether re-arm may give a dead effect of this reason fresh
-// attempts.
+// Retriable reports whether re-arm may give a dead effect with this reason new attempts.
 func (r Reason) Retriable() bool {
 	retriable, _ := r.Known()
 	return retriable
 }
 
-// ReasonOf takes a reason from a kind. What is not in the set becomes
-// [ReasonOther], so that no target can choose what we store.
+// ReasonOf converts a kind's reason. A reason outside the set becomes [ReasonOther], so that no target can choose what
+// we store.
 func ReasonOf(s string) Reason {
 	if _, ok := Reason(s).Known(); ok {
 		return Reason(s)
@@ -153,8 +151,8 @@ func ReasonOf(s string) Reason {
 	return ReasonOther
 }
 
-// UnopenedReason says why something cannot be opened: a key that this process lacks,
-// which another one may have, or content that no key opens.
+// UnopenedReason says why sealed content cannot be opened: this process lacks the key, which another one may have, or
+// no key opens the content.
 func UnopenedReason(err error) (why Reason, missing int32) {
 	if lost, ok := errors.AsType[*seal.LostError](err); ok {
 		return ReasonKeyMissing, lost.Key

@@ -11,28 +11,28 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/place"
 )
 
-// Resolution is what an indeterminate effect was found to be.
+// Resolution is a decision about the outcome of an indeterminate effect.
 type Resolution string
 
 // The resolutions.
 const (
 	// ResolveDone: it happened. Nothing more is sent.
 	ResolveDone Resolution = "done"
-	// ResolveResend: it did not happen, or may happen twice. It gets fresh attempts.
+	// ResolveResend: it did not happen, or may happen twice. It gets new attempts.
 	ResolveResend Resolution = "resend"
 )
 
-// Resolve is a decision about an indeterminate effect, with who made it and why.
+// Resolve is a decision about an indeterminate effect: the resolution, the actor and the reason.
 type Resolve struct {
 	Effect ID
 	As     Resolution
 
-	// Version and Revision fence the decision: it holds for the effect as it was looked
-	// at. A Version of 0 takes the effect as it is.
+	// Version and Revision fence the decision: it applies only to the effect with this version and revision. A
+	// Version of 0 accepts any version and revision.
 	Version, Revision int
 
-	// CalledAgain resends although a later call repeats the effect's operation: whoever
-	// decides knows that it may happen once more.
+	// CalledAgain resends the effect although a later call repeats its operation. The operator thereby accepts
+	// that it may happen once more.
 	CalledAgain bool
 
 	// Result is the result to store for an effect that is done; nil keeps the one that follows from what was sent.
@@ -56,11 +56,10 @@ type effectSnapshot struct {
 	BodySHA256  string      `json:"body_sha256,omitempty"`
 }
 
-// Resolve ends what an attempt left open: the effect becomes done, or gets fresh
-// attempts. It goes through settle, and the audit entry is committed with it. It
-// returns [ErrNotFound], [ErrState] if the effect is not indeterminate or is no longer
-// as it was looked at, [ErrCalledAgain], [ErrRouteGone], or [ErrLocked] if somebody else keeps
-// the effect or its stream locked.
+// Resolve ends what an attempt left open: the effect becomes done, or gets new attempts. It goes through settle,
+// and the audit entry is committed with it. It returns [ErrNotFound], [ErrState] if the effect is not
+// indeterminate or has changed since it was shown, [ErrCalledAgain], [ErrRouteGone], or [ErrLocked] if another
+// transaction keeps the effect or its stream locked.
 func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 	if r.As != ResolveDone && r.As != ResolveResend {
 		return fmt.Errorf("resolving effect %s: unknown resolution %q", r.Effect, r.As)
@@ -109,8 +108,7 @@ type decision struct {
 	result        []byte // of an effect that is done; nil keeps the one that follows from what was sent
 }
 
-// resolveLockedTx carries a decision out for effects that the caller has locked, each
-// with an audit entry of its own.
+// resolveLockedTx carries out a decision for effects that the caller has locked, each with its own audit entry.
 func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, found []*LockedEffect) error {
 	group, wakes, err := e.resolutions(ctx, tx, d.as, found)
 	if err != nil {
@@ -145,14 +143,14 @@ func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, fo
 	return tx.SendBatch(ctx, &b).Close()
 }
 
-// Sending again is the decision that the target knows nothing of the attempts so far:
-// its key window begins anew. The effect may have happened all the same, and keeps its
-// key for that.
+// To send again is to decide that the target knows nothing of the attempts so far: its key window starts again.
+// The effect may have happened nevertheless, and therefore keeps its key.
 const forgetUnknowns = `UPDATE effect SET unknown_since = NULL, unknown_lease = NULL, unknown_before = true WHERE id = ANY ($1::uuid[])`
 
 const readRendered = `SELECT id, rendered, rendered_key_id FROM effect WHERE id = ANY ($1::uuid[]) AND rendered IS NOT NULL`
 
-// keepEvidence gives settlements the results that what was sent has in it. What cannot be opened here has none.
+// keepEvidence sets the results of settlements from the bytes that were sent. An effect whose bytes cannot be
+// opened here gets none.
 func (e *Effects) keepEvidence(ctx context.Context, tx pgx.Tx, ids []ID, group []Settlement) error {
 	if e.evidence == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 
 // ResolveMany is one decision about many indeterminate effects.
 type ResolveMany struct {
-	// Effects are those that were counted and shown to whoever decides. One that is no longer
-	// indeterminate, or no longer as it was, is left alone.
+	// Effects are those that were counted and shown to the operator. An effect that is no longer
+	// indeterminate, or has changed since, is left alone.
 	Effects []Unknown
 	As      Resolution
 
@@ -31,7 +31,7 @@ type ResolvedMany struct {
 	// CalledAgain is how many were not sent again because a later call repeats their operation. Each
 	// of them is decided alone: see [Resolve.CalledAgain].
 	CalledAgain int `json:"called_again"`
-	// Gone is how many were not sent again because their route is gone: nobody would
+	// Gone is how many were not sent again because their route is gone, so that no process would
 	// carry them out.
 	Gone int `json:"gone"`
 }
@@ -42,9 +42,9 @@ func (r ResolvedMany) Looked() int { return r.Resolved + r.Changed + r.CalledAga
 // resolveChunk is how many effects one transaction resolves.
 const resolveChunk = 200
 
-// ResolveMany resolves effects as [Effects.Resolve] does, a few in each transaction, each with an
-// audit entry of its own. A call that was cut short has resolved what it counts; the rest is still
-// indeterminate, and the same call may be made again.
+// ResolveMany resolves effects as [Effects.Resolve] does, a few in each transaction, each with its
+// own audit entry. A call that is interrupted has resolved the effects that it counts. The rest is
+// still indeterminate, and you can make the same call again.
 func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany, error) {
 	var out ResolvedMany
 	if r.As != ResolveDone && r.As != ResolveResend {

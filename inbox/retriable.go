@@ -2,20 +2,20 @@ package inbox
 
 import "github.com/oncegate/oncegate/inbox/reasons"
 
-// Whether a caller may expect another end of a new call is another question than
-// whether a fresh attempt may end otherwise ([Reason.Retriable]): a new call brings a
-// body of its own, so a pruned one does not matter, and it is not made again because
-// somebody mends a mapping. What both ask about is the last attempt, so the code that
-// is stored beside the reason decides where a reason covers many answers: a reason of
-// its own for each status would be stored for ever, say nothing of the effects that
-// are dead already, and be unknown to older processes of the same deployment.
+// Whether a new call may end otherwise is a different question from whether a new
+// attempt may ([Reason.Retriable]): a new call brings a new body, so a pruned one does
+// not matter, and repairing a mapping does not repeat the call. Both questions are
+// about the last attempt, so if a reason covers many answers, the stored code decides.
+// A separate reason for each status would be stored forever, would not apply to effects
+// that are dead already, and would be unknown to older processes of the same
+// deployment.
 
-// finalReasons are the reasons of effects that did not happen for which the same call,
-// made again under a new key, ends the same way, or must not be made again.
+// finalReasons returns the reasons of effects that did not happen and for which the
+// same call, made again under a new key, ends the same way or must not be made.
 func finalReasons() []string {
 	return []string{
 		reasons.Mapping, reasons.Render, // the payload cannot be understood
-		reasons.Status410, reasons.Mail5xx, // the target wants nothing of it
+		reasons.Status410, reasons.Mail5xx, // the target rejects it permanently
 		string(ReasonNoKey), string(ReasonNoNumber), string(ReasonTie), string(ReasonAhead), string(ReasonLate), string(ReasonListOrder), // its place is in the payload
 		string(ReasonParentPartial), string(ReasonDiscarded), string(ReasonPruned), // a person decided, perhaps did it by hand
 	}

@@ -18,9 +18,9 @@ type RetryPolicy struct {
 	// Max is where the doubling stops. 0 is the default of 1 h.
 	Max time.Duration
 
-	// Deadline is how long after the event was received, or its effect was given
-	// fresh attempts, an attempt may still begin: the first one and every other,
-	// whatever the effect has waited for. 0 is the default of none.
+	// Deadline is how long after the event was received, or its effect was given new
+	// attempts, any attempt may still begin, the first one included, regardless of why
+	// the effect waited. 0 is the default of none.
 	Deadline time.Duration
 }
 
@@ -68,7 +68,7 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 // since the effect was given fresh attempts.
 func (p RetryPolicy) Over(age time.Duration) bool { return p.Deadline > 0 && age > p.Deadline }
 
-// Within gives wait, or what is left until the deadline is over if that is less.
+// Within returns wait, or the time until the deadline is over if that is less.
 func (p RetryPolicy) Within(age, wait time.Duration) time.Duration {
 	if p.Deadline == 0 {
 		return wait
@@ -88,10 +88,10 @@ type Failure struct {
 	Age time.Duration
 }
 
-// Next decides what follows a failed attempt: another one after wait, or none,
-// for the reason returned. The wait is drawn from the whole of an interval that
-// doubles (full jitter: effects that failed together do not come back together);
-// random gives numbers in [0, 1).
+// Next decides what follows a failed attempt: another one after wait, or none, for the
+// reason returned. The wait is drawn from the whole of an interval that doubles (full
+// jitter: effects that failed together do not come back together); random returns
+// numbers in [0, 1).
 func (p RetryPolicy) Next(f Failure, random func() float64) (wait time.Duration, giveUp Reason) {
 	p = p.withDefaults()
 	if f.Attempt >= p.Attempts {

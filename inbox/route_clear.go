@@ -18,8 +18,8 @@ type ClearRoute struct {
 	// To is the route of the same source that they move to; empty discards them.
 	To string
 
-	// Seen limits the decision to effects that were shown to whoever decides, as they
-	// were then: it is what a dry run found. Nil finds them anew.
+	// Seen limits the decision to the effects that a dry run showed the operator, in the revision that it showed. If
+	// Seen is nil, ClearRoute searches for them.
 	Seen []Seen
 
 	// Max bounds how many there may be; more are an error, and nothing is done. 0 is
@@ -37,14 +37,14 @@ type ClearRoute struct {
 	Progress func(done, of int)
 }
 
-// ClearedRoute is what became of a [ClearRoute].
+// ClearedRoute is the result of a [ClearRoute].
 type ClearedRoute struct {
 	// Matched is how many effects wait.
 	Matched int `json:"matched"`
 	// Cleared is how many of them moved or are skipped now.
 	Cleared int `json:"cleared"`
-	// Left is how many stay: they changed meanwhile or, with To, cannot move without
-	// the risk that they happen twice or out of order.
+	// Left is how many stay: they changed meanwhile or, with To, cannot move without the risk that they happen twice or
+	// out of order.
 	Left int `json:"left"`
 	// Seen are those that wait.
 	Seen []Seen `json:"-"`
@@ -63,17 +63,15 @@ SELECT e.id, e.revision FROM effect e WHERE e.route_id = $1 AND e.state = 'held'
 ORDER BY id
 LIMIT $2`
 
-// ClearRoute discards what waits for a route that is gone, or moves it to another route
-// of the same source, a few effects in each transaction. A call that was cut short is
-// simply made again. It returns [ErrNotFound] for a route that there never was,
-// [ErrRouteKnown] for one that servers carry out, [ErrRouteGone] if To is gone too, and
+// ClearRoute discards the effects that wait for a route that is gone, or moves them to another route of the same
+// source, a few effects in each transaction. If a call is interrupted, make it again. It returns [ErrNotFound] for a
+// route that never existed, [ErrRouteKnown] for one that servers carry out, [ErrRouteGone] if To is gone too, and
 // [ErrBound].
 //
-// An effect that moves keeps its idempotency key: where both routes lead to the same
-// target, the target recognises what it may have had. To another target only moves what
-// certainly never happened, since no key would help there, and it is rendered anew. The
-// items of a list and the effects of an ordered route do not move to another target:
-// they have their place where they are.
+// An effect that moves keeps its idempotency key: if both routes lead to the same target, the target recognises an
+// effect that it may have received. Only effects that certainly never happened move to another target, because no key
+// would help there, and they are rendered again. The items of a list and the effects of an ordered route do not move to
+// another target, because they have their place where they are.
 func (e *Effects) ClearRoute(ctx context.Context, c ClearRoute) (ClearedRoute, error) {
 	out, err := e.clearRoute(ctx, c)
 	if err != nil {
@@ -82,7 +80,7 @@ func (e *Effects) ClearRoute(ctx context.Context, c ClearRoute) (ClearedRoute, e
 	return out, nil
 }
 
-// clearing is a route that is being cleared, and where to.
+// clearing is a route that is being cleared, and the route to which its effects move.
 type clearing struct {
 	ask        ClearRoute
 	from, to   int32
@@ -178,8 +176,8 @@ func (e *Effects) findClearing(ctx context.Context, c ClearRoute) (clearing, err
 	return out, err
 }
 
-// What moves gets fresh attempts under a new version, and its key by recipe, if it has
-// one, is that of the other route. To the same target the bytes go along with the key.
+// A moved effect gets new attempts under a new version, and its key by recipe, if it has one, is that of the other
+// route. To the same target the rendered bytes move together with the key.
 const moveToRoute = `
 UPDATE effect o
 SET route_id = $3, route_version = $4, state = 'pending', next_at = now(), job_id = a.job_id, reason = NULL, attempts = 0,

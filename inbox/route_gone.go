@@ -11,21 +11,19 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// ErrRouteGone is returned for sending an effect again whose route neither the server
-// that started last has nor a live process works: nobody would carry it out.
+// ErrRouteGone is returned for sending an effect again whose route neither the latest started
+// server nor any live process has, so that no process would carry it out.
 var ErrRouteGone = errors.New("the route is gone from the configuration: nobody would carry the effect out")
 
-// ErrRouteKnown is returned for taking the effects of a route away from servers that
-// carry them out.
+// ErrRouteKnown is returned for clearing a route whose effects servers carry out.
 var ErrRouteKnown = errors.New("the servers know the route and carry its effects out")
 
-// RouteBacklog is a route with what is not settled of it.
+// RouteBacklog is a route with the counts of its unsettled effects.
 type RouteBacklog struct {
 	Source string `json:"source"`
 	Route  string `json:"route"`
 	Target string `json:"target"`
-	// Gone: neither does the server that started last have the route, nor does a live
-	// process work it.
+	// Gone means that neither the latest started server nor any live process has the route.
 	Gone bool `json:"gone"`
 	// Waiting effects would be carried out by a server that knows the route.
 	Waiting int `json:"waiting"`
@@ -37,8 +35,8 @@ type RouteBacklog struct {
 	Oldest *time.Time `json:"oldest,omitempty"`
 }
 
-// Through the indexes of what is due, of what is held and of what is at rest: settled
-// effects, which are most, are not read.
+// The statement reads the indexes of due, held and resting effects. It does not read settled
+// effects, which are the majority.
 const listRouteBacklogs = `
 WITH unsettled AS (
     SELECT e.route_id, e.state, e.event_id FROM effect e WHERE e.next_at IS NOT NULL
@@ -57,7 +55,8 @@ LEFT JOIN inbox_event v ON v.id = u.event_id AND u.state IN ('pending', 'retry',
 GROUP BY s.name, r.id
 ORDER BY s.name, r.name`
 
-// RouteBacklogs lists every route that was ever registered, with what is not settled.
+// RouteBacklogs lists every route that was ever registered, with the counts of its unsettled
+// effects.
 func (l *Lister) RouteBacklogs(ctx context.Context) ([]RouteBacklog, error) {
 	rows, err := l.pool.Query(ctx, listRouteBacklogs)
 	if err != nil {
@@ -79,7 +78,8 @@ JOIN source s ON s.id = r.source_id
 WHERE s.name <> $1 OR r.name <> $2
 LIMIT 1`
 
-// NotOfRoute gives one of the effects that is of another route; the zero ID if there is none.
+// NotOfRoute returns one of the effects that belongs to another route; the zero ID if there
+// is none.
 func (l *Lister) NotOfRoute(ctx context.Context, source, route string, ids []ID) (other ID, err error) {
 	err = l.pool.QueryRow(ctx, findOfOtherRoute, source, route, ids).Scan(&other)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -12,15 +12,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ON CONFLICT DO UPDATE gives back the id of a row that is there already.
+// ON CONFLICT DO UPDATE returns the id of an existing row.
 const upsertRouting = `
 INSERT INTO routing (digest, targets) VALUES ($1, $2)
 ON CONFLICT ON CONSTRAINT routing_digest_key DO UPDATE SET digest = excluded.digest
 RETURNING id`
 
 // RegisterRouting writes to which target a process sends the effects of each route, by
-// the route's id, and gives the id of that. Lease tokens carry it, so that every
-// process can tell where an attempt of another one was sent.
+// the route's id, and returns the id of that routing. Lease tokens contain it, so that
+// every process can tell where an attempt of another one was sent.
 func RegisterRouting(ctx context.Context, pool *pgxpool.Pool, targets map[int32]string) (id int32, err error) {
 	text, err := json.Marshal(targets) // members are sorted
 	if err != nil {
@@ -49,7 +49,7 @@ func (e *Effects) token() ID {
 	return token
 }
 
-// routingOf gives the routing under which a claim was made; 0 is not known.
+// routingOf returns the routing under which a claim was made; 0 if it is unknown.
 func routingOf(token ID) int32 {
 	if binary.BigEndian.Uint16(token[0:]) != tokenMark {
 		return 0
@@ -57,10 +57,10 @@ func routingOf(token ID) int32 {
 	return int32(binary.BigEndian.Uint32(token[2:]))
 }
 
-// elsewhere gives the target to which the attempt of the lease token was sent, if this
-// process has another one for the route; empty is none. A token that an earlier version
-// of the program drew at random may begin with the mark as well: nobody registered the
-// routing that it seems to carry.
+// elsewhere returns the target to which the attempt of the lease token was sent, if this
+// process has another one for the route; empty if not. A token that an earlier version
+// of the program drew at random may begin with the mark as well, but no process
+// registered the routing that it seems to contain.
 func (e *Effects) elsewhere(ctx context.Context, route int32, token ID) (string, error) {
 	routing, own := routingOf(token), e.routes[route].Target
 	if routing == 0 || routing == e.routing || own == "" {
@@ -95,9 +95,9 @@ func (e *Effects) readRouting(ctx context.Context, routing int32) (targets map[i
 	return targets, nil
 }
 
-// Elsewhere gives the target to which an earlier attempt of the claim's effect was sent
-// and at which it may have happened, if this process would send it to another one; empty
-// is none.
+// Elsewhere returns the target to which an earlier attempt of the claim's effect was
+// sent and at which it may have happened, if this process would send it to another one;
+// empty if not.
 func (e *Effects) Elsewhere(ctx context.Context, claim *Claim) (target string, err error) {
 	if claim.UnknownSince.IsZero() {
 		return "", nil

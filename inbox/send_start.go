@@ -12,16 +12,17 @@ import (
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
-// SendStart is what must be known of an attempt if its end is never seen.
+// SendStart is the information that must be stored before an attempt, in case its end is
+// never seen.
 type SendStart struct {
 	// Rendered is what will be sent; nil if it is the body as received, or stored already.
 	Rendered []byte
 
-	// Replace puts Rendered in the place of what is stored, even if it is nil. Only an
-	// effect of which no attempt can have happened may be rendered anew.
+	// Replace overwrites the stored request with Rendered, even if Rendered is nil. It is
+	// only for an effect of which no attempt can have happened.
 	Replace bool
 
-	// Began: the target cannot deduplicate, so that it counts that sending began.
+	// Began records that sending began, because the target cannot deduplicate.
 	Began bool
 }
 
@@ -135,8 +136,8 @@ func collectSendStarts(rows pgx.Rows) (sendStartRows, error) {
 	return out, err
 }
 
-// of is the answer about one claim. A row that is gone is taken for locked: there is
-// none while it is claimed.
+// of returns the answer for one claim. A missing row is taken for locked, because the row of
+// a claimed effect is never deleted.
 func (h sendStartRows) of(token ID) sendStartRow {
 	answer, known := h[token]
 	answer.locked = !known
@@ -146,8 +147,8 @@ func (h sendStartRows) of(token ID) sendStartRow {
 // lockPatience is how long an attempt waits for the row of its own effect.
 const lockPatience = 2 * time.Second
 
-// retryWhileLocked asks again as long as somebody else has locked what is asked about,
-// for a while: then it returns [ErrLocked].
+// retryWhileLocked asks again while another transaction has a lock on what is asked for.
+// After lockPatience it returns [ErrLocked].
 func retryWhileLocked[T any](ctx context.Context, ask func() (out T, locked bool, err error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// Settlement is one way out of an unfinished attempt or of a state at rest.
+// Settlement ends an unfinished attempt or moves an effect out of a state at rest.
 type Settlement struct {
 	Effect ID
 
@@ -28,7 +28,7 @@ type Settlement struct {
 	From    EffectState
 	Version int
 
-	// State is where the effect goes.
+	// State is the effect's new state.
 	State EffectState
 
 	// After is how long until it is due again, if State is waiting.
@@ -38,11 +38,11 @@ type Settlement struct {
 	Code    string
 	Excerpt string
 
-	// Failure is why the attempt failed, which is stored with it: Reason may only say
-	// that no other one follows. Empty is Reason.
+	// Failure is why the attempt failed. It is stored with the attempt, because Reason may only say that no other
+	// attempt follows. If it is empty, Reason is stored.
 	Failure Reason
 
-	// Cause is in words why it failed, for the log: it holds no content. It is not
+	// Cause describes in words why the attempt failed, for the log. It contains no content of the event. It is not
 	// stored; Excerpt is.
 	Cause string
 
@@ -56,8 +56,7 @@ type Settlement struct {
 	// Unknown: the attempt may have reached a target that deduplicates.
 	Unknown bool
 
-	// Outcome is what the attempt's row will say; no row is written without it,
-	// and then the attempt is not counted either.
+	// Outcome is the outcome in the attempt's row. If it is empty, no row is written and the attempt is not counted.
 	Outcome   AttemptOutcome
 	Trigger   Trigger // of that attempt; with Rearm, of the first one to come
 	StartedAt time.Time
@@ -65,10 +64,10 @@ type Settlement struct {
 	// Recognised: the target said that it knew the key.
 	Recognised bool
 
-	// Unfinished: the run's end was not seen, the next one is to be careful.
+	// Unfinished means that the end of the run was not seen, so the next run must allow for that.
 	Unfinished bool
 
-	// Rearm gives fresh attempts: counted from zero, under a new version.
+	// Rearm gives new attempts: counted from zero, under a new version.
 	Rearm bool
 
 	// JobID is the new job that will wake the effect; 0 keeps the one it has.
@@ -78,43 +77,43 @@ type Settlement struct {
 	RouteID         int32
 	SequenceKeyHash []byte
 
-	// Chain is the job whose worker goes on with the next effect of the stream: that is
-	// claimed in the same transaction. 0 is none: the next one gets a job.
+	// Chain is the job whose worker continues with the next effect of the stream, which is claimed in the same
+	// transaction. With 0 the next effect gets a job.
 	Chain int64
 
-	// Of is the claim that is ended; may be nil. With Chain, what was read ahead under
-	// it spares the settlement a round trip.
+	// Of is the claim that is ended; may be nil. With Chain, the effects that were read ahead under it save the
+	// settlement a round trip.
 	Of *Claim
 
-	// ResultsForgotten says that the caller, who holds the events' locks, sees to the results that an
-	// effect which leaves a state at rest makes untrue.
+	// ResultsForgotten means that the caller, which has the events' locks, deletes the results that become untrue
+	// because an effect leaves a state at rest.
 	ResultsForgotten bool
 
-	// NewJob: the job that carried the effect was another's, so that it needs one of
-	// its own if it waits again. For ordered routes.
+	// NewJob means that the job that carried the effect belongs to another effect, so that this one needs its own job
+	// if it waits again. For ordered routes.
 	NewJob bool
 }
 
-// Settled is what became of a [Settlement].
+// Settled is the result of a [Settlement].
 type Settled struct {
-	// Applied is false if the fence did not hold: somebody else ended it.
+	// Applied is false if the fence did not match, because another caller had already ended the attempt or moved the
+	// effect.
 	Applied bool
 
-	// Standing is where the effect stands now, either way. Who brought the jobs that
-	// will wake the effects is not told.
+	// Standing is the state of the effect now, whether or not the settlement was applied. The caller that passed the
+	// jobs that will wake the effects gets no Standing.
 	Standing Standing
 
-	// Next is the claim of the stream's next effect, if the settlement said that a
-	// worker goes on and there was one.
+	// Next is the claim of the stream's next effect, if the settlement named a Chain and there was such an effect.
 	Next *Claim
 
-	// locked: nothing was done, since somebody else has locked the effect or its stream.
+	// locked means that nothing was done, because another transaction has locked the effect or its stream.
 	locked bool
 }
 
-// Settle ends an attempt, committed before it returns, together with those of
-// other workers. Where somebody else has locked the effect or its stream it tries
-// again until ctx ends, and returns [ErrLocked] then; nobody else waits for that.
+// Settle ends an attempt, committed before it returns, together with those of other workers. If another transaction has
+// locked the effect or its stream, it tries again until ctx ends, and returns [ErrLocked] then; no other settlement
+// waits for that.
 func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
 	group := &e.settles
 	var out Settled
@@ -137,9 +136,8 @@ func (e *Effects) Settle(ctx context.Context, s Settlement) (Settled, error) {
 	return out, nil
 }
 
-// SettleTx ends an attempt in the transaction in which the effect acted. It returns
-// [ErrLocked] if somebody else has locked the effect or its stream: the transaction
-// must be rolled back.
+// SettleTx ends an attempt in the transaction in which the effect acted. It returns [ErrLocked] if another transaction
+// has locked the effect or its stream: the caller must then roll back.
 func (e *Effects) SettleTx(ctx context.Context, tx pgx.Tx, s Settlement) (Settled, error) {
 	out, err := e.SettleLocked(ctx, tx, []Settlement{s}, nil)
 	if err != nil && !row.IsLocked(err) {
@@ -155,7 +153,7 @@ func (e *Effects) settleGroup(ctx context.Context, group []Settlement) ([]Settle
 	return e.SettleLocked(ctx, e.pool, group, nil)
 }
 
-// What ends those whose rows are held, and what is written of it.
+// These statements end the effects whose rows are locked, and record their attempts.
 const (
 	endHeld = `
     UPDATE effect e
@@ -198,12 +196,11 @@ attempted AS (
     WHERE s.outcome <> '')`
 )
 
-// The only way in which an effect is taken out of an unfinished attempt or of a
-// state at rest; [continueInStreams] is the same with what follows in a stream. Its fence
-// is read under the row's lock, and of two that ask in one group only the one that
-// holds it is heard (hence the place). A row that somebody else has locked is not
-// waited for and not in the answer, so that one row holds up no group. An attempt whose outcome is not given was none: it is taken back
-// from the count.
+// settleEffects is the only way out of an unfinished attempt or of a state at rest; [continueInStreams] does the same
+// for the next effect in a stream. The fence is read under the row's lock, and of two settlements in one group only the
+// one whose fence matches is applied (hence the place). The statement neither waits for a row that another transaction
+// has locked nor returns it, so that one row does not delay the group. An attempt without an outcome does not count: it
+// is subtracted from the attempts.
 var settleEffects = `
 WITH asked AS (
     SELECT *
@@ -221,11 +218,11 @@ SELECT place, true FROM settled
 UNION ALL
 SELECT place, false FROM reached WHERE fenced IS NOT TRUE`
 
-// A decision that leaves effects where they are moves their revision by this, so that no
-// plan of before sends them; any other one does so in settle. Their rows are locked.
+// RaiseRevisions raises the revision of effects whose state a decision does not change, so that no earlier plan sends
+// them. Decisions that change the state do so in settle. The rows must be locked.
 const RaiseRevisions = `UPDATE effect SET revision = revision + 1 WHERE id = ANY ($1::uuid[])`
 
-// fenceHolds says of a locked effect e whether it is as the settlement a wants it.
+// fenceHolds says whether a locked effect e has the token, or the state and version, that the settlement a expects.
 const fenceHolds = `CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
         ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END`
 
@@ -243,9 +240,8 @@ DELETE FROM effect_key k
 USING released r
 WHERE k.route_id = r.route_id AND k.key_hash = r.key_hash`
 
-// An owner that lost its key while it was dead, and becomes the duplicate of the new
-// one, takes its own duplicates along, with their results: what a duplicate points at
-// is never one itself.
+// An owner that lost its key while it was dead may become the duplicate of the new owner. Its own duplicates then
+// become duplicates of the new owner too, with its result, so that a duplicate never points at a duplicate.
 const followOwners = `
 WITH followers AS MATERIALIZED (
     SELECT d.id, a.owner
@@ -260,11 +256,10 @@ FROM followers f
 JOIN effect o ON o.id = f.owner
 WHERE d.id = f.id`
 
-// A result that says indeterminate was true when it was rendered. It is replaced by
-// what follows when one of its effects leaves a state at rest. A result that says that
-// something failed is forgotten by a replay alone ([ForgetResults]), and one that says
-// done by nothing. Whoever renders holds the event's lock, so a caller who holds it too
-// can leave none behind.
+// A result that says indeterminate was true when it was rendered. It is rendered again after one of its effects leaves
+// a state at rest. Only a replay deletes a result that says that something failed ([ForgetResults]), and nothing
+// deletes one that says done. A caller that renders has the event's lock, so no untrue result remains if the deleting
+// caller has that lock too.
 const forgetIndeterminate = `
 DELETE FROM operation_result d
 WHERE d.status = 'indeterminate' AND d.event_id = ANY (ARRAY (
@@ -272,18 +267,16 @@ WHERE d.status = 'indeterminate' AND d.event_id = ANY (ARRAY (
     UNION ALL
     SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($1::uuid[]) AND f.duplicate_of IS NOT NULL))`
 
-// A job that was not ours to replace may wake the effect, so the caller is told.
+// A job that this process may not replace may wake the effect, so the caller gets its id.
 const readStandings = `
 SELECT id, state, route_id, coalesce(job_id, 0), unfinished,
     coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0)
 FROM effect
 WHERE id = ANY ($1::uuid[])`
 
-// settle is the only way out of an unfinished attempt or of a state at rest, for
-// every caller. Where no order is involved it is one round trip; sent to a pool it
-// is its own transaction. The wakes are inserted with it. The order of locks is
-// event, stream, effect, effect key: a caller that has locked an effect has locked
-// its stream before.
+// SettleLocked is the only way out of an unfinished attempt or of a state at rest, for every caller. Without ordered
+// routes it takes one round trip; sent to a pool it is a separate transaction. The wakes are inserted with it. The
+// order of locks is event, stream, effect, effect key: a caller that has locked an effect has locked its stream before.
 func (e *Effects) SettleLocked(ctx context.Context, db row.Batcher, group []Settlement, wakes []Wake) ([]Settled, error) {
 	out := make([]Settled, len(group))
 	var ordered, plain []Settlement
@@ -323,15 +316,14 @@ func (e *Effects) SettleLocked(ctx context.Context, db row.Batcher, group []Sett
 	return out, nil
 }
 
-// inStream reports whether a settlement moves a stream on. A route that this process
-// does not know may be ordered.
+// inStream reports whether a settlement advances a stream. A route that this process does not know may be ordered.
 func (e *Effects) inStream(s *Settlement) bool {
 	route, known := e.routes[s.RouteID]
 	return s.SequenceKeyHash != nil && (!known || route.Order.Ordered())
 }
 
-// queueSettle queues the statements for effects of no stream; what it returns is to
-// be called when they have been read.
+// queueSettle queues the statements for effects of no stream. The caller calls the returned function after it has read
+// their results.
 func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) func() []Settled {
 	ids := make([]ID, len(group))
 	for i := range group {
@@ -353,9 +345,8 @@ func (e *Effects) queueSettle(b *pgx.Batch, group []Settlement, wakes []Wake) fu
 	}
 }
 
-// queueEnd queues the ends themselves; which of them were applied is known when the
-// batch has been read, and which were tried: the others are locked by somebody else,
-// or gone.
+// queueEnd queues the ends themselves. When the batch has been read, applied and tried say which were applied and which
+// were tried. An effect that was not tried is locked by another transaction, or gone.
 func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied, tried []bool) {
 	args := e.settleArguments(group, 0)
 	applied, tried = make([]bool, len(group)), make([]bool, len(group))
@@ -372,7 +363,7 @@ func (e *Effects) queueEnd(b *pgx.Batch, group []Settlement) (applied, tried []b
 	return applied, tried
 }
 
-// queueAfterEnd queues what the end of some settlements brings with it.
+// queueAfterEnd queues the statements that must follow the end of some settlements.
 func queueAfterEnd(b *pgx.Batch, group []Settlement, ids any) {
 	if slices.ContainsFunc(group, func(s Settlement) bool { return s.State == EffectSuperseded || s.State == EffectSkipped }) {
 		b.Queue(releaseKeys, ids)
@@ -385,7 +376,7 @@ func queueAfterEnd(b *pgx.Batch, group []Settlement, ids any) {
 	}
 }
 
-// queueStandings queues reading where the effects stand.
+// queueStandings queues reading the states of the effects.
 func queueStandings(b *pgx.Batch, ids []ID) map[ID]Standing {
 	standings := make(map[ID]Standing, len(ids))
 	b.Queue(readStandings, ids).Query(func(rows pgx.Rows) error {

@@ -8,9 +8,9 @@ import (
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// settleRow is a settlement as it is written: with texts that can be stored, and
-// sealed what is to be. A place in a stream and what follows there are given where a
-// statement asks for them.
+// settleRow is the database row of a settlement: its texts are cleaned for storage, and
+// its result and excerpt are sealed if there is a keyring. Statements that need the
+// stream and the next effect add those columns.
 type settleRow struct {
 	*Settlement
 	code, excerpt    string
@@ -52,14 +52,14 @@ var (
 	)
 )
 
-// What a statement that settles unnests, and the names of it.
+// The arrays that a settling statement unnests, and their column names.
 var (
 	settleArrays = settleColumns.Arrays() + `, ` + settleColumnsBehindNode.Arrays()
 	settleNames  = settleColumns.Names() + `, ` + settleColumnsBehindNode.Names()
 )
 
-// settleArguments are the parameters of [settleEffects], the effects' ids first; more is
-// how many a statement has behind them.
+// settleArguments returns the parameters of [settleEffects], the effects' ids first;
+// more is how many parameters a statement adds after them.
 func (e *Effects) settleArguments(group []Settlement, more int) []any {
 	rows := make([]settleRow, len(group))
 	for i := range group {

@@ -24,12 +24,11 @@ type Source struct {
 	// Class is the retention class: the partition its bodies go to.
 	Class string
 
-	// Tenant is who the source's events belong to, if their admission does not say; empty is
-	// nobody in particular.
+	// Tenant owns the source's events if their admission does not name a tenant. Empty means that they have none.
 	Tenant string
 
-	// Tombstone is how long the source's keys refuse duplicates. An event whose own
-	// time is longer ago is not taken for new: nobody could tell. 0 takes every event.
+	// Tombstone is how long the source's keys refuse duplicates. An event whose own time is longer ago is not admitted
+	// as new, because it could be a duplicate whose key was deleted. 0 admits every event.
 	Tombstone time.Duration
 
 	// SequenceTimes says that the sequence numbers of the source's events are times, in
@@ -37,34 +36,33 @@ type Source struct {
 	// about no order; see [ReasonAhead].
 	SequenceTimes bool
 
-	// Strict makes a conflict (same event id, other payload) an error of the
-	// caller: operations answer 409. Providers are told 2xx, since a 4xx is never
-	// cured by a retry and gets subscriptions deleted.
+	// Strict makes a conflict (same event id, other payload) an error of the caller: operations answer 409. Providers
+	// get 2xx, because no retry cures a 4xx, and providers delete subscriptions that answer 4xx.
 	Strict bool
 
 	// Rearm is how often a redelivery may give dead effects fresh attempts; 0 is
 	// the default of 3, -1 is off.
 	Rearm int
 
-	// Canonical gives the payload's canonical form, without the fields the
-	// provider changes between deliveries. ok is false if the body has none (not
-	// JSON); the bodies are then compared byte by byte.
+	// Canonical returns the payload's canonical form, without the fields that the provider changes between deliveries.
+	// ok is false if the body has none (not JSON); the bodies are then compared byte by byte.
 	Canonical func(body []byte) (canonical []byte, ok bool)
 
 	// Differences names the JSON paths in which two bodies differ, never their
 	// values, at most 20.
 	Differences func(first, other []byte) []string
 
-	// Shown gives a recorded payload, in its canonical form, as the caller of an operation may see it;
-	// ok is false if it cannot. nil shows all of it.
+	// Shown returns a recorded payload, in its canonical form, as the caller of an operation may see it; ok is false if
+	// it cannot. nil shows all of it.
 	Shown func(canonical []byte) (shown []byte, ok bool)
 
 	// Comparisons are how payloads of declared operations are compared, by the event's type;
 	// others are compared by Canonical and Differences.
 	Comparisons map[string]*Comparison
 
-	// Labels gives what an event of the admission is searched by, at most [MaxLabels]; others are left out, and so is what is not
-	// [Label.Storable]. It is called once an event that can be used, and must neither block nor keep what it is given. nil is none.
+	// Labels returns the labels by which an event of the admission can be found, at most [MaxLabels]; the gate leaves
+	// out further ones and those that are not [Label.Storable]. It is called once for each usable event, and must
+	// neither block nor keep its arguments. nil means no labels.
 	Labels func(a *Admission, event int) []Label
 
 	Routes []Route
@@ -100,11 +98,10 @@ type Route struct {
 	// Series are the streams that its order makes; see [RegisterOrders].
 	Series Series
 
-	// Sequence gives the sequence key and number of an event of the admission; empty
-	// is one that it does not have. timed says that the number is a time, in nanoseconds
-	// since 1970. It is called for ordered routes only, once an event, and must neither
-	// block nor keep what it is given. nil takes the event's own SequenceKey and
-	// SequenceNumber.
+	// Sequence returns the sequence key and number of an event of the admission; a missing one is empty. timed says
+	// that the number is a time, in nanoseconds since 1970. It is called for ordered routes only, once for each event,
+	// and must neither block nor keep its arguments. If it is nil, the event's own SequenceKey and SequenceNumber are
+	// used.
 	Sequence func(a *Admission, event int) (key, number string, timed bool)
 }
 
@@ -265,7 +262,7 @@ const (
 // MaxOriginal is the longest recorded payload that is shown, in bytes.
 const MaxOriginal = 64 << 10
 
-// Accepter is the gate, to whoever admits beside the receiver.
+// Accepter is the gate, for callers other than the receiver.
 type Accepter interface {
 	Accept(ctx context.Context, a *Admission) (Receipt, error)
 }

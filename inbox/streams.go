@@ -19,8 +19,8 @@ type StreamFilter struct {
 	// Key takes the streams of one sequence key, of every route that is not left out
 	// otherwise. It is found by its hash, also where the key cannot be read or was erased.
 	Key string `json:"key,omitempty"`
-	// Blocked takes streams that an effect at rest holds up, Gap those that wait for
-	// a missing number. With both, a stream that is one of the two is taken.
+	// Blocked takes streams that an effect at rest blocks, Gap those that wait for a missing number. With both, a
+	// stream that is either one is taken.
 	Blocked bool `json:"blocked,omitempty"`
 	Gap     bool `json:"gap,omitempty"`
 	// Cursor is the Next of the page before this one; empty is the first page.
@@ -78,7 +78,7 @@ ORDER BY t.id DESC`
 // streamTenant takes the streams st that have an effect of an event of a tenant.
 const streamTenant = `(SELECT true FROM effect e WHERE e.route_id = st.route_id AND e.sequence_key_hash = st.key_hash AND ` + effectTenant + ` LIMIT 1)`
 
-// narrowStreams is what the filter asks of a stream st. keys are those of [Lister.keyed].
+// narrowStreams returns the conditions of the filter on a stream st. routes and hashes come from [Lister.keyed].
 func (l *Lister) narrowStreams(f *StreamFilter, routes []int32, hashes [][]byte) (p row.Predicates) {
 	var in row.Predicates
 	in.AddIf(f.Source != "", `s.name = ?`, f.Source)
@@ -90,8 +90,7 @@ func (l *Lister) narrowStreams(f *StreamFilter, routes []int32, hashes [][]byte)
 	return p
 }
 
-// Streams gives one page of streams, newest first. It returns [ErrCursor] for a cursor of another
-// list or filter.
+// Streams returns one page of streams, newest first. It returns [ErrCursor] for a cursor of another list or filter.
 func (l *Lister) Streams(ctx context.Context, f StreamFilter) (Page[StreamRow], error) {
 	page, err := l.streams(ctx, f)
 	if err != nil {
@@ -126,7 +125,7 @@ func (l *Lister) streams(ctx context.Context, f StreamFilter) (page Page[StreamR
 			return s, err
 		})
 	}
-	// What is asked of each stream where the table is walked.
+	// The conditions on each stream if the table is walked.
 	all := narrow.With()
 	all.AddIf(f.Blocked && f.Gap, `(st.blocked_by IS NOT NULL OR st.gap_since IS NOT NULL)`)
 	all.AddIf(f.Blocked && !f.Gap, `st.blocked_by IS NOT NULL`)
@@ -164,8 +163,8 @@ func (l *Lister) streams(ctx context.Context, f StreamFilter) (page Page[StreamR
 	return w.page(ctx, l.search())
 }
 
-// addWaiting puts the ids of the streams that wait into a statement: those that the filter asks for, from the indexes
-// that hold no others.
+// addWaiting adds the ids of the streams that wait, as the filter asks, to a statement. It reads them from indexes
+// that contain no other streams.
 func (f *StreamFilter) addWaiting(s *row.Statement, limit int) {
 	if f.Blocked {
 		s.Add(`(SELECT b.id FROM stream b WHERE b.blocked_by IS NOT NULL ORDER BY b.route_id, b.id LIMIT ?)`, limit)

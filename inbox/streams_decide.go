@@ -12,31 +12,30 @@ import (
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
-// StreamPass is how a stream goes on that stands still.
+// StreamPass is how an operator lets a stream proceed that cannot proceed by itself.
 type StreamPass string
 
 // The ways.
 const (
-	// StreamSkip gives up what is waited for: the missing numbers, or the effect that
-	// blocks, which is skipped for good.
+	// StreamSkip abandons what the stream waits for: the missing numbers, or the blocking
+	// effect, which is skipped permanently.
 	StreamSkip StreamPass = "skip"
-	// StreamUnblock lets those behind the effect that blocks go on, and leaves it at
-	// rest: whatever becomes of it later comes late.
+	// StreamUnblock releases the effects that wait for the blocking effect. The blocking
+	// effect keeps its state; if it is sent again later, it runs out of order.
 	StreamUnblock StreamPass = "unblock"
 )
 
-// PassStream is a decision about a stream that stands still, with who made it and
-// why.
+// PassStream is a decision about a stream that cannot proceed, with its actor and reason.
 type PassStream struct {
 	Stream int64
 	As     StreamPass
 
-	// Blocker and MissingTo fence the decision: it holds for the stream as it was
-	// looked at. They are what [StreamDetail] said; both empty is nothing to pass.
+	// Blocker and MissingTo fence the decision: it applies only while the stream waits for
+	// them. Take them from [StreamDetail]; with both empty there is nothing to pass.
 	Blocker   ID
 	MissingTo string
 
-	// Revision is that of the blocker as it was looked at; nil takes it as it is.
+	// Revision is the blocker's revision that the operator saw; nil accepts any revision.
 	Revision *int
 
 	// Actor and Reason go into the audit. Both are required.
@@ -51,19 +50,19 @@ type streamSnapshot struct {
 	Applied   string     `json:"applied,omitempty"`
 	GapSince  *time.Time `json:"gap_since,omitempty"`
 	BlockedBy *ID        `json:"blocked_by,omitempty"`
-	// Missing are the numbers that were given up.
+	// Missing are the numbers that were abandoned.
 	Missing string `json:"missing,omitempty"`
-	// Effect is the one that was skipped or left behind.
+	// Effect is the blocking effect that was skipped or passed.
 	Effect *ID `json:"effect,omitempty"`
-	// Revision is that of the effect, after it.
+	// Revision is the effect's revision after the decision.
 	Revision int `json:"revision,omitempty"`
 }
 
-// PassStream lets a stream go on. An effect is skipped through settle; whatever is
-// next in the stream is woken, and the audit entry written, in the same
-// transaction. It returns [ErrNotFound], [ErrStream] if the stream no longer
-// waits for what it did, or cannot go on that way, or [ErrLocked] if somebody else keeps
-// one of its effects locked.
+// PassStream lets a stream proceed. It skips an effect through settle, wakes the next effect
+// of the stream, and writes the audit entry, all in one transaction. It returns
+// [ErrNotFound], [ErrStream] if the stream no longer waits for the blocker or the numbers, or
+// cannot proceed that way, or [ErrLocked] if another transaction keeps one of its effects
+// locked.
 func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
 	if p.As != StreamSkip && p.As != StreamUnblock {
 		return fmt.Errorf("passing stream %d: unknown way %q", p.Stream, p.As)
@@ -71,8 +70,8 @@ func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
 	if err := CheckExplanation(p.Actor, p.Reason); err != nil {
 		return fmt.Errorf("passing stream %d: %w", p.Stream, err)
 	}
-	// A worker may have what is next in the stream at this very moment: what was looked at is
-	// compared anew.
+	// A worker may have locked the next effect of the stream at this moment. Each try
+	// compares the stream with the decision again.
 	err := RetryLocked(ctx, func() error {
 		return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
 	})
@@ -82,8 +81,8 @@ func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
 	return nil
 }
 
-// RetryLocked runs a transaction again while it meets rows that somebody else has locked, and
-// gives up with [ErrLocked].
+// RetryLocked runs a transaction again if it finds rows that another transaction has locked,
+// up to lockTries times. Then it returns [ErrLocked].
 func RetryLocked(ctx context.Context, transaction func() error) error {
 	for try := 0; ; try++ {
 		err := transaction()
@@ -105,8 +104,8 @@ FROM stream s
 WHERE s.id = $1
 FOR UPDATE`
 
-// The event comes first in the order of locks: whoever renders an operation's
-// result holds it too, so no result is stored of what is being resolved.
+// The event comes first in the order of locks. Rendering an operation's result locks it too,
+// so that no result is stored while one of its effects is being resolved.
 const lockEffectEvent = `
 SELECT v.id FROM inbox_event v JOIN effect e ON e.event_id = v.id WHERE e.id = $1 FOR NO KEY UPDATE OF v`
 
@@ -196,8 +195,8 @@ UPDATE stream
 SET applied = $2::numeric, gap_since = NULL, warned_at = NULL, blocked_by = NULL, updated_at = now()
 WHERE id = $1`
 
-// unblockTx takes the order past the effect that blocks. Where it goes by receipt
-// there is no such place: what may still land blocks whatever comes after it.
+// unblockTx moves the applied number past the blocking effect. In mode arrival there is no
+// such number: an effect that may still land blocks all later ones.
 func (e *Effects) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
 	var state EffectState
 	var version, revision int
@@ -220,7 +219,7 @@ func (e *Effects) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p P
 	return streamSnapshot{Applied: number, Effect: &p.Blocker, Revision: revision + 1}, e.moveStreamTx(ctx, tx, s, p.Stream, number)
 }
 
-// giveUpTx takes the order to the number before the first one that is recorded.
+// giveUpTx moves the applied number to the last missing number before the first recorded one.
 func (e *Effects) giveUpTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
 	var first, last string
 	err := tx.QueryRow(ctx, missingNumbers, p.Stream).Scan(&first, &last)
@@ -237,7 +236,7 @@ func (e *Effects) giveUpTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p Pa
 	return streamSnapshot{Applied: last, Missing: missing}, e.moveStreamTx(ctx, tx, s, p.Stream, last)
 }
 
-// moveStreamTx takes the order of a stream to a number, and decides what is next.
+// moveStreamTx sets the applied number of a stream, and decides about its next effects.
 func (e *Effects) moveStreamTx(ctx context.Context, tx pgx.Tx, s *lockedStream, stream int64, number string) error {
 	if _, err := tx.Exec(ctx, moveStream, stream, number); err != nil {
 		return err

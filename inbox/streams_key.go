@@ -30,8 +30,8 @@ LEFT JOIN order_secret x ON x.id = d.secret_id
 WHERE ($1::text = '' OR s.name = $1) AND ($2::text = '' OR r.name = $2)
 ORDER BY r.id`
 
-// keyed gives the hashes that a sequence key has, or may have had, in the routes that the
-// filter takes: one for each definition that a route's order had. Both are nil if the
+// keyed returns the hashes that a sequence key has, or may have had, in the routes that
+// the filter takes: one for each definition that a route's order had. Both are nil if the
 // filter names no key. It returns [seal.ErrLost] if they were made under a secret that
 // cannot be read here.
 func (l *Lister) keyed(ctx context.Context, f StreamFilter) (routes []int32, hashes [][]byte, err error) {
@@ -48,7 +48,7 @@ func (l *Lister) keyed(ctx context.Context, f StreamFilter) (routes []int32, has
 	var salt []byte
 	var secret storedSecret
 	_, err = pgx.ForEachRow(rows, []any{&id, &source, &route, &salt, &secret.id, &secret.sealed, &secret.keyID}, func() error {
-		if id != last { // also for streams that are older than definitions are
+		if id != last { // also for streams that are older than definitions
 			routes, hashes, last = append(routes, id), append(hashes, Series{}.KeyHash(source, route, f.Key)), id
 		}
 		opened, err := secret.open(l.keys)

@@ -26,7 +26,7 @@ type StreamEffect struct {
 	NextAt   *time.Time `json:"next_at,omitempty"`
 	// Revision moves whenever the effect leaves a state at rest or is decided about.
 	Revision int `json:"revision"`
-	// Tenant is the event's; empty is nobody in particular.
+	// Tenant is the event's tenant; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
 }
 
@@ -34,7 +34,8 @@ type StreamEffect struct {
 type StreamDetail struct {
 	StreamRow
 
-	// InFlightEffect is under way, BlockedByEffect is at rest and holds the others up.
+	// InFlightEffect is being carried out. BlockedByEffect is at rest and blocks the
+	// others.
 	InFlightEffect  *StreamEffect `json:"in_flight_effect,omitempty"`
 	BlockedByEffect *StreamEffect `json:"blocked_by_effect,omitempty"`
 
@@ -54,7 +55,7 @@ type StreamDetail struct {
 // nor source/route/key.
 var ErrStreamReference = errors.New("neither a stream's id nor source/route/key")
 
-// streamRef is a stream as somebody names it: by our id, or by its key.
+// streamRef is a reference to a stream: our id, or its key.
 type streamRef struct {
 	id                 int64
 	source, route, key string
@@ -72,8 +73,9 @@ func parseStreamRef(ref string) (streamRef, error) {
 	return streamRef{source: source, route: route, key: key}, nil
 }
 
-// Either by our id or by the key: both are unique indexes. Of a key that has streams
-// of several definitions it is the newest; the others have their ids.
+// The statement finds a stream by our id or by the key; both are unique indexes. If a
+// key has streams of several definitions, it finds the newest; the others can be found
+// by their ids.
 const showStream = `
 SELECT st.id, s.name, r.name, st.key_label, st.key_label_sealed, st.key_label_key_id, coalesce(trim_scale(st.applied)::text, ''), st.in_flight, st.gap_since,
     st.blocked_by, st.updated_at, st.started_at, st.route_id, st.key_hash,
@@ -88,8 +90,8 @@ WHERE CASE WHEN $4::bytea[] IS NULL THEN st.id = $1 ELSE s.name = $2 AND r.name 
 ORDER BY st.id DESC
 LIMIT 1`
 
-// Stream gives one stream by its id or as source/route/key. It returns
-// [ErrNotFound] if there is none.
+// Stream returns one stream by its id or as source/route/key. It returns [ErrNotFound]
+// if there is none.
 func (l *Lister) Stream(ctx context.Context, ref string) (*StreamDetail, error) {
 	parsed, err := parseStreamRef(ref)
 	if err != nil {
@@ -135,9 +137,8 @@ WHERE x.route_id = $1 AND x.sequence_key_hash = $2 AND x.state = 'held'
 ORDER BY x.sequence_number, x.id
 LIMIT $3`
 
-// The missing numbers end before the first effect above the applied one, in
-// whatever state: what is recorded is not missing. One put aside as a tie takes no
-// place.
+// The missing numbers end before the first effect above the applied number, in any
+// state, because a recorded number is not missing. A tie takes no place.
 const missingNumbers = `
 SELECT (st.applied + 1)::text, (w.first - 1)::text
 FROM stream st

@@ -11,11 +11,11 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// StreamStats is how the streams of one route stand.
+// StreamStats counts the streams of one route by state.
 type StreamStats struct {
-	// Held effects wait, counted among the first 10,000 that are not settled. Gaps are
-	// keys that wait for a missing number, counted among the 10,000 that have waited
-	// longest. Blocked are keys that an effect at rest holds up, counted up to 10,000.
+	// Held counts effects that wait, among the first 10,000 that are not settled. Gaps
+	// counts keys that wait for a missing number, among the 10,000 that have waited
+	// longest. Blocked counts keys that an effect at rest blocks, up to 10,000.
 	Held, Gaps, Blocked int
 
 	// OldestGap is how long the oldest missing number has been waited for; 0 without
@@ -36,9 +36,9 @@ const (
 	maxLongGaps = 100
 )
 
-// Each part reads a partial index, and no further than its bound. Of the open
-// effects so many are looked at; a backlog in front of them hides some. Gaps are
-// looked at oldest first, those of all routes.
+// Each part reads a partial index, and no further than its bound. Held effects are
+// counted among that many open effects, so a backlog before them hides some. Gaps are
+// read oldest first, for all routes.
 const readStreamStats = `
 WITH gap AS MATERIALIZED (
     SELECT route_id, gap_since
@@ -63,8 +63,8 @@ WHERE route_id = $1 AND gap_since <= now() - $2::bigint * interval '1 microsecon
 ORDER BY gap_since
 LIMIT $3`
 
-// ReadStreamStats says how the streams of a route stand; gaps that have lasted
-// longer than long are named.
+// ReadStreamStats returns the counts of the streams of a route, and the gaps that have
+// lasted longer than long.
 func ReadStreamStats(ctx context.Context, pool *pgxpool.Pool, route int32, long time.Duration) (StreamStats, error) {
 	var s StreamStats
 	var oldest int64

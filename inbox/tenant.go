@@ -21,8 +21,8 @@ WHERE NOT EXISTS (
 ORDER BY a.place
 LIMIT 1`
 
-// CheckTenant returns [ErrNotFound] for the first of the ids that is neither an effect nor an event of the tenant, so that
-// nobody learns of what is another's. The empty tenant is everybody's, and nothing is looked up.
+// CheckTenant returns [ErrNotFound] for the first of the ids that is neither an effect nor an event of the tenant, so
+// that a tenant learns nothing about other tenants. With an empty tenant it checks nothing.
 func (l *Lister) CheckTenant(ctx context.Context, tenant string, ids ...ID) error {
 	if tenant == "" || len(ids) == 0 {
 		return nil
@@ -38,8 +38,8 @@ func (l *Lister) CheckTenant(ctx context.Context, tenant string, ids ...ID) erro
 	return fmt.Errorf("%w: neither an effect nor an event has the id %s", ErrNotFound, foreign)
 }
 
-// What a decision about a stream touches: the effects that wait in it, block it or are under way. Of a stream in which
-// nothing is of the tenant, or something is another's, the tenant's people decide nothing.
+// A decision about a stream affects the effects that wait in it, block it or are being carried out. The people of a
+// tenant decide nothing about a stream with no such effect of the tenant, or with one of another tenant.
 const checkStreamTenant = `
 SELECT coalesce(bool_and(w.tenant = $2), false)
 FROM (
@@ -58,7 +58,8 @@ FROM (
     WHERE st.id = $1) w`
 
 // CheckStreamTenant returns [ErrNotFound] for a stream that is not the tenant's alone: one in which no effect of the
-// tenant waits, blocks or is under way, or in which one of somebody else does. The empty tenant is everybody's.
+// tenant waits, blocks or is being carried out, or in which one of another tenant does. With an empty tenant it checks
+// nothing.
 func (l *Lister) CheckStreamTenant(ctx context.Context, tenant string, stream int64) error {
 	if tenant == "" {
 		return nil
@@ -75,7 +76,7 @@ func (l *Lister) CheckStreamTenant(ctx context.Context, tenant string, stream in
 
 const readSourceTenant = `SELECT tenant FROM source WHERE name = $1`
 
-// SourceTenant gives the tenant of a source; empty is nobody in particular. It returns [ErrNotFound] for a source that no
+// SourceTenant returns the tenant of a source; empty if it has none. It returns [ErrNotFound] for a source that no
 // server was ever started with.
 func (l *Lister) SourceTenant(ctx context.Context, source string) (string, error) {
 	var tenant string

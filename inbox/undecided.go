@@ -37,7 +37,8 @@ func forPerson(r Reason) bool {
 	return r == ReasonNoKey || r == ReasonNoNumber || r == ReasonTie || r == ReasonAhead
 }
 
-// Of each route the oldest are read, through the index of what is held, and of those the oldest.
+// The statement reads the oldest effects of each route through the index of held effects, and returns the
+// oldest of those.
 const (
 	selectUndecided = `
 SELECT e.id, v.id, v.event_id, s.name, r.name, st.key_label, st.key_label_sealed, st.key_label_key_id, e.route_id, e.sequence_key_hash, coalesce(trim_scale(e.sequence_number)::text, ''), e.reason,
@@ -49,7 +50,7 @@ FROM (
     CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.route_id = r.id AND ` + heldForPerson
 	limitUndecided = ` ORDER BY e.route_id, e.id LIMIT ?) e`
 
-	// Those of one stream or of one key are found through the index of their sequence.
+	// The effects of one stream or of one key are found through the index of their sequence.
 	undecidedKeys = `
 SELECT e.id, v.id, v.event_id, s.name, r.name, st.key_label, st.key_label_sealed, st.key_label_key_id, e.route_id, e.sequence_key_hash, coalesce(trim_scale(e.sequence_number)::text, ''), e.reason,
     v.received_at, coalesce(st.id, 0), e.revision
@@ -70,10 +71,10 @@ LEFT JOIN stream st ON st.route_id = e.route_id AND st.key_hash = e.sequence_key
 ORDER BY e.id`
 )
 
-// Undecided gives the oldest effects that are held for a person, those of one stream
-// if that is not 0. Of the filter it takes the source, the route, the tenant, the key, the cursor and
-// the limit. It returns [ErrCursor] for a cursor of another list or filter. Those of one stream or one
-// key are searched to their end; of the others, SearchedTo says up to when they were, from the oldest on.
+// Undecided returns the oldest effects that are held for a person, those of one stream if stream is not
+// 0. It uses the source, the route, the tenant, the key, the cursor and the limit of the filter. It
+// returns [ErrCursor] for a cursor of another list or filter. The effects of one stream or one key are
+// searched to the end; for the others, SearchedTo says up to when they were searched, from the oldest on.
 func (l *Lister) Undecided(ctx context.Context, f StreamFilter, stream int64) (Page[Undecided], error) {
 	page, err := l.undecided(ctx, f, stream)
 	if err != nil {

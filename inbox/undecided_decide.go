@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// UndecidedEnd is how an effect that is held for a person goes on.
+// UndecidedEnd says how the wait of an effect that is held for a person ends.
 type UndecidedEnd string
 
 // The ways.
@@ -24,8 +24,8 @@ type EndUndecided struct {
 	Effects []ID
 	As      UndecidedEnd
 
-	// Revisions are those of the effects as they were looked at; one that it does not name
-	// is taken as it is.
+	// Revisions are the revisions of the effects that the operator saw; an effect without
+	// one is accepted with any revision.
 	Revisions map[ID]int
 
 	// Actor and Reason go into the audit. Both are required.
@@ -36,9 +36,9 @@ type EndUndecided struct {
 const undecidedChunk = 200
 
 // EndUndecided ends the wait of effects that are held for a person, a few in each
-// transaction, each with an audit entry. It returns how many were ended: all of them,
-// or [ErrNotFound] or [ErrState] for the first that is not there or not held for a
-// person; those of the transactions before are ended then.
+// transaction, each with an audit entry. It returns how many it ended: all of them, or
+// [ErrNotFound] or [ErrState] for the first one that does not exist or is not held for a
+// person. In that case the effects of earlier transactions are already ended.
 func (e *Effects) EndUndecided(ctx context.Context, d EndUndecided) (ended int, err error) {
 	if d.As != UndecidedApply && d.As != UndecidedSkip {
 		return 0, fmt.Errorf("ending the wait of effects: unknown way %q", d.As)
@@ -121,7 +121,7 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 	return len(found), missed, tx.SendBatch(ctx, &b).Close()
 }
 
-// applyUndecidedTx sets effects going; the worker that claims one finds its turn.
+// applyUndecidedTx wakes the effects; the worker that claims one finds its turn.
 func (e *Effects) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*LockedEffect) error {
 	ids := make([]ID, len(found))
 	for i, h := range found {

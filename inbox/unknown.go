@@ -30,7 +30,7 @@ type UnknownFilter struct {
 // IsZero reports whether the filter takes everything.
 func (f UnknownFilter) IsZero() bool { return f == UnknownFilter{} }
 
-// predicates are what the filter asks of an effect e.
+// predicates returns the conditions of the filter on an effect e.
 func (f UnknownFilter) predicates(tenant string) row.Predicates {
 	d := DeadFilter{Source: f.Source, Type: f.Type, Route: f.Route, Target: f.Target, Tenant: f.Tenant, Since: f.Since, Until: f.Until}
 	p := d.EffectPredicates()
@@ -45,8 +45,8 @@ type Unknown struct {
 	Version, Revision int
 }
 
-// Unknown gives the effects whose outcome is unknown, oldest first and at most limit of them:
-// effect_indeterminate_idx holds these effects and no others, and is read for each route by itself.
+// Unknown returns the effects whose outcome is unknown, oldest first and at most limit of them.
+// effect_indeterminate_idx contains these effects and no others, and is read for each route separately.
 func (l *Lister) Unknown(ctx context.Context, f UnknownFilter, limit int) ([]Unknown, error) {
 	var s row.Statement
 	s.Add(`SELECT e.id, e.version, e.revision FROM route o CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.route_id = o.id AND e.state = 'indeterminate'`)
@@ -131,7 +131,7 @@ func (l *Lister) UnknownGroups(ctx context.Context, f UnknownFilter) (page Page[
 	return page, nil
 }
 
-// add takes in what an older window has of the same group.
+// add adds the counts of an older window for the same group.
 func (g *UnknownGroup) add(older *UnknownGroup) {
 	g.Count += older.Count
 	if older.First.Before(g.First) {

@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// MaxUnsettledSeen is how many effects of one kind [Lister.Unsettled] looks at: of each route for what is held, dead or
-// indeterminate, and of all routes together for what is due.
+// MaxUnsettledSeen is how many effects [Lister.Unsettled] reads: of each route for held, dead and indeterminate ones,
+// and of all routes together for due ones.
 const MaxUnsettledSeen = 10_000
 
 // UnsettledFilter narrows what [Lister.Unsettled] reads; a zero field does not.
@@ -35,7 +35,7 @@ type UnsettledRoute struct {
 	Oldest *time.Time `json:"oldest,omitempty"`
 }
 
-// Unsettled is what is not settled.
+// Unsettled is the result of [Lister.Unsettled].
 type Unsettled struct {
 	// Routes are those with effects that are not settled, by source and route.
 	Routes []UnsettledRoute `json:"routes"`
@@ -44,10 +44,10 @@ type Unsettled struct {
 	More bool `json:"more,omitempty"`
 }
 
-// What is held, dead or indeterminate is read route by route from the beginning of its partial index, which gives the oldest
-// first: from the index alone, unless a tenant is asked for. No index gives the oldest of what is due, so what is due first is
-// read, as the gauges do. $1 is how many effects are looked at and one more, $2 for how long: first_due names it only so that it
-// comes before the tenant.
+// Held, dead and indeterminate effects are read route by route from the beginning of their partial index, which returns
+// the oldest first; only the index is read, unless a tenant is asked for. No index returns the oldest of the due
+// effects, so the statement reads those that are due first, as the gauges do. $1 is how many effects are read and one
+// more, $2 for how long. first_due names $2 only so that it is numbered before the tenant.
 const (
 	dueOfUnsettled = `
 WITH due AS MATERIALIZED (

@@ -21,8 +21,8 @@ const (
 // VerifiedKey is a key or certificate, as its sender publishes it, that has verified
 // something.
 type VerifiedKey struct {
-	// Digest identifies the document: 32 bytes, made of its address and of what is posted
-	// to it.
+	// Digest identifies the document: 32 bytes, made of its address and of the request
+	// that is posted to it.
 	Digest []byte
 
 	// URL is the address, for people.
@@ -30,7 +30,7 @@ type VerifiedKey struct {
 
 	Document []byte
 
-	// FetchedAt is when it was got, and VerifiedAt when it last verified something.
+	// FetchedAt is when it was fetched, and VerifiedAt when it last verified something.
 	FetchedAt, VerifiedAt time.Time
 }
 
@@ -52,9 +52,9 @@ func ReadVerifiedKeys(ctx context.Context, pool *pgxpool.Pool) ([]VerifiedKey, e
 	return nil, fmt.Errorf("reading the keys that have verified something: %w", err)
 }
 
-// Whoever fetched it last has the document, and two processes may have done so at about
-// the same time. What has verified nothing for long goes with whatever comes, so that
-// the table needs nobody who looks after it.
+// The latest fetch decides the document, because two processes may have fetched it at
+// about the same time. Each write also deletes keys that have verified nothing for long,
+// so that the table needs no other cleanup.
 const writeVerifiedKey = `
 WITH gone AS (DELETE FROM verified_key WHERE verified_at < $6 AND digest <> $1)
 INSERT INTO verified_key AS k (digest, url, document, fetched_at, verified_at) VALUES ($1, $2, $3, $4, $5)

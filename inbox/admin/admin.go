@@ -1,6 +1,6 @@
-// Package admin answers about health, readiness and metrics. [New] makes an [Admin] of a gatherer
-// of metrics and of checks; [Admin.Handler] serves /healthz, /readyz and /metrics,
-// [Admin.Mount] adds what a program serves beside them, and [Admin.NewServer] makes a server for an address of its own. It must never be reachable where
+// Package admin answers requests for health, readiness and metrics. [New] makes an [Admin] of a gatherer of metrics and
+// of checks; [Admin.Handler] serves /healthz, /readyz and /metrics, [Admin.Mount] adds the other pages that a program
+// serves there, and [Admin.NewServer] makes a server for a separate address. It must never be reachable where
 // deliveries are.
 package admin
 
@@ -81,16 +81,16 @@ func New(cfg Config) (*Admin, error) {
 	a.echo.GET("/readyz", a.readyz)
 	a.echo.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
-		ErrorHandling: promhttp.ContinueOnError, // one broken collector must not blind the rest
+		ErrorHandling: promhttp.ContinueOnError, // one broken collector must not hide the others
 	})))
 	return a, nil
 }
 
-// Handler serves /healthz, /readyz, /metrics and what is mounted.
+// Handler serves /healthz, /readyz, /metrics and the mounted handler.
 func (a *Admin) Handler() http.Handler { return a.echo }
 
-// Mount has everything else that is asked for served by handler, which answers also for what it does not know. Mount
-// before the Admin serves, and once.
+// Mount makes handler serve all other paths, including those that it does not know. Call it once, before the Admin
+// serves.
 func (a *Admin) Mount(handler http.Handler) {
 	a.echo.Any("/*", echo.WrapHandler(handler))
 }
@@ -117,5 +117,5 @@ func answerError(err error, c echo.Context) {
 	if known, ok := errors.AsType[*echo.HTTPError](err); ok {
 		status = known.Code
 	}
-	_ = c.NoContent(status) // the peer is gone, and there is nobody else to tell
+	_ = c.NoContent(status) // the peer is gone, and no other client needs the answer
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// healthz says that the process serves requests, and nothing about what it
-// needs: restarting it would not bring a database back.
+// healthz answers that the process serves requests. It does not check what the process
+// needs, because a restart would not bring a database back.
 func (a *Admin) healthz(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
 }
@@ -24,7 +24,7 @@ func (a *Admin) healthz(c echo.Context) error {
 type readiness struct {
 	Status string `json:"status"` // ready, not ready
 
-	// Checks are "ok" or what is wrong, by name.
+	// Checks contain "ok" or the problem, by the name of the check.
 	Checks map[string]string `json:"checks"`
 }
 
@@ -51,7 +51,7 @@ func (a *Admin) readyz(c echo.Context) error {
 	return c.JSONBlob(status, append(visible.JSON(text), '\n'))
 }
 
-// check runs all checks at once and waits for none beyond ctx.
+// check runs all checks at the same time and waits for none beyond ctx.
 func (a *Admin) check(ctx context.Context) []error {
 	var mu sync.Mutex
 	errs := make([]error, len(a.cfg.Checks))

@@ -15,13 +15,14 @@ import (
 	"github.com/oncegate/oncegate/inbox/rollup"
 )
 
-// MaxCounted is how far things of one kind are counted. A count beyond it is "10,000 and more".
+// MaxCounted is the limit up to which rows of one kind are counted. A higher count is "10,000 and more".
 const MaxCounted = 10_000
 
-// recently is how far back refusals and suspected events are shown: nobody closes them, so they go by time.
+// recently is how far back refusals and suspected events are shown. They are limited by time because no one closes
+// them.
 const recently = 24 * time.Hour
 
-// Item is what waits of one kind.
+// Item is the rows of one kind that wait.
 type Item struct {
 	Kind Kind `json:"kind"`
 
@@ -48,7 +49,7 @@ type Place struct {
 	Oldest *time.Time `json:"oldest,omitempty"`
 }
 
-// Attention is what waits for a person.
+// Attention is everything that waits for a person.
 type Attention struct {
 	// Items are the kinds of which something waits, in the order of [Kinds].
 	Items []Item `json:"items"`
@@ -70,7 +71,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Reader reads what waits.
+// Reader reads the rows that wait for a person.
 type Reader struct{ cfg Config }
 
 // New makes a reader.
@@ -85,15 +86,16 @@ func New(cfg Config) (*Reader, error) {
 	return &Reader{cfg: cfg}, nil
 }
 
-// Whatever the statistics say, and however empty or full a table is: an index is read in its order, no further than the
-// bound.
+// The settings make PostgreSQL read an index in its order, no further than the bound, regardless of the statistics and
+// of how full a table is.
 const byIndex = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true), set_config('enable_sort', 'off', true)`
 
-// Read gives what waits for a person, of one tenant or, if that is empty, of all. It is one round trip and one snapshot. A tenant
-// sees what belongs to events of theirs and, where there is no event, to sources of theirs. Where theirs stand behind so much
-// of others' that the budget ends first, More says that not all were looked at, also with a count of 0.
+// Read returns the rows that wait for a person, of one tenant or, if that is empty, of all. It takes one round trip and
+// one snapshot. A tenant sees the rows that belong to its events or, if there is no event, to its sources. If the
+// budget ends before the statement has passed the rows of other tenants, More says that not all rows were read, even
+// with a count of 0.
 func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 	found := map[Kind]*Item{}
 	var activities []rollup.Activity
@@ -121,7 +123,7 @@ func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 	if err != nil {
 		return Attention{}, fmt.Errorf("reading what waits for a person: %w", err)
 	}
-	defer conn.Release() // a transaction that failed ends with its connection
+	defer conn.Release() // a failed transaction ends with its connection
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		return Attention{}, fmt.Errorf("reading what waits for a person: %w", err)
 	}
@@ -141,7 +143,7 @@ func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 	return out, nil
 }
 
-// queue queues one statement; what it finds is in found when the batch has been read.
+// queue queues one statement. Its result is in found when the batch has been read.
 func (r *Reader) queue(b *pgx.Batch, s *statement, tenant string, until time.Duration, found map[Kind]*Item) {
 	args := []any{MaxCounted + 1}
 	if s.kind == Refusals {
@@ -176,7 +178,7 @@ func (r *Reader) queue(b *pgx.Batch, s *statement, tenant string, until time.Dur
 	})
 }
 
-// sumOf gives the item the sum of its places.
+// sumOf sets the item to the sum of its places.
 func sumOf(item *Item) *Item {
 	item.Count, item.Oldest = 0, nil
 	for i := range item.Places {
@@ -189,7 +191,7 @@ func sumOf(item *Item) *Item {
 	return item
 }
 
-// bound cuts what is counted and named.
+// bound limits the count and the number of places.
 func (i *Item) bound() {
 	if i.Count > MaxCounted {
 		i.Count, i.More = MaxCounted, true

@@ -10,39 +10,42 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// statement finds the things of one kind.
+// statement finds the rows of one kind.
 type statement struct {
 	kind Kind
 
-	// seen gives at most $1 rows in the order of an index, the oldest first where it can: route_id or source_id, the id
-	// (a uuid that was made when the thing came) or its time, and the event.
+	// seen returns at most $1 rows in the order of an index, the oldest first if possible: route_id or source_id, the
+	// id (a uuid that was made when the row came) or its time, and the event.
 	//
-	// A bound that holds before a condition would hide what comes behind the bound. So conditions that an index does not
-	// answer stand inside, and hold until the time of the kind is up; from then on every row is taken, which fills the
-	// bound at once and says that there is more. {if X} is such a condition, {theirs X} the one that the event with the
-	// id X is of the tenant, and {tenant X} the one that the tenant X is; both are left out where everybody's are read.
+	// If a condition were applied after the bound, it would hide the rows beyond the bound. So the conditions that no
+	// index answers are inside the bound. They apply until the time of the kind is up; from then on every row is
+	// counted, which fills the bound at once and says that there is more. {if X} is such a condition, {theirs X} the
+	// condition that the event with the id X belongs to the tenant, and {tenant X} the condition that X is the tenant;
+	// the last two are left out if the rows of all tenants are read.
 	seen string
 
-	// by is route or source: what seen names.
+	// by is route or source: the kind of id that seen returns.
 	by string
 
-	// waits, if set, is a condition on a row k of seen: the others do not wait for a person. It stands behind {if} as well.
+	// waits, if set, is a condition on a row k of seen: the other rows do not wait for a person. It is added after {if}
+	// as well.
 	waits string
 
-	// tenant is a condition on a row k of seen and its source s, with %s for the tenant. Empty is that of the event.
+	// tenant is a condition on a row k of seen and its source s, with %s for the tenant. Empty means the tenant of the
+	// event.
 	tenant string
 }
 
 // ofEvent is the tenant of the event of a row.
 const ofEvent = `EXISTS (SELECT FROM inbox_event v WHERE v.id = k.event_id AND coalesce(v.tenant, s.tenant) = %s)`
 
-// undecidedReasons are those of effects that only a person frees.
+// undecidedReasons are the reasons of effects that only a person releases.
 const undecidedReasons = `('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken', 'sequence_time_ahead')`
 
-// ofSource is for what has no event.
+// ofSource is the condition for rows without an event.
 const ofSource = `s.tenant = %s`
 
-// statements read, route by route or source by source where the index begins with that.
+// statements read route by route or source by source if the index begins with that.
 var statements = []statement{
 	{kind: Indeterminate, by: "route", seen: `
     SELECT r.id AS route_id, e.id, NULL::timestamptz AS at, e.event_id
@@ -52,7 +55,7 @@ var statements = []statement{
     LIMIT $1`},
 	{kind: Dead, by: "route", seen: `
     SELECT e.route_id, e.id, NULL::timestamptz AS at, e.event_id FROM effect e WHERE e.state = 'dead'{theirs e.event_id} ORDER BY e.id LIMIT $1`},
-	// The newest, so that those that were discarded do not hide others. One that has an effect is no dead letter any more.
+	// The newest, so that discarded events do not hide others. An event that has an effect is no longer a dead letter.
 	{kind: Unusable, by: "source", tenant: `coalesce(k.tenant, s.tenant) = %s`, waits: `k.waits`, seen: `
     SELECT d.source_id, d.id, NULL::timestamptz AS at, d.id AS event_id, d.tenant,
         d.discarded_at IS NULL AND (SELECT true FROM effect x WHERE x.event_id = d.id LIMIT 1) IS NULL AS waits
@@ -93,7 +96,7 @@ var statements = []statement{
     FROM (SELECT b.source, b.created_at FROM outbox b WHERE b.refused_at IS NOT NULL{tenant (SELECT o.tenant FROM source o WHERE coalesce(o.key_name, o.name) = b.source)}
         ORDER BY b.id LIMIT $1) x
     JOIN source o ON coalesce(o.key_name, o.name) = x.source`},
-	// Of what waits for its time only what is due first is looked at, and of what is held what came first.
+	// Of the effects that wait for a time, only those due first are read; of the held ones, the oldest.
 	{kind: Stranded, by: "route", seen: `
     SELECT e.route_id, e.id, NULL::timestamptz AS at, e.event_id
     FROM (SELECT d.route_id, d.id, d.event_id FROM effect d WHERE d.next_at IS NOT NULL{theirs d.event_id} ORDER BY d.next_at, d.id LIMIT $1) e
@@ -112,11 +115,12 @@ var statements = []statement{
     LIMIT $1`},
 }
 
-// conditions are those of a statement's seen, in braces.
+// conditions finds the conditions in braces in a statement's seen.
 var conditions = regexp.MustCompile(`\{(if|theirs|tenant) ([^}]*)\}`)
 
-// sql counts by place, and over all that was seen: a count that reached the bound says "at least". Its last row has no
-// place and says that the bound was reached. until is how long after the beginning of the transaction conditions hold.
+// sql counts by place, and over all rows of seen: a count that reached the bound means "at least". Its last row has no
+// place and says that the bound was reached. until is how long after the beginning of the transaction the conditions
+// apply.
 func (s *statement) sql(tenant bool, until time.Duration) string {
 	var b strings.Builder
 	at := "$2"

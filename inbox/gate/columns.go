@@ -42,7 +42,8 @@ var eventColumns = row.ColumnsFrom(1,
 	}),
 )
 
-// storedType is the event's type, if it can be stored: that of an unusable event is the sender's text as it came.
+// storedType is the event's type if it can be stored. The type of an unusable event is the sender's unchecked
+// text.
 func (l *keyEntry) storedType() string {
 	eventType := l.event().Type
 	if l.admission == inbox.AdmissionUnusable && !row.Storable(eventType) {
@@ -68,9 +69,9 @@ var bodyColumns = row.ColumnsFrom(1,
 	row.Int("key_id", func(d *delivery) *int32 { return d.keyID }),
 )
 
-// addBody adds the delivery's body once, however many of its events are new. A
-// group is at most a few hundred deliveries, but one may carry thousands of
-// events, so the last added is looked at first.
+// addBody adds the delivery's body once, regardless of how many of its events are new. A group is at most a
+// few hundred deliveries, but one delivery may carry thousands of events, so the last added body is compared
+// first.
 func addBody(bodies []*delivery, d *delivery) []*delivery {
 	for _, known := range slices.Backward(bodies) {
 		if known.bodyID == d.bodyID {
@@ -92,7 +93,7 @@ type newEffect struct {
 // effectColumns are the columns of the effects of unordered routes.
 var effectColumns = row.ColumnsFrom(1, columnsOfEffect("idempotency_key")...)
 
-// columnsOfEffect are those that each effect has; key is what its idempotency key is called.
+// columnsOfEffect are the columns that each effect has; key is the name of its idempotency key.
 func columnsOfEffect(key string) []row.Column[newEffect] {
 	return []row.Column[newEffect]{
 		row.UUID("id", func(e *newEffect) inbox.ID { return e.id }),

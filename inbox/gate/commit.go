@@ -12,9 +12,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// errVanished: a key was neither inserted nor found. The row that stood in the
-// way went while we looked (erased, or its transaction rolled back); a new run
-// settles it.
+// errKeyNotFound means that a key was neither inserted nor found: the conflicting row was deleted between our
+// insert and our read (erased, or its transaction rolled back). Running the group again resolves it.
 var errKeyNotFound = errors.New("a key was neither inserted nor found")
 
 // The unique constraint is the gate. DO NOTHING, never DO UPDATE: one statement
@@ -30,10 +29,10 @@ FROM unnest(` + eventColumns.Arrays() + `) AS k (` + eventColumns.Names() + `)
 ON CONFLICT ON CONSTRAINT inbox_event_key DO NOTHING
 RETURNING id, suspected_replay`
 
-// The first statement's snapshot cannot see a row that committed while it
-// waited for it, so the keys are read by a second one, in the same round trip.
-// A duplicate of an event with dead effects, or with duplicates of dead ones, asks for them to be re-armed; what
-// may be re-armed is decided by the worker, under the effect's lock.
+// The first statement's snapshot cannot see a row that was committed while it waited for that row, so a second
+// statement reads the keys, in the same round trip. A duplicate of an event with dead effects, or with
+// duplicates of dead ones, asks for them to be re-armed; the worker decides which of them may be, under the
+// effect's lock.
 var readEvents = `
 SELECT k.ord, e.id, e.body_sha256, e.admission,
     e.id <> k.own AND k.rearm AND EXISTS (SELECT FROM effect f WHERE f.event_id = e.id AND (f.state = 'dead'
@@ -41,8 +40,8 @@ SELECT k.ord, e.id, e.body_sha256, e.admission,
 FROM unnest(` + keyColumns.Arrays() + `) WITH ORDINALITY AS k (` + keyColumns.Names() + `, ord)
 JOIN inbox_event e ON e.source_id = k.source_id AND e.event_id = k.event_id`
 
-// One row a delivery, for those of which at least one event is new. A day
-// without a partition raises 23514, is made, and the group is run again.
+// One row a delivery, for those with at least one new event. A day without a partition raises 23514; the
+// partition is then made, and the group runs again.
 var insertBodies = `
 INSERT INTO inbox_body (` + bodyColumns.Names() + `)
 SELECT * FROM unnest(` + bodyColumns.Arrays() + `)`
@@ -52,31 +51,30 @@ INSERT INTO effect (` + effectColumns.Names() + `, state, next_at)
 SELECT k.*, 'pending', now()
 FROM unnest(` + effectColumns.Arrays() + `) AS k`
 
-// Once a key and group. SKIP LOCKED: the count is for people, and a duplicate
-// must not wait for a row that something else holds.
+// Once a key and group. SKIP LOCKED, because the count is only for people, and a duplicate must not wait for a
+// row that another transaction has locked.
 const countDeliveries = `
 UPDATE inbox_event e SET deliveries = e.deliveries + k.n, last_delivery_at = now()
 FROM (SELECT i.id, u.n FROM unnest($1::uuid[], $2::int[]) AS u (id, n) JOIN inbox_event i ON i.id = u.id
       FOR NO KEY UPDATE OF i SKIP LOCKED) AS k
 WHERE e.id = k.id`
 
-// Where a synchronous standby is configured, a group that wrote nothing must
-// still make its COMMIT wait for it: else a duplicate is acknowledged before its
-// original is replicated.
+// If a synchronous standby is configured, the COMMIT of a group that wrote nothing must still wait for it.
+// Otherwise a duplicate could be acknowledged before its original is replicated.
 const emitMessage = `SELECT pg_logical_emit_message(true, 'oncegate', '')`
 
 // A group that has little time waits less for locks than its connection allows.
 const setLockTimeout = `SELECT set_config('lock_timeout', $1, true)`
 
-// run admits the group in one transaction. sent reports whether COMMIT may have
-// reached the server: only then is a lost connection ambiguous.
+// runGroup admits the group in one transaction. sent reports whether COMMIT may have reached the server: only
+// then is a lost connection ambiguous.
 func (g *Gate) runGroup(ctx context.Context, conn Conn, group *group) (sent bool, err error) {
 	var ids []int64
 	if err := g.insert(ctx, conn, group, &ids); err != nil {
 		return false, err
 	}
 	b := &pgx.Batch{}
-	if err := queueCalls(b, group); err != nil { // first, since it may refuse
+	if err := queueCalls(b, group); err != nil { // first, because it may refuse
 		return false, err
 	}
 	wrote, woke, err := g.writeTx(b, group, ids)
@@ -106,14 +104,14 @@ func (g *Gate) runGroup(ctx context.Context, conn Conn, group *group) (sent bool
 	return true, nil
 }
 
-// refused reports whether the server is there and refused a statement. Behind the
-// COMMIT that is the notification, without which the workers come a little later.
+// isRefused reports whether the server answered and refused a statement. After the COMMIT only the notification
+// can be refused, without which the workers wake a little later.
 func isRefused(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pg.SeverityUnlocalized == "ERROR"
 }
 
-// insert opens the transaction, inserts the events and learns which are new.
+// insert opens the transaction, inserts the events and reads which of them are new.
 func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
@@ -189,9 +187,8 @@ func readFoundEvents(rows pgx.Rows, leads []*keyEntry) error {
 	return err
 }
 
-// writeTx queues the bodies, jobs and effects of the new events and the count
-// of the others. It reports whether anything is sure to be written, and whether
-// that is something for the workers.
+// writeTx queues the bodies, jobs and effects of the new events and the counts of the others. It reports whether
+// anything is certainly written, and whether that includes work for the workers.
 func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke bool, err error) {
 	var (
 		bodies  []*delivery

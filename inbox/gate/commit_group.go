@@ -18,7 +18,7 @@ const (
 	aloneLockTimeout = 50 * time.Millisecond
 )
 
-// left is how much of its deadline a delivery has left. It is measured by the
+// timeLeft is how much of its deadline a delivery has left. It is measured by the
 // machine's own clock, which is not corrected while the delivery waits.
 func (g *Gate) timeLeft(d *delivery) time.Duration {
 	return min(g.cfg.Deadline-g.cfg.Clock.Local().Sub(d.entered), g.cfg.Deadline)
@@ -33,9 +33,9 @@ func (g *Gate) groupTimeLeft(deliveries []*delivery) time.Duration {
 	return least
 }
 
-// commit runs the deliveries as one group and answers every one of them. A
-// delivery that has waited so long that hardly any of its deadline is left is
-// answered at once: the deadline of a group is that of its oldest delivery.
+// commit commits the deliveries as one group and answers every one of them. It answers
+// a delivery that has hardly any of its deadline left at once, because the deadline of
+// a group is the deadline of its oldest delivery.
 func (g *Gate) commit(deliveries []*delivery) {
 	live := deliveries[:0]
 	for _, d := range deliveries {
@@ -52,9 +52,9 @@ func (g *Gate) commit(deliveries []*delivery) {
 	}
 }
 
-// attempt commits the deliveries as one group, or takes it apart if one of them is
-// at fault. What concerns all of them is waited for until the group's deadline, and
-// then answered to all at once.
+// commitOrSplit commits the deliveries as one group, or splits it if one of them is at
+// fault. It retries a fault that concerns all of them until the group's deadline, and
+// then answers all of them.
 func (g *Gate) commitOrSplit(deliveries []*delivery) {
 	group := newGroup(deliveries)
 	wait := 5 * time.Millisecond
@@ -65,7 +65,7 @@ func (g *Gate) commitOrSplit(deliveries []*delivery) {
 		}
 		switch fault := classify(err); {
 		case fault == faultShared && g.groupTimeLeft(deliveries) > wait:
-			<-time.After(wait) // a statement that is cancelled at once must not be run in a tight loop
+			<-time.After(wait) // a statement that is cancelled at once must not run in a tight loop
 			wait = min(2*wait, 100*time.Millisecond)
 			continue
 		case fault == faultSplit && len(deliveries) > 1:
@@ -84,9 +84,9 @@ func (g *Gate) commitOrSplit(deliveries []*delivery) {
 	}
 }
 
-// split commits each delivery alone, so that what one of them brought fails alone.
-// Those that meet a lock are tried once more when the others are through, and share
-// what is left of their deadlines.
+// split commits each delivery alone, so that a delivery with a fault fails alone. It
+// tries those that meet a lock once more after the others, and they share the rest of
+// their deadlines.
 func (g *Gate) split(deliveries []*delivery) {
 	var blocked []*delivery
 	for i, d := range deliveries {
@@ -107,9 +107,9 @@ func (g *Gate) split(deliveries []*delivery) {
 	}
 }
 
-// commitGroup runs the group and answers its deliveries if it is committed. A missing
-// partition is made, and what may have been committed without our seeing it is run
-// once more. lock bounds each wait for a lock.
+// commitGroup runs the group and answers its deliveries if it is committed. It makes a
+// missing partition, and runs a group that may have been committed without our
+// knowledge once more. lock bounds each wait for a lock.
 func (g *Gate) commitGroup(group *group, lock time.Duration) error {
 	err := g.tryGroup(group, lock, false)
 	for ambiguous, partitions := 0, 0; err != nil; err = g.tryGroup(group, lock, true) {
@@ -141,8 +141,8 @@ func (g *Gate) commitGroup(group *group, lock time.Duration) error {
 	return nil
 }
 
-// try runs the group once, on a connection of its own, within what is left of its
-// deadline. After an error the connection goes back only if a ROLLBACK was answered.
+// tryGroup runs the group once, on its own connection, within the rest of its deadline.
+// After an error the connection is returned only if a ROLLBACK was answered.
 func (g *Gate) tryGroup(group *group, lock time.Duration, again bool) error {
 	left := g.groupTimeLeft(group.deliveries)
 	ctx, cancel := context.WithTimeout(context.Background(), left)
@@ -154,8 +154,8 @@ func (g *Gate) tryGroup(group *group, lock time.Duration, again bool) error {
 	for _, l := range group.keyEntries {
 		l.row, l.inserted, l.insertedEarlier, l.rearm, l.repeats = inbox.ID{}, false, false, false, inbox.ID{}
 	}
-	// The server is to give up a little before we do: an error in time is a rollback,
-	// where a connection that is given up may still commit.
+	// The server should give up a little before we do: an error in time means a
+	// rollback, but a connection that we abandon may still commit.
 	group.lock = max(min(lock, left-left/8), time.Millisecond)
 	sent, err := g.runGroup(ctx, conn, group)
 	if err == nil {

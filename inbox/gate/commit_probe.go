@@ -17,7 +17,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// How a commit is tried.
+// The times of the commit probe.
 const (
 	// CommitProbeEvery is how often a commit is tried.
 	CommitProbeEvery = 5 * time.Second
@@ -31,13 +31,14 @@ const (
 
 // CommitProbeConfig configures a [CommitProbe]. Pool and Asking are required.
 type CommitProbeConfig struct {
-	// Pool is the one whose commits are tried: the gate's, where there is one.
+	// Pool is the pool whose commits are tested: the gate's, if there is one.
 	Pool *pgxpool.Pool
 
-	// Asking is another pool, by which a commit that does not come is looked at.
+	// Asking is another pool, through which the probe asks the server about a commit that does
+	// not end.
 	Asking *pgxpool.Pool
 
-	// Committed is called after each commit, with the time at which it began; nil is nobody.
+	// Committed is called after each commit, with the time at which it began; it may be nil.
 	Committed func(began time.Time)
 
 	// Logger defaults to discarding.
@@ -47,27 +48,27 @@ type CommitProbeConfig struct {
 	Now func() time.Time
 }
 
-// CommitProbe commits a transaction of its own every few seconds, as the gate would, so that a
-// database that takes no commits is noticed although nobody delivers: one that is read-only or
+// CommitProbe commits a small transaction every few seconds, as the gate would. It thereby
+// notices a database that takes no commits even without deliveries: one that is read-only or
 // full, one whose tables are locked, and one that waits for a synchronous standby that does not
-// answer. One commit is tried at a time, for as long as it takes: one that was given up would go
-// on waiting inside the server, and so would the next.
+// answer. It tries one commit at a time, for as long as it takes, because an abandoned commit
+// would continue to wait inside the server, and so would the next one.
 type CommitProbe struct {
 	cfg  CommitProbeConfig
 	stop context.CancelFunc
 	done sync.WaitGroup
 
 	mu       sync.Mutex
-	began    time.Time // of the try under way; zero between two
-	pid      uint32    // the server's process that carries it out; 0 before there is one
+	began    time.Time // of the current try; zero between two
+	pid      uint32    // the server process of the current try; 0 before there is one
 	abandon  context.CancelFunc
 	failing  time.Time // of the first try that failed since one succeeded; zero if none
 	failed   time.Time // of the last one
 	problem  string
-	waitsFor string // what the server says the try under way waits for
+	waitsFor string // what the current try waits for, as the server reports it
 }
 
-// NewCommitProbe checks the configuration and makes a probe; Start sets it going.
+// NewCommitProbe checks the configuration and makes a probe; Start starts it.
 func NewCommitProbe(cfg CommitProbeConfig) (*CommitProbe, error) {
 	if cfg.Pool == nil || cfg.Asking == nil || cfg.Now == nil {
 		return nil, errors.New("commit probe: Pool, Asking and Now are required")
@@ -86,7 +87,7 @@ func (p *CommitProbe) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the trying, and gives up a commit that is under way. It may be called twice.
+// Stop ends the probe, and abandons a commit that has not ended. It may be called twice.
 func (p *CommitProbe) Stop(context.Context) error {
 	if p.stop != nil {
 		p.stop()
@@ -95,8 +96,8 @@ func (p *CommitProbe) Stop(context.Context) error {
 	return nil
 }
 
-// Ready returns an error while the commit under way has waited for [CommitProbeSlow], or all
-// that were tried for that long have failed. One commit ends it.
+// Ready returns an error while the current commit has waited for [CommitProbeSlow], or all that
+// were tried for that long have failed. One successful commit ends it.
 func (p *CommitProbe) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +132,7 @@ func (p *CommitProbe) run(ctx context.Context) {
 	}
 }
 
-// note keeps what came of a try, and logs the first that fails.
+// recordResult records the result of a try, and logs the first failure.
 func (p *CommitProbe) recordResult(ctx context.Context, began time.Time, err error) {
 	p.mu.Lock()
 	p.began, p.pid, p.abandon, p.waitsFor = time.Time{}, 0, nil, ""
@@ -156,12 +157,12 @@ func (p *CommitProbe) recordResult(ctx context.Context, began time.Time, err err
 	}
 }
 
-// What the gate needs of its tables, without a row of them: a lock that somebody holds on a table
-// and a right that is missing are met here as well.
+// The locks that the gate needs on its tables, without a row of them, so that the probe also
+// notices a table lock of another session and a missing right.
 const lockGate = `LOCK TABLE ONLY inbox_event, ONLY effect IN ROW EXCLUSIVE MODE`
 
-// try commits once. It has no deadline of its own, and the server must have none either: a COMMIT
-// that is cut off while it waits for a standby says that it succeeded.
+// try commits once. It sets no deadline, and the server must have none either: a COMMIT that is
+// cut off while it waits for a standby reports success.
 func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -192,7 +193,7 @@ func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = conn.Conn().Close(closing) // with what is left of the transaction
+		_ = conn.Conn().Close(closing) // also ends the rest of the transaction
 		return err
 	}
 	if !committed || session.TakeWarning(conn.Conn()) {
@@ -204,12 +205,12 @@ func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 // syncRep is what PostgreSQL calls waiting for a synchronous standby.
 const syncRep = "SyncRep"
 
-// A process that is idle has lost the statement, or its answer was lost.
+// If the server process is idle, the statement or its answer was lost.
 const readWait = `
 SELECT coalesce(wait_event, ''), state IS DISTINCT FROM 'idle' FROM pg_stat_activity WHERE pid = $1`
 
-// look asks the server about a commit that does not come. One of which the server knows nothing
-// any more was lost with its connection: it is given up, and the next one is tried.
+// watchCommit asks the server about a commit that does not end. If the server no longer knows it,
+// it was lost with its connection: watchCommit abandons it, and the next one is tried.
 func (p *CommitProbe) watchCommit(ctx context.Context) {
 	ticker := time.NewTicker(commitRetry)
 	defer ticker.Stop()
@@ -232,7 +233,7 @@ func (p *CommitProbe) watchCommit(ctx context.Context) {
 		cancel()
 		p.mu.Lock()
 		switch {
-		case p.began != began: // it came meanwhile
+		case p.began != began: // it ended meanwhile
 		case errors.Is(err, pgx.ErrNoRows), err == nil && !busy:
 			abandon()
 		case err == nil:

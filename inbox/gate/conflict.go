@@ -15,8 +15,8 @@ import (
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// What a conflict records of the differences: the number of paths, and the bytes of
-// one. Names of members come from outside.
+// The limits of the recorded differences of a conflict: the number of paths, and the bytes of each. The names of
+// members come from outside.
 const (
 	maxPaths = 20
 	maxPath  = 256
@@ -28,10 +28,9 @@ SELECT e.canonical_sha256, e.body_offset, e.body_length, e.body_id, b.key_id, b.
 FROM inbox_event e LEFT JOIN inbox_body b ON b.class = e.class AND b.id = e.body_id
 WHERE e.id = $1`
 
-// The event keeps its first payload. The statement locks the event's row, so that
-// payloads that conflict with one event are kept one after the other. The first conflict
-// of an event in an hour is audited, with how many there were until then; the others are
-// counted by the event, and their payloads have rows of their own: a sender whose
+// The event keeps its first payload. The statement locks the event's row, so that payloads that conflict with one event
+// are kept one after the other. The first conflict of an event in an hour is audited, with the number of conflicts
+// until then. The event only counts the others, and their payloads have separate rows: otherwise a sender whose
 // payloads drift would fill the disk.
 const recordConflict = `
 WITH before AS MATERIALIZED (
@@ -47,10 +46,9 @@ audited AS (
     WHERE last IS NULL OR date_bin('1 hour', last, 'epoch') <> date_bin('1 hour', now(), 'epoch'))
 SELECT count(*) FROM marked`
 
-// settleConflict decides about a delivery whose key was recorded with other
-// bytes: after the commit, outside the group, a few at a time. The same
-// canonical payload is a duplicate; anything else is a conflict, whose payload
-// is kept before it is acknowledged.
+// settleConflict decides about a delivery whose key was recorded with other bytes: after the commit, outside the group,
+// a few at a time. The same canonical payload is a duplicate; any other is a conflict, whose payload is kept before it
+// is acknowledged.
 func (g *Gate) settleConflict(ctx context.Context, e *entry, out *inbox.ItemReceipt) error {
 	within := g.cfg.Deadline // of a batch, each conflict has its own
 	if d := e.delivery; len(d.entries) == 1 {
@@ -78,8 +76,8 @@ func (g *Gate) settleConflict(ctx context.Context, e *entry, out *inbox.ItemRece
 	return nil
 }
 
-// leaveUnsettled takes the outcome from those events, from one on, of which it was not decided whether they are duplicates or
-// conflicts.
+// leaveUnsettled clears the outcome of the events from index from on for which it was not decided whether they are
+// duplicates or conflicts.
 func (d *delivery) leaveUnsettled(from int) {
 	for i := from; i < len(d.entries); i++ {
 		if d.entries[i].differs {
@@ -88,14 +86,14 @@ func (d *delivery) leaveUnsettled(from int) {
 	}
 }
 
-// conflicting is a payload that differs from the recorded one.
+// conflictingPayload is a payload that differs from the recorded one.
 type conflictingPayload struct {
 	body  []byte
 	sum   [sha256.Size]byte // of the canonical form, or of the bytes where there is none
 	paths []string
 
-	// original is the canonical form of the recorded payload, and gone why it cannot be
-	// shown. Only operations are told.
+	// original is the canonical form of the recorded payload, and gone says why it cannot be shown. They are set only
+	// for operations.
 	original []byte
 	gone     inbox.OriginalGone
 }
@@ -130,7 +128,7 @@ func (g *Gate) compareFirst(ctx context.Context, e *entry) (*conflictingPayload,
 	if okB {
 		other.sum = sha256.Sum256(b)
 	}
-	// A body under a lost key counts as pruned: nothing can be compared.
+	// A body under a lost key counts as pruned, because nothing can be compared.
 	pruned := body == nil
 	if body, _ = g.cfg.Keyring.Open(place.Body(bodyID), keyID, body); body == nil {
 		other.gone = inbox.OriginalSealed
@@ -158,7 +156,7 @@ func (g *Gate) compareFirst(ctx context.Context, e *entry) (*conflictingPayload,
 	return other, nil
 }
 
-// show has the caller told what was recorded under their key, without what the source hides.
+// show sets the recorded payload that the caller sees, without the parts that the source hides.
 func (c *conflictingPayload) show(source *inbox.Source, original []byte, json bool) {
 	if json && source.Shown != nil {
 		original, json = source.Shown(original)

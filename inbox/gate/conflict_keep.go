@@ -14,12 +14,12 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// keptConflicts is how many different payloads of one event are kept, beside those
-// that somebody admitted.
+// maxConflictPayloads is how many different payloads of one event are kept, in addition
+// to the admitted ones.
 const maxConflictPayloads = 5
 
-// The same payload is kept once and counted. Its first bytes stay, since its id and
-// what may have been admitted of it are made from them.
+// The same payload is kept once and counted. Its first bytes stay, because its id, and
+// the event as which it may have been admitted, are made from them.
 const insertConflict = `
 INSERT INTO conflict (id, event_id, source_id, payload_sha256, sha256, paths, type, occurred_at, sequence_key, sequence_number,
     id_unsigned, first_seen_at, last_seen_at, key_id, headers, body, sequence_sealed, sequence_key_id)
@@ -29,17 +29,18 @@ WHERE e.id = $2
 ON CONFLICT ON CONSTRAINT conflict_payload_key DO UPDATE
 SET deliveries = conflict.deliveries + 1, last_seen_at = excluded.last_seen_at`
 
-// A statement of its own: only its snapshot sees the payload that was inserted.
-// What was displaced is still counted by the event.
+// A separate statement, because only its snapshot sees the payload that was inserted.
+// The event still counts the displaced payloads.
 const displaceConflicts = `
 DELETE FROM conflict c
 WHERE c.id IN (
     SELECT k.id FROM conflict k WHERE k.event_id = $1 AND k.admitted_at IS NULL
     ORDER BY k.last_seen_at DESC, k.id DESC OFFSET $2)`
 
-// keepConflict records the conflict and keeps its payload, in one transaction and
-// one round trip. A caller of an operation is answered with the difference and still has
-// its payload, so nothing of it is kept. A transaction that emitted gets no answer.
+// keepConflict records the conflict and keeps its payload, in one transaction and one
+// round trip. The caller of an operation gets the difference and still has its payload,
+// so that payload is not kept. A transaction that emitted gets no answer, so its payload
+// is kept.
 func (g *Gate) keepConflict(ctx context.Context, e *entry, c *conflictingPayload) error {
 	now := g.cfg.Clock.Now()
 	conn, err := g.cfg.Pool.Acquire(ctx)

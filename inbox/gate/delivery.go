@@ -9,9 +9,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// delivery is an admission on its way through the queue. Everything that takes
-// time is computed before it is queued, in the caller's goroutine; ids are made
-// once and kept when its group is run again.
+// delivery is an admission on its way through the queue. Everything that takes time is
+// computed before it is queued, in the caller's goroutine. Its ids are made once and kept
+// when its group runs again.
 type delivery struct {
 	admission *inbox.Admission
 	bodyID    inbox.ID
@@ -60,8 +60,8 @@ type effectRow struct {
 	place *sequencePlace // in its sequence; nil if the route is unordered
 }
 
-// prepare gives the delivery its ids. The body's and its events' are made in the
-// same millisecond: prune and erase find the events of a body by that.
+// prepare makes the delivery with its ids. The ids of the body and of its events are made
+// in the same millisecond, because prune and erase find the events of a body by that.
 func prepare(a *inbox.Admission, now time.Time) *delivery {
 	d := &delivery{
 		admission: a,
@@ -97,7 +97,7 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 		e.canonical = a.Source.Comparison(event.Type).Sum(bytes)
 	}
 	if isBeyondRetention(a.Source, event, now) {
-		// Still a duplicate, if its key is known after all; never taken for new.
+		// Still a duplicate if its key is recorded; never admitted as new.
 		e.admission = inbox.AdmissionBeyondRetention
 		e.detail = "it is from " + event.DatedAt.UTC().Format(time.RFC3339) + ", longer ago than keys are kept"
 		return e
@@ -120,7 +120,7 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 	return e
 }
 
-// beyond reports whether the event is older than the source's keys are kept.
+// isBeyondRetention reports whether the event is older than the source's keys are kept.
 func isBeyondRetention(s *inbox.Source, event *inbox.NewEvent, now time.Time) bool {
 	return s.Tombstone > 0 && !event.DatedAt.IsZero() && now.Sub(event.DatedAt) > s.Tombstone
 }
@@ -138,7 +138,7 @@ func (d *delivery) size() int {
 	return size
 }
 
-// answer wakes the waiting caller with the rows that were found or made.
+// answer wakes the waiting caller with the rows that were found or inserted.
 func (d *delivery) answer(err error) {
 	d.err = err
 	close(d.done)

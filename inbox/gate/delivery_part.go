@@ -6,15 +6,15 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// errBodyGone: the body that an earlier part of the delivery stored was erased. A
-// new run stores it again.
+// errBodyGone means that the body that an earlier part of the delivery stored was
+// erased. A new run stores it again.
 var errBodyGone = errors.New("the body of the delivery was erased before all of its events were recorded")
 
-// record queues the delivery and waits until it is committed. One with more events
-// than fit a group is committed in parts of half a group, one after the other, so
-// that others are committed beside and between them. If a part fails the rest is not
-// tried: what is committed stays, and the sender, who is told to deliver again, then
-// meets it as duplicates.
+// record queues the delivery and waits until it is committed. A delivery with more
+// events than fit a group is committed in parts of half a group, one after the other,
+// so that other deliveries are committed together with them and in between. If a part
+// fails, the rest is not tried: the committed parts stay, and when the sender delivers
+// again, as the answer asks, they are duplicates.
 func (g *Gate) record(d *delivery) error {
 	if len(d.entries) <= g.cfg.GroupEvents {
 		if err := g.enqueue(d); err != nil {
@@ -42,9 +42,9 @@ func (g *Gate) record(d *delivery) error {
 	return nil
 }
 
-// part is some of the delivery's events, to be committed by themselves. The first
-// part that has a new event stores the body; the parts behind it check that it is
-// still there, and lock it, before their events point to it.
+// part is some of the delivery's events, which are committed together. The first part
+// with a new event stores the body; the later parts check that it still exists, and
+// lock it, before their events refer to it.
 func (d *delivery) part(from, to int) *delivery {
 	return &delivery{
 		admission: d.admission, bodyID: d.bodyID, queuedAt: d.queuedAt, entered: d.entered, entries: d.entries[from:to],
@@ -60,7 +60,7 @@ FROM unnest($1::text[], $2::uuid[]) AS k (class, id)
 JOIN inbox_body b ON b.class = k.class AND b.id = k.id
 FOR KEY SHARE OF b`
 
-// stored are the bodies that earlier parts stored.
+// storedBodies are the bodies that earlier parts stored.
 func (g *group) storedBodies() (classes []string, ids []inbox.ID, whole map[inbox.ID]*delivery) {
 	for _, d := range g.deliveries {
 		if d.partOf == nil || !d.partOf.stored {

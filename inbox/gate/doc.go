@@ -9,46 +9,37 @@
 //
 // # How an event gets in
 //
-// [Gate.Accept] takes a verified [inbox.Admission]. Concurrent admissions are
-// committed as one group, without lingering: handlers queue what they have
-// prepared, a flusher takes whatever waits. A group is two round trips. The
-// first inserts the events ON CONFLICT DO NOTHING and reads back all keys of the
-// group, since its first statement's snapshot cannot see a row that committed
-// while it waited for it. The second writes bodies, jobs and effects of the new
-// ones, counts the others, and commits. The unique constraint inbox_event_key
-// decides, nothing else.
+// [Gate.Accept] takes a verified [inbox.Admission]. Concurrent admissions are committed as one group, without
+// lingering: handlers queue prepared deliveries, and a flusher takes all that wait. A group takes two round trips. The
+// first inserts the events ON CONFLICT DO NOTHING and reads back all keys of the group, because its first statement's
+// snapshot cannot see a row that was committed while it waited for that row. The second writes bodies, jobs and effects
+// of the new events, counts the others, and commits. Only the unique constraint inbox_event_key decides.
 //
-// A COMMIT whose answer is lost, or is FATAL, is ambiguous: the group is run
-// again with the same ids, and finds either room or its own rows. Only an ERROR
-// is a rollback. What one delivery brings (a value, a held key) fails alone: the
-// group is split, and each of its deliveries inherits what is left of its deadline,
-// which counts from when it entered the gate. What every delivery would meet alone
-// (the lock of a table, a cancelled statement) splits nothing: the group is run
-// again until the deadline of its oldest delivery, and then answered at once.
+// A COMMIT whose answer is lost, or is FATAL, is ambiguous: the group runs again with the same ids, and finds either
+// room or its own rows. Only an ERROR is a rollback. A fault of one delivery (a value, a locked key) fails only that
+// delivery: the group is split, and each of its deliveries keeps the rest of its deadline, which counts from when it
+// entered the gate. A fault that every delivery would meet alone (the lock of a table, a cancelled statement) splits
+// nothing: the group runs again until the deadline of its oldest delivery, and then all of it is answered.
 //
-// A delivery of more events than fit a group is committed in parts, with others
-// beside and between them, and acknowledged when all are committed. The first part
-// with a new event stores the body; each later one locks it before its events point
-// to it. If a part fails, the sender's retry meets the committed ones as duplicates.
+// A delivery of more events than fit a group is committed in parts, together with other deliveries and with others in
+// between, and acknowledged when all parts are committed. The first part with a new event stores the body; each later
+// one locks it before its events refer to it. If a part fails, the committed events are duplicates when the sender
+// delivers again.
 //
-// A delivery whose key is known with other bytes is compared after the commit. If
-// its canonical payload differs too it is a conflict: the event stays as it is, and
-// the payload is stored in the table conflict before it is acknowledged, the newest
-// five different ones of an event. A person may admit one as an event of its own
-// ([inbox.AdmitConflict]), under an id that is made of the event's id and the payload's
-// hash. A conflict keeps its event from being pruned. An operation's payload is not
-// kept: its caller is told 409 and the difference.
+// A delivery whose key is recorded with other bytes is compared after the commit. If its canonical payload differs too,
+// it is a conflict: the event does not change, and the payload is stored in the table conflict before it is
+// acknowledged, the newest five different ones of an event. A person may admit one as a separate event
+// ([inbox.AdmitConflict]), under an id that is made of the event's id and the payload's hash. A conflict prevents its
+// event from being pruned. An operation's payload is not kept: the answer to its caller is 409 and the difference.
 //
-// Keys that senders publish and that have verified something are rows ([inbox.VerifiedKey]), so
-// that a process which starts need not fetch them beside forgeries that name others. They
-// are copies: a lost row is fetched again.
+// Keys that senders publish and that have verified a delivery are rows ([inbox.VerifiedKey]), so that a starting
+// process need not fetch them while forgeries make it fetch others. They are copies: a lost row is fetched again.
 //
 // # What readiness asks
 //
-// [inbox.Writable] asks whether the database takes writes. [CommitProbe] commits every few
-// seconds, as the gate would, so that a database which takes no commits is noticed while
-// nobody delivers; it lets one commit wait for as long as it takes, because one that is
-// given up goes on waiting inside the server. [Gate.Ready] tells a gate that cannot commit
-// from one that has met a bad delivery, and is cleared by [Gate.Committed] when the
-// balancer sends nothing that could.
+// [inbox.Writable] checks whether the database takes writes. [CommitProbe] commits every few seconds, as the gate
+// would, so that a database which takes no commits is noticed even without deliveries. It lets one commit wait for as
+// long as it takes, because an abandoned commit continues to wait inside the server. [Gate.Ready] distinguishes a gate
+// that cannot commit from one that has met a bad delivery. [Gate.Committed] clears it if the balancer sends no delivery
+// that could.
 package gate

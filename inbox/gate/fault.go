@@ -17,32 +17,32 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// fault is what the gate does about an error of a run.
+// fault says how the gate handles an error of a run.
 type fault int
 
 const (
-	// faultAmbiguous: the connection went, or the server ended it. What was sent
-	// may have been committed, so the group is run again on a fresh connection,
-	// once: that either inserts, or finds our own rows.
+	// faultAmbiguous: the connection was lost, or the server ended it. The statements
+	// may have been committed, so the group runs again on a new connection, once: that
+	// either inserts the rows, or finds our own.
 	faultAmbiguous fault = iota
-	// faultSplit: the transaction was rolled back over something that one of its
-	// deliveries brought (a value, the lock of a row). Each is tried alone.
+	// faultSplit: the transaction was rolled back because of one of its deliveries (a
+	// value, the lock of a row). Each is tried alone.
 	faultSplit
-	// faultShared: the transaction was rolled back over something that each of its
+	// faultShared: the transaction was rolled back for a reason that each of its
 	// deliveries alone would meet as well (the lock of a table, a cancelled statement).
-	// The group stays together and is run again until its deadline.
+	// The group stays together and runs again until its deadline.
 	faultShared
 	// faultPartition: a body's day has no partition. It is made, and the group run
 	// again.
 	faultPartition
-	// faultServer: the transaction was rolled back over something that concerns
-	// all (disk full, read-only). Nobody is acknowledged.
+	// faultServer: the transaction was rolled back for a reason that concerns all
+	// deliveries (disk full, read-only). None is acknowledged.
 	faultServer
 )
 
-// classify decides by what the server said. Only an ERROR is a rollback: FATAL
-// and PANIC end the connection, and may come in reply to a COMMIT that took
-// effect. pgconn.SafeToRetry is never asked; it is wrong for COMMIT.
+// classify decides by the server's answer. Only an ERROR is a rollback: FATAL and PANIC
+// end the connection, and may answer a COMMIT that took effect. pgconn.SafeToRetry is
+// not used, because it is wrong for COMMIT.
 func classify(err error) fault {
 	if errors.Is(err, errKeyNotFound) || errors.Is(err, errBodyGone) || errors.Is(err, errSameParent) {
 		return faultSplit
@@ -53,7 +53,7 @@ func classify(err error) fault {
 	}
 	switch {
 	case session.Stale(pg):
-		return faultAmbiguous // its connection is closed, and nothing of it committed
+		return faultAmbiguous // its connection is closed, and nothing of it was committed
 	case pg.Code == "23514" && pg.ConstraintName == "" && strings.HasPrefix(pg.TableName, "inbox_body"):
 		return faultPartition
 	case pg.Code == "55P03" && pg.Where == "", pg.Code == "57014":
@@ -68,8 +68,8 @@ func classify(err error) fault {
 	}
 }
 
-// resetAfter empties the pool when the server has said that it goes away or
-// was demoted: its other connections would fail one by one.
+// resetAfter empties the pool when the server has said that it shuts down or was
+// demoted, because its other connections would fail one by one.
 func (g *Gate) resetAfter(err error) {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -100,8 +100,8 @@ func (g *Gate) makePartitions(group *group) error {
 	return inbox.EnsurePartitions(ctx, g.cfg.Pool, classes, oldest, 1)
 }
 
-// fail answers every delivery with 503's error. The log line names the first
-// key and never says what was in it.
+// fail answers every delivery with the error for 503. The log line names the first key
+// and never quotes content.
 func (g *Gate) fail(deliveries []*delivery, err error) {
 	first := &deliveries[0].entries[0]
 	g.cfg.Logger.Error("deliveries not recorded", slog.String("source", first.source().Name),

@@ -36,7 +36,7 @@ type Conn interface {
 	// Warned reports, once, whether the server warned (SQLSTATE 01000) since the
 	// last call: a COMMIT whose wait for a standby ended early says so.
 	Warned() bool
-	// Release gives the connection back to its pool; broken closes it instead.
+	// Release returns the connection to its pool. If broken is true, it closes the connection instead.
 	Release(broken bool)
 }
 
@@ -50,7 +50,7 @@ type Config struct {
 	// starve it. It needs Flushers connections and two more for conflicts.
 	Pool *pgxpool.Pool
 
-	// Acquire replaces getting connections from Pool, in tests; nil is Pool.
+	// Acquire replaces Pool as the source of connections, in tests; nil uses Pool.
 	Acquire Acquire
 
 	Enqueuer inbox.Enqueuer
@@ -59,14 +59,15 @@ type Config struct {
 	// Keyring seals bodies and headers before they are stored. nil stores them in plain.
 	Keyring *seal.Keyring
 
-	// LabelSecret is under which labels are hashed; its zero value stores them in plain. Where there is a keyring, give it one.
+	// LabelSecret is the secret under which labels are hashed; its zero value stores them in plain. If there is a
+	// keyring, set it.
 	LabelSecret inbox.InstallationSecret
 
-	// Labelled, if set, is told of each commit that wrote labels: [labels.Indexer.Wake]. It must not wait.
+	// Labelled, if set, is called for each commit that wrote labels: [labels.Indexer.Wake]. It must not wait.
 	Labelled func()
 
-	// Counted, if set, is told of each delivery what became of its events, also of one that failed in part: those that
-	// are recorded have an outcome. at is the time in the ids of the events. It must not wait.
+	// Counted, if set, is called for each delivery with the outcomes of its events, also for one that failed in part:
+	// its recorded events have an outcome. at is the time in the ids of the events. It must not wait.
 	Counted func(a *inbox.Admission, r *inbox.Receipt, at time.Time)
 
 	// Logger defaults to discarding.
@@ -82,13 +83,13 @@ type Config struct {
 	// in parts of half as many.
 	GroupEvents, GroupBytes int
 
-	// QueueEvents and QueueBytes bound what waits. They default to 8,192
-	// deliveries and 64 MiB; what does not fit is refused with [ErrOverloaded].
+	// QueueEvents and QueueBytes bound the queue. They default to 8,192 deliveries and 64 MiB; a delivery that does not
+	// fit is refused with [ErrOverloaded].
 	QueueEvents int
 	QueueBytes  int64
 
-	// Deadline is when a delivery is answered at the latest, counted from when it
-	// entered the gate, however often its group is run. It defaults to 8 s.
+	// Deadline is when a delivery is answered at the latest, counted from when it entered the gate, however often its
+	// group runs. It defaults to 8 s.
 	Deadline time.Duration
 }
 
@@ -115,7 +116,7 @@ func (c *Config) withDefaults() Config {
 type Gate struct {
 	cfg      Config
 	queue    chan *delivery
-	overflow chan *delivery // taken, but they did not fit a group
+	overflow chan *delivery // deliveries that were taken but did not fit a group
 	turn     chan struct{}  // held by the flusher that commits
 
 	queuedBytes atomic.Int64
@@ -133,7 +134,7 @@ type Gate struct {
 // maxQueueEvents bounds the queue, whose places are made at once.
 const maxQueueEvents = 1 << 20
 
-// New makes a gate; Start sets it going.
+// New makes a gate; Start starts it.
 func New(cfg Config) (*Gate, error) {
 	var errs []error
 	if cfg.Pool == nil {
@@ -197,10 +198,10 @@ func (g *Gate) Stop(ctx context.Context) error {
 	}
 }
 
-// Accept records a verified delivery and returns after the commit. The caller
-// acknowledges if, and only if, the error is nil; else it is [ErrOverloaded],
-// [inbox.ErrSuspectedRepeat] or [inbox.ErrNotFollowed], or wraps [ErrUnavailable]. The sender's disconnect does not cancel a commit:
-// Accept keeps a.Body until it returns, whatever becomes of ctx.
+// Accept records a verified delivery and returns after the commit. The caller acknowledges if, and only if, the error
+// is nil; otherwise it is [ErrOverloaded], [inbox.ErrSuspectedRepeat] or [inbox.ErrNotFollowed], or wraps
+// [ErrUnavailable]. The sender's disconnect does not cancel a commit: Accept uses a.Body until it returns, even if ctx
+// ends.
 func (g *Gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 	if len(a.Events) == 0 {
 		return inbox.Receipt{}, nil // an empty batch is a legal heartbeat
@@ -225,7 +226,7 @@ func (g *Gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, e
 		if d.entries[i].differs {
 			if err := g.settleConflict(context.WithoutCancel(ctx), &d.entries[i], &d.receipt.Items[i]); err != nil {
 				d.leaveUnsettled(i)
-				g.count(d) // what is recorded is
+				g.count(d) // its recorded events are counted
 				return inbox.Receipt{}, err
 			}
 		}
@@ -266,7 +267,7 @@ func (g *Gate) reserve(size int64) bool {
 	return true
 }
 
-// flush takes whatever waits, never lingering for more, and commits it.
+// flush takes all deliveries that wait, without lingering for more, and commits them.
 func (g *Gate) flush() {
 	for {
 		first := g.take()
@@ -290,9 +291,9 @@ func (g *Gate) flush() {
 	}
 }
 
-// take waits for a delivery: first one that did not fit a group, whichever flusher
-// took it. It returns nil when the gate is stopped and nothing waits. A flusher that
-// left a delivery over comes back for it, if no other one has taken it.
+// take waits for a delivery. It first takes one that did not fit a group, whichever flusher left it. It returns nil
+// when the gate is stopped and the queue is empty. A flusher that left a delivery takes it next, unless another one has
+// taken it.
 func (g *Gate) take() *delivery {
 	select {
 	case d := <-g.overflow:
@@ -315,8 +316,8 @@ func (g *Gate) take() *delivery {
 	}
 }
 
-// stall is how long a flusher waits for the one that commits: longer than a
-// group takes, shorter than a person notices.
+// turnTimeout is how long a flusher waits for the one that commits: longer than a group takes, shorter than a person
+// notices.
 const turnTimeout = 10 * time.Millisecond
 
 // takeTurn waits until no other flusher commits, or until that has taken so long
@@ -338,8 +339,7 @@ func (g *Gate) takeTurn() (taken bool) {
 	}
 }
 
-// fill adds to first what waits and fits; rest is one that was taken and did
-// not fit.
+// fillGroup adds to first the waiting deliveries that fit; rest is one that was taken and did not fit.
 func (g *Gate) fillGroup(first *delivery) (group []*delivery, rest *delivery) {
 	group = append(group, first)
 	events, bytes := len(first.entries), first.size()

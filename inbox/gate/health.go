@@ -8,19 +8,19 @@ import (
 
 // When a gate that fails is not ready, and when it is again.
 const (
-	// FailingAfter is how long nothing but failures have to follow one another.
+	// FailingAfter is how long commits must have failed without a success.
 	FailingAfter = 5 * time.Second
 
-	// HealthyAfter is how long after the last failure a commit that nobody has delivered clears the
-	// gate. A balancer that has taken the process out sends nothing that could.
+	// HealthyAfter is how long after the last failure a commit without a delivery clears the gate.
+	// A balancer that has taken the process out sends no delivery that could.
 	HealthyAfter = 10 * time.Second
 )
 
-// gateHealth tells a gate that cannot commit from one that has met a bad delivery. What counts is
-// a failure that every delivery would have met: no connection, a lost one, an error that is the
-// server's, a lock of a whole table, a commit that does not come. What a delivery brought itself
-// (a value that cannot be stored, a row that somebody else has locked, a conflict) does not count,
-// nor does an overload.
+// health distinguishes a gate that cannot commit from one that has met a bad delivery. It counts
+// failures that every delivery would have met: no connection, a lost one, an error of the server, a
+// lock of a whole table, a commit that does not end. It does not count failures of one delivery (a
+// value that cannot be stored, a row that another transaction has locked, a conflict) and
+// overloads.
 type health struct {
 	mu     sync.Mutex
 	first  time.Time // of the failures since the last success; zero if there is none
@@ -56,8 +56,8 @@ func (g *Gate) Ready() error {
 	return nil
 }
 
-// Committed tells the gate that a commit which began at the given time, by the machine's clock,
-// has succeeded on its pool without a delivery; see [CommitProbe].
+// Committed reports that a commit which began at the given time, by the machine's clock, has
+// succeeded on the gate's pool without a delivery; see [CommitProbe].
 func (g *Gate) Committed(began time.Time) {
 	h := &g.health
 	h.mu.Lock()

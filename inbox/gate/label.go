@@ -7,13 +7,13 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// storedLabel is a label of an event as it is stored.
+// storedLabel is the database form of an event's label.
 type storedLabel struct {
 	name  string
 	value []byte
 }
 
-// label makes the labels of the delivery's events, in the caller's goroutine. An event that cannot be used has none.
+// label makes the labels of the delivery's events, in the caller's goroutine. An unusable event has none.
 func (d *delivery) label(secret []byte) {
 	labels := d.admission.Source.Labels
 	if labels == nil {
@@ -25,7 +25,7 @@ func (d *delivery) label(secret []byte) {
 			continue
 		}
 		for _, l := range labels(d.admission, e.item) {
-			// One that cannot be stored would fail its whole group.
+			// A label that cannot be stored would fail its whole group.
 			if len(e.labels) < inbox.MaxLabels && l.Storable() && !slices.ContainsFunc(e.labels, func(s storedLabel) bool { return s.name == l.Name }) {
 				e.labels = append(e.labels, storedLabel{l.Name, l.Stored(secret)})
 			}
@@ -45,7 +45,7 @@ var labelColumns = row.ColumnsFrom(3,
 	row.Bytes("value", func(l *newLabel) []byte { return l.value }),
 )
 
-// All labels of a group are one row, in the transaction of the events, so that an event is found by its labels from its first
-// moment on. Package labels moves them into their index later.
+// All labels of a group are one row, in the transaction of the events, so that an event can be found by its labels from
+// the beginning. Package labels moves them into their index later.
 var insertLabels = `
 INSERT INTO event_label_batch (secret_id, id, ` + labelColumns.Names() + `) VALUES ($1::uuid, $2::uuid, ` + labelColumns.Arrays() + `)`

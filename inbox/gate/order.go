@@ -13,10 +13,10 @@ import (
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// place is where an effect belongs in its sequence, as it is admitted.
+// sequencePlace is the place of an effect in its sequence at admission.
 type sequencePlace struct {
 	key      string      // for people
-	label    place.Label // the same, as it is stored
+	label    place.Label // the stored form of key
 	hash     []byte      // nil without a key
 	number   string      // empty without one
 	arrival  bool        // the database assigns the number
@@ -28,9 +28,9 @@ type sequencePlace struct {
 // labelLength bounds how much of a sequence key is kept for people, in bytes.
 const labelLength = 128
 
-// placeOf finds an event's place in an ordered route's sequence. It is nil for an
-// event that the route does not take, unless it leaves a number behind that others
-// would wait for.
+// placeOf finds an event's place in an ordered route's sequence. It is nil for an event
+// that the route does not take, unless the event has a number for which others would
+// wait.
 func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *sequencePlace {
 	filtered := !matches
 	if filtered && route.Order.Mode != sequence.Contiguous {
@@ -56,8 +56,8 @@ func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *s
 	}
 	n, err := sequence.ParseNumber(number)
 	if err == nil && timed && !filtered && n.AheadOf(a.ReceivedAt) {
-		// Until that time it would be newer than everything else. Whatever the policy,
-		// it gets no place, so that it does not block later ones.
+		// Until that time it would be newer than everything else. Under any policy it
+		// gets no place, so that it does not block later events.
 		p.applyChoice(sequence.Hold, inbox.ReasonAhead)
 		return p
 	}
@@ -72,7 +72,7 @@ func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *s
 	return p
 }
 
-// stands is what becomes of an effect whose place is not known.
+// applyChoice sets the state of an effect whose place is unknown.
 func (p *sequencePlace) applyChoice(choice sequence.Choice, reason inbox.Reason) {
 	p.reason = reason
 	switch choice {
@@ -84,10 +84,10 @@ func (p *sequencePlace) applyChoice(choice sequence.Choice, reason inbox.Reason)
 	}
 }
 
-// pending reports whether the effect is to be woken.
+// pending reports whether the effect needs a wake-up.
 func (e *effectRow) pending() bool { return e.place == nil || e.place.state == inbox.EffectPending }
 
-// countPlaces counts what was admitted without a place.
+// countPlaces counts the effects that were admitted without a place.
 func (g *Gate) countPlaces(d *delivery) {
 	for i := range d.entries {
 		if d.receipt.Items[i].Outcome != inbox.Recorded {
@@ -106,21 +106,21 @@ func (g *Gate) countPlaces(d *delivery) {
 	}
 }
 
-// The keys of a group, sorted, so that two groups that make the same ones do not
-// wait for each other crosswise. One that is there is not waited for, whoever has
-// locked it.
+// The keys of a group, sorted, so that two groups that insert the same ones do not
+// deadlock. The statement does not wait for an existing row, even if another transaction
+// has locked it.
 var insertStreams = `
 INSERT INTO stream (route_id, key_hash, key_label, definition_id, key_label_sealed, key_label_key_id)
 SELECT k.route_id, k.hash, k.label, nullif(k.definition, 0), k.sealed, k.key_id
 FROM unnest(` + streamColumns.Arrays() + `) AS k (` + streamColumns.Names() + `)
 ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 
-// Apart from the unordered ones, which have nothing of this to pay for.
+// Separate from the unordered ones, so that they do not pay for these columns.
 //
-// In mode arrival the number is taken here, from one sequence for all processes. No
-// process's clock has a part in it. The commit is answered after that, so that what a
-// sender delivers after it was answered has a higher number, whichever process takes it.
-// Inside one delivery the numbers follow its events, because the rows come in that order.
+// In mode arrival this statement takes the number, from one sequence for all processes.
+// No process's clock affects it. The answer comes after the commit, so a delivery that a
+// sender makes after an answer has a higher number, whichever process takes it. Inside
+// one delivery the numbers follow its events, because the rows come in that order.
 var insertOrdered = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, sequence_key_hash, sequence_number,
     filtered, reason)
@@ -137,7 +137,7 @@ var orderedColumns = row.ColumnsFrom(1, append(columnsOfEffect("key"),
 	row.Text("reason", func(e *newEffect) inbox.Reason { return e.place.reason }),
 )...)
 
-// newStream is the stream of an effect; most are there already.
+// newStream is the stream of an effect; most exist already.
 type newStream struct {
 	routeID int32
 	hash    []byte

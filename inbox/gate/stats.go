@@ -56,7 +56,7 @@ func (g *Gate) count(d *delivery) {
 	}
 }
 
-// Stats counts in memory; nothing asks the database.
+// Stats counts in memory and does not query the database.
 func (g *Gate) Stats() Stats {
 	return Stats{
 		Groups: g.stats.groups.Load(), Events: g.stats.events.Load(), Duplicates: g.stats.duplicates.Load(),
@@ -67,6 +67,6 @@ func (g *Gate) Stats() Stats {
 	}
 }
 
-// OrderStats gives, by route, the effects that this process admitted without a
-// sequence key or number. The other counters are the store's.
+// OrderStats returns, by route, the number of effects that this process admitted
+// without a sequence key or number. The store has the other counters.
 func (g *Gate) OrderStats() map[int32]inbox.OrderStats { return g.order.Snapshot() }

@@ -15,16 +15,16 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// Gate is what [Exercise] tests: the gate, or one of the museum.
+// Gate is the gate that [Exercise] tests: the real one, or one of the museum.
 type Gate interface {
 	Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error)
 }
 
-// Bench is what a gate under test is built on.
+// Bench is the environment of a gate under test.
 type Bench struct {
 	// Pool has unqualified access to a migrated schema.
 	Pool *pgxpool.Pool
-	// Acquire gives the connections the gate must use: faults strike there.
+	// Acquire returns the connections that the gate must use; faults strike there.
 	Acquire gate.Acquire
 	Clock   *inbox.Clock
 	Queue   inbox.Enqueuer
@@ -139,8 +139,8 @@ func (b *bench) accept(a *inbox.Admission) (inbox.Receipt, error) {
 	return b.gate.Accept(b.Context(), a)
 }
 
-// recorded delivers and fails unless the first event's outcome is want. Whatever
-// was acknowledged must be there, seen from another connection, at once.
+// expect delivers and fails unless the first event's outcome is want. An acknowledged event must be
+// visible at once to another connection.
 func (b *bench) expect(a *inbox.Admission, want inbox.Outcome) inbox.ID {
 	b.Helper()
 	receipt, err := b.accept(a)
@@ -190,7 +190,7 @@ WHERE e.source_id = $1 AND e.event_id = $2`
 	}
 }
 
-// nothingElse fails unless the schema holds exactly n events, effects and jobs.
+// nothingElse fails unless the schema contains exactly n events, effects and jobs.
 func (b *bench) nothingElse(n int) {
 	b.Helper()
 	var events, effects, jobs int
@@ -246,9 +246,9 @@ func drifting(b *bench) {
 	b.nothingElse(1)
 }
 
-// stampede delivers one event many times at once. One round proves little: a
-// single warm connection may serve them in turn. So every round begins with all
-// of them waiting at the same barrier, on connections already open.
+// stampede delivers one event many times at once. One round proves little, because a single warm
+// connection may serve them in turn. So in every round all of them wait at the same barrier first,
+// on connections already open.
 func stampede(b *bench) {
 	const rounds, width = 25, 24
 	for round := range rounds {
@@ -353,9 +353,9 @@ func (b *bench) untilAcknowledged(id string) map[inbox.Outcome]int {
 	return outcomes
 }
 
-// lostAnswer: the COMMIT takes effect, and its answer is a FATAL or a cut
-// connection. The gate must find out by itself, and the one who recorded the
-// event must be told so: an answer "duplicate" would name nobody as the first.
+// lostAnswer: the COMMIT takes effect, and its answer is a FATAL or a cut connection. The gate must
+// find that out, and must answer "recorded" to the caller that recorded the event: with "duplicate"
+// no caller would be the first.
 func lostAnswer(b *bench) {
 	for i, failure := range []error{ErrCut, ErrFatal} {
 		b.build(&Fault{Commits: true, After: true, Err: failure})
@@ -369,8 +369,8 @@ func lostAnswer(b *bench) {
 	b.nothingElse(2)
 }
 
-// overlap sends batches of the same ids in opposite orders at once. Without a
-// common order of locking, two groups wait for each other.
+// overlap sends batches of the same ids in opposite orders at once. Without a common order of locks,
+// two groups would wait for each other.
 func overlap(b *bench) {
 	const workers, rounds, width = 8, 12, 30
 	b.buildPatient(&Fault{})

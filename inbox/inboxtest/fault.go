@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 )
 
-// ErrCut is what a fault looks like from this side: the connection is gone.
+// ErrCut is the error of a fault for the client: the connection is gone.
 var ErrCut = io.ErrUnexpectedEOF
 
 // ErrFatal is a server that ends the connection, perhaps after a COMMIT took
@@ -26,17 +26,18 @@ type Fault struct {
 	// N is the call that is struck, from 1; 0 strikes none.
 	N int
 
-	// Onwards strikes every call from the n-th on: whatever was there is gone for good.
+	// Onwards strikes every call from the n-th on, so that the database never comes
+	// back.
 	Onwards bool
 
-	// After lets the call take effect and loses the answer; else the call is never
+	// After lets the call take effect and loses the answer; otherwise the call is never
 	// sent.
 	After bool
 
-	// Err is what the caller is told; nil is [ErrCut].
+	// Err is the error that the caller gets; nil uses [ErrCut].
 	Err error
 
-	// Commits strikes the first call that carries a COMMIT, whatever its number.
+	// Commits strikes the first call that carries a COMMIT, regardless of its number.
 	Commits bool
 
 	mu     sync.Mutex
@@ -52,7 +53,7 @@ func (f *Fault) Struck() bool {
 	return f.struck
 }
 
-// Codes counts the errors, by SQLSTATE, that the server really answered.
+// Codes counts the errors, by SQLSTATE, that the server itself answered.
 func (f *Fault) Codes(code string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +92,7 @@ func (f *Fault) err() error {
 	return ErrCut
 }
 
-// Acquire gives connections of pool through which the fault strikes.
+// Acquire returns connections of pool through which the fault strikes.
 func (f *Fault) Acquire(pool *pgxpool.Pool) gate.Acquire {
 	return func(ctx context.Context) (gate.Conn, error) {
 		conn, err := pool.Acquire(ctx)

@@ -20,17 +20,17 @@ import (
 
 // Piece is a gate that is known to be wrong.
 type Piece struct {
-	// Name says what is wrong with it.
+	// Name names the flaw.
 	Name string
-	// Test is the test of the suite that must fail it, and Says a part of what it
-	// must say: a failure for another reason (no database, say) proves nothing.
+	// Test is the test of the suite that must fail it, and Says a part of the test's
+	// message: a failure for another reason (no database, say) proves nothing.
 	Test, Says string
 	Make       Make
 }
 
-// Museum is the gates that [Exercise] must fail: a suite that passes one proves
-// nothing about the gate. They share one skeleton, which without a flaw is a
-// plain, slow, right gate, and is exercised too.
+// Museum returns the gates that [Exercise] must fail: a suite that passes one of them
+// proves nothing about the gate. They share one skeleton, which without a flaw is a
+// plain, slow, correct gate, and is exercised too.
 func Museum() []Piece {
 	const (
 		redelivery = "a redelivery is a duplicate"
@@ -85,7 +85,7 @@ type wrong struct {
 func newWrong(tb testing.TB, b Bench, f string) *wrong {
 	tb.Helper()
 	if f == checkThenInsert {
-		// Who checks first does so because there is no constraint to rely on.
+		// The flaw checks first, because it has no constraint to rely on.
 		if _, err := b.Pool.Exec(tb.Context(), `ALTER TABLE inbox_event DROP CONSTRAINT IF EXISTS inbox_event_key`); err != nil {
 			tb.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func newWrong(tb testing.TB, b Bench, f string) *wrong {
 	return w
 }
 
-// run is what one transaction does for one delivery.
+// run carries out one delivery in one transaction.
 type run struct {
 	*wrong
 	ctx  context.Context
@@ -280,7 +280,7 @@ func (r *run) insertOne(i int, effects map[inbox.ID]inbox.ID) error {
 	return r.writeBody(effects)
 }
 
-// found answers for an event that is recorded already.
+// found returns the answer for an event that is recorded already.
 func (r *run) found(i int) error {
 	event := r.a.Events[i]
 	sql, args := `SELECT e.id, substr(b.body, e.body_offset + 1, e.body_length) FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id
@@ -353,7 +353,7 @@ func (r *run) query(sql string, read func(pgx.Rows) error, args ...any) error {
 	return r.conn.SendBatch(r.ctx, b).Close()
 }
 
-// discarded stands where a connection was handed to somebody else.
+// discarded replaces a connection that was handed to another user.
 type discarded struct{ gate.Conn }
 
 func (discarded) Release(bool) {}

@@ -17,8 +17,8 @@ type Recorder struct {
 	failures []string
 }
 
-// Record runs f with a recorder on tb and returns what it failed with. f runs
-// on a goroutine of its own, so that a Fatal ends only it.
+// Record runs f with a recorder on tb and returns the failures. f runs on a separate
+// goroutine, so that a Fatal ends only it.
 func Record(tb testing.TB, f func(tb testing.TB)) []string {
 	tb.Helper()
 	r := &Recorder{TB: tb}

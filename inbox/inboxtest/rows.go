@@ -11,8 +11,8 @@ import (
 
 var errSearchedInPart = errors.New("the list ran out of its time, so that rows may be missing: use inboxtest.Lister, or go on from the page's cursor")
 
-// Rows gives the rows of a page, for a test that wants no further one. A page that ended because its time
-// ran out is an error.
+// Rows returns the rows of a page, for a test that needs no further page. A page that ended because its
+// time ran out is an error.
 func Rows[Row any](page inbox.Page[Row], err error) ([]Row, error) {
 	if err == nil && page.SearchedTo != nil {
 		err = errSearchedInPart
@@ -20,6 +20,6 @@ func Rows[Row any](page inbox.Page[Row], err error) ([]Row, error) {
 	return page.Data, err
 }
 
-// Lister gives a lister for tests of what lists hold: it has more time than [inbox.ListBudget], after which
-// a busy machine would give a part of a page.
+// Lister returns a lister for tests of the contents of lists: it has more time than [inbox.ListBudget],
+// with which a busy machine would return only part of a page.
 func Lister(pool *pgxpool.Pool) *inbox.Lister { return inbox.NewLister(pool).WithBudget(time.Minute) }

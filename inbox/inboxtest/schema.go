@@ -32,7 +32,7 @@ func URL(tb testing.TB) string {
 func EmptySchema(tb testing.TB) (url, schema string) {
 	tb.Helper()
 	url = URL(tb)
-	// Names sort by age, so that what failures left behind can be told.
+	// Names sort by age, so that you can find the schemas of earlier failures.
 	schema = "test_" + time.Now().UTC().Format("0102150405") + "_" + lower(rand.Text()[:10])
 	tb.Cleanup(func() {
 		if tb.Failed() {
@@ -69,7 +69,7 @@ func drop(tb testing.TB, url, schema string) {
 	}
 }
 
-// Pool is a pool on a migrated schema of the test's own.
+// Pool is a pool on a new migrated schema of the test.
 func Pool(tb testing.TB) *pgxpool.Pool {
 	tb.Helper()
 	url, schema := Schema(tb)
@@ -87,7 +87,8 @@ func Open(tb testing.TB, url, schema string, role session.PoolRole, conns int32)
 	return pool
 }
 
-// OtherDatabase is the address of another database of the same server, which holds no tables of ours.
+// OtherDatabase is the address of another database of the same server, which contains no tables of
+// ours.
 func OtherDatabase(tb testing.TB, address string) string {
 	tb.Helper()
 	u, err := url.Parse(address)

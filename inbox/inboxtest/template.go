@@ -13,12 +13,12 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// A migration is a transaction of its own with its round trips, there are dozens of them, and most
-// tests want only the schema that all of them leave. So the first test of a program migrates its schema, what
-// it is made of is read from PostgreSQL's catalogue, and the schemas of the other tests are made
-// from that by one script. TestTheQuickSchemaIsTheMigratedOne compares the two.
+// A migration is a separate transaction with its round trips, there are dozens of them, and most tests need
+// only the final schema. So the first test of a program migrates its schema, reads the structure from
+// PostgreSQL's catalog, and one script makes the schemas of the other tests from that.
+// TestTheQuickSchemaIsTheMigratedOne compares the two.
 //
-// Nothing is kept on the server: each test program has a template of its own.
+// Nothing is kept on the server: each test program has its own template.
 var templates = struct {
 	sync.Mutex
 	byURL map[string]*Template
@@ -30,7 +30,7 @@ type Template struct {
 	script string
 }
 
-// Schema is an [EmptySchema] that is as migrated as [migrations.Up] leaves it.
+// Schema is an [EmptySchema] with all migrations of [migrations.Up].
 func Schema(tb testing.TB) (url, schema string) {
 	tb.Helper()
 	url, schema = EmptySchema(tb)
@@ -44,8 +44,8 @@ func Schema(tb testing.TB) (url, schema string) {
 	return url, schema
 }
 
-// templateOf gives the template of a server. The first caller's schema becomes it, and fresh says
-// that this has happened: the schema is migrated, and nobody has used it yet.
+// templateOf returns the template of a server. The first caller's schema becomes the template. In that case
+// fresh is true: the schema is migrated, and no test has used it yet.
 func templateOf(ctx context.Context, url, schema string) (template *Template, fresh bool, err error) {
 	templates.Lock()
 	defer templates.Unlock()
@@ -131,15 +131,15 @@ SELECT statement FROM (
     SELECT 10, g.tgname, pg_get_triggerdef(g.oid) FROM pg_trigger g JOIN relations c ON c.oid = g.tgrelid WHERE NOT g.tgisinternal
 ) all_of_it ORDER BY step, name`
 
-// The tables of a schema with the statement that writes their rows; a table without any gives NULL.
+// The tables of a schema with the statement that writes their rows; a table without rows returns NULL.
 const readTables = `
 SELECT format('SELECT ''INSERT INTO %1$s SELECT r.* FROM (VALUES '' || string_agg(format(''((%%L::%1$s))'', t), '', '') || '') v (w), LATERAL (SELECT (v.w).*) r'' FROM %1$s t',
     c.oid::regclass)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relkind = 'r' ORDER BY c.relname`
 
-// ReadTemplate reads what a schema is made of, its rows included. It knows what Oncegate's and
-// River's migrations use, and no more than that.
+// ReadTemplate reads the structure of a schema, its rows included. It knows only what Oncegate's and River's
+// migrations use.
 func ReadTemplate(ctx context.Context, url, schema string) (*Template, error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -192,9 +192,8 @@ func texts(ctx context.Context, conn *pgx.Conn, query string, args ...any) ([]st
 	return out, nil
 }
 
-// Make makes a schema like the one that the template was read from. Functions hold the name of
-// their schema, so it is replaced wherever it stands: the name that [EmptySchema] gives is nowhere
-// else.
+// Make makes a schema like the one that the template was read from. Functions contain the name of their
+// schema, so Make replaces it everywhere; a name from [EmptySchema] occurs nowhere else.
 func (t *Template) Make(ctx context.Context, url, schema string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

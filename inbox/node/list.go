@@ -41,13 +41,13 @@ type Row struct {
 	Live bool `json:"live"`
 }
 
-// Key is a sealing key that a process holds.
+// Key is a sealing key of a process.
 type Key struct {
 	ID          int32  `json:"id"`
 	Fingerprint string `json:"fingerprint"`
 }
 
-// Holds reports whether the process has the key: that id with the same secret.
+// Holds reports whether the process has the key, with the same id and the same secret.
 func (n *Row) Holds(key seal.Key) bool {
 	return slices.Contains(n.Keys, Key{ID: key.ID, Fingerprint: key.Fingerprint()})
 }
@@ -89,8 +89,7 @@ func scanNode(row pgx.CollectableRow) (n Row, err error) {
 	return n, err
 }
 
-// Lacking are the live processes that do not hold the key: they could not read what
-// is sealed with it.
+// Lacking returns the live processes that do not have the key and could not read content sealed with it.
 func Lacking(nodes []Row, key seal.Key) (out []Row) {
 	for _, n := range nodes {
 		if n.Live && !n.Holds(key) {
@@ -104,9 +103,8 @@ func Lacking(nodes []Row, key seal.Key) (out []Row) {
 // changed to another key.
 const sealingDelay = time.Minute
 
-// Sealing are the processes that seal with the key, or may have a moment ago. A key is
-// lost for ever once it is removed, so a process that went silent without a stop counts
-// for ten minutes.
+// Sealing returns the processes that seal with the key, or may have a moment ago. A removed key is lost forever, so
+// a process that went silent without a stop counts for ten minutes.
 func Sealing(nodes []Row, key int32) (out []Row) {
 	for _, n := range nodes {
 		if n.Silent > inbox.SealingReturns {

@@ -33,7 +33,7 @@ const (
 type Config struct {
 	Pool *pgxpool.Pool
 
-	// Name tells people which process it is; Version is the version of its program.
+	// Name names the process for people; Version is the version of its program.
 	Name, Version string
 
 	// Roles are what the process does.
@@ -45,8 +45,8 @@ type Config struct {
 	// Keyring is where the process's sealing keys are; nil is none.
 	Keyring *seal.Keyring
 
-	// SchemaKnown and RiverKnown are the newest versions of Oncegate's and River's tables
-	// that the program knows; 0 is not said.
+	// SchemaKnown and RiverKnown are the newest versions of Oncegate's and River's tables that the program
+	// knows; 0 if unknown.
 	SchemaKnown, RiverKnown int
 }
 
@@ -57,7 +57,7 @@ type Node struct {
 	id    inbox.ID
 	peers *Peers
 
-	mu     sync.Mutex // for one heartbeat at a time, so that the last one stands
+	mu     sync.Mutex // for one heartbeat at a time, so that the newest one is stored last
 	routes []int32
 }
 
@@ -84,10 +84,9 @@ func (n *Node) ID() inbox.ID { return n.id }
 // Peers are the other processes, as the heartbeats of this one see them.
 func (n *Node) Peers() *Peers { return n.peers }
 
-// Work tells the other processes that this one carries out the effects of these routes
-// and of no others, or of none at all. They hand such effects over to it as soon as
-// they have read that. A process says so when its workers run, and takes it back before
-// they stop.
+// Work announces to the other processes that this one carries out the effects of these routes and of no
+// others, or of none at all. They hand such effects over to it as soon as they have read that. A process
+// announces its routes when its workers run, and withdraws them before they stop.
 func (n *Node) Work(ctx context.Context, routes []int32) error {
 	n.mu.Lock()
 	n.routes = append([]int32{}, routes...)
@@ -109,8 +108,8 @@ ON CONFLICT (id) DO UPDATE SET
 const forgetNodes = `
 DELETE FROM node WHERE heartbeat < now() - $1::bigint * interval '1 microsecond'`
 
-// Beat writes that the process lives, which keys it holds and which routes it works, forgets processes that
-// have been silent for a day, and returns all that are left, this one among them.
+// Beat writes that the process lives, its keys and the routes that it works, deletes processes that have
+// been silent for a day, and returns all others, this one included.
 func (n *Node) Beat(ctx context.Context) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
@@ -142,8 +141,8 @@ func (n *Node) Beat(ctx context.Context) ([]Row, error) {
 const removeNode = `
 DELETE FROM node WHERE id = $1`
 
-// Leave removes the process's row when it stops. A process that cannot is silent, and
-// no longer counts after [Silence].
+// Leave removes the process's row when it stops. A process that cannot do so is silent, and no longer
+// counts after [Silence].
 func (n *Node) Leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()

@@ -7,12 +7,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// agentSessionRetention is how long the session of an agent is kept after it has expired. Until
-// then whoever still uses its token is told that it has expired, and not only that it is unknown.
+// agentSessionRetention is how long the session of an agent is kept after it has expired. Until then
+// a caller that still uses its token gets the answer that it has expired, and not only that it is
+// unknown.
 const agentSessionRetention = 24 * time.Hour
 
-// Nothing points at a session: its calls have keys of their own, which say nothing of it. Those that
-// expired first go first, whether they were revoked or not.
+// No row refers to a session: its calls have separate keys, which say nothing of it. The sessions
+// that expired first are deleted first, whether they were revoked or not.
 const deleteAgentSessions = `
 WITH due AS MATERIALIZED (
     SELECT a.id FROM agent_session a WHERE a.expires_at < $1::timestamptz ORDER BY a.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)

@@ -28,13 +28,13 @@ type partition struct {
 
 func (p *partition) parent() string { return "inbox_body_" + p.class }
 
-// ends is the first instant that is not of the day.
+// ends returns the first instant after the day.
 func (p *partition) ends() time.Time { return p.day.AddDate(0, 0, 1) }
 
 var partitionName = regexp.MustCompile(`^inbox_body_([a-z][a-z0-9_]*)_([0-9]{8})$`)
 
-// Also those that were detached and not dropped: a pass may have ended between
-// the two.
+// The list includes partitions that were detached and not dropped, because a pass may
+// have ended in between.
 const listPartitions = `
 SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false), pg_total_relation_size(c.oid)
 FROM pg_class c
@@ -42,7 +42,7 @@ LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
 WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND c.relname LIKE 'inbox\_body\_%'
 ORDER BY c.relname`
 
-// partitions gives the days of bodies, the oldest first.
+// partitions returns the days of bodies, the oldest first.
 func partitions(ctx context.Context, db row.Querier) ([]partition, error) {
 	rows, err := db.Query(ctx, listPartitions)
 	if err != nil {
@@ -57,7 +57,7 @@ func partitions(ctx context.Context, db row.Querier) ([]partition, error) {
 		}
 		day, err := time.Parse("20060102", match[2])
 		if err != nil {
-			return nil //nolint:nilerr // a table of somebody else's
+			return nil //nolint:nilerr // not a table of ours
 		}
 		p.class, p.day = match[1], day
 		out = append(out, p)
@@ -77,18 +77,18 @@ func (r *retention) due(p *partition) bool {
 	return horizon > 0 && !p.ends().Add(horizon).After(r.now)
 }
 
-// bodies removes whole days of bodies. It is prepared by detaching: a plain DROP
-// would lock the class against deliveries until its files are gone.
+// bodies removes whole days of bodies. It detaches each day first, because a plain DROP
+// would lock the class against deliveries until its files are deleted.
 func (s *pass) bodies(ctx context.Context) error {
 	all, err := partitions(ctx, s.conn)
 	if err != nil {
 		return err
 	}
-	// A class whose lock somebody else holds is left to the next pass; the others
-	// need not wait for it.
+	// If another session has a lock on a class, the next pass prunes that class; the
+	// others need not wait for it.
 	stuck := map[string]bool{}
 	for i := range all {
-		// An interrupted detach stands in the way of the next one of its class.
+		// An interrupted detach prevents the next one of its class.
 		if p := &all[i]; p.pending {
 			err := s.ddl(ctx, p, "ALTER TABLE "+p.parent()+" DETACH PARTITION "+p.name+" FINALIZE")
 			if err != nil && !s.isBlocked(ctx, err) {
@@ -115,15 +115,15 @@ func (s *pass) bodies(ctx context.Context) error {
 	return nil
 }
 
-// isBlocked reports whether a step ended because of somebody else's locks, and not
+// isBlocked reports whether a step ended because of locks of other sessions, and not
 // because its time was over.
 func (s *pass) isBlocked(ctx context.Context, err error) bool {
 	return errors.Is(err, errTimeIsUp) && !s.timeIsUp(ctx)
 }
 
-// drop keeps what is still needed, takes the day off its class and drops it. What
-// became needed while it was taken off is kept by looking once more: by then
-// nobody new can reach the day.
+// drop keeps the bodies that are still needed, detaches the day from its class and
+// drops it. It looks for needed bodies again after detaching, to keep those that became
+// needed meanwhile: no new event can refer to the detached day.
 func (s *pass) drop(ctx context.Context, p *partition) error {
 	if p.attached {
 		if err := s.copyNeededBodies(ctx, p); err != nil {
@@ -138,7 +138,8 @@ func (s *pass) drop(ctx context.Context, p *partition) error {
 	if err := s.copyNeededBodies(ctx, p); err != nil {
 		return err
 	}
-	// Before the table goes, and not after: another of its name is looked through anew.
+	// Before the table is dropped, and not after, so that the walk over another table
+	// of that name starts from the beginning.
 	if _, err := s.conn.Exec(ctx, deleteCopyPositions, p.copyWalkNames()); err != nil {
 		return fmt.Errorf("forgetting how far %s is: %w", p.name, err)
 	}
@@ -150,9 +151,9 @@ func (s *pass) drop(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// ddl runs one statement outside any transaction, under the short lock timeout of
-// the pass, and tries again a few times: whoever holds what it needs is served
-// first. Names are those of checked classes and dates, so they need no quoting.
+// ddl runs one statement outside any transaction, under the short lock timeout of the
+// pass, and tries again a few times, so that sessions with conflicting locks come
+// first. Table names are made of checked classes and dates, so they need no quoting.
 func (s *pass) ddl(ctx context.Context, p *partition, sql string) error {
 	for tries := 1; ; tries++ {
 		_, err := s.conn.Exec(ctx, sql)
@@ -165,7 +166,7 @@ func (s *pass) ddl(ctx context.Context, p *partition, sql string) error {
 			if s.sleep(ctx, 100*time.Millisecond<<tries) != nil {
 				return errTimeIsUp
 			}
-			// A detach that was interrupted half way is finished, not begun again.
+			// An interrupted detach is finished, not begun again.
 			if strings.HasSuffix(sql, "CONCURRENTLY") {
 				var pending bool
 				if err := s.conn.QueryRow(ctx, readPending, p.name).Scan(&pending); err != nil {
@@ -273,22 +274,24 @@ func (s *pass) copyNeededBodies(ctx context.Context, p *partition) error {
 	return err
 }
 
-// A day of many events is looked through in several passes, or its bodies would never
-// go. What the first look has left behind it and has become needed since, the second
-// finds; when that begins nobody can reach the day any more, so that nothing does.
+// A day with many events is searched in several passes; otherwise its bodies would
+// never be removed. The second search finds bodies that became needed after the
+// position of the first one. When it begins, no new event can refer to the day, so no
+// further body becomes needed.
 const (
 	readCopyPosition = `SELECT coalesce((SELECT position FROM prune_walk WHERE name = $1), $2)`
 
 	deleteCopyPositions = `DELETE FROM prune_walk WHERE name = ANY ($1::text[])`
 )
 
-// looks are the names under which it is noted how far each of the two looks is. Stored:
-// never change.
+// copyWalkNames returns the names under which the progress of the two searches is
+// stored. Stored: never change.
 func (p *partition) copyWalkNames() []string {
 	return []string{p.name + " attached", p.name + " detached"}
 }
 
-// keepers are the sources and the ids from which their bodies are kept.
+// longerKeepingSources returns the sources that keep bodies longer, and the ids from
+// which each keeps them.
 func (s *pass) longerKeepingSources() (sources []int32, since []inbox.ID) {
 	for _, source := range s.retention.sources {
 		if source.Keep.Body > 0 {
@@ -309,7 +312,7 @@ WHERE b.class = 'kept' AND b.id = k.id AND NOT EXISTS (
     SELECT FROM inbox_event e
     WHERE e.id >= k.first AND e.id < k.after AND e.body_id = k.id AND e.class = 'kept' AND ` + neededEvent + `)`
 
-// keptBodies removes those that were kept and are no longer needed.
+// keptBodies removes kept bodies that are no longer needed.
 func (s *pass) keptBodies(ctx context.Context) error {
 	sources, since := s.longerKeepingSources()
 	return s.runWalk(ctx, &walk{

@@ -16,7 +16,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// Erase asks for everything of an event to go but its tombstone.
+// Erase is a request to remove everything of an event but its tombstone.
 type Erase struct {
 	// Source and EventID are the event's key.
 	Source, EventID string
@@ -28,7 +28,7 @@ type Erase struct {
 	Keyring *seal.Keyring
 }
 
-// Erased counts what went.
+// Erased counts what was removed.
 type Erased struct {
 	Event inbox.ID `json:"event"`
 
@@ -37,10 +37,10 @@ type Erased struct {
 	Body   bool `json:"body"`
 	Shared bool `json:"shared"`
 
-	// Unopened is true if the event shares its delivery and that is under a key which
-	// is not in the keyring: its bytes could not be blanked. Nobody reaches them by
-	// the event any more; they go when an event of the delivery is erased where the key
-	// is, when the last of them is erased, and when the day is pruned.
+	// Unopened is true if the event shares its delivery and the delivery is sealed with a key that is
+	// not in the keyring, so that its bytes could not be blanked. They can no longer be reached by the
+	// event. They are removed when an event of the delivery is erased where the key is, when the last of
+	// its events is erased, and when the day is pruned.
 	Unopened bool `json:"unopened"`
 
 	// Others are events of the same delivery whose bytes overlap: they had the same
@@ -59,13 +59,13 @@ type Erased struct {
 	Unreadable  int  `json:"unreadable"`   // refusals under a key that is not in the keyring
 	NotSearched bool `json:"not_searched"` // the id is too short to be looked for in refusals
 
-	// Admitted are the ids of the events that such payloads were admitted as. They are
-	// events of their own and keep their content: each is erased by itself.
+	// Admitted are the ids of the events as which such payloads were admitted. They are separate events
+	// and keep their content: erase each of them separately.
 	Admitted []string `json:"admitted,omitempty"`
 }
 
-// ErrInFlight is returned by [EraseEvent] while an effect of the event may still
-// be carried out: it could not be without its body.
+// ErrInFlight is returned by [EraseEvent] while an effect of the event may still be carried out, because
+// the effect needs the body.
 var ErrInFlight = errors.New("an effect of the event is not at rest yet: wait until it is, or settle it first")
 
 const findErased = `
@@ -73,8 +73,8 @@ SELECT e.id, e.class, e.body_id, s.id
 FROM inbox_event e JOIN source s ON s.id = e.source_id
 WHERE s.name = $1 AND e.event_id = $2`
 
-// Before its events are looked for: a delivery that is still being committed, part by
-// part, either has its next events there or finds the body gone.
+// The body is locked before its events are searched: a delivery that is still being committed, part by
+// part, has either inserted its next events by then or finds the body gone.
 const lockErasedBody = `SELECT FROM inbox_body WHERE class = $1 AND id = $2 FOR UPDATE`
 
 // The events of the delivery, found by their common millisecond; locked in the
@@ -86,9 +86,9 @@ WHERE e.id >= $1 AND e.id < $2 AND e.body_id = $3
 ORDER BY e.id
 FOR UPDATE OF e`
 
-// The streams that the events' effects are of, before the effects in the order of locks.
-// One that somebody else has locked fails the statement, so that nobody waits for it who
-// holds locks that others wait for.
+// The streams of the events' effects, which come before the effects in the order of locks. The statement
+// fails if another transaction has locked one of them, so that this transaction does not wait for it
+// while it has locks for which others wait.
 const lockErasedStreams = `
 SELECT s.id
 FROM stream s
@@ -97,7 +97,7 @@ WHERE (s.route_id, s.key_hash) IN (
 ORDER BY s.id
 FOR UPDATE OF s NOWAIT`
 
-// All effects of the events, and of those what is not at rest.
+// All effects of the events, and how many of them are not at rest.
 const lockErasedEffects = `
 WITH held AS MATERIALIZED (SELECT e.id, e.state FROM effect e WHERE e.event_id = ANY ($1::uuid[]) ORDER BY e.id FOR UPDATE OF e)
 SELECT coalesce(array_agg(id ORDER BY id), '{}'), count(*) FILTER (WHERE state IN ('pending', 'claimed', 'retry', 'held')) FROM held`
@@ -126,7 +126,7 @@ SELECT count(*), coalesce(array_agg(DISTINCT event_id), '{}') FROM shown`
 
 	eraseResults = `DELETE FROM operation_result WHERE event_id = ANY ($1::uuid[])`
 
-	// What was admitted of them stands in events of their own.
+	// The payloads that were admitted are separate events.
 	eraseConflicts = `
 WITH gone AS (DELETE FROM conflict WHERE event_id = ANY ($1::uuid[]) RETURNING admitted_as)
 SELECT count(*), array_agg(e.event_id ORDER BY e.event_id) FILTER (WHERE e.class <> 'erased')
@@ -143,22 +143,21 @@ WHERE id = ANY ($1::bigint[]) AND (key_label IS NOT NULL OR key_label_sealed IS 
 
 	eraseDiffs = `UPDATE replay_item SET diff = NULL, diff_key_id = NULL WHERE event_id = ANY ($1::uuid[]) AND diff IS NOT NULL`
 
-	// The hashes stay: by them a redelivery is still known for what it is.
+	// The hashes stay, so that a redelivery is still recognised.
 	eraseEvents = `UPDATE inbox_event SET class = 'erased', conflict_paths = NULL WHERE id = ANY ($1::uuid[])`
 )
 
-// EraseEvent removes the bodies, rendered requests, results and excerpts of one
-// event, what replays and refusals quote of it, payloads that conflicted with it, its labels, and
-// the documents of operations. The sequence keys of its effects go from their streams, which
-// are known by hashes from then on.
-// Its key and hashes stay, so that a redelivery is still a duplicate, and so does
-// what was decided about it. It cannot be undone. It returns [inbox.ErrNotFound], [ErrInFlight]
-// while an effect is not at rest, or [inbox.ErrLocked] if somebody else keeps one of its streams locked.
+// EraseEvent removes the bodies, rendered requests, results and excerpts of one event, what replays and
+// refusals quote of it, payloads that conflicted with it, its labels, and the documents of operations.
+// The sequence keys of its effects are removed from their streams, which are identified by hashes from
+// then on. Its key and hashes stay, so that a redelivery is still a duplicate, and so do the decisions
+// about it. It cannot be undone. It returns [inbox.ErrNotFound], [ErrInFlight] while an effect is not at
+// rest, or [inbox.ErrLocked] if another transaction keeps one of its streams locked.
 //
-// Where a delivery carried several events, the bytes of this one are blanked
-// inside the body and the others keep theirs at the same places; a signature over
-// such a body no longer verifies. The headers stay until the last of its events is
-// erased. A delivery that is one event's goes unread, also under a lost key.
+// If a delivery carried several events, the bytes of this one are blanked inside the body and the others
+// keep theirs at the same places; a signature over such a body no longer verifies. The headers stay
+// until the last of its events is erased. A delivery with only this event is deleted without being
+// opened, so that it works even if its key is lost.
 func EraseEvent(ctx context.Context, pool *pgxpool.Pool, r Erase) (Erased, error) {
 	var out Erased
 	if err := inbox.CheckExplanation(r.Actor, r.Reason); err != nil {
@@ -173,8 +172,8 @@ func EraseEvent(ctx context.Context, pool *pgxpool.Pool, r Erase) (Erased, error
 		})
 	})
 	if err == nil {
-		// Refusals belong to no event, so they can go after it: in small steps, since all
-		// of the source's have to be looked through.
+		// Refusals belong to no event, so they can be deleted after it, in small steps, because all
+		// refusals of the source must be searched.
 		err = r.eraseRefusals(ctx, pool, source, &out)
 	}
 	if err == nil {
@@ -281,8 +280,8 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	return source, r.audit(ctx, tx, "begun", out)
 }
 
-// torn are the events of one delivery: those that go, those that keep their
-// bytes, and those that went before, perhaps without being blanked.
+// deliveryEvents are the events of one delivery: those to erase, those that keep their bytes, and those
+// that were erased before, perhaps without being blanked.
 type deliveryEvents struct{ erase, keep, erasedBefore []erased }
 
 // siblings finds the events of the delivery.

@@ -24,9 +24,9 @@ const (
 	writeErasedBody = `UPDATE inbox_body SET headers = $3, body = $4, key_id = $5 WHERE class = $1 AND id = $2`
 )
 
-// eraseBody blanks the bytes of the events, or removes the body if no other event
-// needs it. A body may be there twice: of one that was kept beyond its day, only
-// the events that needed it point at the copy.
+// eraseBody blanks the bytes of the events, or removes the body if no other event needs
+// it. A body may exist twice: only the events that needed it beyond its day refer to
+// the copy.
 func (r *Erase) eraseBody(ctx context.Context, tx pgx.Tx, d *deliveryEvents, body inbox.ID, out *Erased) error {
 	var classes []string
 	for _, e := range slices.Concat(d.erase, d.keep) {
@@ -35,7 +35,8 @@ func (r *Erase) eraseBody(ctx context.Context, tx pgx.Tx, d *deliveryEvents, bod
 		}
 	}
 	if slices.Contains(classes, row.KeptClass) {
-		// Between its copying and the end of its day nobody points at the other one.
+		// Between its copying and the end of its day, no event may refer to the
+		// original.
 		rows, err := tx.Query(ctx, readOtherClasses, classes)
 		if err != nil {
 			return err
@@ -79,7 +80,7 @@ func (r *Erase) blank(ctx context.Context, tx pgx.Tx, class string, id inbox.ID,
 	if keyID != nil {
 		if headers, content, err = r.openDelivery(id, keyID, headers, content); err != nil {
 			out.Unopened = true
-			return false, nil //nolint:nilerr // what cannot be read cannot be blanked, and belongs to others too
+			return false, nil //nolint:nilerr // what cannot be read cannot be blanked, and other events need it
 		}
 	}
 	content = bytes.Clone(content)

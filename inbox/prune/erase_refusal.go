@@ -13,8 +13,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/place"
 )
 
-// leastID is the shortest event id that refusals are searched for: a shorter one
-// stands in too much that has nothing to do with it.
+// minSearchLength is the length of the shortest event id that refusals are searched
+// for. A shorter id would match too many unrelated refusals.
 const minSearchLength = 4
 
 const (
@@ -25,9 +25,9 @@ WHERE r.source_id = $1 AND r.id > $2::uuid ORDER BY r.id LIMIT 50`
 	deleteRefusalsByID = `DELETE FROM refusal WHERE id = ANY ($1::uuid[])`
 )
 
-// eraseRefusals removes the refused deliveries of the source that have the
-// event's id in them as it is written. One that writes it another way, or that is
-// under a lost key, cannot be known.
+// eraseRefusals removes the refused deliveries of the source that contain the event's
+// id literally. It cannot find the id in another spelling, or in a refusal under a lost
+// key.
 func (r *Erase) eraseRefusals(ctx context.Context, pool *pgxpool.Pool, source int32, out *Erased) error {
 	if len(r.EventID) < minSearchLength {
 		out.NotSearched = true

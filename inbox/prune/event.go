@@ -13,10 +13,10 @@ import (
 	"github.com/oncegate/oncegate/inbox/labels"
 )
 
-// An event's row is its tombstone. It goes when it is past its horizon ($1), counted
-// from its receipt or from its own time, whichever is later (the gate counts from
-// its own, but one that lies more than a day ahead says nothing), and no guard needs it. One that is a
-// dead letter itself goes only if it was discarded, or that is named ($2). What an open replay lists goes if it is named ($3).
+// An event's row is its tombstone. It may be deleted when it is past its horizon ($1), counted from its receipt or from
+// its own time, whichever is later, and no guard needs it. (The gate counts from the event's own time, but ignores one
+// that is more than a day ahead.) A dead letter itself is deleted only if it was discarded or named ($2), and an event
+// in an open replay only if replays are named ($3).
 func removableEvent(without ...string) string {
 	return `
     greatest(e.received_at, least(e.occurred_at, e.received_at + interval '1 day')) < $1::timestamptz
@@ -24,8 +24,7 @@ func removableEvent(without ...string) string {
 		inbox.KeptRows("inbox_event", strings.NewReplacer(tableNames("{replays}", "$3::boolean")...), without...)
 }
 
-// A row that somebody has locked is being delivered again, resolved or erased:
-// it is left for the next walk.
+// A row that another transaction has locked is being delivered again, resolved or erased: it is left for the next walk.
 func lockDueEvents(without ...string) string {
 	return `
 WITH page AS MATERIALIZED (
@@ -62,12 +61,12 @@ parents AS (
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM results), (SELECT count(*) FROM labels)`
 }
 
-// groupSpan is more than lies between the ids of any two events of one commit, of which one is that of their labels while they
-// wait for their index. Where no process receives any more, they still wait when the events go.
+// groupSpan is more than the ids of any two rows of one commit differ by. One of these rows may be the one with the
+// labels that wait for their index. If no process receives any more, the labels still wait when the events are deleted.
 const groupSpan = time.Minute
 
-// events removes tombstones: one walk for each horizon, since a source with a
-// long one must not be looked at again and again by the walk of a short one.
+// events removes tombstones: one walk for each horizon, so that the walk for a short horizon does not read the events
+// of a source with a long one again and again.
 func (s *pass) events(ctx context.Context) error {
 	for _, g := range s.bySource(tombstones) {
 		cutoff := s.behindEffects(s.retention.cutoff(g.horizon))
@@ -88,9 +87,8 @@ func (s *pass) events(ctx context.Context) error {
 	return nil
 }
 
-// reached keeps the walk over events behind that over effects, where that did
-// not come to its end in this pass: events whose effects are still there would be
-// passed by, and found again only a day later.
+// behindEffects keeps the walk over events behind the walk over effects if that did not come to its end in this pass.
+// Otherwise the walk would pass events whose effects still exist, and find them again only a day later.
 func (s *pass) behindEffects(cutoff inbox.ID) inbox.ID {
 	for _, position := range s.unfinished["effect"] {
 		if at, err := inbox.ParseID(position); err == nil {
@@ -151,8 +149,8 @@ func (s *pass) byRoute(of func(Horizons) time.Duration) []horizonGroup {
 	return groupByHorizon(s.retention.routes, of)
 }
 
-// grouping puts together what has the same horizon, the shortest first. What has
-// none was never registered, and stays.
+// groupByHorizon groups sources or routes by horizon, the shortest first. It leaves out those without one, which were
+// never registered.
 func groupByHorizon(all map[int32]Horizons, of func(Horizons) time.Duration) []horizonGroup {
 	groups := map[time.Duration][]int32{}
 	for id, h := range all {

@@ -10,12 +10,12 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// restChunk is how many effects at rest one transaction settles: it holds the
+// restChunk is how many effects at rest one transaction settles, because it keeps the
 // locks of their streams.
 const restChunk = 100
 
-// What an operator named, past its horizon counted from admission, the oldest of
-// each route first. What is settled leaves the indexes, so there is no cursor.
+// The rows that an operator named, past their horizon counted from admission, the
+// oldest of each route first. A settled effect leaves the index, so there is no cursor.
 const (
 	findDueAtRest = `
 SELECT f.id, f.event_id, f.state, f.route_id, f.version, f.sequence_key_hash
@@ -46,9 +46,9 @@ CROSS JOIN LATERAL (
 LIMIT $4`
 )
 
-// settleIncluded settles what an operator named as skipped, through settle, like every
-// other way out of a state at rest: streams move on. The walk over effects then
-// removes it.
+// settleIncluded settles the effects that an operator named as skipped. It does so
+// through settle, like every other way out of a state at rest, so that their streams
+// proceed. The walk over effects then removes them.
 func (s *pass) settleIncluded(ctx context.Context) error {
 	states, replay := s.run.states(), s.run.includes(Replay)
 	routes, cutoffs := s.retention.routeCutoffs()
@@ -63,7 +63,7 @@ func (s *pass) settleIncluded(ctx context.Context) error {
 	return nil
 }
 
-// states are those of effects that the run includes.
+// states returns the states of effects that the run includes.
 func (r *Run) states() []string {
 	out := []string{}
 	for _, name := range r.Include {

@@ -14,10 +14,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// A key goes when its window has passed and its tombstone's horizon too ($1 to
-// $3, by route), unless a guard needs it, or the route has an effect that
-// is not settled and may still ask for it: one received before the key's window
-// ended ($3).
+// A key is deleted when its window and its tombstone's horizon have passed ($1 to $3,
+// by route), unless a guard needs it, or the route has an unsettled effect that may
+// still ask for it: one received before the key's window ended ($3).
 func removableKey(without ...string) string {
 	return `
     k.expires_at < now()
@@ -57,15 +56,15 @@ USING unnest($4::int[], $5::bytea[]) AS d (route_id, key_hash)
 WHERE k.route_id = d.route_id AND k.key_hash = d.key_hash AND ` + removableKey(without...)
 }
 
-// The effects that are under way, through the index of what is due. With more of
-// them than this, keys can wait.
+// The effects that are being carried out, through the index of due times. If there are
+// more of them than this, keys are kept for now.
 const (
 	readUnsettledEffects = `SELECT route_id, event_id FROM effect WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 20000`
 	maxUnsettledEffects  = 20000
 )
 
-// The oldest of each route that is at rest or held, but for those that are named
-// ($3) and past their horizon ($2): they are about to go.
+// The oldest effect of each route that is at rest or held, except those that are named
+// ($3) and past their horizon ($2), because they are about to be removed.
 const readOldestAtRest = `
 SELECT r.id, f.event_id
 FROM unnest($1::int[], $2::uuid[]) AS r (id, cutoff)
@@ -78,8 +77,8 @@ CROSS JOIN LATERAL (
      WHERE e.route_id = r.id AND e.state = 'held' AND NOT ('held' = ANY ($3::text[]) AND e.id < r.cutoff)
      ORDER BY e.id LIMIT 1)) f`
 
-// keyBounds are, by route, before when a key's event must have been received and
-// its window have ended.
+// keyBounds are, by route, the times before which a key's event must have been received
+// and its window must have ended.
 type keyBounds struct {
 	routes          []int32
 	received, asked []time.Time
@@ -125,8 +124,8 @@ func (s *pass) keys(ctx context.Context) error {
 	})
 }
 
-// keyBounds reads the bounds. included are states that are about to be settled. ok
-// is false if too much is under way to tell.
+// keyBounds reads the bounds. included are states that are about to be settled. ok is
+// false if too many effects are being carried out to tell.
 func (r *retention) keyBounds(ctx context.Context, db row.Querier, included []string) (b keyBounds, ok bool, err error) {
 	oldest := map[int32]time.Time{}
 	var route int32

@@ -99,20 +99,20 @@ func (p *Pruner) Sample(ctx context.Context) (Sample, error) {
 type Pace struct {
 	Sample
 
-	// IncomingPerSecond and DrainedPerSecond are those of the time looked at.
+	// IncomingPerSecond and DrainedPerSecond are the rates over the observed time.
 	IncomingPerSecond, DrainedPerSecond float64
 
 	// Headroom is how many times faster rows could be removed than they come in, by
 	// what passes removed in the time they took; 0 is not known yet.
 	Headroom float64
 
-	// Behind: for an hour, less was removed than came in, and something is left that
-	// is due. An installation that is younger than its horizons is not behind.
+	// Behind means that for an hour fewer rows were removed than came in, and some due
+	// rows remain. An installation that is younger than its horizons is not behind.
 	Behind bool
 }
 
-// Watch judges the pace from samples: a pure account, given the time with
-// each of them. It is not for concurrent use.
+// Watch judges the pace from samples. It does no I/O and gets the time with each
+// sample. It is not for concurrent use.
 type Watch struct {
 	samples []Sample
 	removed int64
@@ -125,17 +125,17 @@ const paceWindow = time.Hour
 // Add takes the sample after a pass, and what the pass did.
 func (w *Watch) Add(sample Sample, report Report) Pace {
 	if n := len(w.samples); n > 0 && (sample.Incoming < w.samples[n-1].Incoming || sample.Drained < w.samples[n-1].Drained) {
-		w.samples = nil // the server's counters began anew
+		w.samples = nil // the server's counters were reset
 	}
 	w.samples = append(w.samples, sample)
-	// One that is older than the window stays, to compare with.
+	// The newest sample before the window stays, for comparison.
 	first := 0
 	for first+1 < len(w.samples) && sample.At.Sub(w.samples[first+1].At) >= paceWindow {
 		first++
 	}
 	w.samples = slices.Delete(w.samples, 0, first)
 	if rows := report.Rows["inbox_event"]; rows > 0 {
-		// Half of what was is forgotten by each pass, so that the figure follows.
+		// Each pass halves the earlier figures, so that the result follows changes.
 		w.removed, w.busy = w.removed/2+rows, w.busy/2+report.Elapsed
 	}
 	pace := Pace{Sample: sample}

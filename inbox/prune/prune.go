@@ -19,7 +19,7 @@ import (
 
 // Config configures a [Pruner]. Pool is required.
 type Config struct {
-	// Pool gives the one connection of a pass: the lock and the batches share it.
+	// Pool provides the one connection of a pass, which the lock and the batches share.
 	Pool *pgxpool.Pool
 
 	// Effects settles what Include names; nil refuses Include.
@@ -28,14 +28,14 @@ type Config struct {
 	// Logger defaults to discarding.
 	Logger *slog.Logger
 
-	// Budget bounds a pass; the next goes on where it ended. 0 is no bound.
+	// Budget bounds a pass; the next one continues where it ended. 0 means no bound.
 	Budget time.Duration
 
 	// Batch is how long one batch may take: its size follows. It defaults to 200 ms.
 	Batch time.Duration
 
-	// Rate is how many rows a second are removed at most, with pauses between the
-	// batches, so that deliveries go on. It defaults to 25,000; -1 makes no pauses.
+	// Rate is how many rows are removed a second at most, with pauses between the batches, so that deliveries
+	// are not slowed down. It defaults to 25,000; -1 makes no pauses.
 	Rate int
 
 	// CountLimit is how many rows of a table [Pruner.DryRun] looks at, the oldest first. It defaults to 10,000.
@@ -44,24 +44,23 @@ type Config struct {
 	// Progress is called after each batch, if set.
 	Progress func(Progress)
 
-	// Now measures batches and the budget; what is due is decided by the database's
-	// clock. It defaults to time.Now.
+	// Now measures batches and the budget; the database's clock decides which rows are due. It defaults to
+	// time.Now.
 	Now func() time.Time
 }
 
-// Prunable is what prune only takes if it is named. Part of the CLI: never
-// change.
+// Prunable is a kind of row that prune removes only if it is named. Part of the CLI: never change.
 type Prunable string
 
-// What prune leaves alone unless it is named.
+// The kinds that prune keeps unless they are named.
 const (
 	// Dead: dead effects, and events that are dead letters.
 	Dead Prunable = "dead"
 	// Indeterminate: effects whose outcome is not known.
 	Indeterminate Prunable = "indeterminate"
-	// Held: effects that wait behind a predecessor.
+	// Held: effects that wait for a predecessor.
 	Held Prunable = "held"
-	// Replay: what an open replay lists.
+	// Replay: effects and events that an open replay lists.
 	Replay Prunable = "replay"
 )
 
@@ -72,13 +71,12 @@ func Prunables() []Prunable {
 
 // Run says what one pass may take. The zero value is what runs by itself.
 type Run struct {
-	// Include names what is otherwise left alone. It needs Actor and Reason, which go
-	// into the audit.
+	// Include names rows that prune otherwise keeps. It needs Actor and Reason, which go into the audit.
 	Include       []Prunable
 	Actor, Reason string
 
-	// Anew begins every walk from its start, instead of where the last pass ended: to
-	// remove all that [Pruner.DryRun] counts.
+	// Anew begins every walk from its start instead of where the last pass ended, to remove everything that
+	// [Pruner.DryRun] counts.
 	Anew bool
 }
 
@@ -100,12 +98,11 @@ type Report struct {
 	Partitions []string `json:"partitions"`
 	Kept       int64    `json:"kept"`
 
-	// Left counts the rows past their horizon that this pass looked at and something
-	// still needs.
+	// Left counts the rows past their horizon that this pass read and kept, because they are still needed.
 	Left int64 `json:"left"`
 
-	// Contended names the walks that were given up because somebody else held locks
-	// for too long; the next pass tries again.
+	// Contended names the walks that ended because another session kept locks for too long; the next pass tries
+	// again.
 	Contended []string `json:"contended,omitempty"`
 
 	Batches int           `json:"batches"`
@@ -122,7 +119,7 @@ func (r *Report) Removed() (sum int64) {
 	return sum
 }
 
-// Plus is the sum of two reports, of which the other one went on behind this one.
+// Plus returns the sum of two reports, where other is of a pass that continued this one.
 func (r Report) Plus(other Report) Report {
 	rows := maps.Clone(r.Rows)
 	if rows == nil {
@@ -139,7 +136,7 @@ func (r Report) Plus(other Report) Report {
 
 // Progress is how far a pass is.
 type Progress struct {
-	Step    string // what is being walked
+	Step    string // the table or partition
 	Removed int64  // rows, in the pass
 
 	// Done is how far the walk is through the ids that may be due, from 0 to 1; of a
@@ -148,7 +145,7 @@ type Progress struct {
 	Done float64
 }
 
-// Pruner removes what is past its horizon and no longer needed.
+// Pruner removes rows that are past their horizon and no longer needed.
 type Pruner struct {
 	cfg Config
 	sql *statements
@@ -193,14 +190,14 @@ type pass struct {
 	stepDeadline time.Time // the end of the step
 	pause        time.Duration
 
-	// short are the places, by table, at which walks ended before their end.
+	// unfinished are the positions, by table, at which walks ended before their end.
 	unfinished map[string][]string
 }
 
-// errPassOver: the budget ended, or the context did; what is left is for the next pass.
+// errTimeIsUp means that the budget or the context ended; the next pass does the rest.
 var errTimeIsUp = errors.New("the pass is over")
 
-// What is left over after a lost connection is a lock that went with it.
+// The lock is the session's, so that it is released if the connection is lost.
 const (
 	schemaKey = `hashtext(coalesce(current_schema(), ''))`
 	tryLock   = `SELECT pg_try_advisory_lock($1::int, ` + schemaKey + `)`
@@ -216,10 +213,9 @@ SELECT set_config('synchronous_commit', 'off', false), set_config('lock_timeout'
     set_config('enable_mergejoin', 'off', false),
     set_config('plan_cache_mode', 'force_generic_plan', false), set_config('application_name', 'oncegate prune', false)`
 
-// Run makes one pass: bodies first, since they are most of the bytes, then what
-// points at them, each in bounded batches. If another pass is under way, here or
-// elsewhere, it does nothing and says so. It stops between two batches when ctx
-// ends. Every batch is safe on its own: the lock only saves work.
+// Run makes one pass: bodies first, because they are most of the bytes, then the rows that refer to them, each
+// in bounded batches. If another pass is running, here or in another process, it does nothing and says so. It
+// stops between two batches when ctx ends. Every batch is safe without the lock, which only saves work.
 func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 	if err := p.checkRun(&run); err != nil {
 		return Report{}, err
@@ -233,13 +229,13 @@ func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 	if err != nil {
 		return s.report, fmt.Errorf("pruning: getting a connection: %w", err)
 	}
-	// It never goes back to the pool: its settings and its lock end with it.
+	// The connection never returns to the pool: its settings and its lock end with it.
 	s.conn = acquired.Hijack()
 	defer func() {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		// The server notices a closed connection a little later; who comes next must not
-		// find the lock taken by a pass that is over.
+		// The server notices a closed connection a little later. The next caller must not find the lock taken
+		// by a pass that is over.
 		_, _ = s.conn.Exec(stop, `SELECT pg_advisory_unlock_all()`)
 		_ = s.conn.Close(stop)
 	}()
@@ -259,7 +255,7 @@ func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 	}
 	err = s.runSteps(ctx)
 	for errors.Is(err, errTimeIsUp) && s.hasTimeLeft(ctx) {
-		err = s.runSteps(ctx) // a step that was short of time has some more
+		err = s.runSteps(ctx) // a step that had too little time gets some more
 	}
 	s.report.Complete = err == nil && len(s.report.Contended) == 0
 	if errors.Is(err, errTimeIsUp) {
@@ -282,7 +278,7 @@ func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 // ErrInclude is returned for an Include that prune does not know.
 var ErrInclude = errors.New("not something prune can include: dead, indeterminate, held, replay")
 
-// known returns [ErrInclude] for a name that is not known.
+// checkInclude returns [ErrInclude] for an unknown name.
 func (r *Run) checkInclude() error {
 	for _, name := range r.Include {
 		if !slices.Contains(Prunables(), name) {
@@ -302,9 +298,8 @@ func (p *Pruner) checkRun(run *Run) error {
 	return inbox.CheckExplanation(run.Actor, run.Reason)
 }
 
-// everything takes one step after the other: what others point at goes after
-// what points at it. Each step may use its share of what is left of the budget,
-// so that a long one does not starve those behind it.
+// runSteps runs one step after the other: rows are removed after the rows that refer to them. Each step may use
+// its share of the remaining budget, so that a long step does not starve the later ones.
 func (s *pass) runSteps(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		s.bodies, s.keptBodies, s.conflicts, s.settleIncluded, s.keys, s.effects, s.events, s.streams, s.refusals, s.agentSessions, s.logins, s.apiRequests, s.replays,
@@ -331,18 +326,17 @@ func (s *pass) runSteps(ctx context.Context) error {
 	return nil
 }
 
-// left reports whether the budget allows another round, and locks did not end the
-// last one.
+// hasTimeLeft reports whether the budget allows another round, and locks did not end the last one.
 func (s *pass) hasTimeLeft(ctx context.Context) bool {
 	return ctx.Err() == nil && len(s.report.Contended) == 0 && (s.passDeadline.IsZero() || s.passDeadline.Sub(s.cfg.Now()) > s.cfg.Budget/10)
 }
 
-// over reports whether the step has to end.
+// timeIsUp reports whether the step has to end.
 func (s *pass) timeIsUp(ctx context.Context) bool {
 	return ctx.Err() != nil || !s.stepDeadline.IsZero() && !s.cfg.Now().Before(s.stepDeadline)
 }
 
-// audit says who had what taken that is otherwise left alone.
+// audit records who included rows that prune otherwise keeps.
 func (s *pass) audit(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = on`); err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// replayHorizon is how long plans and what became of them are kept.
+// replayRetention is how long replay plans and their outcomes are kept.
 const replayRetention = 90 * 24 * time.Hour
 
-// Refusals point at nothing and nothing points at them: the oldest of each source
-// go first.
+// Refusals neither refer to other rows nor are referred to: the oldest of each source
+// are deleted first.
 const deleteRefusals = `
 WITH due AS MATERIALIZED (
     SELECT f.id
@@ -24,8 +24,9 @@ WITH due AS MATERIALIZED (
     LIMIT $3)
 DELETE FROM refusal r USING due WHERE r.id = due.id`
 
-// The payloads of conflicts go by when they were last delivered: until then each
-// was acknowledged again. Those of each source that were last seen first go first.
+// The horizon of a conflict's payload counts from its last delivery, because each
+// delivery until then was acknowledged again. The least recently seen of each source are
+// deleted first.
 const deleteConflicts = `
 WITH due AS MATERIALIZED (
     SELECT f.id
@@ -35,8 +36,8 @@ WITH due AS MATERIALIZED (
     LIMIT $3)
 DELETE FROM conflict c USING due WHERE c.id = due.id`
 
-// Plans that are over, with their items first: there may be very many. What became of an
-// item goes with it and is not counted by itself.
+// Replays that have ended, with their items first, because there may be very many. The
+// outcome of an item is deleted with it and not counted separately.
 const (
 	deleteReplayItems = `
 WITH over AS MATERIALIZED (
@@ -75,8 +76,8 @@ WITH due AS MATERIALIZED (
 DELETE FROM audit a USING due WHERE a.id = due.id`
 )
 
-// drain removes from the front of a table, where everything past its horizon may
-// go: there is nothing to remember between passes.
+// drain removes rows from the front of a table in which every row past its horizon may
+// be deleted. It stores no position between passes.
 func (s *pass) drain(ctx context.Context, table, sql string, args ...any) error {
 	w := &walk{name: table, table: table, batch: func(ctx context.Context, tx pgx.Tx, _ string, n int) (batchResult, error) {
 		tag, err := tx.Exec(ctx, sql, append(slices.Clip(args), n)...)
@@ -117,13 +118,13 @@ func (s *pass) replays(ctx context.Context) error {
 	return s.drain(ctx, "replay", deleteReplays, cutoff)
 }
 
-// suppressions removes those that have expired: they hold for nothing any more.
+// suppressions removes suppressions that have expired.
 func (s *pass) suppressions(ctx context.Context) error {
 	return s.drain(ctx, "suppression", deleteSuppressions, s.retention.now)
 }
 
-// audits has no class: what was decided about a source outlives it, for the
-// longest horizon that any class asks for.
+// audits uses the longest horizon of all classes, because decisions about a source
+// outlive it.
 func (s *pass) audits(ctx context.Context) error {
 	if s.retention.longest.Audit == 0 {
 		return nil

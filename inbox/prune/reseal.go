@@ -24,7 +24,7 @@ type ResealConfig struct {
 	// to deliveries. It defaults to none.
 	Pause time.Duration
 
-	// Progress, if set, is told after every batch.
+	// Progress, if set, is called after every batch.
 	Progress func(ResealProgress)
 }
 
@@ -34,8 +34,8 @@ type ResealProgress struct {
 	Table  string `json:"table"`
 	Looked int64  `json:"looked"`
 
-	// Resealed values are under the active key now; Unreadable ones are under a key
-	// that is lost and were left as they are. Both count all tables.
+	// Resealed counts values that are under the active key now; Unreadable counts values under a lost key, which were
+	// left unchanged. Both count all tables.
 	Resealed   int64 `json:"resealed"`
 	Unreadable int64 `json:"unreadable"`
 
@@ -44,16 +44,16 @@ type ResealProgress struct {
 	MissingKeys []int32 `json:"missing_keys,omitempty"`
 }
 
-// A page is bounded in rows, and what is sealed again at once in bytes.
+// A page is bounded in rows, and a batch that is sealed in one transaction in bytes.
 const (
 	resealRows  = 500
 	resealBytes = 4 << 20
 )
 
-// Reseal brings everything that is sealed, and what is still plain, under the
-// active key, and hashes labels that are still plain, in small transactions, while deliveries go on. It may be stopped
-// and begun again: what is under the active key is passed over. When it has ended
-// and nothing was unreadable, a key that is not active may be removed.
+// Reseal seals everything that is sealed with another key, or still plain, with the active key, and hashes labels that
+// are still plain. It uses small transactions and runs while deliveries continue. You may stop and restart it: it
+// skips what is already under the active key. When it has ended and nothing was unreadable, you may remove a key that
+// is not active.
 func Reseal(ctx context.Context, cfg ResealConfig) (ResealProgress, error) {
 	var p ResealProgress
 	if cfg.Keyring.Ring() == nil {
@@ -93,7 +93,7 @@ type resealRow struct {
 
 // walk reseals one shelf, page by page.
 func (cfg *ResealConfig) walk(ctx context.Context, s *shelf, class string, p *ResealProgress) error {
-	// The zero ID is stored as NULL, so the walk begins behind the smallest other one.
+	// The zero ID is stored as NULL, so the walk begins after the smallest other one.
 	after := resealRow{row: inbox.ID{15: 1}}
 	for {
 		active := cfg.Keyring.Ring().Active().ID
@@ -132,8 +132,8 @@ func (cfg *ResealConfig) walk(ctx context.Context, s *shelf, class string, p *Re
 	}
 }
 
-// reseal seals one batch again. A row that somebody else has locked, or has
-// changed meanwhile, is left for the next walk.
+// reseal seals one batch again. It leaves a row that another transaction has locked, or that has changed meanwhile,
+// for the next walk.
 func (cfg *ResealConfig) reseal(ctx context.Context, s *shelf, class string, batch []resealRow, p *ResealProgress) error {
 	ring := cfg.Keyring.Ring()
 	ids, items := make([]inbox.ID, len(batch)), make([]int64, len(batch))
@@ -198,7 +198,7 @@ func (cfg *ResealConfig) reseal(ctx context.Context, s *shelf, class string, bat
 	})
 }
 
-// KeyUsage is how many values are under one key; Key 0 is those in plain.
+// KeyUsage is how many values are sealed with one key; Key 0 counts plain values.
 type KeyUsage struct {
 	Table  string `json:"table"`
 	Column string `json:"column"`
@@ -206,7 +206,7 @@ type KeyUsage struct {
 	Values int64  `json:"values"`
 }
 
-// KeyUsages counts what is under which key.
+// KeyUsages counts the values by sealing key.
 func KeyUsages(ctx context.Context, pool *pgxpool.Pool) ([]KeyUsage, error) {
 	rows, err := pool.Query(ctx, countKeys)
 	if err != nil {

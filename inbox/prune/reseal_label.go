@@ -11,7 +11,8 @@ import (
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
-// Labels that were stored before there was a keyring. They are not sealed but hashed, as new ones are, since they are looked for.
+// Labels that were stored before there was a keyring. They are not sealed but hashed, as new ones are, because they are
+// searched for.
 const readPlainLabels = `
 SELECT l.event_id, l.name, l.value
 FROM event_label l
@@ -32,7 +33,7 @@ var plainLabelColumns = row.ColumnsFrom(2,
 	row.Bytes("hash", func(l *plainLabel) []byte { return l.hash }),
 )
 
-// One that is gone meanwhile stays gone.
+// A label that was deleted meanwhile is not restored.
 var hashLabels = `
 UPDATE event_label l SET value = k.hash, secret_id = $1::uuid
 FROM unnest(` + plainLabelColumns.Arrays() + `) AS k (` + plainLabelColumns.Names() + `)
@@ -44,7 +45,7 @@ func (cfg *ResealConfig) hashLabels(ctx context.Context, p *ResealProgress) erro
 	if err := labels.MoveAll(ctx, cfg.Pool); err != nil {
 		return err
 	}
-	// The zero ID is stored as NULL, so the walk begins behind the smallest other one.
+	// The zero ID is stored as NULL, so the walk begins after the smallest other one.
 	after := plainLabel{event: inbox.ID{15: 1}}
 	for {
 		var page []plainLabel

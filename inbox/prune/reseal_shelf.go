@@ -5,25 +5,25 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// shelf is a table with what is sealed in it: the columns that share one key.
+// shelf is a table with sealed columns that share one key.
 type shelf struct {
 	table   string
 	columns []string
 
-	// byClass: the primary key begins with the class.
+	// byClass means that the primary key begins with the class.
 	byClass bool
 
-	// page gives the next rows after ($2, $3) of class $1 by primary key, at most $4:
-	// row, item, whether it is under another key than $5, and how large it is.
+	// page returns the next rows after ($2, $3) of class $1 by primary key, at most $4: row, item, whether it is under
+	// another key than $5, and its size.
 	page string
 
-	// read locks the rows ($1 rows, $2 items) and gives row, item, the place's row and
-	// item, the key and the values; a row that somebody else has locked is being
-	// changed. write puts them back.
+	// read locks the rows ($1 rows, $2 items) and returns row, item, the row and item of the place, the key and the
+	// values. It skips a row that another transaction has locked, because that row is being changed. write stores the
+	// resealed values.
 	read, write string
 }
 
-// resealed is a row that is sealed again, as it is written.
+// resealed is the database row of a value that is sealed again.
 type resealed struct {
 	row      inbox.ID
 	item     int64
@@ -39,11 +39,11 @@ var resealedColumns = row.ColumnsFrom(1,
 	row.Bytes("two", func(r *resealed) []byte { return r.two }),
 )
 
-// resealedRows is what each write begins with; $6 is the class.
+// resealedRows is the beginning of each write; $6 is the class.
 var resealedRows = `unnest(` + resealedColumns.Arrays() + `) AS a (` + resealedColumns.Names() + `)`
 
-// Everything that is sealed. A page is by primary key and not by key id, since
-// no index is kept for what is done once a year.
+// shelves are all tables with sealed values. A page is read by primary key and not by key id, because an index for a
+// yearly task is not worth its cost.
 var shelves = []shelf{
 	{
 		table: "inbox_body", columns: []string{"headers", "body"}, byClass: true,
@@ -125,7 +125,7 @@ WHERE $6::text = '' AND c.id = a.id`,
 		table: "conflict", columns: []string{"sequence"},
 		page: `SELECT id, 0::bigint, (sequence_sealed IS NOT NULL OR sequence_key <> '' OR sequence_number <> '') AND sequence_key_id IS DISTINCT FROM $5, 256 FROM conflict
 WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
-		// What is plain becomes the JSON of [place.ConflictSequence]; its reader passes over the line breaks of base64.
+		// Plain values become the JSON of [place.ConflictSequence]; its reader skips the line breaks of base64.
 		read: `SELECT c.id, 0::bigint, c.id, 0::bigint, c.sequence_key_id, coalesce(c.sequence_sealed,
     convert_to(json_build_object('Key', encode(c.sequence_key, 'base64'), 'Number', encode(c.sequence_number, 'base64'))::text, 'UTF8')), NULL::bytea FROM conflict c
 WHERE c.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = ''
@@ -135,7 +135,7 @@ FROM ` + resealedRows + `
 WHERE $6::text = '' AND c.id = a.id`,
 	},
 	{
-		// A stream's id is a number: all rows have one uuid, and are told apart by the item.
+		// A stream's id is a number: all rows have one uuid and differ by the item.
 		table: "stream", columns: []string{"key_label"},
 		page: `SELECT '00000000-0000-0000-0000-000000000001'::uuid, id, (key_label IS NOT NULL OR key_label_sealed IS NOT NULL) AND key_label_key_id IS DISTINCT FROM $5, 128 FROM stream
 WHERE $1::text = '' AND $2::uuid IS NOT NULL AND id > $3 ORDER BY id LIMIT $4`,
@@ -181,7 +181,7 @@ WHERE $6::text = '' AND i.replay_id = a.id AND i.position = a.item`,
 	},
 }
 
-// The classes that bodies lie in, also those that the configuration has no more.
+// The classes of bodies, including those that are no longer in the configuration.
 const bodyClasses = `
 SELECT substr(c.relname, length('inbox_body_') + 1)
 FROM pg_inherits i
@@ -189,7 +189,7 @@ JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'inbox_body'::regclass
 ORDER BY 1`
 
-// It reads all rows, and is only asked by a person who is about to remove a key.
+// The statement reads all rows, and runs only for a person who is about to remove a key.
 const countKeys = `
 SELECT 'inbox_body', 'body', coalesce(key_id, 0), count(*) FROM inbox_body GROUP BY 3
 UNION ALL SELECT 'effect', 'rendered', coalesce(rendered_key_id, 0), count(*) FROM effect WHERE rendered IS NOT NULL GROUP BY 3

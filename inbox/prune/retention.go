@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// Horizons are how long things are kept. What is older than its horizon is due
-// to be pruned, unless something still needs it.
+// Horizons are how long rows are kept. A row that is older than its horizon is due to
+// be pruned, unless it is still needed.
 type Horizons struct {
 	// Body is how long the exact bytes of a delivery are kept.
 	Body time.Duration
@@ -51,9 +51,9 @@ ON CONFLICT ON CONSTRAINT retention_class_pkey DO UPDATE
 SET body = excluded.body, tombstone = excluded.tombstone, effects = excluded.effects, refusals = excluded.refusals,
     audit = excluded.audit, configured_at = now()`
 
-// RegisterClasses writes the retention classes of the configuration at start:
-// prune goes by what is written. A class that left the configuration keeps the
-// horizons it had, and what it left behind is pruned by them.
+// RegisterClasses writes the retention classes of the configuration at start, because
+// prune uses the stored ones. A class that is no longer in the configuration keeps its
+// horizons, and prune applies them to its rows.
 func RegisterClasses(ctx context.Context, pool *pgxpool.Pool, classes []ClassRow) error {
 	for _, c := range classes {
 		if err := inbox.CheckClassName(c.Name); err != nil {
@@ -75,7 +75,7 @@ func RegisterClasses(ctx context.Context, pool *pgxpool.Pool, classes []ClassRow
 	})
 }
 
-// SourceRetention is how long what belongs to one source is kept.
+// SourceRetention is how long the rows of one source are kept.
 type SourceRetention struct {
 	ID     int32    `json:"-"`
 	Source string   `json:"source"`
@@ -83,7 +83,7 @@ type SourceRetention struct {
 	Keep   Horizons `json:"-"`
 }
 
-// retention is what prune goes by, as it was registered last.
+// retention is the retention that was registered last, which prune applies.
 type retention struct {
 	now     time.Time // the database's
 	classes map[string]Horizons
@@ -152,8 +152,8 @@ func (r *retention) class(name string) Horizons {
 	return r.longest
 }
 
-// routeCutoffs gives the routes and the first ids that are not past the horizon of
-// their effects.
+// routeCutoffs returns the routes and, for each, the first id that is not past the
+// horizon of its effects.
 func (r *retention) routeCutoffs() (routes []int32, cutoffs []inbox.ID) {
 	for id, h := range r.routes {
 		if h != (Horizons{}) {
@@ -166,7 +166,7 @@ func (r *retention) routeCutoffs() (routes []int32, cutoffs []inbox.ID) {
 // cutoff is the first id that is not yet past the horizon.
 func (r *retention) cutoff(horizon time.Duration) inbox.ID { return inbox.FirstID(r.now.Add(-horizon)) }
 
-// Retention gives how long what belongs to each source is kept, as registered.
+// Retention returns how long the rows of each source are kept, as registered.
 func Retention(ctx context.Context, pool *pgxpool.Pool) ([]SourceRetention, error) {
 	r, err := readRetention(ctx, pool)
 	if err != nil {

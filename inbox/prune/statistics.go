@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	// minuteRetention is how long counts by minute are kept. Those by hour are kept as long as effects are, in the class that keeps them
-	// longest.
+	// minuteRetention is how long counts by minute are kept. Counts by hour are kept as long as effects in the class
+	// that keeps them longest.
 	minuteRetention = 48 * time.Hour
 
-	// flushRetention is how long it is kept how far a process has written its counts: far longer than it could send a batch again.
+	// flushRetention is how long the progress of a process in writing its counts is kept: far longer than it could send
+	// a batch again.
 	flushRetention = 30 * 24 * time.Hour
 )
 
@@ -43,7 +44,7 @@ var (
 )
 
 const (
-	// Before hours go: nobody may take them for hours without events.
+	// Before hours are removed, so that no reader takes them for hours without events.
 	raiseCompleteness = `UPDATE stat_completeness SET since = $1::timestamptz WHERE since < $1::timestamptz`
 
 	deleteFlushes = `

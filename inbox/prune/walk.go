@@ -15,49 +15,49 @@ import (
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
-// walk goes through one table in the order of an index. It goes on where the
-// last pass ended, so that rows which must stay are not looked at again by every
-// pass; what was left behind then, because it was still needed or locked, is
-// found when the walk begins anew.
+// walk goes through one table in the order of an index. It continues where the last
+// pass ended, so that not every pass reads the rows that must stay. When the walk
+// starts over, it finds the rows that were needed or locked before.
 type walk struct {
 	// name is the walk's row in prune_walk, and table what it removes from. Stored:
 	// never change.
 	name, table string
 
-	// first is where it begins.
+	// first is the position where it begins.
 	first string
 
-	// every is how often it begins anew, once it has come to the end.
+	// restartAfter is the time after which a completed walk starts over.
 	restartAfter time.Duration
 
-	// patient walks do not begin before every has passed; others look at what has
-	// become due since, each pass.
+	// patient walks do not continue until restartAfter has passed; other walks look in
+	// each pass for rows that have become due since.
 	patient bool
 
-	// partial walks have an end that is nearer than it should be: they do not count as
-	// having come to it.
+	// partial walks end before the end of the due rows, so that they do not count as
+	// completed.
 	partial bool
 
 	// batch looks at up to n rows after position and removes those it may.
 	batch func(ctx context.Context, tx pgx.Tx, position string, n int) (batchResult, error)
 
-	// done is how far position is through what may be due; nil is not known.
+	// fractionDone returns how much of the due rows is before position, from 0 to 1;
+	// nil if it is unknown.
 	fractionDone func(position string) float64
 }
 
-// stretch is what one batch looked at.
+// batchResult is what one batch has read and removed.
 type batchResult struct {
-	examined int    // rows, of whatever walk they were
+	examined int    // rows, including those of other walks
 	due      int    // of them past their horizon
 	removed  int64  // rows of the table
 	last     string // the position of the last one; empty for none
 }
 
-// anew is how often most walks begin from the start again.
+// restartEvery is how often most walks start over.
 const restartEvery = 24 * time.Hour
 
-// The sizes of a batch. Small ones, evenly apart, are felt less by deliveries
-// than large ones with long pauses.
+// The sizes of a batch. Small, evenly spaced batches disturb deliveries less than large
+// ones with long pauses.
 const (
 	minBatch   = 50
 	firstBatch = 500
@@ -74,7 +74,7 @@ ON CONFLICT ON CONSTRAINT prune_walk_pkey DO UPDATE
 SET position = excluded.position, began_at = excluded.began_at, completed_at = excluded.completed_at`
 )
 
-// take walks until the end, or until the step has to end.
+// runWalk walks until the end, or until the step has to end.
 func (s *pass) runWalk(ctx context.Context, w *walk) error {
 	var (
 		position  string
@@ -86,7 +86,7 @@ func (s *pass) runWalk(ctx context.Context, w *walk) error {
 	switch {
 	case err != nil && !errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("reading where walk %s is: %w", w.name, err)
-	case err != nil, s.run.Anew, len(s.run.Include) > 0: // what is named lies anywhere behind the walk
+	case err != nil, s.run.Anew, len(s.run.Include) > 0: // the named rows may be anywhere before the position
 		position, began, completed = w.first, s.retention.now, nil
 	case completed != nil && now.Sub(began) >= w.restartAfter:
 		position, began, completed = w.first, now, nil
@@ -100,7 +100,7 @@ func (s *pass) runWalk(ctx context.Context, w *walk) error {
 		completed = nil
 		s.unfinished[w.table] = append(s.unfinished[w.table], position)
 	}
-	// Also when it is told to stop: the next pass is to go on from here.
+	// Saved even if the pass is stopped, so that the next pass continues from here.
 	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if _, saved := s.conn.Exec(save, writeWalk, w.name, position, began, completed); saved != nil && err == nil {
@@ -167,7 +167,7 @@ func (s *pass) count(w *walk, got batchResult) {
 	s.report.Left += max(int64(got.due)-got.removed, 0)
 }
 
-// resize aims at the time that a batch may take.
+// resize adapts the size to the time that a batch may take.
 func (s *pass) resize(size int, took time.Duration) int {
 	if took > 0 {
 		fit := float64(size) * float64(s.cfg.Batch) / float64(took)
@@ -176,9 +176,9 @@ func (s *pass) resize(size int, took time.Duration) int {
 	return min(max(size, minBatch), maxBatch)
 }
 
-// space makes the pause after a batch that removed something: as long as it
-// takes to stay within the rate, and at least half as long as the batch took, so
-// that what it shares is never prune's alone.
+// pauseAfterBatch pauses after a batch that removed rows: long enough to stay within
+// the rate, and at least half as long as the batch took, so that prune never occupies
+// shared resources alone.
 func (s *pass) pauseAfterBatch(ctx context.Context, got batchResult, took time.Duration) error {
 	if got.removed == 0 || s.cfg.Rate < 0 {
 		return ctx.Err()
@@ -193,8 +193,8 @@ func (s *pass) sleep(ctx context.Context, d time.Duration) error {
 	return sleep.For(ctx, d)
 }
 
-// contended reports whether somebody else's locks, or a statement that took too
-// long, stopped a batch: a smaller one, later, may pass.
+// isLockConflict reports whether another session's locks, or a statement that took too
+// long, ended a batch: a smaller one may succeed later.
 func isLockConflict(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || pg.SeverityUnlocalized != "ERROR" {
@@ -207,7 +207,7 @@ func isLockConflict(err error) bool {
 	return false
 }
 
-// through is how far an id lies between the first and a cutoff.
+// fractionBetween returns how far an id lies between the first one and a cutoff.
 func fractionBetween(first, cutoff inbox.ID) func(position string) float64 {
 	return func(position string) float64 {
 		at, err := inbox.ParseID(position)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Walk is how far prune has come in one table.
+// Walk is the progress of prune in one table.
 type Walk struct {
 	// Name is the table, and what sets the walk apart from others in it.
 	Name string `json:"name"`
@@ -21,7 +21,7 @@ type Walk struct {
 
 const readWalks = `SELECT name, began_at, completed_at FROM prune_walk ORDER BY name LIMIT 1000`
 
-// Walks gives how far prune has come, by table.
+// Walks returns the progress of prune, by table.
 func Walks(ctx context.Context, pool *pgxpool.Pool) ([]Walk, error) {
 	rows, err := pool.Query(ctx, readWalks)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Package reasons spells why an attempt failed, in the words that a kind of effect (package
-// effect) gives. They are stored, and are values of a label: never change one. With the
-// inbox's own they make up the closed set of [inbox.Reason].
+// Package reasons contains the reasons why an attempt failed, in the words that kinds of
+// effects (package effect) return. They are stored, and are values of a label: never change
+// one. Together with the inbox's own reasons they are the closed set of [inbox.Reason].
 //
-// The constants have no type: a kind gives them as strings, and the inbox keeps them as
+// The constants have no type: a kind returns them as strings, and the inbox stores them as
 // reasons.
 package reasons
 
-// What is not the target's fault.
+// Reasons that are not the target's fault.
 const (
 	// Render means that the request, message or statement could not be built for the
 	// event.

@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// outcome says what became of a request. It is a metric label: the set is closed.
+// outcome is the outcome of a request. It is a metric label: the set is closed.
 type outcome string
 
 const (
@@ -60,7 +60,7 @@ var outcomes = [...]outcome{
 	outcomeKeyAwaited,
 }
 
-// acknowledged says that the sender was told that its events are recorded.
+// acknowledged reports whether the answer says that the events are recorded.
 func (o outcome) acknowledged() bool {
 	switch o {
 	case outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention:
@@ -70,7 +70,7 @@ func (o outcome) acknowledged() bool {
 	}
 }
 
-// unavailable says that the sender was asked to deliver again later.
+// unavailable reports whether the answer asks the sender to deliver again later.
 func (o outcome) unavailable() bool {
 	switch o {
 	case outcomeOverloaded, outcomeShed, outcomeUnavailable, outcomeDoubted, outcomeKeyAwaited:
@@ -107,7 +107,7 @@ const (
 	reasonFollowHeader reason = "follow_header"
 	// reasonParent means that an operation names a parent that is none of its credential's.
 	reasonParent reason = "unknown_parent"
-	// reasonParentUnsettled means that an operation follows a call of which it is not known what it has done.
+	// reasonParentUnsettled means that an operation follows a call whose outcome is not known yet.
 	reasonParentUnsettled reason = "parent_unsettled"
 	// reasonParentPruned means that an operation resumes a call of which nothing is kept that says what it did.
 	reasonParentPruned reason = "parent_pruned"
@@ -154,7 +154,7 @@ func Causes() []string {
 	return out
 }
 
-// result is what became of a request. The zero result is a fault of ours.
+// result is the result of a request. The zero result is a fault of ours.
 type result struct {
 	outcome outcome
 	reason  reason
@@ -164,25 +164,25 @@ type result struct {
 	status inbox.Outcome
 	event  inbox.ID
 
-	// reply is the answer to a handshake, also to one that is refused where the
-	// provider asks for an answer of its own.
+	// reply is the answer to a handshake. It is also the answer to a refused one if the provider requires a
+	// specific answer.
 	reply providers.Reply
 
-	// single: the delivery carried one event.
+	// single means that the delivery carried one event.
 	single bool
 
-	// code is what the caller of an operation is answered with if it has no result; empty takes
-	// that of the outcome and the reason.
+	// code is the code in the answer to the caller of an operation if it has no result; if it is empty, the
+	// code follows from the outcome and the reason.
 	code Code
 
-	// problem is what else a verified caller of an operation is told. Its retryAfter is for
-	// providers' senders too.
+	// problem is the rest of the answer to a verified caller of an operation. Its retryAfter also applies to
+	// senders of providers.
 	problem problem
 
 	// repeats names the call that a recorded one is suspected to repeat; empty for none.
 	repeats string
 
-	// unread: the body was not read to its end, so the connection cannot go on.
+	// unread means that the body was not read to its end, so the connection cannot be reused.
 	unread bool
 }
 
@@ -196,9 +196,8 @@ const (
 	afterDoubt = "2"
 )
 
-// answer decides every status. A refusal is answered without a body and without
-// a hint; whatever is not recognised is a fault of ours, which asks the sender
-// to deliver again.
+// answer decides every status. The answer to a refusal has no body and no hint. An unknown outcome is a fault
+// of ours, for which the answer asks the sender to deliver again.
 func answer(source *endpoint, res *result) providers.Reply {
 	if source.operation {
 		return answerCaller(source, res)
@@ -244,7 +243,7 @@ func refuse(source *endpoint, res *result) providers.Reply {
 	case reasonTooLarge:
 		return bare(http.StatusRequestEntityTooLarge, "", "")
 	case reasonTruncated, reasonSlow:
-		// The request never arrived whole: the status that says so.
+		// The request never arrived whole, and the status says so.
 		return bare(http.StatusRequestTimeout, "", "")
 	case reasonQuota:
 		after := afterQuota

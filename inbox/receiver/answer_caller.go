@@ -5,7 +5,7 @@ import (
 )
 
 // answerCaller answers the call of an operation that has no result: with an acknowledgement, or
-// with a problem document. Providers' senders are answered by [answer].
+// with a problem document. [answer] answers senders of providers.
 func answerCaller(source *endpoint, res *result) providers.Reply {
 	switch res.outcome {
 	case outcomeRecorded, outcomeDuplicate, outcomeUnusable, outcomeBeyondRetention:
@@ -28,7 +28,7 @@ func answerCaller(source *endpoint, res *result) providers.Reply {
 	}
 	switch code {
 	case CodeUnauthorized:
-		// Whoever holds no credential learns nothing. The status is the provider's.
+		// A caller without a credential learns nothing. The provider chooses the status.
 		return problemReply(code, &problem{status: source.Provider.Answer(providers.Refused, "", "").Status})
 	case CodePayloadDiffers:
 		if told.paths == nil {
@@ -43,7 +43,7 @@ func answerCaller(source *endpoint, res *result) providers.Reply {
 	return problemReply(code, &told)
 }
 
-// problemCode is the code that was chosen, else the one that follows from what happened.
+// problemCode returns the chosen code, or the one that follows from the outcome and the reason.
 func (res *result) problemCode() Code {
 	switch {
 	case res.code != "":

@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// Headers of an answer about an operation. A stored result is the same bytes for ever, so what is
-// known of it beside is told here.
+// Headers of an answer about an operation. A stored result never changes, so these headers carry the facts that are
+// not in it.
 const (
 	// HeaderIntentHash is the SHA-256 of the call's canonical payload, in hex. Two calls with the same hash ask for
 	// the same. A caller may send it with a call, which is then refused unless its payload has that hash.
@@ -49,8 +49,8 @@ type inFlightDocument struct {
 	ExpiresAt  string     `json:"expires_at,omitempty"`
 }
 
-// acknowledgeCaller acknowledges the call of an operation. A provider of the operator's own that
-// acknowledges in other words keeps them.
+// acknowledgeCaller acknowledges the call of an operation. A custom provider with its own form of acknowledgement
+// keeps it.
 func acknowledgeCaller(source *endpoint, res *result) providers.Reply {
 	reply := acknowledge(source, res)
 	event := res.event.String()
@@ -70,7 +70,7 @@ func acknowledgeCaller(source *endpoint, res *result) providers.Reply {
 	return reply
 }
 
-// withFacts adds what is known of the operation beside its result.
+// withFacts adds the facts about the operation that are not in its result.
 func (req *request) withFacts(reply providers.Reply, res *result) providers.Reply {
 	if res.event.IsZero() {
 		return reply

@@ -13,17 +13,17 @@ import (
 )
 
 var (
-	// errBudget means that the memory for bodies is used up and that nobody slower than
-	// the body that asks holds any of it.
+	// errBudget means that the memory for bodies is used up and that no slower body has
+	// memory that could be freed.
 	errBudget = errors.New("the byte budget is used up")
 
 	// errShed means that the body arrived so slowly that others needed its memory first.
 	errShed = errors.New("the body was shed: others needed the memory that it held")
 )
 
-// sizes are the capacities of pooled buffers. A body starts with the smallest one and
-// gets the next when it has filled it, so that at most twice of what has arrived is
-// charged, whatever its Content-Length announces.
+// sizes are the capacities of pooled buffers. A body starts with the smallest one and gets
+// the next when it has filled it, so that at most twice the bytes that have arrived are
+// charged, regardless of its Content-Length.
 var sizes = [...]int{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20}
 
 // bodies reads bodies into memory that it lends within the budget.
@@ -43,26 +43,26 @@ func newBodies(limits bodyLimits, now func() time.Time, inUse *atomic.Int64) *bo
 // body is a request body in borrowed memory.
 type body struct {
 	from *bodies
-	buf  []byte // its capacity is what is charged
+	buf  []byte // its capacity is charged to the budget
 	box  *[]byte
 
 	share *share
 	peer  *peerShare // while it is arriving and its peer is known
 
-	// What follows is about a body that is still arriving.
+	// The following fields are for a body that is still arriving.
 	started  time.Time // when it got its first memory, into which its sender's bytes can come
 	received atomic.Int64
 	index    int   // in budget.arriving; under the budget's lock
 	charged  int64 // likewise
 	shed     bool  // likewise
 
-	deadlines sync.Mutex // nobody sets a deadline after the body has left
+	deadlines sync.Mutex // prevents a deadline from being set after the body has left
 	control   *http.ResponseController
 	deadline  time.Time
 	left, cut bool
 }
 
-// class is the pool whose buffers hold n bytes, or -1.
+// class is the pool whose buffers have room for n bytes, or -1.
 func class(n int) int {
 	for i, size := range sizes {
 		if n <= size {
@@ -72,7 +72,7 @@ func class(n int) int {
 	return -1
 }
 
-// capacity is what is lent to hold n bytes.
+// capacity is the size of the buffer that is lent for n bytes.
 func capacity(n int64) int64 {
 	if n <= int64(sizes[len(sizes)-1]) {
 		return int64(sizes[class(int(n))])
@@ -101,7 +101,7 @@ func (b *body) grow(n int) error {
 	return nil
 }
 
-// release gives the memory back. The caller must be the last who holds it.
+// release returns the memory to the pool. The caller must be its last user.
 func (b *body) release() {
 	if b.box == nil {
 		return
@@ -113,7 +113,7 @@ func (b *body) release() {
 	b.abandon()
 }
 
-// abandon gives the charge back but not the memory: somebody may still read it.
+// abandon returns the charge but not the memory, which may still be read.
 func (b *body) abandon() {
 	if b.box == nil {
 		return
@@ -122,7 +122,7 @@ func (b *body) abandon() {
 	b.buf, b.box = nil, nil
 }
 
-// arriving is what there is to know of a body before it is read.
+// arriving is the information about a body before it is read.
 type arriving struct {
 	w     http.ResponseWriter
 	http  *http.Request
@@ -131,8 +131,8 @@ type arriving struct {
 	peer  netip.Addr
 }
 
-// read takes the whole body, at most as many bytes as the limit allows. On an error
-// nothing is lent.
+// read reads the whole body, at most as many bytes as the limit allows. On an error it
+// keeps no memory.
 func (b *bodies) read(in arriving) (*body, error) {
 	taken := &body{from: b, share: in.share, control: http.NewResponseController(in.w)}
 	declared := in.http.ContentLength
@@ -146,8 +146,9 @@ func (b *bodies) read(in arriving) (*body, error) {
 	}
 	taken.release()
 	if cut || errors.Is(err, net.ErrClosed) {
-		// Whatever the read has come to: its deadline was passed by us, which may also have
-		// cancelled the request, or its connection was closed for another one.
+		// We let the deadline pass, which may also have cancelled the request, or its
+		// connection was closed to make room for another one. The read error itself does
+		// not matter.
 		err = errShed
 	}
 	return nil, err
@@ -203,9 +204,9 @@ func (b *body) fill(src io.Reader, declared, limit int64) error {
 	}
 }
 
-// nextSize is twice as much, but not more than the most that can come. A body over the
-// largest pooled size gets room for the most once twice as much is over a quarter of it:
-// the copy then holds little beside the whole.
+// nextSize is twice as much, but not more than can still come. A body over the largest
+// pooled size gets room for all of it once twice as much is over a quarter of it, because
+// the copy then adds little to the whole.
 func nextSize(have, most int64) int64 {
 	next := 2 * have
 	if next >= most || have >= int64(sizes[len(sizes)-1]) && next > most/4 {
@@ -214,8 +215,8 @@ func nextSize(have, most int64) int64 {
 	return next
 }
 
-// peak is the most that one body of the size is charged: while it grows, it holds what
-// it had and what it gets.
+// peak is the most that one body of the size is charged: while it grows, it has both its
+// old and its new buffer.
 func peak(size int64) int64 {
 	if size >= 1<<40 {
 		return size
@@ -231,8 +232,8 @@ func peak(size int64) int64 {
 	return held
 }
 
-// await sets the time until which the next bytes are waited for: the body must come to
-// the least rate on average once the grace is over, and end before the timeout.
+// await sets the deadline for the next bytes: once the grace period is over, the body must
+// have arrived at the least rate on average, and it must end before the timeout.
 func (b *body) await() {
 	limits := &b.from.bodyLimits
 	atMost := limits.timeout
@@ -260,8 +261,8 @@ func (b *body) cutOff() {
 	}
 }
 
-// leave notes that nothing is read any more and reports whether the body was cut off. The
-// deadline is for the body alone: it is taken off a whole body before the gate is asked,
+// leave records that nothing more is read and reports whether the body was cut off. The
+// deadline is only for the body: it is removed from a whole body before the gate is called,
 // because a connection whose deadline passes cancels the request.
 func (b *body) leave(whole bool) (cut bool) {
 	b.deadlines.Lock()
@@ -273,8 +274,8 @@ func (b *body) leave(whole bool) (cut bool) {
 	return b.cut
 }
 
-// bodyReason says why a body could not be read. It is empty if that was not the sender's
-// doing: everything that reading can fail with is, but for the budget.
+// bodyReason says why a body could not be read. It is empty if the sender did not cause
+// that: the sender causes every read error except the budget's.
 func bodyReason(err error) reason {
 	var tooLarge *http.MaxBytesError
 	switch {

@@ -21,19 +21,19 @@ const (
 	headStart = 4 << 10
 )
 
-// budget is the memory of bodies in flight. It is kept for whom it is reserved, and what
-// is missing is taken from the slowest of those that are still arriving: never from one
-// that has arrived whole, and not for one that is itself about as slow.
+// budget is the memory of bodies in flight. It keeps the reserved parts free. To get missing memory it sheds
+// the slowest bodies that are still arriving: never one that has arrived whole, and none for a body that is
+// about as slow itself.
 type budget struct {
 	mu sync.Mutex
 
-	// committed is what sources use, and what is reserved for those that use less.
+	// committed is the memory that sources use, and the reserves of sources that use less.
 	committed int64
 	large     int64 // used by buffers that are larger than those of small bodies
 	arriving  []*body
 	peers     map[netip.Addr]*peerShare
 
-	// changed is closed when memory was given back; nil if nobody waits for it.
+	// changed is closed when memory was returned; nil if no body waits for it.
 	changed chan struct{}
 }
 
@@ -43,18 +43,17 @@ type share struct {
 	used    int64 // under the budget's lock
 }
 
-// commits is what the source commits of the budget if it uses n.
+// commits is how much of the budget the source commits if it uses n.
 func (s *share) commits(n int64) int64 { return max(n, s.reserve) }
 
-// peerShare is what the bodies of one peer hold that are still arriving.
+// peerShare is the memory of one peer's bodies that are still arriving.
 type peerShare struct {
 	addr   netip.Addr
 	bodies int
 	used   int64
 }
 
-// enter adds a body to those that are arriving. An address that is not valid has no
-// limit of its own.
+// enter adds a body to those that are arriving. An invalid address has no separate limit.
 func (b *bodies) enter(one *body, from netip.Addr) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,7 +73,7 @@ func (b *bodies) enter(one *body, from netip.Addr) {
 	one.peer.bodies++
 }
 
-// leave takes a body away from those that are arriving: it has arrived, or is given up.
+// leave removes a body from those that are arriving: it has arrived, or was abandoned.
 func (b *bodies) leave(one *body) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +92,7 @@ func (b *bodies) leave(one *body) {
 	b.notify()
 }
 
-// network is whom an address belongs to: an IPv6 subscriber has a whole /64.
+// network returns the network that one peer has: for IPv6 a whole /64.
 func network(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is6() {
 		if p, err := a.WithZone("").Prefix(64); err == nil {
@@ -103,7 +102,7 @@ func network(a netip.Addr) netip.Addr {
 	return a
 }
 
-// notify wakes who waits for memory. The caller holds the lock.
+// notify wakes the bodies that wait for memory. The caller must have locked b.mu.
 func (b *budget) notify() {
 	if b.changed != nil {
 		close(b.changed)
@@ -111,7 +110,7 @@ func (b *budget) notify() {
 	}
 }
 
-// charge books n bytes, or gives them back if n is negative. The caller holds the lock.
+// charge books n bytes, or returns them if n is negative. The caller must have locked b.mu.
 func (b *bodies) charge(to *body, n int64) {
 	b.committed -= to.share.commits(to.share.used)
 	to.share.used += n
@@ -133,8 +132,8 @@ func (b *bodies) give(from *body, n int64) {
 	b.notify()
 }
 
-// take charges n bytes to a body that is arriving. If they are not there, slower bodies
-// are shed for them, and it waits until those have given their memory back.
+// take charges n bytes to a body that is arriving. If they are not free, it sheds slower bodies for them, and
+// waits until those have returned their memory.
 func (b *bodies) take(asker *body, n int64) error {
 	var timer *time.Timer
 	for {
@@ -177,14 +176,14 @@ func (b *bodies) take(asker *body, n int64) error {
 	}
 }
 
-// scarcity is what stands against a need of memory: how many bytes are missing, and which
-// bodies could give some.
+// scarcity says why memory cannot be charged: how many bytes are missing, and which bodies could free some.
 type scarcity struct {
 	missing int64
 	of      func(*body) bool
 }
 
-// scarce finds what stands against charging n bytes more. The caller holds the lock.
+// scarce checks whether n more bytes can be charged, and returns what is missing. The caller must have locked
+// b.mu.
 func (b *bodies) scarce(asker *body, n int64) scarcity {
 	if peer := asker.peer; peer != nil && peer.bodies > 1 && peer.used+n > b.peerBytes {
 		return scarcity{peer.used + n - b.peerBytes, func(other *body) bool { return other.peer == peer }}
@@ -194,16 +193,16 @@ func (b *bodies) scarce(asker *body, n int64) scarcity {
 	}
 	share := asker.share
 	if more := b.committed + share.commits(share.used+n) - share.commits(share.used); more > b.bytes {
-		// What a source has of its reserve frees nothing for others.
+		// Memory within another source's reserve frees nothing for this one.
 		return scarcity{more - b.bytes, func(other *body) bool { return other.share == share || other.share.used > other.share.reserve }}
 	}
 	return scarcity{}
 }
 
-// slower chooses the slowest bodies that together free what is missing, and reports
-// whether that much is or will be given back. A body gives way only to one that is at
-// least twice as fast: of bodies that are equally fast, those that came first go on. The
-// caller holds the lock and cuts the bodies off without it.
+// slower chooses the slowest bodies that together free the missing memory, and reports whether that much is
+// or will be returned. A body is shed only for one that is at least twice as fast: of equally fast bodies,
+// those that came first continue. The caller must have locked b.mu and cuts the bodies off after unlocking
+// it.
 func (b *bodies) slower(asker *body, scarce *scarcity) (shed []*body, expected bool) {
 	now := b.now()
 	rate := asker.rate(now)
@@ -245,9 +244,9 @@ func (b *bodies) slower(asker *body, scarce *scarcity) (shed []*body, expected b
 	return shed, true
 }
 
-// rate is how fast a body has arrived until now, in bytes a second. One that has no memory yet has
-// just begun, however long it has waited: for a lock, for memory or for a processor, and for nothing that its
-// sender owes. The caller holds the lock.
+// rate is how fast a body has arrived until now, in bytes a second. A body without memory counts as just
+// begun, however long it has waited for a lock, for memory or for a processor, because its sender did not
+// cause that wait. The caller must have locked b.mu.
 func (b *body) rate(now time.Time) float64 {
 	var took time.Duration
 	if b.charged > 0 {

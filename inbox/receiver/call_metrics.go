@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// callMetrics measure apart what a delivery is made of, and count duplicates by what they would
-// have done.
+// callMetrics measure the parts of a delivery separately, and count duplicates by the routes that
+// they did not run again.
 type callMetrics struct {
 	gate, status, wait *prometheus.HistogramVec
 	operations         *prometheus.CounterVec
@@ -69,14 +69,14 @@ var callOutcomes = [...]outcome{
 	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeInFlight, outcomeUnusable, outcomeBeyondRetention, outcomeOverloaded, outcomeUnavailable,
 }
 
-// callCounters are those of one source, made once.
+// callCounters are the counters of one source, made once.
 type callCounters struct {
 	source     *inbox.Source
 	operations map[string]map[outcome]prometheus.Counter // nil for senders of a provider
 	duplicates []prometheus.Counter                      // in the order of the source's routes
 }
 
-// counters makes those of a source, each with 0.
+// counters makes the counters of a source, each with 0.
 func (m *callMetrics) counters(name string, source *inbox.Source, isOperation bool) callCounters {
 	c := callCounters{source: source}
 	operations := []string{otherOperation}
@@ -113,7 +113,7 @@ func (c *callCounters) call(operation string, o outcome) {
 	}
 }
 
-// duplicate counts what an event of the type was not made to do again.
+// duplicate counts the routes of an event of the type, which a duplicate did not run again.
 func (c *callCounters) duplicate(eventType string) {
 	for i := range c.source.Routes {
 		if c.source.Routes[i].Matches(eventType) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Credential says what a caller of a source of operations may do who has proved to hold one of
-// the credential's secrets.
+// Credential says what a caller of an operation source may do after it has proved that it has
+// one of the credential's secrets.
 type Credential struct {
 	// Tenant is who the calls are made for. Empty is the source's.
 	Tenant string
@@ -23,8 +23,8 @@ type Credential struct {
 	NewKeys KeyQuota
 }
 
-// KeyQuota says how many new keys are taken in a time, all of which may come at once. What is
-// over it is answered 429; repeated calls never count, and are always answered. The zero
+// KeyQuota says how many new keys are accepted in a time; they may all come at once. A new key
+// beyond it is answered with 429. Repeated calls never count, and are always answered. The zero
 // KeyQuota is no limit.
 type KeyQuota struct {
 	Keys int
@@ -38,7 +38,7 @@ func (q KeyQuota) check() error {
 	return nil
 }
 
-// bucket makes what is counted; owner says whose it is.
+// bucket makes the counter of the quota; owner says whose quota it is.
 func (q KeyQuota) bucket(owner string) *quota {
 	if q.Keys <= 0 {
 		return nil
@@ -55,13 +55,14 @@ type caller struct {
 	// credential is the name of the credential, which leads every key.
 	credential string
 
-	// tenant is who the call is made for; empty is nobody in particular.
+	// tenant is the tenant for which the call is made; empty if there is none.
 	tenant string
 
 	// operations are the names of those that the caller may call; nil is all.
 	operations []string
 
-	// quotas bound the new keys that the caller takes, each shared with whoever else it bounds.
+	// quotas bound the new keys that the caller takes. Each is shared with all other callers
+	// that it bounds.
 	quotas []*quota
 }
 
@@ -93,14 +94,14 @@ func (c *caller) takeKey(now time.Time) (taken bool, after int, owner string) {
 	return false, after, owner
 }
 
-// giveKey gives back what takeKey took, because the key was not new after all.
+// giveKey returns the key that takeKey took, because it was not new.
 func (c *caller) giveKey() {
 	for _, q := range c.quotas {
 		q.give()
 	}
 }
 
-// callers are those that a source knows.
+// callers are the callers that a source knows.
 type callers struct {
 	named map[string]caller // by their credential
 
@@ -134,7 +135,7 @@ func newCallers(s *Source, tenants map[string]*quota) (*callers, error) {
 	return all, errors.Join(errs...)
 }
 
-// find gives the caller with the credential.
+// find returns the caller with the credential.
 func (c *callers) find(credential string) caller {
 	if known, ok := c.named[credential]; ok {
 		return known
@@ -142,7 +143,7 @@ func (c *callers) find(credential string) caller {
 	return caller{credential: credential, tenant: c.tenant, quotas: c.quotas}
 }
 
-// tenants are those that requests to the source can be for.
+// tenants returns the tenants for which requests to the source can be made.
 func (c *callers) tenants() []string {
 	out := []string{c.tenant}
 	for _, known := range c.named {
@@ -156,7 +157,7 @@ func (c *callers) tenants() []string {
 // verified.
 func (req *request) tenant() string { return cmp.Or(req.caller.tenant, req.source.Inbox.Tenant) }
 
-// joinQuotas leaves out those that are none.
+// joinQuotas leaves out the nil quotas.
 func joinQuotas(quotas ...*quota) []*quota {
 	return slices.DeleteFunc(quotas, func(q *quota) bool { return q == nil })
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Code says to a program why a call of an operation got no result. Callers compare it:
-// never change one.
+// Code tells a program why a call of an operation got no result. Callers compare it: never
+// change one.
 type Code string
 
 // The codes. [Codes] says of each what the caller should do next.
@@ -60,15 +60,15 @@ type CodeMeaning struct {
 	// Status is the HTTP status of the answer.
 	Status int
 
-	// Title says in a few words what is wrong. It is the same for every answer with the code.
+	// Title describes the problem in a few words. It is the same for every answer with the code.
 	Title string
 
-	// Retriable: the same call, made again under the same key, does no harm and may be answered
-	// otherwise, although nothing of it was changed.
+	// Retriable means that the same call, made again under the same key without changes, does no
+	// harm and may get another answer.
 	Retriable bool
 
-	// RetryAfter is how many seconds the caller should wait before that, where the answer itself
-	// does not know better; 0 says nothing.
+	// RetryAfter is how many seconds the caller should wait before that, unless the answer
+	// itself says otherwise; 0 says nothing.
 	RetryAfter int
 
 	// Next is what the caller should do next, unless the answer itself knows better.
@@ -78,7 +78,7 @@ type CodeMeaning struct {
 	Advice string
 }
 
-// codes is the table. An answer that has no row here cannot be given.
+// codes is the table. An answer must have a row here.
 var codes = [...]CodeMeaning{
 	{
 		Code: CodeUnauthorized, Status: 401, Title: "the credential is missing or not accepted",
@@ -214,7 +214,7 @@ var codes = [...]CodeMeaning{
 	},
 }
 
-// Codes gives the table of all codes that a caller of operations may be answered with.
+// Codes returns the table of all codes that an answer to a caller of operations may have.
 func Codes() []CodeMeaning { return slices.Clone(codes[:]) }
 
 // meaningOf finds a code's row. A code without one is a fault of ours.
@@ -227,8 +227,8 @@ func meaningOf(code Code) *CodeMeaning {
 	return meaningOf(CodeUnavailable)
 }
 
-// codeOf gives the code of a refusal. Callers are not told apart how a credential
-// failed: an unverified one learns nothing.
+// codeOf returns the code of a refusal. All failures of a credential have one code, because an
+// unverified caller must learn nothing.
 func codeOf(why reason) Code {
 	switch why {
 	case reasonMethod:

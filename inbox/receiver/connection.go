@@ -50,9 +50,9 @@ func (c *connection) begin(p phase, now time.Time) {
 	c.received.Store(0)
 }
 
-// worth says how fast the connection brings anything in its phase, in bytes a second, and
-// whether it is one that is kept for the next delivery. It is not ok if the connection
-// must not be closed.
+// worth returns how fast the connection brings bytes in its phase, in bytes a second, and
+// whether it has proved itself and waits for the next delivery. ok is false if the
+// connection must not be closed.
 func (c *connection) worth(now time.Time) (rate float64, proved, ok bool) {
 	p := phase(c.phase.Load())
 	if p == phaseAnswering {
@@ -87,20 +87,20 @@ func (c *connection) CloseWrite() error {
 
 type connectionKey struct{}
 
-// connectionOf gives the connection of a request; nil if nobody bounds it.
+// connectionOf returns the connection of a request; nil if its listener is not bounded.
 func connectionOf(ctx context.Context) *connection {
 	one, _ := ctx.Value(connectionKey{}).(*connection)
 	return one
 }
 
-// arrived notes that the request has arrived and is being answered.
+// arrived records that the request has arrived and is being answered.
 func (c *connection) arrived(now time.Time) {
 	if c != nil {
 		c.begin(phaseAnswering, now)
 	}
 }
 
-// prove notes that a verified delivery has come.
+// prove records that a verified delivery has come.
 func (c *connection) prove() {
 	if c != nil {
 		c.proved.Store(true)

@@ -20,8 +20,9 @@ type ConnectionsConfig struct {
 	Logger *slog.Logger
 
 	// Most is how many connections may be open at once. Beyond it those are closed that
-	// have waited longest without a request, or whose request arrives most slowly; a new
-	// one is refused only if all others carry requests that have arrived. It defaults to
+	// Most is how many connections may be open at once. Beyond it the receiver closes those
+	// that have waited longest without a request, or whose request arrives most slowly; it
+	// refuses a new one only if all others carry requests that have arrived. It defaults to
 	// 4096.
 	Most int
 
@@ -30,8 +31,8 @@ type ConnectionsConfig struct {
 	// quarter of Most.
 	MostOfPeer int
 
-	// TrustedProxies are the peers that have no limit of their own: many senders come
-	// through them.
+	// TrustedProxies are the peers without a separate limit, because many senders come through
+	// them.
 	TrustedProxies []netip.Prefix
 
 	// Now defaults to time.Now.
@@ -82,7 +83,7 @@ func NewConnections(cfg ConnectionsConfig) (*Connections, error) {
 	return &Connections{cfg: cfg, open: map[*connection]struct{}{}, peers: map[netip.Addr]*peer{}}, nil
 }
 
-// Stats gives the counts.
+// Stats returns the counts.
 func (c *Connections) Stats() ConnectionStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,8 +94,9 @@ func (c *Connections) Stats() ConnectionStats {
 // be one to which [Connections.Watch] was applied.
 func (c *Connections) Listen(l net.Listener) net.Listener { return &listener{l, c} }
 
-// Watch has a server tell what its connections do. It must be called before the server
-// serves; a server whose connections are not watched has them closed as if all waited.
+// Watch makes a server report the states of its connections. It must be called before the
+// server serves. Connections of a server that is not watched are closed as if all of them
+// waited.
 func (c *Connections) Watch(server *http.Server) {
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
 		if one := admitted(conn); one != nil {
@@ -109,7 +111,7 @@ func (c *Connections) Watch(server *http.Server) {
 	}
 }
 
-// admitted gives the connection that was admitted, which TLS may surround.
+// admitted returns the connection that was admitted, which TLS may wrap.
 func admitted(conn net.Conn) *connection {
 	if surrounding, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = surrounding.NetConn()
@@ -130,7 +132,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-				// The process has no file left, whatever the limit is: the server tries again.
+				// The process has no file descriptor left, although the limit is not reached:
+				// the server tries again.
 				l.connections.relieve()
 			}
 			return nil, err
@@ -142,7 +145,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit adds a connection, for which others may have to go. It gives nil if there is no
+// admit adds a connection and may close others to make room. It returns nil if there is no
 // room.
 func (c *Connections) admit(conn net.Conn) net.Conn {
 	one := &connection{Conn: conn, of: c}
@@ -186,7 +189,7 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// relieve closes some of the connections that are worth least.
+// relieve closes some of the least useful connections.
 func (c *Connections) relieve() {
 	c.mu.Lock()
 	victims := c.victims(c.open, 1)
@@ -197,12 +200,12 @@ func (c *Connections) relieve() {
 	c.shed.Add(uint64(len(victims)))
 }
 
-// victims chooses connections of the set to close, at least as many as are needed where
-// there are so many, and takes them out of the books. They come from the peers that have
-// most of those that bring nothing, the slowest first, and several at once, so that a
-// flood of connections does not look through all of them for each. Those that have
-// brought a verified delivery and wait for the next one go last and one by one. The
-// caller holds the lock and closes them without it.
+// victims chooses connections of the set to close, at least as many as are needed if there are
+// that many, and removes them from the books. They come from the peers with the most
+// connections that bring nothing, the slowest first, and several at once, so that a flood of
+// connections does not search all of them each time. Connections that have brought a verified
+// delivery and wait for the next one come last and one by one. The caller must have locked
+// c.mu and closes them after unlocking it.
 func (c *Connections) victims(set map[*connection]struct{}, need int) []*connection {
 	now := c.cfg.Now()
 	candidates := make([]candidate, 0, len(set))
@@ -242,8 +245,8 @@ type candidate struct {
 	faster int // of its peer's connections
 }
 
-// rank counts for each candidate how many faster ones its peer has. A trusted proxy has
-// those of many senders, so that they are not counted against each other.
+// rank counts for each candidate how many faster ones its peer has. The connections of a
+// trusted proxy belong to many senders, so they are not counted against each other.
 func (c *Connections) rank(candidates []candidate) {
 	slices.SortFunc(candidates, func(x, y candidate) int {
 		return cmp.Or(x.peer.Compare(y.peer), cmp.Compare(y.rate, x.rate))
@@ -256,11 +259,11 @@ func (c *Connections) rank(candidates []candidate) {
 	}
 }
 
-// idle is the rate, in bytes a second, below which more connections are closed at once
-// than are needed: that of one that has been silent for an eighth of a second.
+// idle is the rate, in bytes a second, below which more connections are closed at once than
+// are needed: the rate of a connection that has been silent for an eighth of a second.
 const idle = 8 * headStart
 
-// forget takes a connection out of the books. The caller holds the lock.
+// forget removes a connection from the books. The caller must have locked c.mu.
 func (c *Connections) forget(one *connection) {
 	delete(c.open, one)
 	addr := network(one.addr)
@@ -271,7 +274,8 @@ func (c *Connections) forget(one *connection) {
 	}
 }
 
-// warn says that a peer is at its limit, at most once a minute. The caller holds the lock.
+// warn logs that a peer is at its limit, at most once a minute. The caller must have locked
+// c.mu.
 func (c *Connections) warn(addr netip.Addr) {
 	now := c.cfg.Now()
 	if now.Sub(c.warned) < time.Minute {

@@ -66,7 +66,7 @@ func (v Versions) Accept(version int) bool {
 	return v == nil
 }
 
-// String gives the versions as they may be written.
+// String returns the versions in the form that ParseVersions reads.
 func (v Versions) String() string {
 	parts := make([]string, len(v))
 	for i, r := range v {

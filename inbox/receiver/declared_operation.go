@@ -24,16 +24,17 @@ type Operation struct {
 	// Schema is the JSON Schema of the payload, which callers are shown; nil is any object. Check decides.
 	Schema []byte
 
-	// Key are the fields that the key is made of; empty takes the source's, or a key of the caller's own. Volatile are the members that
-	// do not count in a comparison, and Exact compares numbers and texts as they are written. Keep is how long keys and results are
-	// kept, if that is longer than the source's tombstones. All four are shown to callers; the provider and the source decide.
+	// Key are the fields that the key is made of; empty uses the source's, or a key that the caller chooses. Volatile
+	// are the members that comparisons ignore, and Exact compares numbers and texts as they are written. Keep is how
+	// long keys and results are kept, if that is longer than the source's tombstones. All four are shown to callers;
+	// the provider and the source decide.
 	Key      []string
 	Volatile []string
 	Exact    bool
 	Keep     time.Duration
 
-	// Check names the JSON paths at which a payload does not fit, and says in one line what is wrong
-	// there, without a value; both are empty if it fits. nil takes every payload.
+	// Check returns the JSON paths at which a payload does not fit the schema, and one line that says why, without a
+	// value; both are empty if it fits. nil accepts every payload.
 	Check func(payload []byte) (paths []string, detail string)
 
 	// Versions are the contract versions that are accepted. nil asks for none.
@@ -46,12 +47,12 @@ type Operation struct {
 	// InFlight says how a call is answered that repeats one without a result.
 	InFlight InFlight
 
-	// Repeats says what becomes of calls of the operation that are made again under another key. nil
-	// is what the source says.
+	// Repeats says how calls of the operation that are made again under another key are handled. nil uses the setting
+	// of the source.
 	Repeats *Repeats
 }
 
-// InFlight says how a repeat of an operation without a result is answered.
+// InFlight says how a repeated call of an operation without a result is answered.
 type InFlight int
 
 const (
@@ -64,8 +65,7 @@ const (
 	InFlightWait
 )
 
-// declared is what the source declares about an operation, and what applies to all where it
-// declares none.
+// declared returns what the source declares about an operation, or the source's defaults if it declares none.
 func (e *endpoint) declared(operation string) *Operation {
 	if o := e.Operations[operation]; o != nil {
 		return o
@@ -73,7 +73,7 @@ func (e *endpoint) declared(operation string) *Operation {
 	return &Operation{MinKey: e.MinKey}
 }
 
-// repeatsOf is what becomes of calls of the operation that are made again under another key.
+// repeatsOf returns how calls of the operation that are made again under another key are handled.
 func (e *endpoint) repeatsOf(operation string) Repeats {
 	if own := e.declared(operation).Repeats; own != nil {
 		return *own
@@ -81,9 +81,8 @@ func (e *endpoint) repeatsOf(operation string) Repeats {
 	return e.Repeats
 }
 
-// checkDeclared refuses a call that its operation does not accept. Nothing of it is recorded, so
-// that the same key can be used again. A call that is recorded already is answered, whatever has been
-// declared since.
+// checkDeclared refuses a call that its operation does not accept. Nothing of it is recorded, so that the same key can
+// be used again. A call that is recorded already is answered, even if the declaration has changed since.
 func (r *Receiver) checkDeclared(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
 	o := req.source.declared(event.Type)
 	why, detail := reasonContractVersion, checkVersion(o.Versions, req.http.Header)
@@ -144,9 +143,8 @@ func checkVersion(accepted Versions, h http.Header) (detail string) {
 	return "header " + HeaderContract + " is there twice" + want
 }
 
-// settleKey decides under which event id a key stands that the caller chose: under the one that it
-// made in quotes before quoted and bare keys were one, if that is recorded. It refuses a new key that is
-// too short.
+// settleKey decides under which event id a key that the caller chose is recorded. That is the id of the quoted key,
+// from the time before quoted and bare keys were one, if that one is recorded. It refuses a new key that is too short.
 func (r *Receiver) settleKey(ctx context.Context, req *request, given *providers.GivenKey, event *inbox.NewEvent) (result, bool) {
 	if given == nil || r.cfg.Outcomes == nil {
 		return result{}, true

@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// request is one arrival on its way through.
+// request is one request while it is handled.
 type request struct {
 	source  *endpoint
 	http    *http.Request
@@ -23,11 +23,11 @@ type request struct {
 	started time.Time
 	id      string
 
-	// caller is who calls, once the request is verified. A sender that is no caller of
-	// operations has only a tenant.
+	// caller is the caller, once the request is verified. A sender that is no caller of operations has only a
+	// tenant.
 	caller caller
 
-	// known is what is known of a verified call of an operation, for whatever it is answered.
+	// known contains the facts about a verified call of an operation, for any answer to it.
 	known problem
 
 	// repeats is the event of the call that this one is suspected to repeat under another key; zero for none.
@@ -39,10 +39,10 @@ type request struct {
 	// waited is how long the caller waited for a result, because it had asked to.
 	waited time.Duration
 
-	// session is the agent's session that a call comes under; nil where a secret proves the caller.
+	// session is the agent's session of the call; nil if a secret proves the caller.
 	session *inbox.AgentSession
 
-	// tookKey: a new key was taken from the caller's quotas for it.
+	// tookKey means that a new key was taken from the caller's quotas for this request.
 	tookKey bool
 }
 
@@ -125,7 +125,7 @@ func (r *Receiver) deliver(req *request) result {
 	return res
 }
 
-// unread is what becomes of a delivery whose body could not be read.
+// unread returns the result of a delivery whose body could not be read.
 func (r *Receiver) unread(req *request, err error) result {
 	switch why := bodyReason(err); {
 	case why != "":
@@ -138,8 +138,7 @@ func (r *Receiver) unread(req *request, err error) result {
 	}
 }
 
-// admit verifies the delivery and takes it to the gate. held reports that the
-// gate may still read the body.
+// admit verifies the delivery and passes it to the gate. held reports that the gate may still read the body.
 func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res result, held bool) {
 	source := req.source
 	secrets := source.Secrets()
@@ -235,8 +234,8 @@ func (r *Receiver) admit(req *request, body *body, remote netip.Addr) (res resul
 	return r.summarise(source, &receipt), false
 }
 
-// newEvents are the events as the gate takes them. The age of one is judged by
-// its own time, if that is signed, else by that of its delivery.
+// newEvents converts the events for the gate. The age of an event is judged by its own time if that is
+// signed, and otherwise by the time of its delivery.
 func newEvents(delivery *providers.Delivery) []inbox.NewEvent {
 	items := delivery.Items
 	events := make([]inbox.NewEvent, len(items))
@@ -260,8 +259,8 @@ func newEvents(delivery *providers.Delivery) []inbox.NewEvent {
 	return events
 }
 
-// summarise makes one acknowledgement of a receipt: a conflict is worth knowing
-// above all, and a delivery is a duplicate only if all of its events are.
+// summarise makes one acknowledgement of a receipt: a conflict is reported first, and a delivery is a
+// duplicate only if all of its events are.
 func (r *Receiver) summarise(source *endpoint, receipt *inbox.Receipt) result {
 	res := result{outcome: outcomeDuplicate, status: inbox.Duplicate, event: receipt.Items[0].ID, single: len(receipt.Items) == 1}
 	unusable, beyond := false, false

@@ -7,8 +7,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// differing tells the caller of an operation what was recorded under their key: the key begins with
-// their credential, so that it is theirs.
+// differing adds the payload that was recorded under the key to the answer for the caller of an
+// operation. The key begins with the caller's credential, so the payload belongs to the caller.
 func (p *problem) differing(item *inbox.ItemReceipt) {
 	p.paths, p.payload = item.Paths, item.Original
 	switch item.OriginalGone {
@@ -24,13 +24,14 @@ func (p *problem) differing(item *inbox.ItemReceipt) {
 	}
 }
 
-// differs answers a call whose key was used with another payload, with what became of the first call.
+// differs answers a call whose key was used with another payload. The answer includes the outcome of
+// the first call.
 func (r *Receiver) differs(req *request, res *result) providers.Reply {
 	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
 	defer cancel()
 	r.showOwn(ctx, req, &res.problem, res.event)
 	if n := res.problem.next; n != "" && n != inbox.NextWait && n != inbox.NextAskOperator {
-		res.problem.next = inbox.NextReplace // settled: something new may take its place
+		res.problem.next = inbox.NextReplace // it is settled, so a new call may replace it
 	}
 	return answerCaller(req.source, res)
 }

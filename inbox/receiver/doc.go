@@ -3,22 +3,20 @@
 // what senders can cost. A program that embeds Oncegate mounts (*oncegate.Inbox).Handler
 // instead. [Readmit] verifies again what was refused and kept.
 //
-// The receiver bounds what a delivery may cost, has the source's provider verify it, hands what is
-// verified to the gate and answers with what the gate has committed.
+// The receiver bounds what a delivery may cost, has the source's provider verify it, passes
+// verified deliveries to the gate and answers with what the gate has committed.
 //
-// The order of a delivery is fixed: source, method, encodings and size are
-// checked before the body is read; the body is read within a deadline, at a
-// least rate, and into memory of a budget shared by all; it is verified as the
-// exact bytes received before anything looks into it; only then does the gate
-// see it. One function decides every status ([Receiver] has no other way to
-// answer), and whatever it does not recognise is a fault of ours: 503, so that
-// the sender delivers again.
+// The order of a delivery is fixed: source, method, encodings and size are checked before the body
+// is read; the body is read within a deadline, at a least rate, and into memory of a budget shared
+// by all; it is verified as the exact bytes received before anything looks into it; only then does
+// the gate see it. One function decides every status ([Receiver] has no other way to answer). An
+// unknown outcome is a fault of ours, which it answers with 503, so that the sender delivers
+// again.
 //
-// The memory for bodies is charged as bytes arrive. What is missing is taken
-// from the slowest bodies that are still arriving, which are answered 503: a
-// sender that announces much and sends little keeps nobody else out. A part of
-// the memory is reserved for small bodies and a part for each source, and one
-// peer's bodies make room for each other first.
+// The memory for bodies is charged as bytes arrive. If memory is missing, the slowest bodies that
+// are still arriving are shed and answered with 503: a sender that announces much and sends little
+// cannot keep others out. A part of the memory is reserved for small bodies and a part for each
+// source, and one peer's bodies make room for each other first.
 //
 // [Connections] bounds the connections of all peers and of each. At a limit it
 // closes those that bring nothing, and does not refuse new ones for them.

@@ -10,13 +10,14 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// never kept: they are credentials, whatever a provider says about them.
+// never contains the headers that are never kept, because they are credentials,
+// regardless of the provider's description.
 var never = map[string]bool{
 	"Authorization": true, "Proxy-Authorization": true, "Cookie": true, "Set-Cookie": true,
 }
 
-// keptHeaders are the headers stored with a delivery: what it takes to read the
-// body and to verify it once more, what targets are to get, and nothing else.
+// keptHeaders are the headers stored with a delivery: those needed to read the body and
+// to verify it once more, those that targets get, and no others.
 func keptHeaders(p Provider, wanted []string) []string {
 	kept := map[string]bool{"Content-Type": true, "Content-Encoding": true, "User-Agent": true}
 	for _, name := range wanted {
@@ -26,7 +27,7 @@ func keptHeaders(p Provider, wanted []string) []string {
 		for _, name := range specHeaders(described.Spec()) {
 			kept[http.CanonicalHeaderKey(name)] = true
 		}
-		// A credential is not a signature: whoever reads it can use it.
+		// A credential is not a signature: everyone who reads it can use it.
 		for _, name := range described.Spec().CredentialHeaders() {
 			delete(kept, name)
 		}
@@ -41,8 +42,8 @@ func keptHeaders(p Provider, wanted []string) []string {
 	return names
 }
 
-// payloadHeaders are the headers that go with what is recorded: the query of a
-// delivery by GET is recorded as the form that it is.
+// payloadHeaders are the headers that are recorded with the payload. The query of a
+// delivery by GET is recorded as a form, so its content type is changed.
 func payloadHeaders(req *providers.Request) http.Header {
 	if req.Method != http.MethodGet || len(req.Body) > 0 {
 		return req.Header
@@ -52,14 +53,15 @@ func payloadHeaders(req *providers.Request) http.Header {
 	return header
 }
 
-// numberedHeaders is how many of a numbered header are kept: what is tried.
+// numberedHeaders is how many headers of a numbered series are kept, which is how many
+// are tried.
 const numberedHeaders = 8
 
 // verifyHeaders are the headers that one way of verifying reads.
 func verifyHeaders(v *providers.VerifySpec) []string {
 	var names []string
 	for _, name := range v.Signature.Headers {
-		// X-Signature-N stands for X-Signature-1 and so on.
+		// X-Signature-N means X-Signature-1, X-Signature-2 and so on.
 		if stem, numbered := strings.CutSuffix(name, "-N"); numbered && v.Signature.From == "numbered-headers" {
 			for n := 1; n <= numberedHeaders; n++ {
 				names = append(names, stem+"-"+strconv.Itoa(n))

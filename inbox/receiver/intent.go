@@ -10,9 +10,9 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// checkIntent refuses a call whose caller says in [HeaderIntentHash] which intent it has, and whose
-// payload has another one. Nothing of it is recorded. A call that is recorded already is left to the
-// gate, which knows by what comparison its hash was made.
+// checkIntent refuses a call whose payload does not have the intent hash that its caller sent in
+// [HeaderIntentHash]. Nothing of it is recorded. A call that is recorded already is left to the gate,
+// which knows the comparison that made its hash.
 func (r *Receiver) checkIntent(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
 	given := req.http.Header[http.CanonicalHeaderKey(HeaderIntentHash)]
 	if len(given) == 0 {
@@ -33,7 +33,8 @@ func (r *Receiver) checkIntent(ctx context.Context, req *request, event *inbox.N
 	return res, false
 }
 
-// matchIntent gives the intent hash of a payload, and says in one line why the given one is not that.
+// matchIntent returns the intent hash of a payload, and one line that says why the given hash
+// differs; detail is empty if it matches.
 func matchIntent(comparison *inbox.Comparison, given []string, payload []byte) (intent []byte, detail string) {
 	intent = intentHash(comparison, payload)
 	if len(given) > 1 {

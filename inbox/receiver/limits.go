@@ -96,10 +96,10 @@ func (l *BodyLimits) resolve(sources int) (bodyLimits, error) {
 	return out, errors.Join(errs...)
 }
 
-// Resolved gives the limits with their defaults for a receiver of so many sources; -1
-// stays.
+// Resolved returns the limits with their defaults for a receiver with that many sources;
+// -1 stays.
 func (l *BodyLimits) Resolved(sources int) BodyLimits {
-	resolved, _ := l.resolve(sources) // New reports what is wrong
+	resolved, _ := l.resolve(sources) // New reports the error
 	off := func(given, n int64) int64 {
 		if given < 0 {
 			return given
@@ -118,11 +118,11 @@ func (l *BodyLimits) Resolved(sources int) BodyLimits {
 // much of it a single body of that size may take, in a receiver of so many sources. A
 // source whose largest body needs more than there is room for is refused by [New].
 func (l *BodyLimits) Needs(size int64, sources int) (needs, room int64) {
-	resolved, _ := l.resolve(sources) // New reports what is wrong
+	resolved, _ := l.resolve(sources) // New reports the error
 	return peak(size), resolved.room(size)
 }
 
-// room is how much a single body of the size may hold.
+// room is how much memory a single body of the size may use.
 func (l *bodyLimits) room(size int64) int64 {
 	room := l.bytes - l.sourceReserve*(l.sources-1)
 	if capacity(size+1) > l.small {

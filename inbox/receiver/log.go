@@ -11,30 +11,31 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// The messages of lines that anybody can bring about, without a secret.
+// The messages of log lines that anyone can cause without a secret.
 const (
 	logRefused    = "delivery refused"
 	logDoubted    = "delivery put off: it verifies but for its time, and our clock may be wrong"
 	logKeyAwaited = "delivery put off: its key is not known and could not be asked for now"
 	logUnverified = "delivery not verified"
 	logPanicked   = "delivery panicked"
-	// logConnections says what to do, since a proxy that nobody trusts looks like one peer.
+	// logConnections says what to do, because a proxy that is not trusted looks like one
+	// peer.
 	logConnections = "peer at its limit of connections, so its slowest are closed: if it is a proxy, name it in listen.trusted_proxies; else listen.connections_per_peer may allow more"
 	logShed        = "delivery shed: its body arrived too slowly for the memory that it held"
 )
 
-// UnprovedMessages are the messages of the lines of the log that anybody can bring
-// about, without a secret. A logger should bound how many of them it writes.
+// UnprovedMessages returns the messages of log lines that anyone can cause without a
+// secret. A logger should bound how many of them it writes.
 func UnprovedMessages() []string {
 	return []string{logRefused, logDoubted, logKeyAwaited, logUnverified, logPanicked, logShed, logConnections}
 }
 
-// logs reports whether a line is written that quota is for.
+// logs reports whether to write a line that counts against quota.
 func (r *Receiver) logs(req *request, quota *quota) bool {
 	return r.cfg.LogEvery || quota.take(req.started)
 }
 
-// logReceipt writes the line people follow an event by.
+// logReceipt writes the line by which people follow an event.
 func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receipt *inbox.Receipt) {
 	ctx := req.http.Context()
 	if !r.cfg.Logger.Enabled(ctx, slog.LevelWarn) {
@@ -67,7 +68,7 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 		case item.Outcome == inbox.Duplicate:
 			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "duplicate recognised", attrs...)
 		case item.Outcome == inbox.Conflict:
-			// Somebody has to look: the sender means something else by this id now.
+			// A person must look at it: the sender now uses this id for something else.
 			r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "conflict recorded", attrs...)
 		case item.BeyondRetention:
 			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "event older than keys are kept", attrs...)
@@ -99,7 +100,7 @@ func (r *Receiver) logShed(req *request) {
 	}
 }
 
-// logDoubted warns that a delivery was put off since our clock may be wrong, at most
+// logDoubted warns that a delivery was postponed because our clock may be wrong, at most
 // once a second for each source.
 func (r *Receiver) logDoubted(req *request, refusal *providers.Refusal) {
 	if r.logs(req, req.source.faults) {
@@ -108,8 +109,8 @@ func (r *Receiver) logDoubted(req *request, refusal *providers.Refusal) {
 	}
 }
 
-// logKeyAwaited tells of a delivery whose key could not be asked for. Anybody can invent
-// keys, so it is no more than a refusal is.
+// logKeyAwaited logs a delivery whose key could not be fetched. Anyone can invent keys, so
+// it is logged at the level of a refusal.
 func (r *Receiver) logKeyAwaited(req *request, deferral *providers.Deferral) {
 	ctx := req.http.Context()
 	if !r.cfg.Logger.Enabled(ctx, slog.LevelInfo) || !r.logs(req, req.source.logs) {
@@ -140,8 +141,8 @@ func (req *request) fault(err error) []slog.Attr {
 	return []slog.Attr{slog.String("source", req.source.name), slog.String("request", req.id), slog.Any("error", err)}
 }
 
-// logPanic writes where it happened. What was panicked with may hold content,
-// so only errors of the runtime are quoted.
+// logPanic logs where a panic happened. The value may contain content, so only runtime
+// errors are quoted.
 func (r *Receiver) logPanic(req *request, value any) {
 	if !r.logs(req, req.source.faults) {
 		return

@@ -234,7 +234,7 @@ func NewRefusalsCollector(stats func() refusal.Stats) prometheus.Collector {
 	}}
 }
 
-// snapshot is a collector over counters that somebody else keeps.
+// snapshot is a collector that reads counters of another component.
 type snapshot[T any] struct {
 	take   func() T
 	series []series[T]

@@ -18,20 +18,20 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// Outcomes answers what became of an event. [inbox.Operations] is one.
+// Outcomes returns the outcomes of events. [inbox.Operations] is one.
 type Outcomes interface {
-	// Await gives the result of an operation; ok is false if it was not at rest
-	// within atMost, which may be 0.
+	// Await returns the result of an operation; ok is false if it was not at rest within atMost, which may
+	// be 0.
 	Await(ctx context.Context, event inbox.ID, atMost time.Duration) (document []byte, ok bool, err error)
 
-	// Outcome gives where the effects of an event stand now.
+	// Outcome returns the current state of the effects of an event.
 	Outcome(ctx context.Context, event inbox.ID) (*inbox.EventOutcome, error)
 
-	// Find gives the event of a credential's operation, by its whole key or by our
-	// id, or [inbox.ErrNotFound].
+	// Find returns the event of a credential's operation, by its whole key or by our id, or
+	// [inbox.ErrNotFound].
 	Find(ctx context.Context, source int32, credential, ref string) (inbox.ID, error)
 
-	// FindKey gives that of two event ids which is recorded, the first if both are, or
+	// FindKey returns the one of two event ids that is recorded, the first if both are, or
 	// [inbox.ErrNotFound]. former may be empty.
 	FindKey(ctx context.Context, source int32, eventID, former string) (string, error)
 
@@ -50,11 +50,11 @@ const DefaultLongestWait = 30 * time.Second
 // stateInFlight is the state of an operation that has no result yet.
 const stateInFlight = "in_flight"
 
-// lookupTimeout bounds what is asked of the database beside the gate.
+// lookupTimeout bounds the receiver's own database queries, outside the gate.
 const lookupTimeout = 5 * time.Second
 
-// prepare looks at what an operation asks for beside being recorded. It returns
-// false if it is not to be recorded, and why.
+// prepare makes the checks of an operation before it is recorded. It returns false, with the result, if
+// the operation must not be recorded.
 func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *inbox.NewEvent, body []byte) (result, bool) {
 	source := req.source
 	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
@@ -83,7 +83,7 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 		req.tookKey = len(req.caller.quotas) > 0
 		return result{}, true
 	}
-	// Only new keys are refused: who repeats a call gets his answer.
+	// Only new keys are refused: a repeated call gets its answer.
 	switch _, err := r.cfg.Outcomes.Find(ctx, source.Inbox.ID, credential, event.EventID); {
 	case errors.Is(err, inbox.ErrNotFound):
 		res := r.refuse(req, nil, reasonQuota, "the quota of new keys of "+owner+" is used up for now")
@@ -96,8 +96,8 @@ func (r *Receiver) prepare(req *request, delivery *providers.Delivery, event *in
 	return result{}, true
 }
 
-// outcomeReply answers a recorded operation, or a duplicate of a source that
-// answers with outcomes. It returns false if the ordinary answer is the one.
+// outcomeReply answers a recorded operation, or a duplicate of a source that answers with outcomes. It
+// returns false if the ordinary answer applies.
 func (r *Receiver) outcomeReply(req *request, res *result) (providers.Reply, bool) {
 	if r.cfg.Outcomes == nil || res.event.IsZero() {
 		return providers.Reply{}, false
@@ -115,8 +115,8 @@ func (r *Receiver) outcomeReply(req *request, res *result) (providers.Reply, boo
 	return providers.Reply{}, false
 }
 
-// first answers the call that made the event. What it was promised is that it is
-// recorded; the result is given if it comes while the caller waits.
+// first answers the call that made the event. The answer promises only that it is recorded; it includes
+// the result if that comes while the caller waits.
 func (r *Receiver) first(req *request, res *result) providers.Reply {
 	reply := acknowledgeCaller(req.source, res)
 	reply.Header = withHeader(reply.Header, "Location", req.source.location(res.event))
@@ -136,8 +136,8 @@ func (r *Receiver) first(req *request, res *result) providers.Reply {
 	return req.withFacts(reply, res)
 }
 
-// repeated answers a call that was made before: with its result or, as long as
-// there is none, with the request to come again.
+// repeated answers a call that was made before: with its result or, as long as there is none, with the
+// request to ask again.
 func (r *Receiver) repeated(req *request, res *result) providers.Reply {
 	declared := req.source.declared(req.known.operation)
 	wait := req.wait()
@@ -168,8 +168,8 @@ func (r *Receiver) repeated(req *request, res *result) providers.Reply {
 	return req.withFacts(reply, res)
 }
 
-// duplicate tells a provider's sender what became of the event it delivered
-// before. That it is a duplicate is true without it.
+// duplicate answers a provider's sender with the outcome of the event that it delivered before. If the
+// outcome cannot be read, the ordinary answer says that it is a duplicate.
 func (r *Receiver) duplicate(req *request, res *result) (providers.Reply, bool) {
 	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
 	defer cancel()
@@ -178,7 +178,7 @@ func (r *Receiver) duplicate(req *request, res *result) (providers.Reply, bool) 
 		r.logUnrecorded(req, err)
 		return providers.Reply{}, false
 	}
-	for i := range outcome.Effects { // what targets said is for callers of operations
+	for i := range outcome.Effects { // the targets' answers are only for callers of operations
 		outcome.Effects[i].Code, outcome.Effects[i].Detail = "", ""
 	}
 	text, err := json.Marshal(struct {
@@ -195,8 +195,8 @@ func (r *Receiver) duplicate(req *request, res *result) (providers.Reply, bool) 
 	return reply, true
 }
 
-// HandleStatus tells a caller how an earlier operation of the same credential
-// ended: GET /in/:source/:event, where event is our id.
+// HandleStatus answers a caller with the outcome of an earlier operation of the same credential: GET
+// /in/:source/:event, where event is our id.
 func (r *Receiver) HandleStatus(c echo.Context) error {
 	req := &request{http: c.Request(), w: c.Response().Writer, started: r.cfg.Now()}
 	req.id = r.requestID(req.http)
@@ -214,8 +214,7 @@ func (r *Receiver) HandleStatus(c echo.Context) error {
 	return r.write(c, req, &reply, &res)
 }
 
-// status finds the event for its credential alone: what belongs to another is
-// not there.
+// status finds the event only for its credential: an event of another credential is not found.
 func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 	source := req.source
 	refused := func(why reason) (result, providers.Reply) {
@@ -273,7 +272,7 @@ func (r *Receiver) status(req *request, ref string) (result, providers.Reply) {
 	return res, req.withFacts(reply, &res)
 }
 
-// inFlight tells a caller that there is no result yet.
+// inFlight is the answer that there is no result yet.
 func (e *endpoint) inFlight(event inbox.ID) providers.Reply {
 	text, err := json.Marshal(inFlightDocument{
 		Event: event.String(), Status: stateInFlight, State: stateInFlight, Retriable: true, Next: inbox.NextWait, RetryAfter: 1, ExpiresAt: e.expires(event),
@@ -298,7 +297,7 @@ func withHeader(h http.Header, name, value string) http.Header {
 	return h
 }
 
-// location is where the caller can ask later.
+// location is the address at which the caller can ask later.
 func (e *endpoint) location(event inbox.ID) string {
 	base := "/in/" + e.name
 	if e.ExternalURL != "" {

@@ -16,17 +16,17 @@ import (
 // programs compare the code.
 const problemType = "https://github.com/oncegate/oncegate/blob/main/docs/reference/errors.md#"
 
-// problem is what an answer tells beside its code. The zero problem tells nothing else. A caller
-// that is not verified must be told nothing else.
+// problem contains the facts of an answer besides its code. The zero problem contains none. A caller
+// that is not verified must get no others.
 type problem struct {
-	// detail is one line about this call: what is wrong in it. It never holds a value of another
+	// detail is one line that says what is wrong in this call. It never contains a value of another
 	// call's payload.
 	detail string
 
-	// status is the HTTP status where the provider has one of its own; 0 is the code's.
+	// status is the HTTP status if the provider chooses one; 0 uses the code's.
 	status int
 
-	// retryAfter is in seconds; 0 is the code's own.
+	// retryAfter is in seconds; 0 uses the code's.
 	retryAfter int
 
 	// event is our id of the operation, zero if none is recorded. eventID is the whole key of it,
@@ -40,21 +40,21 @@ type problem struct {
 	// intentHash is the hash of the canonical payload; nil if it is not known.
 	intentHash []byte
 
-	// state is where the operation stands, such as in_flight; empty if nothing is recorded.
+	// state is the state of the operation, such as in_flight; empty if nothing is recorded.
 	state string
 
 	// expiresAt is until when the operation's key and result are kept at least (RFC 3339); empty if
 	// that is not known.
 	expiresAt string
 
-	// paths are where the payload differs, or does not fit.
+	// paths are the JSON paths at which the payload differs, or does not fit.
 	paths []string
 
-	// result and payload are the stored result and the canonical payload of the call that holds
-	// the key, for the credential that owns it and for nobody else.
+	// result and payload are the stored result and the canonical payload of the call that has the
+	// key. They are only for the credential that owns the key.
 	result, payload json.RawMessage
 
-	// next is what the caller should do, where that depends on another call; empty takes the code's.
+	// next is what the caller should do, if that depends on another call; empty uses the code's.
 	next inbox.Next
 
 	// location is the address of the operation that the caller should look at.
@@ -83,8 +83,8 @@ type problemDocument struct {
 	Advice     string          `json:"advice"`
 }
 
-// problemReply makes the answer of a code. It is the only way in which a caller of operations
-// is told that something is wrong.
+// problemReply makes the answer of a code. It is the only way to report a problem to a caller of
+// operations.
 func problemReply(code Code, p *problem) providers.Reply {
 	meaning := meaningOf(code)
 	document := problemDocument{
@@ -110,7 +110,7 @@ func problemReply(code Code, p *problem) providers.Reply {
 		reply.Header = withHeader(reply.Header, "Location", p.location)
 	}
 	text, err := json.Marshal(&document)
-	if err != nil { // a result or a payload that is no JSON, which is stored as JSON
+	if err != nil { // a stored result or payload is not valid JSON
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
 	}
 	reply.Body = visible.JSON(text)

@@ -19,10 +19,9 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Accepter is the gate. It answers only after the commit; any error but
-// [gate.ErrOverloaded], [inbox.ErrSuspectedRepeat] and [inbox.ErrNotFollowed] is a fault of
-// ours. When it returns without an error or with one of these, it has let go of the
-// admission's body.
+// Accepter is the gate. It answers only after the commit; any error but [gate.ErrOverloaded],
+// [inbox.ErrSuspectedRepeat] and [inbox.ErrNotFollowed] is a fault of ours. When it returns without an error or with
+// one of these, it no longer uses the admission's body.
 type Accepter interface {
 	Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error)
 }
@@ -49,8 +48,8 @@ type Source struct {
 
 	Provider Provider
 
-	// Secrets gives the secrets that are accepted now, newest first. It is asked
-	// for every delivery, so that a rotation needs no restart.
+	// Secrets returns the secrets that are accepted now, newest first. It is called for every delivery, so that a
+	// rotation needs no restart.
 	Secrets func() []providers.Secret
 
 	// ExternalURL is the address the sender was given, for schemes that sign it.
@@ -60,9 +59,8 @@ type Source struct {
 	// MaxBody is the largest body in bytes; 0 takes the provider's.
 	MaxBody int64
 
-	// PerSecond is how many verified deliveries are taken per second, in bursts of
-	// as many (429 beyond it); 0 is no limit. What is not verified does not count,
-	// so that a flood of forgeries cannot use up a sender's quota.
+	// PerSecond is how many verified deliveries are accepted per second, in bursts of as many (429 beyond it); 0 is no
+	// limit. Unverified deliveries do not count, so that a flood of forgeries cannot use up a sender's quota.
 	PerSecond float64
 
 	// NewKeys is how many new keys an operation source takes a minute in this
@@ -97,16 +95,16 @@ type Source struct {
 	// WriteTimeout by the gate's deadline.
 	LongestWait time.Duration
 
-	// Keep are headers to keep with a delivery beside those that the provider reads:
-	// those that a target gets. Credentials are never kept.
+	// Keep names headers to keep with a delivery, in addition to those that the provider reads: those that a target
+	// gets. Credentials are never kept.
 	Keep []string
 
 	// PreviousNames are names under which the source is served as well, unless another
 	// source has them: a sender still calls the address that it was given.
 	PreviousNames []string
 
-	// AnswerOutcome answers a duplicate that carries one event with what became of
-	// it, instead of the provider's acknowledgement. Operations always do.
+	// AnswerOutcome answers a duplicate that carries one event with the event's outcome, instead of the provider's
+	// acknowledgement. Operations always do.
 	AnswerOutcome bool
 }
 
@@ -121,9 +119,8 @@ type Config struct {
 	// this process, in all sources together.
 	TenantKeys map[string]KeyQuota
 
-	// Outcomes answers operations and duplicates with what became of them. It may
-	// be nil: operations are then acknowledged like any delivery, and there are no quotas of
-	// new keys and no AnswerOutcome.
+	// Outcomes provides the outcomes for answers to operations and duplicates. It may be nil: operations are then
+	// acknowledged like any delivery, and there are no quotas of new keys and no AnswerOutcome.
 	Outcomes Outcomes
 
 	// Sessions keeps the sessions of agents. It may be nil, if no source allows any.
@@ -140,21 +137,20 @@ type Config struct {
 
 	Logger *slog.Logger
 
-	// Node names this process in the lines of the log that tell of an event; empty leaves it out.
+	// Node names this process in the log lines about an event; empty leaves it out.
 	Node string
 
-	// LogEvery has every refusal and every fault logged, for a logger that bounds by
-	// itself what repeats. Otherwise at most one line a second is written of the refusals
-	// of a source, and one of its faults.
+	// LogEvery logs every refusal and every fault, for a logger that bounds repeated lines itself. Otherwise at most
+	// one line a second is written about the refusals of a source, and one about its faults.
 	LogEvery bool
 
 	// Now is the clock; give it the one that is corrected to the database's. It
 	// defaults to time.Now.
 	Now func() time.Time
 
-	// Doubted reports whether Now may be wrong. It is asked only about a delivery that
-	// verifies but for its time, which is then answered 503 and not refused: a wrong
-	// clock is our fault. It may wait a moment, until it knows. nil is never.
+	// Doubted reports whether Now may be wrong. It is called only for a delivery whose only fault is its time. If it
+	// reports true, the answer is 503 and not a refusal, because a wrong clock is our fault. It may wait a moment,
+	// until it knows. nil means never.
 	Doubted func(context.Context) bool
 
 	// SystemNow is the clock of the machine, which the deadlines of connections
@@ -280,14 +276,13 @@ func (r *Receiver) Handler() http.Handler {
 	return e
 }
 
-// drain is how long the server may still read from a sender whose body nobody
-// wants: long enough for a small one, so that the sender hears its answer.
+// drain is how long the server may still read from a sender whose body is not needed: long enough for a small one, so
+// that the sender gets its answer.
 const drain = time.Second
 
-// hurry ends the connection with this answer. The server reads the rest of a
-// body before it closes, for as long as the sender likes unless it has a deadline.
-// A connection of HTTP/2 goes on, since it carries the deliveries of others too, as
-// from a proxy: there, the end of the handler ends the stream.
+// hurry ends the connection with this answer. Before it closes, the server reads the rest of a body, and only a
+// deadline bounds that. A connection of HTTP/2 stays open, because it also carries the deliveries of others, as from a
+// proxy: there, the end of the handler ends the stream.
 func (r *Receiver) hurry(w http.ResponseWriter, request *http.Request) {
 	if request.ProtoMajor >= 2 {
 		return

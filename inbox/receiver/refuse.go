@@ -25,7 +25,7 @@ func (e *endpoint) precheck(req *http.Request) reason {
 	if req.ContentLength > e.maxBody {
 		return reasonTooLarge
 	}
-	// A sender that gives no type is let through: the signature decides.
+	// A request without a content type is accepted: the signature decides.
 	if len(e.contentTypes) > 0 {
 		for _, given := range req.Header["Content-Type"] {
 			if e.contentTypes[given] {
@@ -56,8 +56,8 @@ func (r *Receiver) unverified(req *request, incoming *providers.Request, err err
 		r.logUnverified(req, err)
 		return result{outcome: outcomeUnavailable}
 	}
-	// Both mean that the time is authentic and nothing else is wrong. A sender of stale
-	// signatures in bulk doubts nobody's but their own: what is in time never gets here.
+	// Both mean that the time is authentic and nothing else is wrong. A sender of many stale
+	// signatures affects only its own deliveries: a delivery in time never gets here.
 	if (refusal.Reason == providers.ReasonStale || refusal.Reason == providers.ReasonEarly) && r.cfg.Doubted != nil && r.cfg.Doubted(req.http.Context()) {
 		r.logDoubted(req, refusal)
 		return result{outcome: outcomeDoubted}
@@ -72,9 +72,9 @@ func (r *Receiver) unverified(req *request, incoming *providers.Request, err err
 	return res
 }
 
-// arrived shows the operator a secret that a handshake brought: it is kept with
-// the refusals, which nobody else can read, and is the row's body. Nothing trusts
-// it before the operator has added it to the source.
+// arrived shows the operator a secret that a handshake brought: it is stored as the body of a
+// refusal, which only the operator can read. It is not trusted before the operator has added it
+// to the source.
 func (r *Receiver) arrived(req *request, incoming *providers.Request, secret *providers.Secret) {
 	if secret == nil || r.cfg.Refusals == nil {
 		return
@@ -139,8 +139,8 @@ type diagnoser interface {
 	Diagnose(req *providers.Request, secrets []providers.Secret, opts providers.DiagnoseOptions) *providers.Diagnosis
 }
 
-// diagnosis is what the store of refusals may ask after the sender was answered.
-// It holds on to the request's headers, never to its body, which is reused.
+// diagnosis is a function that the store of refusals may call after the sender was answered. It
+// keeps the request's headers but never its body, which is reused.
 func (e *endpoint) diagnosis(incoming *providers.Request) func(body []byte) (finding, text string) {
 	p, ok := e.Provider.(diagnoser)
 	if !ok {

@@ -14,8 +14,8 @@ import (
 
 const headerRequestID = "X-Request-Id"
 
-// newExtractor tells who sent a request. Echo's own default believes any
-// X-Forwarded-For, so it is never left in place.
+// newExtractor returns the function that finds the sender of a request. Echo's own
+// default believes any X-Forwarded-For, so it is never used.
 func newExtractor(trusted []netip.Prefix) echo.IPExtractor {
 	if len(trusted) == 0 {
 		return echo.ExtractIPDirect()
@@ -69,7 +69,7 @@ func (r *Receiver) requestID(req *http.Request) string {
 	return r.requests.prefix + strconv.FormatUint(r.requests.next.Add(1), 36)
 }
 
-// validRequestID takes what is safe in a log line and a header.
+// validRequestID reports whether an id is safe in a log line and a header.
 func validRequestID(id string) bool {
 	if len(id) == 0 || len(id) > 128 {
 		return false

@@ -9,9 +9,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/rollup"
 )
 
-// Repeats says what becomes of a call of an operation with the arguments of another one that its
-// credential made a moment ago under another key: a caller that invents a key for each attempt
-// does so. The zero Repeats looks for none.
+// Repeats says how to handle a call of an operation with the arguments of another one that its credential made a
+// moment ago under another key. A caller that invents a key for each attempt makes such calls. The zero Repeats
+// detects none.
 type Repeats struct {
 	// Within is how long after a call another one with its arguments is suspected; 0 looks for none.
 	Within time.Duration
@@ -43,9 +43,9 @@ func checkRepeats(s *Source) (wanted bool, err error) {
 // before under another key.
 const HeaderSuspectedRepeat = "Oncegate-Suspected-Repeat"
 
-// checkRepeat has the gate look whether the call repeats another one under a new key. It returns false if the
-// call is refused for that: what was recorded some time ago is found here, and the gate decides about calls that come
-// at once.
+// checkRepeat checks whether the call repeats another one under a new key, and makes the gate check it too. It
+// returns false if the call is refused for that. It finds a call that was recorded some time ago; the gate decides
+// about calls that come at the same time.
 func (r *Receiver) checkRepeat(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
 	source := req.source
 	repeats := source.repeatsOf(event.Type)

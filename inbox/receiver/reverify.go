@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// ErrNotKept is returned for a source whose deliveries are proved by what is not
-// kept of a refusal.
+// ErrNotKept is returned for a source whose deliveries are proved by a credential, which is
+// not kept with a refusal.
 var ErrNotKept = errors.New("what proves a caller of an operation is not kept, so its refused calls cannot be verified again")
 
 // Readmit verifies a kept refusal with the source's secrets of today, at the time

@@ -17,8 +17,8 @@ type ServerConfig struct {
 	// [Connections.Listen]. nil bounds nothing.
 	Connections *Connections
 
-	// ReadHeaderTimeout is how long a sender may take for the headers. It defaults
-	// to 5 s. The body has a deadline of its own ([BodyLimits.BodyTimeout]).
+	// ReadHeaderTimeout is how long a sender may take for the headers. It defaults to 5
+	// s. The body has a separate deadline ([BodyLimits.BodyTimeout]).
 	ReadHeaderTimeout time.Duration
 
 	// WriteTimeout is from the headers' end to the answer's. It must be longer than

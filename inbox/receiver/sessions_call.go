@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// The contract version that a call was planned for.
+// HeaderContract is the contract version that a call was planned for.
 const HeaderContract = "Oncegate-Contract"
 
 // SessionLimits says whether a source offers sessions.
@@ -28,7 +28,8 @@ type sessionProvider interface {
 	SessionCall(req *providers.Request, session providers.Session) (*providers.Delivery, error)
 }
 
-// newSessionProvider gives what makes the keys of the source's sessions; nil if it offers none.
+// newSessionProvider returns the provider that makes the keys of the source's sessions; nil if it
+// offers none.
 func newSessionProvider(s *Source) (sessionProvider, error) {
 	switch p, ok := s.Provider.(sessionProvider); {
 	case s.Sessions.Longest == 0:
@@ -44,7 +45,7 @@ func newSessionProvider(s *Source) (sessionProvider, error) {
 type sessionRefusal struct {
 	reason reason
 	code   Code
-	detail string // for whoever proved to hold the token
+	detail string // shown only to a caller that proved that it has the token
 }
 
 func (e *sessionRefusal) Error() string { return string(e.reason) + ": " + e.detail }
@@ -64,7 +65,8 @@ func (r *Receiver) verify(req *request, incoming *providers.Request, secrets []p
 	return req.source.sessions.SessionCall(incoming, req.keysOfSession())
 }
 
-// verifyCaller proves who asks about an operation, and gives the credential that it must be of.
+// verifyCaller verifies the caller that asks about an operation, and returns the credential to
+// which the operation must belong.
 func (r *Receiver) verifyCaller(req *request, incoming *providers.Request, known callerVerifier) (credential string, err error) {
 	token, ok := r.presentedToken(req, incoming)
 	if !ok {
@@ -82,7 +84,7 @@ type callerVerifier interface {
 	Caller(req *providers.Request, secrets []providers.Secret) (string, error)
 }
 
-// presentedToken gives the token of a session, where the source has sessions.
+// presentedToken returns the token of a session, if the source has sessions.
 func (r *Receiver) presentedToken(req *request, incoming *providers.Request) (string, bool) {
 	if req.source.sessions == nil {
 		return "", false
@@ -116,7 +118,7 @@ func credentialLives(credential string, secrets []providers.Secret, now time.Tim
 	})
 }
 
-// agree holds a call to the contract version of its session.
+// agree checks that a call has the contract version of its session.
 func (req *request) agree(contract string) error {
 	if contract == "" {
 		return nil
@@ -130,8 +132,8 @@ func (req *request) agree(contract string) error {
 	return nil
 }
 
-// unopened is what becomes of a call whose session could not be found or is over; ok is false for
-// any other error.
+// unopened returns the result of a call whose session could not be found or is over; ok is false
+// for any other error.
 func (r *Receiver) unopened(req *request, err error) (res result, ok bool) {
 	if errors.Is(err, errLookupDeferred) {
 		return result{outcome: outcomeOverloaded}, true
@@ -145,7 +147,7 @@ func (r *Receiver) unopened(req *request, err error) (res result, ok bool) {
 	return res, true
 }
 
-// findCaller gives who calls, once the request is verified: what the configuration says of the
+// findCaller returns the caller, once the request is verified: the configuration of the
 // credential, narrowed by the session if there is one.
 func (r *Receiver) findCaller(req *request, credential string) caller {
 	found := req.source.callers.find(credential)
@@ -153,7 +155,7 @@ func (r *Receiver) findCaller(req *request, credential string) caller {
 	if s == nil {
 		return found
 	}
-	if s.Operations != nil { // what the credential lost meanwhile, the session lost as well
+	if s.Operations != nil { // the session loses what the credential lost since
 		allowed := found
 		found.operations = []string{}
 		for _, operation := range s.Operations {
@@ -173,8 +175,8 @@ func (req *request) keysOfSession() providers.Session {
 	return providers.Session{Credential: req.session.Credential, Run: req.session.Run}
 }
 
-// findOwn finds an operation of the caller, by its whole key or by our id: one of the credential
-// and, under a session, of its run. It returns [inbox.ErrNotFound] for those of others.
+// findOwn finds an operation of the caller, by its whole key or by our id. It must be of the
+// credential and, under a session, of its run; otherwise findOwn returns [inbox.ErrNotFound].
 func (r *Receiver) findOwn(ctx context.Context, req *request, credential, ref string) (inbox.ID, error) {
 	event, err := r.cfg.Outcomes.Find(ctx, req.source.Inbox.ID, credential, ref)
 	if err != nil || req.session == nil {

@@ -83,8 +83,8 @@ type sessionDocument struct {
 	ExpiresAt  string   `json:"expires_at"`
 }
 
-// openedSession verifies the credential before it reads the body, and opens a session for it. To
-// ask again is safe: the new session makes the same keys, since they are made of the run.
+// openedSession verifies the credential before it reads the body, and opens a session for it. Asking
+// again is safe, because the new session makes the same keys: they are made of the run.
 func (r *Receiver) openedSession(req *request) (result, providers.Reply) {
 	credential, res, ok := r.sessionOpener(req)
 	if !ok {
@@ -127,7 +127,7 @@ func (r *Receiver) openedSession(req *request) (result, providers.Reply) {
 	return result{outcome: outcomeSession}, providers.Reply{Status: http.StatusCreated, ContentType: "application/json", Body: visible.JSON(text)}
 }
 
-// sessionOpener verifies who wants to open a session.
+// sessionOpener verifies the caller that wants to open a session.
 func (r *Receiver) sessionOpener(req *request) (credential string, res result, ok bool) {
 	source := req.source
 	incoming := r.bareRequest(req)
@@ -194,7 +194,7 @@ func invalidSession(detail string) *sessionRefusal {
 	return &sessionRefusal{reason: reasonInvalidSession, code: CodeInvalidSession, detail: detail}
 }
 
-// newSession checks what is asked for against what the credential may and the source allows.
+// newSession checks the request against the rights of the credential and the limits of the source.
 func (r *Receiver) newSession(req *request, credential string, asked *sessionRequest) (*inbox.AgentSession, error) {
 	longest := req.source.Sessions.Longest
 	last := min(DefaultSession, longest)

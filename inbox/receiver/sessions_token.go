@@ -16,14 +16,14 @@ type SessionStore interface {
 	// Open records a session whose token has the digest.
 	Open(ctx context.Context, digest [sha256.Size]byte, s *inbox.AgentSession) error
 
-	// Find gives the session of a source whose token has the digest, ended or not, or
+	// Find returns the session of a source whose token has the digest, ended or not, or
 	// [inbox.ErrNotFound].
 	Find(ctx context.Context, source int32, digest [sha256.Size]byte) (*inbox.AgentSession, error)
 
 	// End ends a session before its time.
 	End(ctx context.Context, id inbox.ID) error
 
-	// OperationKey gives the whole key of an operation, or [inbox.ErrNotFound].
+	// OperationKey returns the whole key of an operation, or [inbox.ErrNotFound].
 	OperationKey(ctx context.Context, event inbox.ID) (string, error)
 }
 
@@ -90,8 +90,8 @@ func newBurstQuota(perSecond, burst float64) *quota {
 	return &quota{perSecond: perSecond, burst: burst, tokens: burst}
 }
 
-// find gives the session of a token, ended or not. It returns [inbox.ErrNotFound] for a token that
-// is unknown, errLookupDeferred if the database is not asked for now, and else a fault of ours.
+// find returns the session of a token, ended or not. It returns [inbox.ErrNotFound] for an unknown
+// token, errLookupDeferred if it may not ask the database now, and otherwise a fault of ours.
 func (t *sessionTokens) find(ctx context.Context, source int32, token string, peer netip.Addr, now time.Time) (*inbox.AgentSession, error) {
 	key := sessionKey{source: source, digest: inbox.TokenDigest(token)}
 	fresh, isKnown := t.remembered(key, now)
@@ -99,7 +99,7 @@ func (t *sessionTokens) find(ctx context.Context, source int32, token string, pe
 		return fresh, nil
 	}
 	var permits []*quota
-	if !isKnown { // what has proved itself is not held up by what has not
+	if !isKnown { // a token that was genuine before is not delayed by unknown ones
 		permits = t.permits(peer, now)
 		if permits == nil {
 			return nil, errLookupDeferred
@@ -121,9 +121,9 @@ func (t *sessionTokens) find(ctx context.Context, source int32, token string, pe
 	return found, nil
 }
 
-// remembered gives the session if it was read a moment ago. Else the caller reads it, and whoever
-// asks meanwhile goes by what was read before: each token costs one lookup in that time, however
-// many calls come under it.
+// remembered returns the session if it was read a moment ago. Otherwise the caller reads it, and
+// callers that ask meanwhile get what was read before: each token costs one lookup in that time, for
+// any number of calls.
 func (t *sessionTokens) remembered(key sessionKey, now time.Time) (fresh *inbox.AgentSession, isKnown bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,8 +195,8 @@ func (t *sessionTokens) peerQuota(peer netip.Addr, now time.Time) *quota {
 	return q
 }
 
-// runQuota gives the quota of a run's new keys a minute, or nil for no limit. It belongs to the run: a
-// further session of the run shares it, and gets none of what was used up.
+// runQuota returns the quota of a run's new keys a minute, or nil for no limit. It belongs to the run:
+// another session of the run shares it, including what was used up.
 func (t *sessionTokens) runQuota(s *inbox.AgentSession, now time.Time) *quota {
 	if s.NewKeys <= 0 {
 		return nil

@@ -2,9 +2,9 @@ package refusal
 
 import "net/netip"
 
-// refusalPeer names whoever sent a refused delivery, as far as shares are concerned: an
-// IPv4 address, or the /64 network of an IPv6 address, because a single host usually has
-// all addresses of one. Everything that is no address is one peer.
+// peerOf returns the peer of a refused delivery, to which its share belongs: an IPv4
+// address, or the /64 network of an IPv6 address, because a single host usually has all
+// addresses of one. All invalid addresses are one peer.
 func peerOf(remote string) string {
 	addr, err := netip.ParseAddr(remote)
 	if err != nil {

@@ -11,12 +11,13 @@ type queueFill struct {
 	bytes int64
 }
 
-// peerQueuePart of the queue is what a peer may fill when half of it is taken.
+// peerQueuePart is the part of the queue (one sixteenth) that a peer may fill when half of
+// it is taken.
 const peerQueuePart = 16
 
-// enter reserves room in the queue, and reports whether there is any. The half that is
-// filled first is anybody's. Of the other half each peer gets a sixteenth of the queue, so
-// that one that floods while the database is slow does not keep the others out.
+// reserve reserves room in the queue, and reports whether there is any. Any peer may use
+// the first half. Of the other half each peer gets a sixteenth of the queue, so that a
+// peer that floods while the database is slow does not keep the others out.
 func (r *Store) reserve(refusal *Refusal, cost int64) bool {
 	queued, rows := r.queued.Load()+cost, len(r.queue)+1
 	if queued > r.cfg.QueueBytes || rows > cap(r.queue) {
@@ -35,7 +36,7 @@ func (r *Store) reserve(refusal *Refusal, cost int64) bool {
 	return true
 }
 
-// leave gives back what a written batch had reserved.
+// release returns the room that a written batch had reserved.
 func (r *Store) release(batch []Refusal) {
 	var cost int64
 	r.mu.Lock()

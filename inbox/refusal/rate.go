@@ -17,8 +17,8 @@ func (b *bucket) refill(now time.Time) {
 	b.at = now
 }
 
-// holds reports whether the bucket can pay for n. A thing that is larger than the whole
-// bucket may be paid for by a full one.
+// holds reports whether the bucket can pay for n. A full bucket may pay for a request that
+// is larger than the bucket.
 func (b *bucket) holds(n float64, now time.Time) bool {
 	b.refill(now)
 	return b.tokens >= min(n, b.burst)
@@ -34,11 +34,11 @@ const (
 	lanePart = 1.0 / 64
 )
 
-// rate is what may be taken of one thing. Everybody takes from the common part until it is
-// used up; then each lane may still take its share of the reserve.
+// rate limits one resource. All peers take from the common part until it is used up; then
+// each lane may still take its share of the reserve.
 type rate struct {
 	common, reserve bucket
-	lane            bucket // of which every lane has a copy
+	lane            bucket // every lane has a copy of it
 }
 
 func newRate(perSecond, burst, least float64) rate {
@@ -48,19 +48,19 @@ func newRate(perSecond, burst, least float64) rate {
 	return rate{common: part(1-reservedPart, least), reserve: part(reservedPart, least), lane: part(lanePart, least)}
 }
 
-// refusalPace is how fast one source may fill the store.
+// sourceRates limit how fast one source may fill the store.
 type sourceRates struct {
 	whole, bytes, samples, diagnoses rate
 
 	lanes map[laneKey]*laneShares
-	rest  *laneShares // of those for whom there was no room
+	rest  *laneShares // the shares of lanes for which there was no room
 	swept time.Time
 }
 
-// refusalLane is one peer's refusals for one cause.
+// laneKey is one peer and one cause: refusals with the same key share a lane.
 type laneKey struct{ peer, cause string }
 
-// laneFill is what one lane has left of its shares.
+// laneShares is the rest of one lane's shares.
 type laneShares struct {
 	whole, bytes, samples, diagnoses bucket
 	usedAt                           time.Time
@@ -84,7 +84,7 @@ func newRefusalPace(cfg *Config) *sourceRates {
 
 func newDiagnosisRate(perSecond float64) rate {
 	if perSecond == 0 {
-		return rate{} // holds nothing, so that nothing is diagnosed
+		return rate{} // pays for nothing, so that nothing is diagnosed
 	}
 	return newRate(perSecond, 5*perSecond, 1)
 }
@@ -99,7 +99,7 @@ func (p *sourceRates) take(r *Refusal, now time.Time) bool {
 	})
 }
 
-// price is how much of a rate is asked for, and where a lane keeps its share of it.
+// price is the amount to take from a rate, and the lane's share of that rate.
 type price struct {
 	of   *rate
 	n    float64
@@ -131,8 +131,8 @@ func spendAll(now time.Time, prices []price, from func(c price) []*bucket) bool 
 	return true
 }
 
-// laneOf finds the lane, or makes it. When there are too many, those that were not used
-// for a while are forgotten, and who finds no room even then shares one lane with the rest.
+// laneOf finds the lane, or makes it. If there are too many, it forgets those that were not
+// used for a while. If that makes no room, the lane is shared with the rest.
 func (p *sourceRates) laneOf(of laneKey, now time.Time) *laneShares {
 	lane := p.lanes[of]
 	if lane == nil && len(p.lanes) >= maxLanes && now.Sub(p.swept) >= sweepLanes {
@@ -162,7 +162,7 @@ func (p *sourceRates) newLane() *laneShares {
 	return &laneShares{whole: p.whole.lane, bytes: p.bytes.lane, samples: p.samples.lane, diagnoses: p.diagnoses.lane}
 }
 
-// diagnose takes a diagnosis from the source's share and from everybody's.
+// diagnose takes a diagnosis from the source's share and from the share of all sources.
 func (p *sourceRates) diagnose(r *Refusal, all *rate, now time.Time) bool {
 	if p.diagnoses.lane.burst == 0 {
 		return false

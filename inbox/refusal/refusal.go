@@ -48,11 +48,11 @@ type Refusal struct {
 	// Everything else is sampled without content.
 	Whole bool
 
-	// Diagnose may be nil. It is asked for more than Diagnosis says, with the kept
-	// body, after the sender was answered and only for some of the whole refusals:
-	// it may be a hundred times as expensive as a verification. What it gives is
-	// appended to Diagnosis, with a word for it from a closed set: refusals of different
-	// findings have different shares. It must not use the request's own body.
+	// Diagnose may be nil. It returns more than Diagnosis says, from the kept body. It is called
+	// after the sender was answered and only for some of the whole refusals, because it may be a
+	// hundred times as expensive as a verification. Its text is appended to Diagnosis, with a
+	// finding from a closed set: refusals with different findings have different shares. It must
+	// not use the request's own body.
 	Diagnose func(body []byte) (finding, text string)
 
 	size    int
@@ -88,15 +88,15 @@ type Config struct {
 	// Keyring seals the headers and bodies of whole refusals. nil stores them in plain.
 	Keyring *seal.Keyring
 
-	// Now gives the time that paces the store. It defaults to time.Now.
+	// Now returns the time that paces the store. It defaults to time.Now.
 	Now func() time.Time
 
 	// MaxRows is the most whole refusals kept for one source. It defaults to 10,000.
 	//
-	// A full source divides its room evenly: first among the diagnoses, that is by cause
-	// and finding, then among the peers of each diagnosis. A peer is an IPv4 address or an
-	// IPv6 /64 network. Whoever has more than an even share loses their own oldest refusals, and
-	// what one does not use is the others'.
+	// A full source divides its room evenly: first among the diagnoses, that is by cause and
+	// finding, then among the peers of each diagnosis. A peer is an IPv4 address or an IPv6 /64
+	// network. A peer with more than an even share loses its own oldest refusals, and others may
+	// use the room that a peer does not use.
 	MaxRows int
 
 	// MaxBytes is the most bytes of bodies and headers kept for one source. It defaults to
@@ -107,7 +107,7 @@ type Config struct {
 	// 1,000. They have a limit of their own so that they never push out a whole one.
 	MaxSamples int
 
-	// QueueBytes bounds what waits in memory for the database. It defaults to 8 MiB.
+	// QueueBytes bounds the refusals that wait in memory for the database. It defaults to 8 MiB.
 	QueueBytes int64
 
 	// WholePerSecond is how many whole refusals of one source are taken, in bursts
@@ -132,14 +132,13 @@ type Config struct {
 const (
 	queueLength  = 4096
 	batchRows    = 256
-	rowOverhead  = 512 // what a row costs in memory beside its content
+	rowOverhead  = 512 // the memory of a row without its content
 	writeTimeout = 5 * time.Second
 )
 
-// Store keeps refused deliveries. [Store.Add] never waits: a bounded
-// queue in memory is written in batches behind it, and what does not fit is
-// counted and gone, because a refusal helps an operator while an admission is
-// a promise.
+// Store keeps refused deliveries. [Store.Add] never waits: a bounded queue in memory is written
+// in batches in the background. A refusal that does not fit is counted and dropped, because a
+// refusal helps an operator while an admission is a promise.
 type Store struct {
 	cfg   Config
 	queue chan Refusal
@@ -217,8 +216,8 @@ func (r *Store) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop takes no more refusals, writes what is queued and returns; when ctx ends
-// first the rest is dropped. It may be called before Start and twice.
+// Stop accepts no more refusals, writes those that are queued and returns; if ctx ends first,
+// the rest is dropped. It may be called before Start and twice.
 func (r *Store) Stop(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.closed {
@@ -270,7 +269,7 @@ func (r *Store) Add(refusal Refusal) bool {
 	return true
 }
 
-// Stats gives the counters as they are now.
+// Stats returns the current counters.
 func (r *Store) Stats() Stats {
 	return Stats{
 		Written:     r.written.Load(),
@@ -289,8 +288,8 @@ func (r *Refusal) memorySize() int64 {
 	return rowOverhead + int64(len(r.Body)+len(r.Headers))
 }
 
-// keep is the refusal as it will be stored: its own copy of the content, and
-// texts that PostgreSQL can hold.
+// storedCopy is the refusal for storage: its own copy of the content, with texts that PostgreSQL
+// can store.
 func (r *Refusal) storedCopy() Refusal {
 	kept := *r
 	kept.size = len(r.Body)
@@ -308,8 +307,8 @@ func (r *Refusal) storedCopy() Refusal {
 	return kept
 }
 
-// storable bounds a text and removes what a text column refuses. It copies, so
-// that a row in the queue does not hold the request it came from.
+// storable bounds a text and removes characters that a text column refuses. It copies, so that a
+// row in the queue does not keep its request in memory.
 func storable(s string, limit int) string {
 	if len(s) > limit {
 		s = s[:limit]

@@ -19,12 +19,12 @@ import (
 // verified admitted. Stored: never change.
 const AuditReverify inbox.AuditAction = "refusals.reverify"
 
-// ErrStillRefused is wrapped by what [Reverify.Verify] gives for a refusal that
-// does not verify today either.
+// ErrStillRefused is wrapped by the error that [Reverify.Verify] returns for a refusal
+// that still does not verify.
 var ErrStillRefused = errors.New("refused again")
 
-// ErrUndecided is wrapped by what [Reverify.Verify] gives for a refusal of which nobody
-// can say now whether it verifies, since its key cannot be got.
+// ErrUndecided is wrapped by the error that [Reverify.Verify] returns for a refusal
+// whose key cannot be fetched now, so that it cannot be verified.
 var ErrUndecided = errors.New("its key cannot be got now")
 
 // Reverify says which kept refusals are verified once more. Pool, Source and
@@ -44,7 +44,8 @@ type Reverify struct {
 	Cause string
 	Since time.Time
 
-	// After begins behind a refusal, and Most ends after that many; zero does neither.
+	// After begins after a refusal, and Most ends after that many; zero values do
+	// neither.
 	After inbox.ID
 	Most  int
 
@@ -58,21 +59,21 @@ type Reverify struct {
 	// Actor and Reason go into the audit.
 	Actor, Reason string
 
-	// Progress is told the counts now and then; it may be nil.
+	// Progress is called with the counts now and then; it may be nil.
 	Progress func(r ReverifyReport)
 
-	// Page is how many refusals one transaction takes away. It defaults to 100.
+	// Page is how many refusals one transaction removes. It defaults to 100.
 	Page int
 
 	seen map[string]bool // by event id, in a dry run
 }
 
-// ReverifyReport counts refusals. In a dry run Recorded and Duplicates are what
-// admitting them would give.
+// ReverifyReport counts refusals. In a dry run Recorded and Duplicates predict the
+// result of admitting them.
 type ReverifyReport struct {
-	// Examined are the kept refusals that were looked at; Refused of them do not
-	// verify today either, Unreadable of them are sealed under a key that is lost, of
-	// Undecided the sender's key could not be got, and all these stay.
+	// Examined are the kept refusals that were read. Refused of them still do not
+	// verify, Unreadable are sealed under a lost key, and for Undecided the sender's
+	// key could not be fetched; all these stay.
 	Examined   int `json:"examined"`
 	Refused    int `json:"refused"`
 	Unreadable int `json:"unreadable,omitempty"`
@@ -87,11 +88,12 @@ type ReverifyReport struct {
 	Conflicts  int `json:"conflicts"`
 	Unusable   int `json:"unusable"`
 
-	// Next is where a run that ended after its Most goes on; nil if it looked at all.
+	// Next is where to continue after a run that ended because of its Most; nil if it
+	// read all.
 	Next *inbox.ID `json:"next,omitempty"`
 }
 
-// Plus is the sum of two reports, of which the other one went on behind this one.
+// Plus returns the sum of two reports, where other is of a run that continued this one.
 func (r ReverifyReport) Plus(other ReverifyReport) ReverifyReport {
 	return ReverifyReport{
 		Examined: r.Examined + other.Examined, Refused: r.Refused + other.Refused, Unreadable: r.Unreadable + other.Unreadable,
@@ -100,19 +102,18 @@ func (r ReverifyReport) Plus(other ReverifyReport) ReverifyReport {
 	}
 }
 
-// By the order of receipt, so that events are admitted in it. The page is of ids
-// alone: bodies are read one at a time.
+// In the order of receipt, so that events are admitted in that order. The page has only
+// ids: bodies are read one at a time.
 const reverifyPage = `
 SELECT id FROM refusal
 WHERE source_id = $1 AND whole AND ($2::uuid IS NULL OR id > $2) AND ($3::text = '' OR cause = $3) AND received_at >= $4
 ORDER BY id
 LIMIT $5`
 
-// Run verifies the refusals and admits those that verify through the gate, one
-// after the other. A refusal is taken away only after the gate has answered for
-// it: a run that ends anywhere is gone on with by the next one, for which the
-// gate knows what was admitted before. On an error the report says what was done
-// until then.
+// Run verifies the refusals and admits those that verify through the gate, one after
+// the other. It removes a refusal only after the gate has answered for it. If a run is
+// interrupted, the next one continues, and the gate recognises what was admitted
+// before. On an error the report covers what was done until then.
 func (r Reverify) Run(ctx context.Context) (ReverifyReport, error) {
 	var total ReverifyReport
 	if r.Pool == nil || r.Verify == nil || r.Source == 0 || !r.DryRun && r.Gate == nil {
@@ -163,8 +164,8 @@ func (r *Reverify) page(ctx context.Context, after inbox.ID) ([]inbox.ID, error)
 	return ids, nil
 }
 
-// readmit takes one page through: the gate first, then the refusals away, with
-// their entry in the audit. An error of the gate does not lose what it took
+// readmit processes one page: first the gate admits, then the refusals are removed,
+// with an entry in the audit. An error of the gate does not lose what it admitted
 // before.
 func (r *Reverify) readmit(ctx context.Context, ids []inbox.ID, total *ReverifyReport) error {
 	lister := inbox.NewLister(r.Pool).WithKeyring(r.Keyring)
@@ -194,12 +195,12 @@ func (r *Reverify) readmit(ctx context.Context, ids []inbox.ID, total *ReverifyR
 	return errors.Join(failed, err)
 }
 
-// one verifies one refusal and admits it; taken is false if it stays.
+// reverifyOne verifies one refusal and admits it; taken is false if it stays.
 func (r *Reverify) reverifyOne(ctx context.Context, lister *inbox.Lister, id inbox.ID, page *ReverifyReport) (taken bool, err error) {
 	refusal, err := lister.Refusal(ctx, id)
 	switch {
 	case errors.Is(err, inbox.ErrNotFound):
-		return false, nil // a newer one pushed it out, or another run took it
+		return false, nil // a newer one pushed it out, or another run removed it
 	case errors.Is(err, seal.ErrLost), errors.Is(err, seal.ErrDamaged):
 		page.Examined++
 		page.Unreadable++
@@ -250,8 +251,8 @@ func (r *Reverify) reverifyOne(ctx context.Context, lister *inbox.Lister, id inb
 
 const countKnown = `SELECT count(*) FROM inbox_event WHERE source_id = $1 AND event_id = ANY ($2::text[])`
 
-// foresee counts which events of an admission the gate knows already, or will from
-// an earlier refusal of this run: senders repeat what is refused.
+// predict counts which events of an admission the gate knows already, or will know from
+// an earlier refusal of this run, because senders repeat refused deliveries.
 func (r *Reverify) predict(ctx context.Context, a *inbox.Admission, page *ReverifyReport) error {
 	var ids []string
 	for i := range a.Events {
@@ -281,7 +282,7 @@ func (r *Reverify) predict(ctx context.Context, a *inbox.Admission, page *Reveri
 const deleteReadmitted = `DELETE FROM refusal WHERE id = ANY ($1::uuid[])`
 
 func (r *Reverify) deleteAdmittedTx(ctx context.Context, tx pgx.Tx, ids []inbox.ID, page ReverifyReport) error {
-	ctx = context.WithoutCancel(ctx) // the gate has them: this is to be finished
+	ctx = context.WithoutCancel(ctx) // the gate has recorded them, so the removal must finish
 	if _, err := tx.Exec(ctx, deleteReadmitted, ids); err != nil {
 		return err
 	}

@@ -12,18 +12,17 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// refusalRecount is how long a writer trusts what it believes a source holds;
-// other nodes fill the same source.
+// recountAfter is how long a writer trusts its count of a source's refusals, because other nodes write to the same
+// source.
 const recountAfter = time.Minute
 
-// refusalShelf is what has limits of its own: the whole refusals of a source
-// and its samples.
+// shelf is a set of refusals with separate limits: the whole refusals of a source, or its samples.
 type shelf struct {
 	source int32
 	whole  bool
 }
 
-// refusalFill is what a shelf is believed to hold.
+// shelfSize is the writer's estimate of a shelf's contents.
 type shelfSize struct {
 	rows, bytes int64
 	countedAt   time.Time
@@ -69,8 +68,8 @@ func (r *Store) flush(ctx context.Context, batch []Refusal) {
 	}
 }
 
-// diagnose asks for the diagnosis of one refusal. A panic in it costs the
-// diagnosis, not the writer: the request that provokes it came from outside.
+// diagnose makes the diagnosis of one refusal. A panic in it loses the diagnosis but does not end the writer, because
+// the request that provokes it came from outside.
 func (r *Refusal) diagnose(logger *slog.Logger) {
 	if r.Diagnose == nil {
 		return
@@ -95,7 +94,7 @@ var insertRefusals = `
 INSERT INTO refusal (` + refusalColumns.Names() + `)
 SELECT * FROM unnest(` + refusalColumns.Arrays() + `)`
 
-// refusalRow is a refusal as it is written: with what is sealed in place of what is not.
+// refusalRow is the database row of a refusal. Its headers and body are sealed if there is a keyring.
 type refusalRow struct {
 	*Refusal
 	id            inbox.ID
@@ -136,9 +135,8 @@ func (r *Store) insert(ctx context.Context, batch []Refusal) error {
 	return nil
 }
 
-// evict keeps every shelf that the batch filled within its limits. Counting a
-// shelf reads all of it, so it is counted when the writer believes it full, and
-// then emptied a little further than it must be.
+// evict keeps every shelf that the batch filled within its limits. Counting a shelf reads all of it, so it is counted
+// only when the writer believes that it is full, and then emptied a little further than necessary.
 func (r *Store) evict(ctx context.Context, batch []Refusal) error {
 	var errs []error
 	now := r.cfg.Now()
@@ -177,14 +175,13 @@ func (r *Store) limits(shelf shelf) (rows, bytes int64) {
 	return int64(r.cfg.MaxSamples), r.cfg.MaxBytes
 }
 
-// What has to go, so that the even shares are kept. What a row takes is a part of the
-// limits, its place among the rows and its bytes among the bytes. Added up over the newest rows of a peer, then over
-// the peers of a diagnosis, that is how deep a row lies in the share of its diagnosis: the deepest rows go, whoever they
-// belong to. A few rows of one peer lie near the top, however many there are of others.
+// The rows to remove so that the even shares are kept. The cost of a row is its part of the limits: of the number of
+// rows and of the bytes. Added up over the newest rows of a peer, then over the peers of a diagnosis, the cost is the
+// depth of a row in the share of its diagnosis. The deepest rows are removed, regardless of their peer. A few rows of
+// one peer are near the top, however many rows others have.
 //
-// The limits are the real ones for the question whether anything has to go ($3, $4)
-// and a little lower for how far ($5, $6), so that a full shelf is not counted
-// again for every batch. Rows of an earlier version have no peer of their own.
+// The real limits ($3, $4) decide whether anything has to be removed, and slightly lower ones ($5, $6) decide how much,
+// so that a full shelf is not counted again for every batch. Rows of an earlier version have no separate peer.
 const findEvicted = `
 WITH priced AS (
     SELECT id, cause, coalesce(finding, '') AS finding, coalesce(peer, remote) AS peer, content.bytes,
@@ -207,8 +204,8 @@ SELECT shelf.rows, shelf.bytes,
        ARRAY(SELECT id FROM kept WHERE (n > $5 OR total > $6) AND (shelf.rows > $3 OR shelf.bytes > $4) ORDER BY n DESC LIMIT $7)
 FROM shelf`
 
-// evictAtOnce bounds one eviction. More is found only after a limit was lowered, and then
-// goes with the next batches.
+// maxEvicted bounds one eviction. More rows are found only after a limit was lowered, and then removed with the next
+// batches.
 const maxEvicted = 5_000
 
 // SKIP LOCKED: another node may be emptying the same shelf.

@@ -18,12 +18,12 @@ var ErrRecipe = errors.New("the key of a route has changed")
 
 // KeyRecipe says how the keys of a route are made.
 type KeyRecipe struct {
-	// Version is raised by whoever wants that effects which happened under the old keys
-	// may happen again under the new ones.
+	// Version is raised to allow that effects which happened under the old keys happen
+	// again under the new ones.
 	Version int
 
-	// Words are the recipe for people, such as "body.order". What differs in them is
-	// another recipe.
+	// Words are the recipe for people, such as "body.order". Recipes with different words
+	// are different recipes.
 	Words string
 }
 
@@ -33,7 +33,7 @@ func (r KeyRecipe) Digest() []byte {
 	return sum[:]
 }
 
-// String gives the recipe as an error names it.
+// String returns the recipe in the form that errors use.
 func (r KeyRecipe) String() string { return fmt.Sprintf("%s, version %d", r.Words, r.Version) }
 
 // In the order of the index, as in [readKeyHolders].
@@ -51,10 +51,10 @@ type knownRecipe struct {
 	keys int
 }
 
-// checkRecipes refuses another recipe of the same version while keys of the old one are
-// there: a call whose effect happened under an old key would make a new one, and it would
-// happen again. A recipe that the route had before is that of a process with an earlier
-// configuration.
+// checkRecipes refuses another recipe of the same version while keys of the old one
+// exist: a call whose effect happened under an old key would make a new one, and the
+// effect would happen again. A recipe that the route had before is accepted, because it
+// belongs to a process with an earlier configuration.
 func checkRecipes(ctx context.Context, db row.Batcher, decided *decidedNames, sources []Source) error {
 	var ids []int32
 	for _, routes := range decided.routes {
@@ -95,7 +95,7 @@ func checkRecipes(ctx context.Context, db row.Batcher, decided *decidedNames, so
 	return errors.Join(errs...)
 }
 
-// recipeRow is how the keys of a route are made.
+// recipeRow is the database row of a route's recipe.
 type recipeRow struct {
 	route int32
 	*KeyRecipe

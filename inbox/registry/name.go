@@ -20,9 +20,8 @@ type namedRow struct {
 	keyName string // under which it was first registered
 }
 
-// pastName says that the row had a name and got another one. What was applied once is
-// never applied again: a process that starts with an earlier configuration renames
-// nothing back.
+// pastName records that a row had a name and got another one. A recorded renaming is never
+// applied again: a process that starts with an earlier configuration renames nothing back.
 type pastName struct {
 	id         int32
 	name, into string
@@ -34,11 +33,12 @@ type wantedName struct {
 	name     string
 	previous []string
 
-	// separate: the configuration says that it is none of those that were there before.
+	// separate means that the configuration declares it to be different from all earlier
+	// rows.
 	separate bool
 }
 
-// nameDecision is what becomes of a [wantedName].
+// nameDecision is the decision about a [wantedName].
 type nameDecision struct {
 	// row is the row that it has; 0 is a new one.
 	row int32
@@ -49,7 +49,7 @@ type nameDecision struct {
 	// now is the row's name, if it was renamed since this configuration was written.
 	now string
 
-	// FirstName is the name with which a new row makes its keys.
+	// keyName is the name with which a new row makes its keys.
 	keyName string
 
 	// learned are the previous names that the row did not have in the database.
@@ -83,7 +83,7 @@ func newNames(what string, rows []namedRow, past []pastName, wanted []wantedName
 	return n
 }
 
-// formerly gives the row that had the name last, if no row has it now.
+// rowOfPastName returns the row that had the name last, if no row has it now.
 func (n *names) rowOfPastName(name string) (row namedRow, at time.Time, ok bool) {
 	if _, taken := n.rows[name]; taken {
 		return namedRow{}, time.Time{}, false
@@ -96,17 +96,17 @@ func (n *names) rowOfPastName(name string) (row namedRow, at time.Time, ok bool)
 	return namedRow{}, time.Time{}, false
 }
 
-// had reports whether the row is known to have had the name.
+// hadName reports whether the row is known to have had the name.
 func (n *names) hadName(id int32, name string) bool {
 	return slices.ContainsFunc(n.past, func(p pastName) bool { return p.id == id && p.name == name })
 }
 
-// applied reports whether the row was renamed from one name to the other before.
+// wasRenamed reports whether the row was renamed from one name to the other before.
 func (n *names) wasRenamed(id int32, from, into string) bool {
 	return slices.ContainsFunc(n.past, func(p pastName) bool { return p.id == id && p.name == from && p.into == into })
 }
 
-// decide gives the decision for every name of the configuration, or all that is wrong.
+// decide returns the decision for every name of the configuration, or all errors.
 func (n *names) decide() (map[string]nameDecision, error) {
 	out := make(map[string]nameDecision, len(n.wanted))
 	var errs []error
@@ -140,8 +140,8 @@ func (n *names) decide() (map[string]nameDecision, error) {
 	return out, nil
 }
 
-// from gives the name under which the database has a row that the configuration renames,
-// and the previous names that it does not know.
+// findRenamedRow returns the name under which the database has a row that the configuration
+// renames, and the previous names that the database does not know.
 func (n *names) findRenamedRow(w wantedName) (from string, learned []string, err error) {
 	current, exists := n.rows[w.name]
 	var found []string
@@ -167,7 +167,7 @@ func (n *names) findRenamedRow(w wantedName) (from string, learned []string, err
 		n.what, w.name, strings.Join(found, " and "))
 }
 
-// keeps decides about a name that takes nothing over. leaves reports that another name
+// decideKnown decides about a name that takes over no row. leaves reports that another name
 // takes over the row that has it.
 func (n *names) decideKnown(w wantedName, learned []string, leaves bool) (nameDecision, error) {
 	current, exists := n.rows[w.name]
@@ -190,7 +190,7 @@ func (n *names) renamedError(name, previous, into string, at time.Time) error {
 		n.what, name, previous, into, day(at), previous, name)
 }
 
-// unknown decides about a name that no row has now.
+// decideUnknown decides about a name that no row has now.
 func (n *names) decideUnknown(w wantedName, learned []string) (d nameDecision, err error) {
 	if row, at, ok := n.rowOfPastName(w.name); ok {
 		_, both := n.wanted[row.name]
@@ -222,13 +222,13 @@ func (n *names) decideUnknown(w wantedName, learned []string) (d nameDecision, e
 	return n.newRow(w), nil
 }
 
-// fresh is a new row. What the configuration says of its previous names is written down, so
-// that it is not asked again.
+// newRow is the decision for a new row. The previous names in the configuration are
+// recorded, so that they are not examined again.
 func (n *names) newRow(w wantedName) nameDecision {
 	return nameDecision{learned: slices.DeleteFunc(slices.Clone(w.previous), func(p string) bool { return p == w.name })}
 }
 
-// check refuses what cannot all be true.
+// checkConflicts refuses decisions that contradict each other.
 func (n *names) checkConflicts(decisions map[string]nameDecision, leaving map[string]bool) (errs []error) {
 	owner := map[int32]string{}
 	for _, name := range slices.Sorted(maps.Keys(decisions)) {
@@ -256,8 +256,8 @@ func (n *names) checkConflicts(decisions map[string]nameDecision, leaving map[st
 	return errs
 }
 
-// keyNames gives new rows the names that they make their keys with: their own, unless
-// a row that was renamed makes its keys with that.
+// keyNames sets the names with which new rows make their keys: their own, unless a row that
+// was renamed makes its keys with that name.
 func (n *names) keyNames(decisions map[string]nameDecision) {
 	taken := map[string]bool{}
 	for _, r := range n.byID {
@@ -277,8 +277,8 @@ func (n *names) keyNames(decisions map[string]nameDecision) {
 	}
 }
 
-// reused gives the names that one row loses and another row, or a new one, gets by the
-// same decisions: a process that still runs means the first of them.
+// reusedNames returns the names that one row loses and another row, or a new one, gets by
+// the same decisions. A process that still runs means the first of these rows.
 func reusedNames(decisions map[string]nameDecision) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(decisions)) {
 		if d := decisions[name]; d.renamed != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// keyHolder is a source of the database with the keys that it holds.
+// keyHolder is a source of the database with the number of its keys.
 type keyHolder struct {
 	ID        int32
 	Name      string
@@ -42,9 +42,10 @@ func readHolders(ctx context.Context, db row.Batcher) (out []keyHolder, err erro
 	return out, nil
 }
 
-// checkKeys refuses what would make old events new again: a new source beside one of its
-// provider that is no longer configured and holds keys, and another provider for the
-// keys of a source. Either is taken if the configuration says what it is.
+// checkKeys refuses changes that would make old events new again: a new source of a
+// provider, if a source of that provider has keys and is no longer configured, and
+// another provider for the keys of a source. Either is accepted if the configuration
+// says which it is.
 func checkKeys(decided *decidedNames, sources []Source, holders []keyHolder) error {
 	byID, gone := map[int32]keyHolder{}, map[int32]keyHolder{}
 	for _, h := range holders {
@@ -86,7 +87,7 @@ func checkNewSource(s Source, gone map[int32]keyHolder) error {
 		ErrNames, s.Name, strings.Join(holders, ", "), example, s.Name)
 }
 
-// capped is a count that stops at [row.MaxCounted], as a person reads it.
+// countText is a count that stops at [row.MaxCounted], for people.
 func countText(n int, one, many string) string {
 	switch {
 	case n == 1:

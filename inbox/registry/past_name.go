@@ -30,8 +30,9 @@ ORDER BY p.id DESC
 LIMIT 1`
 )
 
-// PresentSource gives the name that a source has now which had the name before, and when
-// it was renamed. It is empty if the name is that of a source, or never was.
+// PresentSource returns the current name of the source that had the name before, and
+// when it was renamed. The result is empty if a source has the name now, or none ever
+// had it.
 func PresentSource(ctx context.Context, pool *pgxpool.Pool, name string) (now string, at time.Time, err error) {
 	return presentName(pool.QueryRow(ctx, readPastSource, name))
 }

@@ -19,15 +19,13 @@ type Source struct {
 	Name, Provider, Class, Tenant string
 	Routes                        []Route
 
-	// PreviousNames are the names that the source had before. A row of the database with
-	// one of them gets the new name and keeps all it has. Names that never existed do no
-	// harm. The source's own name among them says that its keys are the same ones, whatever
-	// provider it had before.
+	// PreviousNames are the names that the source had before. A row of the database with one of them gets the new name
+	// and keeps everything else. Names that never existed do no harm. If the list contains the source's own name, the
+	// source keeps its keys even though its provider has changed.
 	PreviousNames []string
 
-	// Separate says that the source is none of those that were there before: without it, a
-	// new source is refused while one of its provider that is no longer configured holds
-	// keys.
+	// Separate declares that the source is different from all earlier ones. Without it, a new source is refused while
+	// a source of the same provider is no longer configured and still has keys.
 	Separate bool
 
 	// Emit opens the source to the SQL function emit.
@@ -51,14 +49,14 @@ type Route struct {
 	PreviousNames []string
 	Separate      bool
 
-	// Key says how the keys of the route are made; nil is by no recipe.
+	// Key says how the keys of the route are made; nil if it has no recipe.
 	Key *KeyRecipe
 
 	// Digest identifies the route's definition; another one makes a new version.
 	Digest []byte
 
-	// Definition is the definition as a JSON object, for people and for plans. It is
-	// kept with each version and must hold no secret; nil is none.
+	// Definition is the definition as a JSON object, for people and for plans. It is kept with each version and must
+	// contain no secret; nil if there is none.
 	Definition json.RawMessage
 }
 
@@ -98,10 +96,9 @@ type Registration struct {
 	Configuration string
 }
 
-// Register writes the sources and routes of the configuration at start and gives back
-// their ids, by source name. Rows are never renumbered and never deleted: a source that
-// left the configuration keeps its events. It returns [ErrNames] for a configuration
-// that does not fit the names in the database.
+// Register writes the sources and routes of the configuration at start and returns their ids, by source name. Rows are
+// never renumbered and never deleted: a source that is no longer configured keeps its events. It returns [ErrNames]
+// for a configuration that does not fit the names in the database.
 func Register(ctx context.Context, pool *pgxpool.Pool, sources []Source) (map[string]Registered, error) {
 	return Registration{Pool: pool, Sources: sources}.Write(ctx)
 }
@@ -119,14 +116,14 @@ func (r Registration) Write(ctx context.Context) (out map[string]Registered, err
 	return out, err
 }
 
-// Two processes that start at once must not decide differently about a name, and an
-// earlier version of the program must not insert one while it is decided about. Readers
-// are not held up. Keys are counted through their index, whatever the statistics say.
+// Two processes that start at once must not decide differently about a name, and an earlier version of the program
+// must not insert one during the decision. The locks do not block readers. Keys are counted through their index,
+// regardless of the planner's statistics.
 const lockNames = `
 LOCK TABLE source, route IN SHARE ROW EXCLUSIVE MODE;
 SELECT set_config('oncegate.names', 'known', true), set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true)`
 
-// registering is a registration under way.
+// registrar is a registration in progress.
 type registrar struct {
 	Registration
 	tx pgx.Tx
@@ -154,7 +151,7 @@ func (r *registrar) write(ctx context.Context) (map[string]Registered, error) {
 	return out, nil
 }
 
-// sourceRow is a source as the table stores it.
+// sourceRow is the database row of a source.
 type sourceRow struct {
 	*Source
 	name    string // in the database
@@ -199,7 +196,7 @@ func (r *registrar) writeSources(ctx context.Context, decided *decidedNames, pas
 	return out, err
 }
 
-// routeRow is a route as the table stores it.
+// routeRow is the database row of a route.
 type routeRow struct {
 	*Route
 	source     string // the name in the configuration
@@ -273,8 +270,8 @@ func keyNameOf(d nameDecision, name string) *string {
 	return &d.keyName
 }
 
-// ON CONFLICT DO UPDATE is right here, where nothing is gated: two processes
-// that start together agree on the id, which never changes.
+// ON CONFLICT DO UPDATE is right here, because nothing is gated: two processes that start together agree on the id,
+// which never changes.
 var upsertSources = `
 INSERT INTO source (name, provider, class, tenant, emit, tombstone, emit_ordered, key_name)
 SELECT a.name, a.provider, a.class, a.tenant, a.emit, nullif(a.tombstone, 0) * interval '1 microsecond', a.emit_ordered, a.key_name
@@ -287,9 +284,9 @@ SET provider = excluded.provider, class = excluded.class, tenant = excluded.tena
         ELSE source.providers || source.provider END
 RETURNING id, name, coalesce(key_name, name)`
 
-// The version moves only when the definition does, also when two processes
-// start together: the second sees the first's digest. What a version was is kept;
-// one that was written without its definition gets it from the first who knows.
+// The version increases only when the definition changes, also when two processes start together: the second sees the
+// first's digest. The definitions of all versions are kept; a version that was written without its definition gets it
+// from the first process that knows it.
 var upsertRoutes = `
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(` + routeColumns.Arrays() + `) WITH ORDINALITY AS a (` + routeColumns.Names() + `, place)),

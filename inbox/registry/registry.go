@@ -10,10 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Registry is what [Register] has written, by whatever process, read back
-// without writing.
+// Registry is the data that [Register] has written, in any process, read without writing.
 type Registry struct {
-	// Sources are those of the table, by name, with their routes by name.
+	// Sources are the sources of the table, by name, with their routes by name.
 	Sources map[string]Registered
 
 	// Current are the digests of the routes' versions in use.
@@ -25,7 +24,7 @@ type Registry struct {
 
 type routeVersion struct{ route, version int32 }
 
-// RouteVersion is what a route was in one of its versions.
+// RouteVersion is the definition of a route in one of its versions.
 type RouteVersion struct {
 	Target, Kind string
 
@@ -77,10 +76,10 @@ func Read(ctx context.Context, pool *pgxpool.Pool) (*Registry, error) {
 	return out, nil
 }
 
-// Resolve gives the rows that the sources of a configuration have, and their routes, by
-// configured name: also those under a name of the past, and those that are renamed as soon
-// as a server starts with the configuration. What has no row yet is left out. It returns
-// [ErrNames] as [Register] would.
+// Resolve returns the rows of a configuration's sources, and of their routes, by
+// configured name. It also finds rows by a former name, and rows that are renamed as soon
+// as a server starts with the configuration. Sources and routes without a row are left
+// out. It returns [ErrNames] as [Register] would.
 func (r *Registry) Resolve(sources []Source) (map[string]Registered, error) {
 	decided, err := r.names.decide(sources)
 	if err != nil {
@@ -112,8 +111,8 @@ func (r *Registry) Resolve(sources []Source) (map[string]Registered, error) {
 	return out, nil
 }
 
-// Version gives what a route was in one of its versions; ok is false if that is
-// not known.
+// Version returns the definition of a route in one of its versions; ok is false if it is
+// unknown.
 func (r *Registry) Version(route int32, version int) (v RouteVersion, ok bool) {
 	v, ok = r.versions[routeVersion{route, int32(version)}]
 	return v, ok

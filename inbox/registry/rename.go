@@ -27,7 +27,7 @@ const (
 	readPastNames    = `SELECT source_id, route_id, name, into_name, at FROM past_name ORDER BY id`
 )
 
-// knownNames are the names of the database, those of the past among them.
+// knownNames are the names in the database, including the former ones.
 type knownNames struct {
 	sources    []namedRow
 	routes     map[int32][]namedRow // by source
@@ -103,7 +103,7 @@ func (k *knownNames) decide(sources []Source) (*decidedNames, error) {
 	return out, errors.Join(errs...)
 }
 
-// reused gives the names that change hands, as a person reads them.
+// reused returns the names that pass from one row to another, for people.
 func (d *decidedNames) reused() []string {
 	out := reusedNames(d.sources)
 	for source, routes := range d.routes {
@@ -157,8 +157,8 @@ func (r *registrar) names(ctx context.Context) (*decidedNames, error) {
 	return decided, nil
 }
 
-// Names are given in two steps, since two rows may exchange theirs. The first name of a
-// row stays the one that its keys are made with.
+// Names are changed in two steps, because two rows may exchange theirs. A row makes its keys with its first name,
+// which stays stored.
 const (
 	leaveSourceNames = `UPDATE source SET name = '~' || id, key_name = coalesce(key_name, name) WHERE id = ANY ($1::int[])`
 	takeSourceNames  = `UPDATE source SET name = a.name FROM unnest($1::int[], $2::text[]) AS a (id, name) WHERE source.id = a.id`
@@ -166,7 +166,7 @@ const (
 	takeRouteNames   = `UPDATE route SET name = a.name FROM unnest($1::int[], $2::text[]) AS a (id, name) WHERE route.id = a.id`
 )
 
-// rename gives the rows their new names.
+// rename changes the names of the rows.
 func (r *registrar) rename(ctx context.Context, decided *decidedNames) error {
 	var b pgx.Batch
 	queue := func(leave, take string, every ...map[string]nameDecision) {
@@ -224,7 +224,7 @@ var pastNameColumns = row.ColumnsFrom(1,
 	row.Text("into_name", func(p *pastNameRow) string { return p.into }),
 )
 
-// In the order in which they are given: what was renamed last is what the last row says.
+// In the given order, so that the last row is the latest renaming.
 var insertPastNames = `
 INSERT INTO past_name (source_id, route_id, name, into_name)
 SELECT a.source_id, a.route_id, a.name, a.into_name

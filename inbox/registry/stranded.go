@@ -13,8 +13,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// RegistrationCheck is what a registration would change, and what nobody would look
-// after with its configuration.
+// RegistrationCheck lists what a registration would change, and which rows would be abandoned
+// with its configuration.
 type RegistrationCheck struct {
 	// Renames are the names that change; an older configuration changes none.
 	Renames []Rename `json:"renames"`
@@ -26,17 +26,17 @@ type RegistrationCheck struct {
 	// "source new: old". They do no harm.
 	Unknown []string `json:"unknown_previous_names"`
 
-	// Sources are those that the configuration does not have and that hold keys. A source
-	// that takes up their deliveries under another name would take all events for new.
+	// Sources are the sources with keys that are not in the configuration. A source that
+	// takes their deliveries under another name would admit all their events as new.
 	Sources []StrandedSource `json:"removed_sources"`
 
-	// Routes are those that the configuration does not have and that have unsettled effects.
+	// Routes are the routes with unsettled effects that are not in the configuration.
 	Routes []StrandedRoute `json:"removed_routes"`
 }
 
 // Rename is a source or a route that gets another name.
 type Rename struct {
-	// What is "source" or "route". From and Into are "source" or "source/route".
+	// What is "source" or "route". From and Into have the form "source" or "source/route".
 	What string `json:"what"`
 	From string `json:"from"`
 	Into string `json:"into"`
@@ -46,11 +46,11 @@ type Rename struct {
 type StrandedSource struct {
 	Source   string `json:"source"`
 	Provider string `json:"provider"`
-	// Keys are the events by which it knows duplicates, counted up to 10,000 and one.
+	// Keys counts the events by which it recognises duplicates, up to 10,001.
 	Keys int `json:"keys"`
 }
 
-// String says what there is and what ends it.
+// String describes the source and what to do about it.
 func (s StrandedSource) String() string {
 	return fmt.Sprintf("source %s is not configured and holds %s: should it have another name now, write previous_names: [%s] there, or its old events would be new again",
 		s.Source, countText(s.Keys, "key", "keys"), s.Source)
@@ -74,10 +74,10 @@ type StrandedRoute struct {
 	Indeterminate int `json:"indeterminate"`
 }
 
-// Waiting is how many effects nobody carries out.
+// Waiting is how many effects no process carries out.
 func (r StrandedRoute) Waiting() int { return r.Pending + r.Retry + r.Claimed + r.Held }
 
-// String says what there is and what ends it.
+// String describes the route and what to do about it.
 func (r StrandedRoute) String() string {
 	name := r.Source + "/" + r.Route
 	var has, ends []string
@@ -133,10 +133,10 @@ GROUP BY d.route_id`
 )
 
 const (
-	// strandedDue is how many of what is due are looked at.
+	// maxDueExamined is how many due effects are read.
 	maxDueExamined = 100_000
 
-	// checkBudget bounds each statement of a check.
+	// checkTimeout bounds each statement of a check.
 	checkTimeout = 10 * time.Second
 )
 
@@ -144,8 +144,8 @@ const checkSession = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
     set_config('enable_sort', 'off', true), set_config('statement_timeout', $1, true)`
 
-// Check says what [Registration.Write] would change and what would be left behind. It
-// writes nothing, and no number of rows makes it long. It returns [ErrNames] as Write does.
+// Check lists what [Registration.Write] would change and what would be abandoned. It writes
+// nothing, and takes no longer with more rows. It returns [ErrNames] as Write does.
 func (r Registration) Check(ctx context.Context) (*RegistrationCheck, error) {
 	out := &RegistrationCheck{Renames: []Rename{}, Exchanged: []string{}, Unknown: []string{}, Sources: []StrandedSource{}, Routes: []StrandedRoute{}}
 	err := pgx.BeginTxFunc(ctx, r.Pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
@@ -180,7 +180,7 @@ func (r Registration) Check(ctx context.Context) (*RegistrationCheck, error) {
 	return out, nil
 }
 
-// name says which names change.
+// addRenames adds the names that change.
 func (c *RegistrationCheck) addRenames(sources []Source, decided *decidedNames) {
 	for _, s := range sources {
 		d := decided.sources[s.Name]
@@ -202,9 +202,9 @@ func (c *RegistrationCheck) addRenames(sources []Source, decided *decidedNames) 
 	}
 }
 
-// strand counts what the configuration leaves behind.
+// addStranded counts the keys and effects that the configuration abandons.
 func (c *RegistrationCheck) addStranded(ctx context.Context, tx pgx.Tx, known *knownNames, decided *decidedNames, holders []keyHolder) error {
-	kept := map[int32]string{} // source rows by their name to be
+	kept := map[int32]string{} // source rows by their future names
 	keptRoutes := map[int32]bool{}
 	for name, d := range decided.sources {
 		if d.row == 0 {
@@ -274,10 +274,9 @@ func countStranded(ctx context.Context, tx pgx.Tx, ids []int32, routes map[int32
 	return err
 }
 
-// ReadStrandedEffects counts the effects that wait for routes that no live configuration
-// names, by "source" and "route" as the database names them: those that the server that
-// started last does not have and no live process works. Routes without such effects are
-// left out.
+// ReadStrandedEffects counts the effects that wait for routes that no live configuration has,
+// by "source" and "route" as the database names them: routes that neither the latest started
+// server nor any live process has. Routes without such effects are left out.
 func ReadStrandedEffects(ctx context.Context, pool *pgxpool.Pool) ([]StrandedRoute, error) {
 	var out []StrandedRoute
 	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

@@ -22,10 +22,10 @@ const (
 	tryRelayLock = `SELECT pg_try_advisory_xact_lock($1::int, ` + sourceKey + `)`
 )
 
-// Rows are taken in the order of their positions, which is the order of commits wherever two rows have to be in order. The next
-// pass begins at the front again, because a row can commit with a lower position than one that this pass has taken, if the two
-// need not be in order. The sizes are read without the payloads; the first row is taken whatever its size, and one that is too
-// large for any process is taken without its payload.
+// Rows are taken in the order of their positions, which is the order of commits for all rows that must be in order. The
+// next pass begins at the front again, because a row can commit with a lower position than one that this pass has
+// taken, if the two need not be in order. The sizes are read without the payloads. The first row is taken at any size;
+// a row that is too large for any process is taken without its payload.
 const takeOutbox = `
 WITH taken AS MATERIALIZED (
     SELECT id, position, octet_length(payload) AS bytes
@@ -127,7 +127,8 @@ func (p *sourcePass) batch(ctx context.Context, r *Relay) (deleted int, more boo
 	return deleted, more, nil
 }
 
-// holderWorthTelling is how long a relay waits for a source before it logs who has it. Another relay of ours has it for a batch.
+// holderWorthTelling is how long a relay waits for a source before it logs which session has it. Another relay of ours
+// has it for a batch.
 const holderWorthTelling = 10 * time.Second
 
 // sourceWait is a wait for the lock of a source.
@@ -148,9 +149,9 @@ func (r *Relay) tellHolder(ctx context.Context, tx pgx.Tx, source string) {
 	r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "another session holds the lock of a source: its emitted events wait until that ends, or is ended with pg_terminate_backend", attrs...)
 }
 
-// admitEach takes the rows to the gate all at once, so that they become one group, and returns the ids of those that are
-// recorded now. The rows of one event are one delivery, in which the first is recorded and the others are its duplicates and
-// conflicts.
+// admitEach passes the rows to the gate all at once, so that they become one group, and returns the ids of those that
+// are recorded now. The rows of one event are one delivery, in which the first is recorded and the others are its
+// duplicates and conflicts.
 func (r *Relay) admitEach(ctx context.Context, rows []outboxRow, left map[string]bool) []int64 {
 	var deliveries [][]outboxRow
 	place := make(map[string]int, len(rows))

@@ -19,10 +19,10 @@ const (
 	outboxTooLarge = "too_large" // more than any process takes
 )
 
-// sweepEvery is how often rows of unknown sources are looked for.
+// sweepEvery is how often the relay searches for rows of unknown sources.
 const sweepEvery = time.Minute
 
-// What another process may know is left to it for a while.
+// Rows of sources that another process may know are left to it for a while.
 const refuseUnknown = `
 WITH unknown AS MATERIALIZED (
     SELECT o.id FROM outbox o
@@ -33,7 +33,8 @@ WITH unknown AS MATERIALIZED (
 UPDATE outbox o SET refused_at = now(), refusal = 'source' FROM unknown u WHERE o.id = u.id
 RETURNING o.source`
 
-// A source that is back is relayed, also what was refused while it was away.
+// A source that is configured again is relayed, including the rows that were refused
+// while it was not.
 const takeBackKnown = `
 UPDATE outbox SET refused_at = NULL, refusal = NULL
 WHERE id IN (
@@ -77,8 +78,8 @@ FROM unnest($1::bigint[], $2::text[]) AS k (id, refusal)
 WHERE o.id = k.id`
 
 // refuseTx refuses the rows that the gate could never admit under their own ids, and
-// gives the others. emit takes none of them: they were written without it, or under
-// an older one.
+// returns the others. emit accepts no such rows: they were written without it, or under
+// an older version of it.
 func (r *Relay) refuseTx(ctx context.Context, tx pgx.Tx, rows []outboxRow) (left []outboxRow, err error) {
 	var ids []int64
 	var refusals []string

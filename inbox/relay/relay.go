@@ -21,11 +21,11 @@ import (
 // Config configures a [Relay]. Pool, Clock and Logger are required, and Gate
 // unless Sources is empty.
 type Config struct {
-	// Pool is read from. A batch holds one connection while the gate commits, and
-	// shortly a second one.
+	// Pool is used for reading. A batch uses one connection while the gate commits, and briefly a
+	// second one.
 	Pool *pgxpool.Pool
 
-	// Gate admits what was emitted, like any delivery.
+	// Gate admits emitted events, like any delivery.
 	Gate interface {
 		Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error)
 	}
@@ -33,31 +33,31 @@ type Config struct {
 	Clock  *inbox.Clock
 	Logger *slog.Logger
 
-	// Sources are those open to emit, by the name that emit writes: that of
-	// registry.Registered.KeyName. Rows of others are left to a process that knows them.
+	// Sources are the sources open to emit, by the name that emit writes, which is
+	// registry.Registered.KeyName. Rows of other sources are left to a process that knows them.
 	Sources map[string]*inbox.Source
 
-	// Every is how often the outbox is looked at; it needs no notification. It
-	// defaults to 500 ms.
+	// Every is how often the relay reads the outbox; it needs no notification. It defaults to 500
+	// ms.
 	Every time.Duration
 
-	// Batch and Bytes bound what is read and admitted at once. They default to 256 rows,
-	// 1,000 at most, and 4 MiB; a single larger row goes alone.
+	// Batch and Bytes bound what is read and admitted at once. They default to 256 rows, 1,000 at
+	// most, and 4 MiB; a larger row is admitted alone.
 	Batch int
 	Bytes int64
 
-	// Grace is how old a row of a source that is not in Sources is before it is refused:
-	// until then it is left to a process that knows the source. It defaults to 1 h.
+	// Grace is the age at which a row of a source that is not in Sources is refused: until then
+	// it is left to a process that knows the source. It defaults to 1 h.
 	Grace time.Duration
 
-	// Fits returns why nothing must be relayed now: a newer program has changed the
-	// tables. The rows wait for a newer process. nil is that they always may be.
+	// Fits returns why nothing may be relayed now: a newer program has changed the tables. The
+	// rows wait for a newer process. nil means that they always may be relayed.
 	Fits func() error
 }
 
-// Relay brings what SQL callers emitted to the gate: it admits the rows of the
-// outbox and then deletes them. Any number may run at once, and one that is
-// killed in between does no harm, since the gate recognises the repeat.
+// Relay passes emitted events to the gate: it admits the rows of the outbox and then deletes
+// them. Any number of relays may run at once, and one that is killed in between does no harm,
+// because the gate recognises the repeat.
 type Relay struct {
 	cfg   Config
 	names []string
@@ -104,7 +104,7 @@ func New(cfg Config) (*Relay, error) {
 	return r, nil
 }
 
-// Stats gives the counters as they are now.
+// Stats returns the current counters.
 func (r *Relay) Stats() Stats {
 	return Stats{
 		Relayed: r.relayed.Load(), Duplicates: r.duplicates.Load(), Conflicts: r.conflicts.Load(), Failed: r.failed.Load(),
@@ -112,8 +112,7 @@ func (r *Relay) Stats() Stats {
 	}
 }
 
-// Start begins to relay, until Stop. Without sources it only refuses what no
-// process knows.
+// Start begins to relay, until Stop. Without sources it only refuses rows that no process knows.
 func (r *Relay) Start(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +125,7 @@ func (r *Relay) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the batch under way and returns when it has.
+// Stop ends the current batch and returns when it has ended.
 func (r *Relay) Stop(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// ring is how many minutes are counted apart in memory. A power of two, and longer than the longest time between what is
-// counted and the flush that takes it.
+// ring is how many minutes are counted separately in memory: a power of two, and longer than the longest time between a
+// count and its flush.
 const ring = 8
 
-// place is what is counted apart. Route 0 is the source itself.
+// place is what counts are kept for separately. Route 0 is the source itself.
 type place struct {
 	source, route int32
 	tenant        string
@@ -53,7 +53,7 @@ func (c *Counters) AddEvents(at time.Time, n int) {
 // AddLatency counts an acknowledgement that took so long.
 func (c *Counters) AddLatency(at time.Time, took time.Duration) { c.Add(at, latencyOf(took), 1) }
 
-// take moves what was counted into counts and times.
+// take moves the counts since the last flush into counts and times.
 func (c *Counters) take(now time.Time, p *pending) {
 	newest := minuteOf(now) + 1 // the clock may have been set back a little
 	for i := range c.minutes {

@@ -14,7 +14,7 @@ const (
 	// batchRows is how many counts one statement writes.
 	batchRows = 5000
 
-	// idleFlush is how often a process that counts nothing says that it has nothing.
+	// idleFlush is how often a process without counts reports that it has none.
 	idleFlush = time.Minute
 
 	// joinCells is how many counts may wait before minutes are joined to hours.
@@ -38,7 +38,7 @@ type sourceTenant struct {
 
 type times struct{ first, last time.Time }
 
-// pending is what was counted and is in no batch yet.
+// pending are the counts that are in no batch yet.
 type pending struct {
 	counts map[cell]int64
 	times  map[sourceTenant]times
@@ -59,7 +59,7 @@ func (p *pending) addTimes(at sourceTenant, first, last time.Time) {
 	p.times[at] = known
 }
 
-// join puts minutes together to hours, so that an outage of the database cannot fill the memory.
+// join adds minutes up to hours, so that an outage of the database cannot fill the memory.
 func (p *pending) join() {
 	joined := make(map[cell]int64, len(p.counts)/60)
 	for at, n := range p.counts {
@@ -69,7 +69,7 @@ func (p *pending) join() {
 	p.counts = joined
 }
 
-// batch is what one statement writes. It never changes once it was sent.
+// batch is the content of one statement. It never changes once it was sent.
 type batch struct {
 	number int64
 	until  time.Time
@@ -104,10 +104,11 @@ var timesColumns = row.ColumnsFrom(batchColumns.Next(),
 	row.Time("last_event_at", func(r *timesRow) time.Time { return r.last }),
 )
 
-// A batch and its number are one statement, and so one transaction. A batch that is sent again finds its number, also if
-// the first one is still under way: then it waits for the row of its process and looks at it anew. It adds nothing in that case.
-// Rows are taken in the order of their keys, so that processes that add to the same ones wait for each other instead of ending in a
-// deadlock. A process of an earlier version counts nothing: while one of them lives, the counts are not complete.
+// A batch and its number are one statement, and so one transaction. A batch that is sent again finds its number and
+// then adds nothing. If the first one has not ended, the second waits for the row of its process and checks it again.
+// Rows are written in the order of their keys, so that processes that add to the same ones wait for each other instead
+// of ending in a deadlock. A process of an earlier version counts nothing: while one of them lives, the counts are not
+// complete.
 var writeBatch = writeBatchOf(`WHERE f.batch < excluded.batch`)
 
 // writeBatchOf is the statement with the condition under which a batch is new.
@@ -142,7 +143,7 @@ UPDATE stat_completeness SET since = now()
 WHERE EXISTS (SELECT FROM node o WHERE o.heartbeat > now() - interval '1 minute' AND coalesce(o.schema_known, 0) < ` + fmt.Sprint(firstVersion) + `)`
 }
 
-// Flush writes what was counted until now. If it fails, nothing is lost: the next flush begins with the same batch under the
+// Flush writes the counts until now. If it fails, nothing is lost: the next flush begins with the same batch under the
 // same number.
 func (r *Recorder) Flush(ctx context.Context) error { return r.flush(ctx, false) }
 
@@ -179,7 +180,7 @@ func (r *Recorder) flush(ctx context.Context, ended bool) error {
 	}
 }
 
-// nextBatch moves what is pending, or as much of it as fits, into a batch.
+// nextBatch moves the pending counts, or as many of them as fit, into a batch.
 func (r *Recorder) nextBatch(now time.Time, ended bool) *batch {
 	r.number++
 	b := &batch{number: r.number, until: r.until}

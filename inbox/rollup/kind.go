@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Kind is what is counted.
+// Kind is a kind of count.
 type Kind uint8
 
-// The kinds. Those of a source come first, then those of a route, then the times of acknowledgements.
+// The kinds: first those of a source, then those of a route, then the times of acknowledgements.
 const (
-	// Recorded counts events that were new, whatever they were recorded as.
+	// Recorded counts events that were new, with any admission.
 	Recorded Kind = iota
 	// Duplicates counts events that were recorded before.
 	Duplicates
 	// Conflicts counts events that were recorded before with another payload.
 	Conflicts
-	// Unusable counts the recorded events that are dead letters themselves: what cannot be used, and what is older
-	// than keys are kept.
+	// Unusable counts the recorded events that are dead letters themselves, because they cannot be used or are
+	// older than keys are kept.
 	Unusable
 	// Suspected counts the recorded events that seem to repeat another one under another id.
 	Suspected
@@ -47,7 +47,7 @@ var kindNames = [firstLatency]string{
 	Refused: "refused", Unavailable: "unavailable", Done: "done", Retried: "retried", Dead: "dead", Indeterminate: "indeterminate",
 }
 
-// String is the kind as it is stored. Stored: never change.
+// String returns the stored form of the kind. Stored: never change.
 func (k Kind) String() string {
 	switch {
 	case k < firstLatency:
@@ -60,7 +60,7 @@ func (k Kind) String() string {
 	return ""
 }
 
-// byName are the kinds as they are stored.
+// byName returns the kinds by their stored form.
 func byName() map[string]Kind {
 	out := make(map[string]Kind, kinds)
 	for k := range Kind(kinds) {
@@ -69,7 +69,7 @@ func byName() map[string]Kind {
 	return out
 }
 
-// Names are all kinds as they are stored.
+// Names returns the stored forms of all kinds.
 func Names() []string {
 	out := make([]string, kinds)
 	for k := range Kind(kinds) {

@@ -16,7 +16,7 @@ var latencyBounds = [latencies - 1]time.Duration{
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
 }
 
-// latencyOf is the kind that counts an acknowledgement which took so long.
+// latencyOf returns the kind that counts an acknowledgement which took that long.
 func latencyOf(took time.Duration) Kind {
 	for i, bound := range latencyBounds {
 		if took <= bound {
@@ -38,9 +38,9 @@ func (l *Latency) Count() (n int64) {
 	return n
 }
 
-// Quantile estimates the time within which the share q of the acknowledgements were made, such as 0.95: exact to the
-// bounds of the count in which it lies, and evenly spread between them. Without acknowledgements it is 0; what lies beyond the
-// last bound is 5 s.
+// Quantile estimates the time within which the share q of the acknowledgements were made, such as 0.95. It is exact at
+// the bounds of the counts, and interpolates evenly between them. Without acknowledgements it is 0; beyond the last
+// bound it is 5 s.
 func (l *Latency) Quantile(q float64) time.Duration {
 	total := l.Count()
 	if total == 0 {
@@ -58,7 +58,7 @@ func (l *Latency) Quantile(q float64) time.Duration {
 	return low
 }
 
-// MarshalJSON gives the number of acknowledgements and three quantiles in seconds.
+// MarshalJSON returns the number of acknowledgements and three quantiles in seconds.
 func (l Latency) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Count int64   `json:"count"`

@@ -13,16 +13,16 @@ import (
 type Range struct{ From, To time.Time }
 
 const (
-	// rangeMargin is what lies between the receipt of an event and its count at most, with the clocks of processes that
-	// differ.
+	// rangeMargin is the longest time between the receipt of an event and its count, allowing for differences between
+	// the clocks of processes.
 	rangeMargin = 2 * time.Minute
 
 	// unflushed is how long after its last flush a process may have counted something before it died.
 	unflushed = time.Hour
 )
 
-// Minutes of the last 47 hours, and hours before them. A process that has not ended and was not heard of may have
-// counted something that it has not written.
+// Minutes of the last 47 hours, and hours before them. A process that has not ended and has not flushed may have counts
+// that it has not written.
 const readRanges = `
 SELECT k.minute, k.minute + interval '1 minute'
 FROM stat_minute k
@@ -42,14 +42,15 @@ WHERE NOT f.ended`
 
 const readCompleteness = `SELECT since + $1::bigint * interval '1 microsecond' FROM stat_completeness`
 
-// EventRanges says when a source had events, so that a list of a quiet source need not look through those of all others: an event of the
-// source whose id was made from since to until, and not before known, lies in one of the ranges. They are the newest first,
-// and neither touch nor overlap. Before known nothing is said, and every time must be looked through.
+// EventRanges returns when a source had events, so that a list of a quiet source need not read the events of all
+// others: an event of the source whose id was made from since to until, and not before known, is in one of the ranges.
+// They are sorted newest first, and neither touch nor overlap. Before known they say nothing, and every time must be
+// searched.
 //
-// Ranges are minutes for the last two days and hours before, and may hold no event: also the time in which a process
-// may have died with counts that it had not written is among them, which is the last minutes as long as one runs.
-// There is one gap in that: what a process recorded more than an hour after its last flush, when it died while its flushes failed
-// for all of that hour and the gate's commits did not.
+// Ranges are minutes for the last two days and hours before, and may contain no event. They include the time in which a
+// process may have died with unwritten counts, which is the last minutes as long as one runs. There is one gap: events
+// that a process recorded more than an hour after its last flush, if it died after its flushes had failed for all of
+// that hour while the gate's commits succeeded.
 func (r *Reader) EventRanges(ctx context.Context, source string, since, until time.Time) (ranges []Range, known time.Time, err error) {
 	fail := func(err error) ([]Range, time.Time, error) {
 		return nil, time.Time{}, fmt.Errorf("reading when source %s had events: %w", source, err)
@@ -72,7 +73,7 @@ func (r *Reader) EventRanges(ctx context.Context, source string, since, until ti
 	return joinRanges(all, since, until), known, nil
 }
 
-// joinRanges puts together what touches, within since and until, the newest first.
+// joinRanges joins ranges that touch, within since and until, newest first.
 func joinRanges(all []Range, since, until time.Time) []Range {
 	slices.SortFunc(all, func(a, b Range) int { return a.From.Compare(b.From) })
 	out := []Range{}

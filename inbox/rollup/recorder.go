@@ -17,7 +17,7 @@ import (
 	"github.com/oncegate/oncegate/internal/background"
 )
 
-// Executor carries out one statement in a transaction of its own. A *pgxpool.Pool is one.
+// Executor carries out one statement in a separate transaction. A *pgxpool.Pool is one.
 type Executor interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
@@ -26,8 +26,8 @@ type Executor interface {
 type Config struct {
 	DB Executor
 
-	// Node tells this process from others, for as long as any of them runs: the id of its row in the table of nodes or, for
-	// a command, a fresh id.
+	// Node identifies this process, for as long as any process runs: the id of its row in the table of nodes or, for a
+	// command, a new id.
 	Node inbox.ID
 
 	// Now is the clock of the gate. It defaults to time.Now.
@@ -50,19 +50,19 @@ const statementTimeout = 5 * time.Second
 type Recorder struct {
 	cfg Config
 
-	mu       sync.Mutex                                // for those who add to counters
+	mu       sync.Mutex                                // for callers that add counters
 	counters atomic.Pointer[map[place]*Counters]       // never changed, only replaced
-	flushing chan struct{}                             // held by whoever flushes
-	pending  pending                                   // the following are of whoever flushes
+	flushing chan struct{}                             // held during a flush
+	pending  pending                                   // this and the following fields belong to the flush
 	batch    *batch                                    // whose commit is not confirmed
 	number   int64                                     // of the last batch
 	written  time.Time                                 // when the last batch was confirmed
-	until    time.Time                                 // what was counted before is written
+	until    time.Time                                 // everything counted before is written
 	failing  bool                                      // the last flush failed
 	stop     func(ctx context.Context) (stopped error) // nil until it is started
 }
 
-// New makes a recorder; [Recorder.Start] sets it going.
+// New makes a recorder; [Recorder.Start] starts it.
 func New(cfg Config) (*Recorder, error) {
 	var errs []error
 	if cfg.DB == nil {
@@ -90,9 +90,9 @@ func New(cfg Config) (*Recorder, error) {
 	return r, nil
 }
 
-// Counters gives the counts of a source, or of one of its routes, for a tenant. Route 0 is the source itself; an empty tenant is
-// nobody in particular. It neither waits nor allocates for what it has given before. A nil recorder gives nil, which counts
-// nothing.
+// Counters returns the counts of a source, or of one of its routes, for a tenant. Route 0 is the source itself; an
+// empty tenant is for events without one. For counters that it has returned before it neither waits nor allocates. A
+// nil recorder returns nil, which counts nothing.
 func (r *Recorder) Counters(source, route int32, tenant string) *Counters {
 	if r == nil {
 		return nil
@@ -114,7 +114,7 @@ func (r *Recorder) Counters(source, route int32, tenant string) *Counters {
 	return c
 }
 
-// Now is the time by which the recorder counts.
+// Now returns the time that the recorder uses.
 func (r *Recorder) Now() time.Time {
 	if r == nil {
 		return time.Time{}
@@ -122,10 +122,10 @@ func (r *Recorder) Now() time.Time {
 	return r.cfg.Now()
 }
 
-// Before anything is counted, so that a process that dies is known to have counted something.
+// Written before anything is counted, so that a process that dies is known to have counted.
 const writeStart = `INSERT INTO stat_flush (node_id, batch, flushed_at, ended) VALUES ($1, 0, $2, false)`
 
-// After an upgrade nothing is known of the sources. The oldest and the newest events tell of those that are not quiet.
+// After an upgrade nothing is known of the sources. The oldest and the newest events show which sources are not quiet.
 const readTimes = `
 INSERT INTO stat_source (source_id, tenant, first_event_at, last_event_at)
 SELECT e.source_id, coalesce(e.tenant, s.tenant), min(e.received_at), max(e.received_at)
@@ -137,8 +137,8 @@ WHERE NOT EXISTS (SELECT FROM stat_source)
 GROUP BY 1, 2
 ON CONFLICT ON CONSTRAINT stat_source_pkey DO NOTHING`
 
-// Start notes that this process counts, and begins to flush. Without the note nothing is counted for certain, so that its
-// error is one of the start.
+// Start records that this process counts, and begins to flush. Without the record the counts could not be trusted, so
+// an error in writing it is an error of the start.
 func (r *Recorder) Start(ctx context.Context) error {
 	r.until = r.cfg.Now()
 	if err := r.exec(ctx, writeStart, r.cfg.Node, r.until); err != nil {
@@ -165,7 +165,7 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// Stop writes what is left and says that there is no more. Nothing may be counted any more when it is called.
+// Stop writes the remaining counts and records that there are no more. Nothing may be counted after the call.
 func (r *Recorder) Stop(ctx context.Context) error {
 	if r.stop == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Point is what was counted in one minute or hour, which begins at At.
+// Point contains the counts of one minute or hour, which begins at At.
 type Point struct {
 	At time.Time `json:"at"`
 	Counts
@@ -43,7 +43,8 @@ WHERE true` + q.where.String() + `
 GROUP BY 1, 2`, q.args, nil
 }
 
-// Series gives what was counted in the window, minute by minute or hour by hour, of all that the filter takes together.
+// Series returns the counts in the window, minute by minute or hour by hour, added up over everything that the filter
+// takes.
 func (r *Reader) Series(ctx context.Context, f Filter) (Series, error) {
 	sql, args, err := seriesQuery(&f)
 	if err != nil {

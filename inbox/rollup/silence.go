@@ -10,8 +10,8 @@ import (
 
 // What silence is judged by.
 const (
-	// usualDays is how far back the usual pauses of a source are looked for: far enough that a pause over every
-	// weekend is among them.
+	// usualDays is how far back the usual pauses of a source are searched: far enough to include a pause over every
+	// weekend.
 	usualDays = 15
 
 	// leastEvents is how many events a source must have had in that time for its pauses to be usual.
@@ -28,8 +28,8 @@ const (
 type Activity struct {
 	Source string `json:"source"`
 
-	// FirstEvent and LastEvent are when the first and the last event came. They are nil if none was counted. Of a source that was
-	// quiet around an upgrade, those of before may be missing.
+	// FirstEvent and LastEvent are when the first and the last event came. They are nil if none was counted. If a
+	// source was quiet around an upgrade, its earlier events may be missing.
 	FirstEvent *time.Time `json:"first_event,omitempty"`
 	LastEvent  *time.Time `json:"last_event,omitempty"`
 
@@ -44,12 +44,13 @@ type Activity struct {
 	// Quiet is how long ago the last event came.
 	Quiet time.Duration `json:"-"`
 
-	// Silent says that this is longer than is usual: longer than one and a half times the longest pause, than 20 intervals and than
-	// 15 minutes.
+	// Silent means that Quiet is longer than usual: longer than one and a half times the longest pause, than 20
+	// intervals and than 15 minutes.
 	Silent bool `json:"silent"`
 }
 
-// SilentAfter is how long the source may be quiet before it counts as silent; 0 is not known, since it had too few events.
+// SilentAfter is how long the source may be quiet before it counts as silent; 0 is unknown, because it had too few
+// events.
 func (a *Activity) SilentAfter() time.Duration {
 	if a.Events < leastEvents {
 		return 0
@@ -83,8 +84,8 @@ WHERE true` + q.where.String() + `
 ORDER BY 1`, q.args
 }
 
-// Activities gives for each source when it has events, and whether it is silent now. Of the filter, Source and Tenant count; a tenant
-// sees sources that have, or had, events of theirs.
+// Activities returns for each source when it has events, and whether it is silent now. It uses Source and Tenant of the
+// filter; a tenant sees sources that have, or had, events of the tenant.
 func (r *Reader) Activities(ctx context.Context, f Filter) ([]Activity, error) {
 	out := []Activity{}
 	sql, args := activityQuery(&f)
@@ -98,8 +99,8 @@ func (r *Reader) Activities(ctx context.Context, f Filter) ([]Activity, error) {
 	return out, nil
 }
 
-// QueueActivities queues what [Reader.Activities] reads, for a caller who reads more in the same round trip. out is filled when the
-// batch has been read.
+// QueueActivities queues the reads of [Reader.Activities], for a caller that reads more in the same round trip. out is
+// filled when the batch has been read.
 func QueueActivities(b *pgx.Batch, f Filter, out *[]Activity) {
 	sql, args := activityQuery(&f)
 	b.Queue(sql, args...).Query(func(rows pgx.Rows) error { return scanActivities(rows, f.Tenant != "", out) })
@@ -132,8 +133,8 @@ CROSS JOIN LATERAL (
 WHERE k.n > 0
 ORDER BY 2 DESC, 1`
 
-// QueueSuspected queues reading how many events of each source were suspected to repeat others within a time that ends now, in whole hours,
-// and since which hour. found is called for each source with one when the batch is read.
+// QueueSuspected queues reading how many events of each source were suspected to repeat others within a time that ends
+// now, in whole hours, and since which hour. found is called for each source with such events when the batch is read.
 func QueueSuspected(b *pgx.Batch, tenant string, within time.Duration, found func(source string, n int64, since time.Time)) {
 	b.Queue(readSuspected, within.Microseconds(), tenant).Query(func(rows pgx.Rows) error {
 		var source string

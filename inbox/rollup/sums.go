@@ -29,10 +29,10 @@ const (
 // Windows are all of them.
 func Windows() []Window { return []Window{Hour, Day, Week} }
 
-// ErrWindow is returned for a window that there is not.
+// ErrWindow is returned for an unknown window.
 var ErrWindow = errors.New("not a window; known are 1h, 24h and 7d")
 
-// step is the unit of a window, the table that has it, and how many of them it is.
+// step returns the unit of a window, the table that has it, and how many of them the window has.
 func (w Window) step() (table, column string, unit time.Duration, n int, err error) {
 	switch w {
 	case Hour:
@@ -45,11 +45,11 @@ func (w Window) step() (table, column string, unit time.Duration, n int, err err
 	return "", "", 0, 0, fmt.Errorf("%q: %w", string(w), ErrWindow)
 }
 
-// Filter narrows what is read; a zero field does not. Names are those of today.
+// Filter narrows the counts to read; a zero field does not. Names are the current ones.
 type Filter struct {
 	// Source and Route are names.
 	Source, Route string
-	// Tenant is who the events belong to. What was refused counts for the tenant of its source.
+	// Tenant owns the events. Refused requests count for the tenant of their source.
 	Tenant string
 	// Window defaults to [Hour].
 	Window Window
@@ -75,7 +75,7 @@ type Counts struct {
 	Acknowledged Latency `json:"acknowledged"`
 }
 
-// of is where a kind is added up.
+// of returns the field in which a kind is added up.
 func (c *Counts) of(k Kind) *int64 {
 	switch k { //nolint:exhaustive // the others are counts of acknowledgements
 	case Recorded:
@@ -113,19 +113,19 @@ func (c *Counts) Plus(other *Counts) {
 	}
 }
 
-// Sum is what was counted of one source or route for one tenant.
+// Sum contains the counts of one source or route for one tenant.
 type Sum struct {
 	Source string `json:"source"`
-	// Route is empty for what belongs to the source itself.
+	// Route is empty for counts of the source itself.
 	Route  string `json:"route,omitempty"`
 	Tenant string `json:"tenant,omitempty"`
 	Counts
 }
 
-// Sums are what was counted in a window.
+// Sums are the counts in a window.
 type Sums struct {
-	// Since and Until are its ends: Since is the beginning of a minute or an hour, Until is now. What a process has
-	// counted in the last ten seconds may be missing.
+	// Since and Until are its ends: Since is the beginning of a minute or an hour, Until is now. The counts of a
+	// process from the last ten seconds may be missing.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 
@@ -171,7 +171,7 @@ func (q *query) and(condition string, value any) {
 	fmt.Fprintf(&q.where, "\n    AND "+condition, q.arg(value))
 }
 
-// narrow adds the filter on a source s, and gives the one on its counts k.
+// narrow adds the filter on a source s, and returns the filter on its counts k.
 func (q *query) narrow(f *Filter) (counts string) {
 	if f.Source != "" {
 		q.and("s.name = %s", f.Source)
@@ -188,8 +188,8 @@ func (q *query) narrow(f *Filter) (counts string) {
 	return inner.where.String()
 }
 
-// sumsQuery reads, source by source and kind by kind, one range of the primary key each: the lateral aggregate keeps the
-// planner from anything else.
+// sumsQuery reads, source by source and kind by kind, one range of the primary key each: the lateral aggregate prevents
+// the planner from choosing any other plan.
 func sumsQuery(f *Filter) (sql string, args []any, err error) {
 	table, column, unit, n, err := f.window().step()
 	if err != nil {
@@ -219,7 +219,7 @@ func (f *Filter) window() Window {
 	return f.Window
 }
 
-// Sums gives what was counted in the window, for each source, route and tenant.
+// Sums returns the counts in the window, for each source, route and tenant.
 func (r *Reader) Sums(ctx context.Context, f Filter) (Sums, error) {
 	_, _, unit, n, err := f.window().step()
 	if err != nil {
@@ -260,7 +260,7 @@ func (r *Reader) Sums(ctx context.Context, f Filter) (Sums, error) {
 
 const readEnds = `SELECT date_bin($1::interval, now(), 'epoch') - $2::int * $1::interval, now()`
 
-// ends are those of a window in which nothing happened.
+// ends returns the ends of a window without counts.
 func (r *Reader) ends(ctx context.Context, unit time.Duration, n int) (since, until time.Time, err error) {
 	rows, err := r.db.Query(ctx, readEnds, unit, n-1)
 	if err == nil {

@@ -20,13 +20,14 @@ import (
 
 // Key is one key of a keyring. Its secret cannot be printed.
 type Key struct {
-	// ID is stored beside every value sealed under it: never given to another key.
+	// ID is stored with every value sealed under the key. It is never given to another
+	// key.
 	ID int32
 
 	secret [32]byte
 }
 
-// NewKey makes a key of new randomness.
+// NewKey makes a random key.
 func NewKey(id int32) Key {
 	k := Key{ID: id}
 	if _, err := rand.Read(k.secret[:]); err != nil {
@@ -35,7 +36,7 @@ func NewKey(id int32) Key {
 	return k
 }
 
-// Fingerprint tells keys apart without saying anything of their secrets.
+// Fingerprint distinguishes keys without revealing anything of their secrets.
 func (k Key) Fingerprint() string {
 	sum := sha256.Sum256(append([]byte("oncegate key fingerprint\x00"), k.secret[:]...))
 	return hex.EncodeToString(sum[:6])
@@ -60,10 +61,10 @@ type Ring struct {
 // ErrKeyring is returned for a text that is not a keyring.
 var ErrKeyring = errors.New("the keyring cannot be read")
 
-// ParseRing reads a keyring: a line for each key, "ID BASE64" with 32 bytes, and
-// " active" behind exactly one; empty lines and those that begin with # are
-// passed over. A semicolon ends a line too, for environments that have no line
-// breaks. The error names the line, never what is in it.
+// ParseRing reads a keyring: a line for each key, "ID BASE64" with 32 bytes, and "
+// active" after exactly one. Empty lines and those that begin with # are skipped. A
+// semicolon ends a line too, for environments that have no line breaks. The error names
+// the line, never its content.
 func ParseRing(text []byte) (*Ring, error) {
 	ring := &Ring{}
 	active := 0
@@ -122,8 +123,8 @@ func (r *Ring) Keys() []Key { return slices.Clone(r.keys) }
 // Active is the key under which new values are sealed.
 func (r *Ring) Active() Key { return r.active }
 
-// With gives the ring with one more key; activate makes it the active one. A nil
-// ring is empty, and its first key is active in any case.
+// With returns the ring with one more key; activate makes it the active one. A nil ring
+// is empty, and its first key is active in any case.
 func (r *Ring) With(key Key, activate bool) *Ring {
 	if r == nil {
 		return &Ring{keys: []Key{key}, active: key}
@@ -135,7 +136,7 @@ func (r *Ring) With(key Key, activate bool) *Ring {
 	return out
 }
 
-// Next is an id that the ring has not given yet.
+// Next is an id that no key of the ring has.
 func (r *Ring) Next() int32 {
 	if r == nil {
 		return 1
@@ -143,7 +144,7 @@ func (r *Ring) Next() int32 {
 	return r.keys[len(r.keys)-1].ID + 1
 }
 
-// Activate gives the ring with another active key; ok is false if it has none of
+// Activate returns the ring with another active key; ok is false if it has no key with
 // that id.
 func (r *Ring) Activate(id int32) (out *Ring, ok bool) {
 	for _, k := range r.keys {
@@ -154,14 +155,14 @@ func (r *Ring) Activate(id int32) (out *Ring, ok bool) {
 	return nil, false
 }
 
-// Without gives the ring without a key; ok is false if it has none of that id or
-// it is the active one.
+// Without returns the ring without a key; ok is false if it has no key with that id or
+// that key is active.
 func (r *Ring) Without(id int32) (out *Ring, ok bool) {
 	keys := slices.DeleteFunc(slices.Clone(r.keys), func(k Key) bool { return k.ID == id })
 	return &Ring{keys: keys, active: r.active}, len(keys) < len(r.keys) && id != r.active.ID
 }
 
-// Text is the ring as [ParseRing] reads it: it holds the secrets.
+// Text is the ring in the form that [ParseRing] reads. It contains the secrets.
 func (r *Ring) Text() []byte {
 	var b bytes.Buffer
 	b.WriteString("# Keys of Oncegate: ID BASE64, one of them active. Losing a key loses what is sealed with it.\n")
@@ -175,8 +176,8 @@ func (r *Ring) Text() []byte {
 	return b.Bytes()
 }
 
-// Keyring seals and opens. A nil Keyring seals nothing and opens only what is
-// plain. It may be used by several goroutines.
+// Keyring seals and opens. A nil Keyring seals nothing and opens only plain values. It
+// may be used by several goroutines.
 type Keyring struct {
 	load func() ([]byte, error)
 	now  func() time.Time
@@ -186,13 +187,12 @@ type Keyring struct {
 	looked time.Time
 }
 
-// reloadEvery is how often at most the source is read again for a key that is
-// not there.
+// reloadEvery is the least time between two reads of the source for a missing key.
 const reloadEvery = time.Second
 
-// New makes a keyring from where its text is. load is called now, by Reload and
-// when a value is met under a key that is not known, at most once a second: a key
-// that another process was given first is found that way. now may be nil.
+// New makes a keyring from load, which returns its text. load is called now, by Reload
+// and when a value is sealed with an unknown key, at most once a second, because
+// another process may have got the key first. now may be nil.
 func New(load func() ([]byte, error), now func() time.Time) (*Keyring, error) {
 	if now == nil {
 		now = time.Now
@@ -222,7 +222,7 @@ func (r *Keyring) Reload() error {
 	return nil
 }
 
-// Ring gives the keys as they are now; nil for a nil Keyring.
+// Ring returns the current keys; nil for a nil Keyring.
 func (r *Keyring) Ring() *Ring {
 	if r == nil {
 		return nil

@@ -1,12 +1,12 @@
-// Package seal encrypts what the tables keep of deliveries: bodies, headers,
-// rendered requests, results and refusals. It knows no storage: it is given bytes
-// and the place they are stored in, and gives bytes back.
+// Package seal encrypts the content that the tables keep of deliveries: bodies,
+// headers, rendered requests, results and refusals. It knows no storage: its functions
+// get bytes and the place where they are stored, and return bytes.
 //
-// A value is sealed with AES-256-GCM under a key of its own, derived from the
-// keyring's key and the value's place by HMAC-SHA-256. So no number of values
-// sealed under one key comes near the 2^32 that random nonces allow a GCM key
-// (NIST SP 800-38D, section 8.3), and a value that is moved to another row or
-// column does not open there. What is stored is
+// A value is sealed with AES-256-GCM under a separate key, derived from the keyring's
+// key and the value's place by HMAC-SHA-256. So no number of values sealed under one
+// key comes near the 2^32 that random nonces allow a GCM key (NIST SP 800-38D, section
+// 8.3), and a value that is moved to another row or column does not open there. The
+// stored form is
 //
 //	version (1 byte, 1) | key id (4 bytes, big endian) | nonce (12) | ciphertext and tag
 package seal
@@ -22,21 +22,21 @@ import (
 	"fmt"
 )
 
-// Place is where a value is stored. It is part of what is authenticated, so
-// names of tables and columns are never changed. Stored: never change.
+// Place is where a value is stored. It is authenticated with the value, so names of
+// tables and columns are never changed. Stored: never change.
 type Place struct {
 	Table, Column string
 
 	// Row is the uuid of the row.
 	Row [16]byte
 
-	// Item tells the rows of one uuid apart; 0 where there is one.
+	// Item distinguishes the rows of one uuid; 0 if there is only one.
 	Item int64
 }
 
-// ErrLost is returned by [Keyring.Open] for a value under a key that the keyring
-// does not have, or if there is no keyring. The row is unreadable until the key
-// is back; nothing else is wrong with it.
+// ErrLost is returned by [Keyring.Open] for a value under a key that the keyring does
+// not have, or if there is no keyring. The row is unreadable until the key is back, but
+// not damaged.
 var ErrLost = errors.New("its key is not in the keyring")
 
 // LostError is how [Keyring.Open] returns [ErrLost]: it says which key is missing.
@@ -69,10 +69,10 @@ const (
 	Overhead = header + nonce + tag
 )
 
-// Seal encrypts a value for its place under the active key and says which that
-// is. Without a keyring, or for nil, it gives the value itself and no key: it is
-// then stored in plain. Values that share one key id column are sealed with one
-// [Ring], since the keyring may be reloaded in between.
+// Seal encrypts a value for its place under the active key and returns the id of that
+// key. Without a keyring, or for nil, it returns the value itself and no key: it is
+// then stored in plain. Values that share one key id column are sealed with one [Ring],
+// because the keyring may be reloaded in between.
 func (r *Keyring) Seal(place Place, plain []byte) (sealed []byte, keyID *int32) {
 	return r.Ring().Seal(place, plain)
 }
@@ -92,10 +92,10 @@ func (r *Ring) Seal(place Place, plain []byte) (sealed []byte, keyID *int32) {
 	return aead(key, place).Seal(out, out[header:], plain, additional(place, key.ID)), &key.ID
 }
 
-// Open decrypts a value that was stored at place under the key keyID; a nil
-// keyID says that it is plain, and it is given back as it is. It returns
-// [ErrLost] (as a [LostError]) or [ErrDamaged], with the key's id and the place's
-// name, never with content.
+// Open decrypts a value that was stored at place under the key keyID; a nil keyID means
+// that it is plain, and Open returns it unchanged. It returns [ErrLost] (as a
+// [LostError]) or [ErrDamaged], with the key's id and the place's name, never with
+// content.
 func (r *Keyring) Open(place Place, keyID *int32, stored []byte) ([]byte, error) {
 	if keyID == nil || stored == nil {
 		return stored, nil
@@ -130,8 +130,8 @@ func aead(key Key, place Place) cipher.AEAD {
 	return gcm
 }
 
-// additional is the place and the key's id, each part after its length, so that
-// no two places are written alike.
+// additional is the place and the key's id, each part after its length, so that no two
+// places have the same encoding.
 func additional(place Place, keyID int32) []byte {
 	out := make([]byte, 0, 64)
 	for _, part := range []string{place.Table, place.Column} {

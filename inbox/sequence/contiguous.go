@@ -178,7 +178,7 @@ func (d *decider) missing(beyond int, next Number) bool {
 		case d.waits(i):
 			waiting = i
 		case !d.aside[i] && (e.State == DeadLetter || e.State == Indeterminate) && !d.passable(e):
-			// It failed because of the gap, and the effects behind it wait for it.
+			// It failed because of the gap, and the later effects wait for it.
 			d.plan.Blocked = i
 			return false
 		}
@@ -206,8 +206,8 @@ func (d *decider) missing(beyond int, next Number) bool {
 	return true
 }
 
-// patience sets the time at which to look again at the first effect that waits behind
-// a gap.
+// patience sets the time at which to check the first effect that waits after a gap
+// again.
 func (d *decider) patience(waiting int) {
 	since := d.plan.GapSince
 	if !d.plan.Warned && !d.now.Before(since.Add(d.policy.Warn)) {
@@ -222,7 +222,7 @@ func (d *decider) patience(waiting int) {
 	d.plan.Wake, d.plan.WakeAt = waiting, at
 }
 
-// abandon gives up the numbers from first to last.
+// abandon abandons the numbers from first to last.
 func (d *decider) abandon(first, last Number) {
 	d.plan.Abandoned = append(d.plan.Abandoned, Gap{First: first, Last: last})
 	d.plan.Applied = last

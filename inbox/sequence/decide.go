@@ -52,9 +52,9 @@ type Effect struct {
 
 // Stream is the state of one sequence key of one route.
 type Stream struct {
-	// Applied is the highest number that the order has reached; the zero Number if
-	// it has not begun. In mode contiguous, every number up to it is settled or was
-	// given up. In mode latest, it is the highest number that was, or may have been,
+	// Applied is the highest number that the order has reached; the zero Number if it
+	// has not begun. In mode contiguous, every number up to it is settled or was
+	// abandoned. In mode latest, it is the highest number that was, or may have been,
 	// applied.
 	Applied Number
 
@@ -79,21 +79,21 @@ type Stream struct {
 	Effects []Effect
 
 	// Cut is true if there are effects above Applied that are not in Effects. Effects
-	// then holds every effect above Applied whose number is below Shown.
+	// then contains every effect above Applied whose number is below Shown.
 	Cut   bool
 	Shown Number
 }
 
-// Action is what is decided about an effect.
+// Action is the decision about an effect.
 type Action string
 
 // The actions.
 const (
-	// Keep leaves an effect as it is: claimed, at rest or settled.
+	// Keep leaves an effect unchanged: claimed, at rest or settled.
 	Keep Action = "keep"
 	// Run lets the effect be claimed now.
 	Run Action = "apply"
-	// Wait holds the effect.
+	// Wait makes the effect held.
 	Wait Action = "hold"
 	// Pass makes the effect superseded.
 	Pass Action = "supersede"
@@ -126,7 +126,7 @@ type Decision struct {
 	Cause  Cause
 }
 
-// Gap is a range of numbers that were given up, both ends included.
+// Gap is a range of numbers that were abandoned, both ends included.
 type Gap struct{ First, Last Number }
 
 // Plan is the decision about a stream.
@@ -142,7 +142,7 @@ type Plan struct {
 	// Warn is true if the gap has to be reported now.
 	Warn bool
 
-	// Abandoned are the gaps that this plan gives up.
+	// Abandoned are the gaps that this plan abandons.
 	Abandoned []Gap
 
 	// Blocked is the index of the effect that stops the key, and Wake the index of the
@@ -155,13 +155,13 @@ type Plan struct {
 	Below Number
 
 	// More is true if Effects did not reach far enough. Apply the plan, then call
-	// [Decide] with the stream as it is after that.
+	// [Decide] with the stream in its new state.
 	More bool
 }
 
-// Decide decides which effects of a stream may run at the time now. Call it whenever
-// an effect of the stream is about to be claimed or has ended. The caller holds the
-// stream's lock, and has read the stream under that lock.
+// Decide decides which effects of a stream may run at the time now. Call it whenever an
+// effect of the stream is about to be claimed or has ended. The caller must have locked
+// the stream, and must have read it under that lock.
 func Decide(p Policy, s Stream, now time.Time) Plan {
 	d := decider{
 		policy: p.WithDefaults(), stream: s, now: now, aside: make([]bool, len(s.Effects)),
@@ -227,8 +227,8 @@ func (d *decider) run(i int, cause Cause) {
 	d.busy = true
 }
 
-// tie decides about effect i, which stands behind another effect with the same
-// number. It reports false if effect i takes part in the order nevertheless.
+// tie decides about effect i, which comes after another effect with the same number. It
+// reports false if effect i takes part in the order nevertheless.
 func (d *decider) tie(i int) bool {
 	if d.stream.Effects[i].Waived {
 		return false
@@ -244,7 +244,7 @@ func (d *decider) tie(i int) bool {
 	return true
 }
 
-// passable reports whether the effects behind e may go on.
+// passable reports whether the effects after e may run.
 func (d *decider) passable(e *Effect) bool {
 	return e.State.Settled() || (e.State == DeadLetter || e.State == Indeterminate) && d.policy.OnDead == DeadSkip
 }

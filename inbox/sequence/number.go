@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// MaxDigits is the most digits that a number may have. PostgreSQL's numeric type holds
-// more, but an index entry does not.
+// MaxDigits is the most digits that a number may have. PostgreSQL's numeric type can
+// store more, but an index entry cannot.
 const MaxDigits = 1000
 
 // ErrNumber is wrapped by what [ParseNumber] returns.

@@ -44,15 +44,15 @@ type OnGap string
 
 // The values of [OnGap].
 const (
-	// GapHold goes on waiting until a person decides.
+	// GapHold waits until a person decides.
 	GapHold OnGap = "hold"
-	// GapSkip gives the missing numbers up.
+	// GapSkip abandons the missing numbers.
 	GapSkip OnGap = "skip"
 	// GapFail makes the first waiting effect dead.
 	GapFail OnGap = "fail"
 )
 
-// Late is what to do with an effect that arrives after its number was given up or
+// Late is what to do with an effect that arrives after its number was abandoned or
 // passed.
 type Late string
 
@@ -63,7 +63,7 @@ const (
 	LateDead  Late = "dead"
 )
 
-// OnDead is what a dead effect does to the effects behind it. In modes contiguous and
+// OnDead is what a dead effect does to the effects after it. In modes contiguous and
 // arrival an indeterminate effect does the same.
 type OnDead string
 

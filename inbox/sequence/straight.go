@@ -1,8 +1,8 @@
 package sequence
 
-// Straight returns the index of the effect that the plan runs, if the plan does nothing
-// else but advance Applied: it skips, supersedes and gives up nothing, no effect blocks,
-// and no wake-up is set. ok is false if the plan does more, or runs nothing.
+// Straight returns the index of the effect that the plan runs, if apart from that the
+// plan only advances Applied: it skips, supersedes and abandons nothing, no effect
+// blocks, and no wake-up is set. ok is false if the plan does more, or runs nothing.
 func (p *Plan) Straight() (run int, ok bool) {
 	if !p.GapSince.IsZero() || p.Warned || p.Warn || len(p.Abandoned) > 0 || p.Blocked >= 0 || p.Wake >= 0 || !p.Below.IsZero() || p.More {
 		return -1, false

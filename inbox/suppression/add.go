@@ -15,10 +15,10 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// MaxBatch is how many entries [Store.Add] takes at once: what one short transaction writes.
+// MaxBatch is how many entries [Store.Add] takes at once, because one short transaction writes them.
 const MaxBatch = 1000
 
-// Added says what became of the entries that were added.
+// Added counts the entries that were added.
 type Added struct {
 	// Added is how many addresses are newly suppressed, and Extended how many are suppressed for longer than before.
 	Added    int `json:"added"`
@@ -27,7 +27,7 @@ type Added struct {
 	Known int `json:"known"`
 }
 
-// Plus adds up two of them.
+// Plus returns the sum of two results.
 func (a Added) Plus(b Added) Added {
 	return Added{Added: a.Added + b.Added, Extended: a.Extended + b.Extended, Known: a.Known + b.Known}
 }
@@ -76,7 +76,7 @@ func (s *Store) AddTx(ctx context.Context, tx pgx.Tx, entries []Entry) (Added, e
 	return out, err
 }
 
-// stored is an entry as it is written.
+// stored is the database row of an entry.
 type stored struct {
 	id              inbox.ID
 	digest, address []byte
@@ -98,8 +98,8 @@ var storedColumns = row.ColumnsFrom(3,
 	row.Time("expires_at", func(s *stored) *time.Time { return s.expires }),
 )
 
-// An entry that is there stays as it is, unless it ends sooner than the new one. The rows come in the order of their digests, so that
-// two that add the same addresses wait for each other instead of ending in a deadlock.
+// An existing entry does not change, unless it ends sooner than the new one. The rows come in the order of their
+// digests, so that two transactions that add the same addresses wait for each other instead of ending in a deadlock.
 var insertEntries = `
 INSERT INTO suppression AS x (id, digest, secret_id, address, key_id, target, reason, source_event, created_at, expires_at)
 SELECT a.id, a.digest, $1::uuid, a.address, a.key_id, a.target, a.reason, nullif(a.source_event, '00000000-0000-0000-0000-000000000000'), $2::timestamptz, a.expires_at
@@ -118,7 +118,7 @@ func (s *Store) addTx(ctx context.Context, tx pgx.Tx, entries []Entry) (out Adde
 	}
 	var secretID *inbox.ID
 	if !secret.ID.IsZero() {
-		// It is not remembered before it is committed: [Store.learn] reads it.
+		// The secret is not remembered before it is committed: [Store.learn] reads it.
 		secretID = &secret.ID
 	}
 	now := s.cfg.Now()
@@ -138,7 +138,8 @@ func (s *Store) addTx(ctx context.Context, tx pgx.Tx, entries []Entry) (out Adde
 		}
 		rows = append(rows, r)
 	}
-	// Of entries for one address the one that lasts longest counts: one statement cannot change a row twice.
+	// Of several entries for one address the one that lasts longest counts, because one statement cannot change a row
+	// twice.
 	slices.SortStableFunc(rows, func(a, b stored) int {
 		return cmp.Or(bytes.Compare(a.digest, b.digest), cmp.Compare(a.target, b.target), longer(a.expires, b.expires))
 	})

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// ErrAddress is returned for what is no address. It does not quote it.
+// ErrAddress is returned for a text that is not an address. It does not quote the text.
 var ErrAddress = errors.New("not an email address such as ann@example.com")
 
-const maxAddress = 320 // RFC 3696: 64 before the @ and 255 behind it
+const maxAddress = 320 // RFC 3696: 64 before the @ and 255 after it
 
-// Normalize gives the form in which addresses are compared: in lower case, with the domain in its ASCII form and without a
-// name. Servers may tell Ann@ from ann@, but none in use does, and of two readings the safe one suppresses both.
+// Normalize returns the form in which addresses are compared: in lower case, with the domain in its ASCII form and
+// without a name. Servers may distinguish Ann@ from ann@, but none in use does, and the safe reading suppresses both.
 func Normalize(address string) (string, error) {
 	parsed, err := mail.ParseAddress(address)
 	if err != nil || strings.ContainsAny(address, "\r\n") {

@@ -49,12 +49,12 @@ type Entry struct {
 	Expires time.Time
 }
 
-// Row is an entry as it is stored.
+// Row is a stored entry.
 type Row struct {
 	ID inbox.ID `json:"id"`
 	// Address is the address in normal form; empty if only its digest is kept, or if it cannot be opened.
 	Address string `json:"address,omitempty"`
-	// Digest is the beginning of the digest, to tell entries without an address apart.
+	// Digest is the beginning of the digest, to distinguish entries without an address.
 	Digest    string     `json:"digest"`
 	Target    string     `json:"target,omitempty"`
 	Reason    Reason     `json:"reason"`

@@ -30,16 +30,17 @@ type Filter struct {
 	Limit int
 }
 
-// A page by primary key. Expired entries are left out: they hold for nothing, and prune removes them.
+// A page by primary key. Expired entries are left out, because they suppress nothing, and prune removes them.
 const selectEntries = `
 SELECT id, address, key_id, digest, target, reason, source_event, created_at, expires_at
 FROM suppression
 WHERE (expires_at IS NULL OR expires_at > now())`
 
-// Where a window ends: the last of some entries, also of those that have expired.
+// The end of a window: the last of some entries, including expired ones.
 const edgeOfEntries = ` ORDER BY id DESC OFFSET ? - 1 LIMIT 1`
 
-// List gives one page of the entries, newest first. It returns [inbox.ErrCursor] for a cursor of another list or filter.
+// List returns one page of the entries, newest first. It returns [inbox.ErrCursor] for a cursor of another list or
+// filter.
 func (s *Store) List(ctx context.Context, f Filter) (inbox.Page[Row], error) {
 	page, err := inbox.ReadPage(ctx, inbox.PageQuery[Row, inbox.ID]{
 		List: "suppressions", Filter: []string{string(f.Reason), f.Target}, Cursor: f.Cursor, From: f.Before, Limit: f.Limit,
@@ -83,7 +84,7 @@ func (s *Store) list(ctx context.Context, f Filter, from, to inbox.ID, limit int
 	return out, err
 }
 
-// shown opens the address of a row. One that cannot be opened is left out.
+// shown returns a row with its address opened. An address that cannot be opened is left empty.
 func (s *Store) shown(r *storedRow) *Row {
 	out := &Row{
 		ID: r.id, Digest: hex.EncodeToString(r.digest[:6]), Target: r.target, Reason: r.reason, Event: r.event, CreatedAt: r.created, ExpiresAt: r.expires,

@@ -14,9 +14,9 @@ import (
 // look is a question about an address in normal form and the target of a message.
 type look struct{ normal, target string }
 
-// Suppressed reports whether a message of the target to the address must not be sent. Questions that come at the same time
-// share a statement. An error means that it is not known, and nothing may be sent: [seal.ErrLost] is in it if entries are hashed
-// under a secret that this process cannot open.
+// Suppressed reports whether a message of the target to the address must not be sent. Questions that come at the same
+// time share a statement. An error means that the answer is unknown, and nothing may be sent: it wraps [seal.ErrLost]
+// if entries are hashed under a secret that this process cannot open.
 func (s *Store) Suppressed(ctx context.Context, target, address string) (bool, error) {
 	normal, err := Normalize(address)
 	if err != nil {
@@ -29,7 +29,8 @@ func (s *Store) Suppressed(ctx context.Context, target, address string) (bool, e
 	return found != nil, nil
 }
 
-// Check gives the entry that suppresses the address for the target, the one for every target first; nil if there is none.
+// Check returns the entry that suppresses the address for the target, preferring the one for every target; nil if there
+// is none.
 func (s *Store) Check(ctx context.Context, target, address string) (*Row, error) {
 	normal, err := Normalize(address)
 	if err != nil {
@@ -102,7 +103,7 @@ func (s *Store) lookUp(ctx context.Context, asks []look) ([]*Row, error) {
 	return out, err
 }
 
-// storedRow is a row as it is read.
+// storedRow is a row that was read.
 type storedRow struct {
 	id              inbox.ID
 	address, digest []byte

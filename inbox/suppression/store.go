@@ -55,15 +55,15 @@ func New(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// known gives the secrets that this process has opened.
+// known returns the secrets that this process has opened.
 func (s *Store) known() []inbox.InstallationSecret {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clip(s.secrets)
 }
 
-// learn reads the secrets that are not known yet, and gives the ids of those that cannot be opened with the error of the first.
-// A secret that another process has just made is among them.
+// learn reads the secrets that are not known yet, and returns the ids of those that cannot be opened with the error of
+// the first. It also finds a secret that another process has just made.
 func (s *Store) learn(ctx context.Context, db row.Querier) (closed []inbox.ID, why error, err error) { //nolint:revive // two errors: why not, and whether it worked
 	known := s.known()
 	ids := make([]inbox.ID, len(known))
@@ -98,7 +98,7 @@ func (s *Store) remember(secret inbox.InstallationSecret) {
 	s.secrets = append(s.secrets, secret)
 }
 
-// digests are all under which an address in normal form may be stored.
+// digests returns all digests under which an address in normal form may be stored.
 func (s *Store) digests(normal string) [][]byte {
 	out := [][]byte{digestOf(nil, normal)}
 	for _, secret := range s.known() {
@@ -107,7 +107,8 @@ func (s *Store) digests(normal string) [][]byte {
 	return out
 }
 
-// errClosed is for entries under a secret that this process cannot open: whether an address is among them is not known.
+// errClosed is for entries under a secret that this process cannot open, so that it is unknown whether an address is
+// among them.
 func errClosed(why error) error {
 	return fmt.Errorf("suppressed addresses are hashed under a secret that cannot be opened here: %w", why)
 }

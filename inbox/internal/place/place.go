@@ -7,8 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// Where what is sealed is stored. The names are authenticated with the content.
-// Stored: never change.
+// The places of sealed content. The names are authenticated with the content. Stored: never change.
 
 // Body is the place of the body of a delivery, by its id.
 func Body(id [16]byte) seal.Place {
@@ -25,8 +24,7 @@ func Rendered(effect [16]byte) seal.Place {
 	return seal.Place{Table: "effect", Column: "rendered", Row: effect}
 }
 
-// Result is that of the effect whose result it is: a duplicate's row holds
-// its owner's.
+// Result is the place of a result, by the effect that made it: a duplicate's row contains its owner's result.
 func Result(effect [16]byte) seal.Place {
 	return seal.Place{Table: "effect", Column: "result", Row: effect}
 }
@@ -60,8 +58,8 @@ func Conflict(id [16]byte, column string) seal.Place {
 	return seal.Place{Table: "conflict", Column: column, Row: id}
 }
 
-// labelPlace is that of a stream's key as people see it. The stream's own id is not
-// known when its row is made, so the place is named by the hash of the key.
+// labelPlace is the place of a stream's readable key. The stream's own id is not known when its row is made,
+// so the hash of the key names the place.
 func labelPlace(routeID int32, hash []byte) seal.Place {
 	return seal.Place{Table: "stream", Column: "key_label", Row: [16]byte(hash[:16]), Item: int64(routeID)}
 }
@@ -70,8 +68,7 @@ func conflictSequencePlace(id [16]byte) seal.Place {
 	return seal.Place{Table: "conflict", Column: "sequence", Row: id}
 }
 
-// Label is the key of a stream as it is stored for people: in plain or sealed, or
-// neither once it was erased.
+// Label is the stored readable key of a stream: in plain or sealed, or neither once it was erased.
 type Label struct {
 	Plain  *string
 	Sealed []byte
@@ -87,8 +84,7 @@ func SealLabel(ring *seal.Ring, routeID int32, hash []byte, key string) Label {
 	return Label{Sealed: sealed, KeyID: keyID}
 }
 
-// Open gives the key for people. missing is the sealing key without which it cannot be
-// read.
+// Open returns the readable key. missing is the sealing key without which it cannot be read.
 func (l *Label) Open(keys *seal.Keyring, routeID int32, hash []byte) (key string, missing int32) {
 	switch {
 	case l.Plain != nil:
@@ -103,8 +99,7 @@ func (l *Label) Open(keys *seal.Keyring, routeID int32, hash []byte) (key string
 	return string(plain), 0
 }
 
-// OpenPart opens the bytes of one event: a plain body was cut by the database, a
-// sealed one is cut here.
+// OpenPart opens the bytes of one event: the database has cut a plain body, OpenPart cuts a sealed one.
 func OpenPart(keys *seal.Keyring, bodyID [16]byte, keyID *int32, stored []byte, offset, length int) ([]byte, error) {
 	if keyID == nil || stored == nil {
 		return stored, nil
@@ -148,7 +143,7 @@ func SealConflict(keys *seal.Keyring, id [16]byte, headers, body []byte) (sealed
 // text column takes. It is sealed as JSON. Stored: never change.
 type ConflictSequence struct{ Key, Number []byte }
 
-// SealSequence gives what goes into the plain columns and what into the sealed one.
+// SealSequence returns the values of the plain columns and of the sealed one.
 func SealSequence(keys *seal.Keyring, id [16]byte, key, number string) (plain ConflictSequence, sealed []byte, keyID *int32) {
 	plain = ConflictSequence{Key: []byte(key), Number: []byte(number)}
 	ring := keys.Ring()
@@ -160,7 +155,7 @@ func SealSequence(keys *seal.Keyring, id [16]byte, key, number string) (plain Co
 	return ConflictSequence{Key: []byte{}, Number: []byte{}}, sealed, keyID
 }
 
-// Open replaces what is empty in the plain columns by what was sealed.
+// Open sets the empty plain columns from the sealed value.
 func (s *ConflictSequence) Open(keys *seal.Keyring, id [16]byte, keyID *int32, sealed []byte) error {
 	if sealed == nil {
 		return nil
@@ -181,7 +176,7 @@ func OpenConflict(keys *seal.Keyring, id [16]byte, keyID *int32, headers, body [
 	return openHeaders, openBody, err
 }
 
-// SealExcerpt gives what goes into the text column and what into the sealed one.
+// SealExcerpt returns the values of the text column and of the sealed one.
 func SealExcerpt(keys *seal.Keyring, effect [16]byte, excerpt string) (text string, sealed []byte, keyID *int32) {
 	if excerpt == "" {
 		return "", nil, nil

@@ -21,21 +21,21 @@ type Columns[R any] struct {
 	names   string
 }
 
-// Column is one column: its name in the statement, its PostgreSQL type, and how a row gives its value. The constructors
-// tie the PostgreSQL type to the Go type, so that the compiler refuses a value of another type.
+// Column is one column: its name in the statement, its PostgreSQL type, and how to read its value from a row. The
+// constructors tie the PostgreSQL type to the Go type, so that the compiler refuses a value of another type.
 type Column[R any] struct {
 	name, sqlType string
 	values        valuer[R]
 }
 
-// valuer gives one column of some rows as a slice of the column's type.
+// valuer returns one column of some rows as a slice of the column's type.
 type valuer[R any] interface {
 	of(rows []R) any
 	ofEach(rows []*R) any
 }
 
-// ColumnsFrom makes a list whose first parameter has the number first: 1, unless others stand before it in the
-// statement. It panics on a list that no statement could use: an empty one, or one with a column without a name or with
+// ColumnsFrom makes a list whose first parameter has the number first: 1, unless the statement has other parameters
+// before it. It panics on a list that no statement could use: an empty one, or one with a column without a name or with
 // the name of another one.
 func ColumnsFrom[R any](first int, columns ...Column[R]) *Columns[R] {
 	if first < 1 {
@@ -73,8 +73,8 @@ func (c *Columns[R]) Names() string { return c.names }
 // Next is the number of the parameter that follows the list.
 func (c *Columns[R]) Next() int { return c.first + len(c.columns) }
 
-// Append appends the columns of the rows to the arguments that stand before them. It panics if those are more or fewer
-// than the list's first number says: the statement would read other columns than were meant.
+// Append appends the columns of the rows to the arguments before them. It panics if the number of those arguments does
+// not match the list's first number, because the statement would read wrong columns.
 func (c *Columns[R]) Append(args []any, rows []R) []any {
 	args = c.grow(args)
 	for i := range c.columns {
@@ -97,7 +97,7 @@ func (c *Columns[R]) Args(rows []R) []any {
 	return c.Append(nil, rows)
 }
 
-// grow makes room for the columns behind the arguments that stand before them.
+// grow makes room for the columns after the existing arguments.
 func (c *Columns[R]) grow(args []any) []any {
 	if len(args) != c.first-1 {
 		panic(fmt.Sprintf("row: column %s is parameter %d, but %d arguments stand before it", c.columns[0].name, c.first, len(args)))
@@ -120,7 +120,7 @@ func OptionalText[R any](name string, get func(*R) *string) Column[R] {
 	return Column[R]{name, "text", plain[R, *string](get)}
 }
 
-// Int is a column of 32-bit numbers; those of type *int32 may be NULL.
+// Int is a column of 32-bit numbers; values of type *int32 may be NULL.
 func Int[R any, T int32 | *int32](name string, get func(*R) T) Column[R] {
 	return Column[R]{name, "int", plain[R, T](get)}
 }
@@ -140,12 +140,12 @@ func Bytes[R any](name string, get func(*R) []byte) Column[R] {
 	return Column[R]{name, "bytea", plain[R, []byte](get)}
 }
 
-// Time is a column of instants; those of type *time.Time may be NULL, see [Micros].
+// Time is a column of instants; values of type *time.Time may be NULL, see [Micros].
 func Time[R any, T time.Time | *time.Time](name string, get func(*R) T) Column[R] {
 	return Column[R]{name, "timestamptz", plain[R, T](get)}
 }
 
-// plain reads values that are sent as they are.
+// plain reads values that are sent unchanged.
 type plain[R, T any] func(*R) T
 
 func (get plain[R, T]) of(rows []R) any {

@@ -1,17 +1,15 @@
 package row
 
-// CalledAgain says of an effect x whether a later call repeats it: an event whose
-// `parent` is the event of x, or of a duplicate of x, or of such a later call. That
-// call counts if it has an effect of the same route, whatever became of it: done, it
-// happened; dead, it is the one to replay. With other routes it counts while it is under way or may have happened, since a
-// person may have moved its effects to them, and once all of it
-// is settled; its effects may be pruned by then, which only happens to settled ones.
-// A later call whose effect was discarded, or is x itself under the same effect key,
-// does not count. A chain is followed for 16 calls.
+// CalledAgain says of an effect x whether a later call repeats it: an event whose `parent` is the event of x, or of a
+// duplicate of x, or of such a later call. That call counts if it has an effect of the same route in any state: a done
+// one has happened; a dead one should be replayed instead of x. A call with other routes counts while its effects are
+// not settled or may have happened, because a person may have moved them to these routes, and also once all of them are
+// settled; settled effects, and only those, may be pruned by then. A later call whose effect was discarded, or is x
+// itself under the same effect key, does not count. A chain is followed for 16 calls.
 //
-// The index of parents is partial: of events that are no such calls, which are most,
-// this is two lookups that find nothing. A later call's effects are summed up in one
-// place, since the planner would rather hash those of the whole route.
+// The index of parents is partial: for events that are no such calls, which are most, this is two lookups that find
+// nothing. A later call's effects are summed up in one place, because otherwise the planner would hash the effects of
+// the whole route.
 const CalledAgain = `
     CASE WHEN EXISTS (SELECT FROM inbox_event c WHERE c.parent IS NOT NULL AND c.parent = ANY (` + callsOf + `)) THEN EXISTS (
         WITH RECURSIVE later (id, admission, depth) AS (
@@ -36,7 +34,7 @@ const CalledAgain = `
         WHERE k.same OR k.settled OR coalesce((SELECT d.status FROM operation_result d WHERE d.event_id = l.id), '') = 'done')
     ELSE false END`
 
-// callsOf are the calls that an effect x is of: its own, and those of its duplicates.
+// callsOf are the calls of an effect x: its own, and those of its duplicates.
 const callsOf = `ARRAY (
         SELECT x.event_id
         UNION ALL
@@ -46,7 +44,7 @@ const callsOf = `ARRAY (
 // the transaction.
 const ReadClock = `SELECT clock_timestamp()`
 
-// FromRestingEffects gives the dead and indeterminate effects of each route of $1, each counted up to $2.
+// FromRestingEffects counts the dead and indeterminate effects of each route of $1, each up to $2.
 const FromRestingEffects = `
 FROM unnest($1::int[]) AS r (id)
 CROSS JOIN LATERAL (
@@ -66,18 +64,17 @@ CROSS JOIN LATERAL (
         ORDER BY e.route_id, e.id
         LIMIT $2) x) i`
 
-// OpenItem says of an item i that its plan may still act on: what is needed for it must not go. A plan that
-// has expired cannot be run any more, whether or not anybody has marked it yet; one that
-// runs has no end but its own, even if nobody works on it.
+// OpenItem says of an item i that its plan may still act on it, so that the rows that it needs must not be deleted. A
+// plan that has expired cannot run any more, even if it is not marked yet. A running plan does not expire, even if no
+// worker works on it.
 const OpenItem = `i.left_out IS NULL AND (i.position > plan.position OR plan.summary @> jsonb_build_object('later', jsonb_build_array(i.position)))
     AND (plan.state = 'running' OR plan.state IN ('planning', 'planned') AND (plan.expires_at IS NULL OR plan.expires_at > now()))`
 
-// GoneRoute says of a route r that the server that started last does not have it, and no
-// process that lives works it: in a rolling deploy an old process may start last, and the
-// routes of the new ones are not gone. Each server registers all its sources and routes in
-// one transaction, whose time they get. The interval is node.Silence.
+// GoneRoute says of a route r that the latest started server does not have it, and that no live process has it: in a
+// rolling deployment an old process may start last, and the routes of the new ones are not gone. Each server registers
+// all its sources and routes in one transaction, whose time they get. The interval is node.Silence.
 const GoneRoute = `(r.updated_at < (SELECT max(s.updated_at) FROM source s)
     AND NOT EXISTS (SELECT FROM node n WHERE r.id = ANY (n.route_ids) AND n.heartbeat > now() - interval '30 s'))`
 
-// MaxCounted bounds what is counted for people.
+// MaxCounted bounds the counts that people see.
 const MaxCounted = 10_000

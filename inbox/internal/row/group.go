@@ -9,23 +9,23 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Group commits what concurrent callers ask for together: whatever waits when
-// a flush begins goes into it. A caller who comes alone does not wait for company,
-// unless a group of several has just begun ([Group.Apart]).
+// Group commits the requests of concurrent callers together: all that wait when a flush
+// begins are part of it. A single caller does not wait for others, unless a group of
+// several has just begun ([Group.Apart]).
 type Group[In, Out any] struct {
 	// Run does a group in one transaction; it answers in the order of in.
 	Run func(ctx context.Context, in []In) ([]Out, error)
 
-	// Flushers is how many groups may be under way at once; Size bounds a group.
+	// Flushers is how many groups may run at once; Size bounds a group.
 	Flushers, Size int
 
-	// Apart is the least time from the begin of a group of several to that of the next
-	// of its flusher: under a steady load most of a small group's cost is the group's.
-	// One that is full by then does not wait for it. 0 is none.
+	// Apart is the least time from the begin of a group of several to the begin of the
+	// next one of its flusher, because under a steady load most of a small group's cost
+	// is per group. A group that is full before that begins at once. 0 means no pause.
 	Apart time.Duration
 
-	// Timeout bounds one flush, so that a caller that has gone cannot cancel what
-	// others wait for.
+	// Timeout bounds one flush. The flush does not use a caller's context, so that a
+	// caller that has gone cannot cancel the work of others.
 	Timeout time.Duration
 
 	mu      sync.Mutex
@@ -97,8 +97,8 @@ func (g *Group[In, Out]) isFull() bool {
 	return len(g.waiting) >= g.Size
 }
 
-// answer runs the group and, if the database refused it for something in it,
-// splits it down to single callers, so that one cannot fail its neighbours.
+// answer runs the group and, if the database refused it because of one request, splits
+// it down to single callers, so that one cannot fail the others.
 func (g *Group[In, Out]) answer(ctx context.Context, group []*waiter[In, Out]) {
 	in := make([]In, len(group))
 	for i, w := range group {
@@ -121,8 +121,8 @@ func (g *Group[In, Out]) answer(ctx context.Context, group []*waiter[In, Out]) {
 	}
 }
 
-// divisible reports whether a part of the group may succeed where the whole
-// failed: the server is there and said what it disliked.
+// divisible reports whether a part of the group may succeed although the whole failed:
+// the server answered with an ERROR.
 func divisible(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Severity == "ERROR"

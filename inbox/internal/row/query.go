@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Batcher is a pool or a transaction. Sent to a pool, a batch is a transaction
-// of its own.
+// Batcher is a pool or a transaction. Sent to a pool, a batch is a separate
+// transaction.
 type Batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }

@@ -8,23 +8,24 @@ import (
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// constant is text of the program. Only an untyped constant converts to it by itself, so that no text that was read
-// from somewhere can become part of a statement.
+// constant is text of the program. Only an untyped constant converts to it implicitly, so that no text from outside can
+// become part of a statement.
 type constant string
 
-// maxArgument bounds a text that is compared with a column: no column that a list is narrowed by holds more.
+// maxArgument bounds a text that is compared with a column: no column by which a list is narrowed contains a longer
+// one.
 const maxArgument = 1024
 
-// Statement is a statement that is put together out of constants. It holds a predicate only if the predicate is
-// needed: one statement for all filters, with `$1 IS NULL OR ...`, has one generic plan for all of them, which walks the
-// whole table for the rarest. The zero Statement is empty.
+// Statement is a statement that is composed of constants. It contains a predicate only if the predicate is needed: one
+// statement for all filters, with `$1 IS NULL OR ...`, would have one generic plan for all of them, which walks the
+// whole table for the rarest filter. The zero Statement is empty.
 type Statement struct {
 	text strings.Builder
 	args []any
 }
 
 // Add appends text. Each ? in it becomes the number of the next parameter, whose value is the next argument. It panics
-// if there are more or fewer arguments than question marks: the statement would read other values than were meant.
+// if the numbers of arguments and question marks differ, because the statement would read wrong values.
 func (s *Statement) Add(text constant, args ...any) *Statement {
 	parts := strings.Split(string(text), "?")
 	if len(parts) != len(args)+1 {
@@ -40,7 +41,7 @@ func (s *Statement) Add(text constant, args ...any) *Statement {
 	return s
 }
 
-// argument makes a text one that PostgreSQL takes; one that it could not store equals none that it has.
+// argument makes a text that PostgreSQL accepts; a text that it could not store equals no stored one.
 func argument(arg any) any {
 	if text, ok := arg.(string); ok {
 		return pgtext.Clean(text, maxArgument)
@@ -57,7 +58,7 @@ func (s *Statement) Where(p Predicates) *Statement {
 	return s.join(p)
 }
 
-// And appends the predicates, each behind an AND.
+// And appends the predicates, each after an AND.
 func (s *Statement) And(p Predicates) *Statement {
 	if len(p) == 0 {
 		return s
@@ -76,10 +77,10 @@ func (s *Statement) join(p Predicates) *Statement {
 	return s
 }
 
-// SQL gives the text and the arguments.
+// SQL returns the text and the arguments.
 func (s *Statement) SQL() (text string, args []any) { return s.text.String(), s.args }
 
-// Predicates are the conditions that a filter sets, in the order in which they stand.
+// Predicates are the conditions that a filter sets, in their order in the statement.
 type Predicates []func(*Statement)
 
 // Add appends a condition; see [Statement.Add] for its parameters.
@@ -94,8 +95,8 @@ func (p *Predicates) AddIf(set bool, text constant, args ...any) {
 	}
 }
 
-// AddAround appends one condition that has others inside: those stand, with AND between them, in the place of before
-// and after's gap. Without others it appends nothing.
+// AddAround appends one condition that contains others: they are put, joined by AND, between before and after. Without
+// others it appends nothing.
 func (p *Predicates) AddAround(before constant, inside Predicates, after constant) {
 	if len(inside) == 0 {
 		return
@@ -103,7 +104,7 @@ func (p *Predicates) AddAround(before constant, inside Predicates, after constan
 	*p = append(*p, func(s *Statement) { s.Add(before).join(inside).Add(after) })
 }
 
-// With gives the predicates and others behind them, in a list of its own.
+// With returns a new list of the predicates followed by others.
 func (p Predicates) With(others ...func(*Statement)) Predicates {
 	out := make(Predicates, 0, len(p)+len(others))
 	return append(append(out, p...), others...)

@@ -10,25 +10,25 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// setStatementTimeout holds for the statement that is sent behind it, since both are one transaction.
+// setStatementTimeout applies to the statement that is sent after it, because both are in one transaction.
 const setStatementTimeout = `SELECT set_config('statement_timeout', $1, true)`
 
 // statementTime is the key in a context of the time that a statement has.
 type statementTime struct{}
 
-// LimitTime gives a context in which [Query] ends a statement after the time that left gives when it begins. The server
-// ends it, so that the connection stays good.
+// LimitTime returns a context in which [Query] limits the time of a statement to the value of left when the statement
+// begins. The server ends the statement, so that the connection stays usable.
 func LimitTime(ctx context.Context, left func() time.Duration) context.Context {
 	return context.WithValue(ctx, statementTime{}, left)
 }
 
-// Reader is a pool or a transaction that is read from. Sent to a pool, a batch is a transaction of its own.
+// Reader is a pool or a transaction for reading. Sent to a pool, a batch is a separate transaction.
 type Reader interface {
 	Querier
 	Batcher
 }
 
-// Query runs a statement and has read take its rows, within the time that [LimitTime] gave its context. [TimedOut]
+// Query runs a statement and calls read for its rows, within the time that [LimitTime] set in its context. [TimedOut]
 // recognises the error of a statement that took longer.
 func Query(ctx context.Context, db Reader, sql string, args []any, read func(pgx.Rows) error) error {
 	left, limited := ctx.Value(statementTime{}).(func() time.Duration)
@@ -45,7 +45,7 @@ func Query(ctx context.Context, db Reader, sql string, args []any, read func(pgx
 	return db.SendBatch(ctx, &b).Close()
 }
 
-// Collect runs a statement as [Query] does and gives its rows.
+// Collect runs a statement like [Query] and returns its rows.
 func Collect[Row any](ctx context.Context, db Reader, s *Statement, scan pgx.RowToFunc[Row]) (out []Row, err error) {
 	sql, args := s.SQL()
 	err = Query(ctx, db, sql, args, func(rows pgx.Rows) (err error) {
@@ -55,7 +55,7 @@ func Collect[Row any](ctx context.Context, db Reader, s *Statement, scan pgx.Row
 	return out, err
 }
 
-// QueryOne runs a statement as [Query] does that gives one row or none, and reports whether it did.
+// QueryOne runs a statement like [Query] that returns at most one row, and reports whether there was one.
 func QueryOne(ctx context.Context, db Reader, s *Statement, into ...any) (found bool, err error) {
 	sql, args := s.SQL()
 	err = Query(ctx, db, sql, args, func(rows pgx.Rows) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// Bench is a gate that has not been started: deliveries queue up, so that a
-// test decides what a group holds.
+// Bench is a gate that has not been started: deliveries queue up, so that a test decides which
+// of them form a group.
 type Bench struct {
 	Pool *pgxpool.Pool // not the gate's
 	Gate *gate.Gate
@@ -24,7 +24,8 @@ type Bench struct {
 	Source   *inbox.Source
 }
 
-// NewBench gives a gate that runs once the test starts it; change may alter its configuration.
+// NewBench returns a gate that runs once the test starts it; change may alter its
+// configuration.
 func NewBench(t *testing.T, change func(*gate.Config)) *Bench {
 	t.Helper()
 	url, schema := inboxtest.Schema(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// Outbox is a source open to emit, a gate that runs and what makes relays.
+// Outbox is a source open to emit, a gate that runs, and the parts of a relay.
 type Outbox struct {
 	*Bench
 
@@ -24,7 +24,7 @@ type Outbox struct {
 	Work   *pgxpool.Pool
 }
 
-// NewOutbox gives an empty outbox.
+// NewOutbox returns an empty outbox.
 func NewOutbox(t *testing.T) *Outbox {
 	t.Helper()
 	url, schema := inboxtest.Schema(t)
@@ -44,7 +44,7 @@ func NewOutbox(t *testing.T) *Outbox {
 	return o
 }
 
-// Relay gives a relay of the outbox into the gate, so many rows at a time.
+// Relay returns a relay of the outbox into the gate, with batch rows at a time.
 func (o *Outbox) Relay(t *testing.T, gate inbox.Accepter, batch int) *relay.Relay {
 	t.Helper()
 	r, err := relay.New(relay.Config{
@@ -76,7 +76,7 @@ func (o *Outbox) Want(t *testing.T, events, waiting int) {
 	}
 }
 
-// RunRelay relays once, and gives the number of rows that it relayed.
+// RunRelay relays once, and returns the number of rows that it relayed.
 func RunRelay(t *testing.T, r *relay.Relay) int {
 	t.Helper()
 	n, err := r.Run(t.Context())

@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// Day is what horizons are counted in.
+// Day is the unit of the horizons.
 const Day = 24 * time.Hour
 
 // Past is a gate whose clock can be set back, and what it recorded.
@@ -29,7 +29,7 @@ type Past struct {
 // KeepDefault are the horizons of the class default in these tests.
 var KeepDefault = prune.Horizons{Body: 7 * Day, Tombstone: 30 * Day, Effects: 14 * Day, Refusals: 7 * Day, Audit: 60 * Day}
 
-// NewPast gives a gate without events.
+// NewPast returns a gate without events.
 func NewPast(tb testing.TB) *Past {
 	tb.Helper()
 	url, schema := inboxtest.Schema(tb)
@@ -59,7 +59,7 @@ func (p *Past) Register(tb testing.TB, classes ...prune.ClassRow) {
 	}
 }
 
-// Deliver records an event as of so long ago and settles its effect as state.
+// Deliver records an event as received that long ago and settles its effect as state.
 func (p *Past) Deliver(tb testing.TB, id string, ago time.Duration, state inbox.EffectState) inbox.ID {
 	tb.Helper()
 	item := p.Accept(tb, inboxtest.Admission(p.Source, id), ago).Items[0]
@@ -70,7 +70,7 @@ func (p *Past) Deliver(tb testing.TB, id string, ago time.Duration, state inbox.
 	return item.ID
 }
 
-// Accept hands an admission over as of so long ago.
+// Accept passes an admission to the gate as received that long ago.
 func (p *Past) Accept(tb testing.TB, a *inbox.Admission, ago time.Duration) inbox.Receipt {
 	tb.Helper()
 	now := time.Now().Add(-ago)
@@ -114,7 +114,7 @@ func (p *Past) Count(tb testing.TB, sql string, args ...any) (n int) {
 	return n
 }
 
-// Pruner gives a pruner without a limit of its rate.
+// Pruner returns a pruner without a limit of its rate.
 func (p *Past) Pruner(tb testing.TB) *prune.Pruner {
 	tb.Helper()
 	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: p.Pool, Enqueuer: Queue(), Node: "test"})
@@ -135,7 +135,7 @@ func (p *Past) Prune(tb testing.TB, include ...prune.Prunable) prune.Report {
 	if len(include) > 0 {
 		run.Actor, run.Reason = "test", "a test"
 	}
-	// Whatever else uses the database may make a pass give way: the next goes on.
+	// Another user of the database may interrupt a pass; the next pass continues.
 	all := prune.Report{Rows: map[string]int64{}}
 	inboxtest.Until(tb, "a pass that is complete", func() bool {
 		report, err := p.Pruner(tb).Run(tb.Context(), run)

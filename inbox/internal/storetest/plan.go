@@ -40,15 +40,14 @@ func Plans(t *testing.T, plans map[string]Plan) {
 	}
 }
 
-// NothingDue is a history of which everything is at rest: what the planner has
-// learnt from it is wrong as soon as a replay sets it going.
+// NothingDue makes a history in which every effect is at rest: the planner's statistics from it are wrong as soon as a
+// replay wakes the effects.
 const NothingDue = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, reason)
 SELECT gen_random_uuid(), gen_random_uuid(), 1, 1, n::text, 'dead', 'attempts_exhausted'
 FROM generate_series(1, 3000) n`
 
-// PlansByID tests that each statement looks up each effect that it is given by its id, whatever the planner was told
-// last.
+// PlansByID tests that each statement looks up each effect by its id, regardless of the planner's statistics.
 func PlansByID(t *testing.T, statements map[string]string) {
 	t.Helper()
 	for name, prepare := range map[string][]string{
@@ -78,8 +77,7 @@ func PlansByID(t *testing.T, statements map[string]string) {
 	}
 }
 
-// narrowScan says that effects are looked up by their ids or, where later calls are
-// looked for, by one event or one owner.
+// narrowScan reports whether effects are looked up by their ids or, for later calls, by one event or one owner.
 func narrowScan(index, condition string) bool {
 	for by, want := range map[string]string{
 		"effect_pkey": "Index Cond: (id = ", "effect_event_route_item_key": "Index Cond: (event_id = ", "effect_duplicate_of_idx": "Index Cond: (duplicate_of = ",
@@ -94,8 +92,7 @@ func narrowScan(index, condition string) bool {
 // effectScan finds how effects are read, and the line after that.
 var effectScan = regexp.MustCompile(`(?:using (\w+)|Seq Scan) on effect\b[^\n]*\n([^\n]*)`)
 
-// GenericPlan is how a statement is carried out whatever it is given, where the
-// pool's connections plan that way.
+// GenericPlan returns the plan of a statement for any arguments, if the pool's connections use generic plans.
 func GenericPlan(t *testing.T, pool *pgxpool.Pool, sql string) string {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())
@@ -126,7 +123,7 @@ func GenericPlan(t *testing.T, pool *pgxpool.Pool, sql string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Explain is how a statement with these arguments is carried out.
+// Explain returns the plan of a statement with these arguments.
 func Explain(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) string {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), "EXPLAIN "+sql, args...)

@@ -5,5 +5,5 @@ import (
 	"github.com/oncegate/oncegate/jobs"
 )
 
-// Queue gives the queue that the product uses.
+// Queue returns the queue that the product uses.
 func Queue() inbox.Enqueuer { return jobs.NewQueue(jobs.QueueConfig{}) }

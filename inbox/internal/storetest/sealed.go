@@ -17,7 +17,7 @@ const (
 	SecondKey = "2 ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="
 )
 
-// RingOf gives the keyring of a text.
+// RingOf returns the keyring of a text.
 func RingOf(tb testing.TB, text string) *seal.Keyring {
 	tb.Helper()
 	keys, err := seal.New(func() ([]byte, error) { return []byte(text), nil }, nil)
@@ -27,7 +27,7 @@ func RingOf(tb testing.TB, text string) *seal.Keyring {
 	return keys
 }
 
-// Sealing makes the gate one of the same schema that seals with the keys.
+// Sealing replaces the gate with one of the same schema that seals with the keys.
 func (p *Past) Sealing(t *testing.T, keys *seal.Keyring) {
 	t.Helper()
 	gate, err := gate.New(gate.Config{
@@ -54,7 +54,7 @@ func (p *Past) EraseWith(t *testing.T, keys *seal.Keyring, key string) prune.Era
 	return out
 }
 
-// Delivery opens a delivery as it is stored.
+// Delivery opens a stored delivery.
 func (p *Past) Delivery(t *testing.T, keys *seal.Keyring, event inbox.ID) (key int32, headers, body string) {
 	t.Helper()
 	var id inbox.ID
