@@ -30,7 +30,8 @@ type AgentSession struct {
 	// Operations are the names of those that may be called; nil is all that the credential may.
 	Operations []string
 
-	// NewKeys is how many new keys the run may take a minute; 0 means that the run has no limit.
+	// NewKeys is how many new keys the run may take a minute; 0 sets no limit for the run. The
+	// quotas of its credential apply in any case.
 	NewKeys int
 
 	// Contract is the contract version that the agent was built for; empty if it is unknown.

@@ -14,15 +14,17 @@ const PolicyMargin = 10 * time.Minute
 // pullBackPage is how many effects one call looks at. The next call continues the walk where this one ended.
 const pullBackPage = 2000
 
-// While the database's clock is ahead, each time that is written as "now and so long" is as far ahead as the clock. When the clock
-// is right again, these times are further ahead than any policy asks for. The walk begins with those that are furthest ahead.
+// While the database's clock is ahead, each time that is written as "now plus a duration" is as far ahead as the clock.
+// When the clock is right again, these times are further ahead than any policy asks for. The walk begins with those
+// that are furthest ahead.
 //
-// Some rows show that the clock was wrong when they were written: the last attempt ended later than now, or the effect's job was made or
-// began to run later than now. Such an effect waits from now on for as long as it was to wait then. A
-// time that is later than next_at says nothing about it: a job that was made ahead may have begun to run a moment later, and was then
-// put off until next_at. For the others the most that their state and their route allow is the limit. A waiting effect may have many others of a slow target before it, so
-// its limit is that of a retry. A claim keeps the margin as well, because ending the lease of an attempt that is under way would
-// repeat the attempt. The statement skips a row that another transaction has locked, and the next walk looks at it.
+// Some rows show that the clock was wrong when they were written: the last attempt ended later than now, or the
+// effect's job was made or began to run later than now. Such an effect waits from now on for as long as it was meant to
+// wait then. A time that is later than next_at proves nothing about next_at: a job that was made ahead may have begun
+// to run a moment later, and was then postponed until next_at. For the other effects the longest wait that their state
+// and their route allow is the limit. A waiting effect may have many others of a slow target before it, so its limit is
+// that of a retry. A claim keeps the margin as well, because ending the lease of a running attempt would repeat the
+// attempt. The statement skips a row that another transaction has locked, and the next walk looks at it.
 const pullBack = `
 WITH page AS MATERIALIZED (
     SELECT e.id, e.next_at, e.state, e.route_id, e.job_id

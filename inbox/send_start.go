@@ -147,8 +147,7 @@ func (h sendStartRows) of(token ID) sendStartRow {
 // lockPatience is how long an attempt waits for the row of its own effect.
 const lockPatience = 2 * time.Second
 
-// retryWhileLocked asks again while another transaction has a lock on what is asked for.
-// After lockPatience it returns [ErrLocked].
+// retryWhileLocked asks again while another transaction has the lock. After lockPatience it returns [ErrLocked].
 func retryWhileLocked[T any](ctx context.Context, ask func() (out T, locked bool, err error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()

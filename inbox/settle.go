@@ -100,8 +100,8 @@ type Settled struct {
 	// effect.
 	Applied bool
 
-	// Standing is the state of the effect now, whether or not the settlement was applied. The caller that passed the
-	// jobs that will wake the effects gets no Standing.
+	// Standing is the state of the effect now, whether or not the settlement was applied. It is zero for an effect of
+	// no stream if the caller passed the wake-ups.
 	Standing Standing
 
 	// Next is the claim of the stream's next effect, if the settlement named a Chain and there was such an effect.

@@ -87,8 +87,8 @@ func (s *pass) events(ctx context.Context) error {
 	return nil
 }
 
-// behindEffects keeps the walk over events behind the walk over effects if that did not come to its end in this pass.
-// Otherwise the walk would pass events whose effects still exist, and find them again only a day later.
+// behindEffects stops the walk over events where the walk over effects stopped, if that did not come to its end in this
+// pass. Otherwise the walk would pass events whose effects still exist, and find them again only a day later.
 func (s *pass) behindEffects(cutoff inbox.ID) inbox.ID {
 	for _, position := range s.unfinished["effect"] {
 		if at, err := inbox.ParseID(position); err == nil {

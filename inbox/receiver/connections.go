@@ -19,9 +19,8 @@ import (
 type ConnectionsConfig struct {
 	Logger *slog.Logger
 
-	// Most is how many connections may be open at once. Beyond it those are closed that
-	// Most is how many connections may be open at once. Beyond it the receiver closes those
-	// that have waited longest without a request, or whose request arrives most slowly; it
+	// Most is how many connections may be open at once. Beyond it, Connections closes those
+	// that have waited longest without a request, or whose request arrives most slowly. It
 	// refuses a new one only if all others carry requests that have arrived. It defaults to
 	// 4096.
 	Most int

@@ -1,11 +1,11 @@
 package row
 
 // CalledAgain says of an effect x whether a later call repeats it: an event whose `parent` is the event of x, or of a
-// duplicate of x, or of such a later call. That call counts if it has an effect of the same route in any state: a done
-// one has happened; a dead one should be replayed instead of x. A call with other routes counts while its effects are
-// not settled or may have happened, because a person may have moved them to these routes, and also once all of them are
-// settled; settled effects, and only those, may be pruned by then. A later call whose effect was discarded, or is x
-// itself under the same effect key, does not count. A chain is followed for 16 calls.
+// duplicate of x, or of such a later call. That call counts if it has an effect of the same route that is not skipped:
+// a done one has happened; a dead one should be replayed instead of x. A call with other routes counts while one of its
+// effects waits, is claimed or is indeterminate, because a person may have moved its effects to these routes, and also
+// once all of them are settled; settled effects, and only those, may be pruned by then. A later call whose effect was
+// discarded, or is x itself under the same effect key, does not count. A chain is followed for 16 calls.
 //
 // The index of parents is partial: for events that are no such calls, which are most, this is two lookups that find
 // nothing. A later call's effects are summed up in one place, because otherwise the planner would hash the effects of

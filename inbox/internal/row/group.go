@@ -24,8 +24,8 @@ type Group[In, Out any] struct {
 	// is per group. A group that is full before that begins at once. 0 means no pause.
 	Apart time.Duration
 
-	// Timeout bounds one flush. The flush does not use a caller's context, so that a
-	// caller that has gone cannot cancel the work of others.
+	// Timeout bounds one flush. A caller's cancellation does not reach the flush, so
+	// that a caller that has gone cannot cancel the work of others.
 	Timeout time.Duration
 
 	mu      sync.Mutex
