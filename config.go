@@ -250,7 +250,8 @@ type Key struct {
 type Retry struct {
 	Attempts  int
 	Base, Max time.Duration
-	// Deadline is how long after the receipt of an event an attempt may start.
+	// Deadline is how long after the receipt of an event, or after its effect was given new
+	// attempts, an attempt may start.
 	Deadline time.Duration
 }
 

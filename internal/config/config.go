@@ -150,7 +150,8 @@ type Retry struct {
 	Base time.Duration
 	// Max is the longest pause.
 	Max time.Duration
-	// Deadline is how long after admission an attempt may start.
+	// Deadline is how long after the receipt of an event, or after its effect was given new
+	// attempts, an attempt may start.
 	Deadline time.Duration
 }
 

@@ -40,8 +40,8 @@ func newKinds(cfg Config) *kinds {
 	return k
 }
 
-// takes reports whether the line is folded. A folded line has been counted, and the caller must not
-// write it.
+// takes reports whether the caller must not write the line, because takes has counted it as folded or
+// because the mode Errors drops it.
 func (k *kinds) takes(name kind, at time.Time) bool {
 	hostile := slices.Contains(k.cfg.Hostile, name.message)
 	ordinary := name.single && name.level < slog.LevelWarn && !hostile
