@@ -64,7 +64,7 @@ func keys(s *providers.Spec) []string {
 }
 
 var decoding = map[string]string{
-	"": "is used as it is, also where it looks encoded", "text": "is used as it is, also where it looks encoded",
+	"": "is used unchanged, even if it looks encoded", "text": "is used unchanged, even if it looks encoded",
 	"hex": "is hex, and decoded", "base64": "is base64, and decoded", "base64-lenient": "is base64, and decoded",
 	"after-colon": "is used from behind its first colon on", "nfkd": "is text, in the Unicode normal form NFKD", "spki": "is a public key in base64", "pem": "is a public key in PEM",
 }
@@ -85,12 +85,12 @@ func ways(s *providers.Spec) []way {
 var covers = map[string]string{
 	"body":   "A valid proof covers the body.",
 	"part":   "**A valid proof covers a part of the event only**; the notes above say which.",
-	"origin": "**A valid proof says who sent the request and nothing about what is in it.**",
+	"origin": "**A valid proof says who sent the request and nothing about its content.**",
 }
 
 func (b *page) verified(p *providers.Provider) {
 	s := p.Spec()
-	b.heading("What is verified, and what is not")
+	b.heading("Which parts are verified")
 	for _, v := range ways(s) {
 		if v.name != "" {
 			b.item("Mode `%s`, %s: %s.", v.name, when(s, v.name), proofOf(v.spec))
@@ -107,7 +107,7 @@ func (b *page) verified(p *providers.Provider) {
 		b.item("%s%s", of, timeOf(v.spec))
 	}
 	if p.IDUnsigned() {
-		b.item("**The event id is not covered**: who holds one delivery could present it under another id. The same body under a second id is marked as a suspected replay.")
+		b.item("**The event id is not covered**: a holder of one delivery could present it under another id. Oncegate marks the same body under a second id as a suspected replay.")
 	}
 	for i := range s.Handshakes {
 		h := &s.Handshakes[i]
@@ -202,7 +202,7 @@ func timeOf(v *providers.VerifySpec) string {
 	case t.Unsigned:
 		return "The time that is sent is not signed, and is believed by nobody."
 	case t.From == "none" && slices.Contains(tokens, v.Family):
-		return "The times are those of the token."
+		return "The times come from the token."
 	case t.From == "none":
 		return "No time is signed: an old delivery is known by its id alone."
 	}
@@ -220,7 +220,7 @@ func (b *page) events(p *providers.Provider) {
 		b.item("One delivery carries several events (`%s`): all are recorded or none. An empty list is legal.", split)
 	}
 	if s.Identity.Mode == "level" {
-		b.item("Event id: none. Every verified delivery is an event of its own; let effects fetch the state.")
+		b.item("Event id: none. Every verified delivery is a new event; let effects fetch the state.")
 	} else {
 		b.item("Event id: %s.", identity(s))
 	}
@@ -318,7 +318,7 @@ func (b *page) confidence(s *providers.Spec) {
 	if len(s.Confidence) == 0 {
 		return
 	}
-	b.heading("What is known less well")
+	b.heading("Facts that are less certain")
 	for _, path := range slices.Sorted(maps.Keys(s.Confidence)) {
 		b.item("`%s`: %s.", path, known[s.Confidence[path]])
 	}

@@ -10,7 +10,7 @@ import (
 func (b *page) setUp(name string, p *providers.Provider) {
 	s := p.Spec()
 	b.heading("Setting it up")
-	b.line("Give the sender the address `https://<your host>/in/" + name + "` (a source of another name has that name there), and declare the source:")
+	b.line("Give the sender the address `https://<your host>/in/" + name + "` (if your source has another name, use that name in the address), and declare the source:")
 	b.line("")
 	b.example(name, p, "")
 	for _, setup := range setups(s) {
