@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
@@ -30,12 +31,26 @@ type Label struct {
 // ErrLabel is returned for a text that is no label.
 var ErrLabel = errors.New("not a label; write name=value, such as order=1042")
 
-// ParseLabel reads name=value.
+var labelName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
+
+// IsLabelName reports whether a source may name a label so. The name is written before an equals sign.
+func IsLabelName(name string) bool { return labelName.MatchString(name) }
+
+// ParseLabel reads name=value. Its error says which of the two no event can have.
 func ParseLabel(text string) (Label, error) {
 	name, value, ok := strings.Cut(text, "=")
 	l := Label{Name: name, Value: value}
-	if !ok || !l.Storable() {
+	switch {
+	case !ok:
 		return Label{}, ErrLabel
+	case !IsLabelName(name):
+		return Label{}, fmt.Errorf("%w: the name has at most 63 lower-case letters, digits and _, and begins with a letter", ErrLabel)
+	case value == "":
+		return Label{}, fmt.Errorf("%w: the value is missing", ErrLabel)
+	case len(value) > MaxLabelValue:
+		return Label{}, fmt.Errorf("%w: a value has at most %d bytes", ErrLabel, MaxLabelValue)
+	case !l.Storable():
+		return Label{}, fmt.Errorf("%w: the value is no text", ErrLabel)
 	}
 	return l, nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/seal"
 )
 
 // The events with a label, from the newest on: one range of an index for each way in which its value may be stored, and
@@ -27,6 +28,7 @@ const (
         CROSS JOIN LATERAL unnest(b.event_id, b.name, b.value) AS k (id, name, value)
         WHERE b.id > '00000000-0000-0000-0000-000000000000' AND b.value && ?::bytea[] AND k.name = ? AND k.value = ANY (?::bytea[])) v`
 
+	firstIndexed  = ` ORDER BY x.event_id LIMIT ?) v`
 	edgeOfIndexed = ` ORDER BY x.event_id DESC LIMIT ?) v`
 	edgeOfLabel   = `) v ORDER BY v.id DESC OFFSET ? - 1 LIMIT 1`
 
@@ -41,6 +43,34 @@ func labelsBetween(name string, first, before ID) (p row.Predicates) {
 	p.AddIf(!first.IsZero(), `(x.name, x.value, x.event_id) >= (?, k.value, ?)`, name, first)
 	p.AddIf(!before.IsZero(), `(x.name, x.value, x.event_id) < (?, k.value, ?)`, name, before)
 	return p
+}
+
+// LabelSearch finds the events with a label, wherever the label is kept. [FindLabel] makes one.
+type LabelSearch struct {
+	name   string
+	stored [][]byte // all under which the value may be stored
+
+	// Hashed says that this installation keeps only the HMACs of the values of labels.
+	Hashed bool
+}
+
+// FindLabel prepares a search by a label. keys opens the secrets under which labels are hashed; nil where there are none.
+func FindLabel(ctx context.Context, db row.Querier, keys *seal.Keyring, l Label) (LabelSearch, error) {
+	stored, err := storedLabels(ctx, db, keys, l)
+	return LabelSearch{name: l.Name, stored: stored, Hashed: keys.Ring() != nil}, err
+}
+
+// Events puts the ids of the events with the label into a statement, as a table of one column, id: those from first on and before
+// another one, where a zero id does not narrow. Without a limit they are all of them, in no order; with one they are those with the
+// smallest ids, so many at least, and others.
+func (l *LabelSearch) Events(s *row.Statement, first, before ID, limit int) {
+	s.Add(`(SELECT DISTINCT v.id FROM (`).Add(indexedEvents, l.stored, l.name).And(labelsBetween(l.name, first, before))
+	if limit > 0 {
+		s.Add(firstIndexed, limit)
+	} else {
+		s.Add(eachIndexed)
+	}
+	s.Add(waitingEvents, l.stored, l.name, l.stored).Where(eventsBetween(first, before)).Add(`) v)`)
 }
 
 // eventReader gives the events among those that from puts into a statement.

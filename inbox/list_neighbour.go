@@ -21,6 +21,19 @@ type EventLabel struct {
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
+// String is the label as people write it, or its name and why its value is not there.
+func (l *EventLabel) String() string {
+	switch {
+	case l.Hashed:
+		return l.Name + " (only its hash is kept)"
+	case l.PayloadHidden:
+		return l.Name + " (needs the scope read-payload)"
+	case l.Value == "":
+		return l.Name + " (the value was erased)"
+	}
+	return l.Name + "=" + l.Value
+}
+
 // StreamPlace is the place of an event in the stream of one of its ordered routes, between its neighbours.
 type StreamPlace struct {
 	// Stream is our id of the stream, Route its route, and Number the place of the event in it.

@@ -122,6 +122,13 @@ WITH shown AS (
     RETURNING event_id)
 SELECT count(*), coalesce(array_agg(DISTINCT event_id), '{}') FROM shown`
 
+	// What plans of replays keep of the labels. A value that is hashed is not in them.
+	erasePlanLabels = `
+UPDATE replay r SET scope = r.scope #- '{label,value}'
+FROM event_label l
+WHERE l.event_id = ANY ($1::uuid[]) AND l.secret_id IS NULL
+    AND r.scope->'label'->>'name' = l.name AND convert_to(r.scope->'label'->>'value', 'UTF8') = l.value`
+
 	eraseLabels = `DELETE FROM event_label WHERE event_id = ANY ($1::uuid[])`
 
 	eraseResults = `DELETE FROM operation_result WHERE event_id = ANY ($1::uuid[])`
@@ -267,6 +274,7 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 		{eraseAttempts, effects, &out.Attempts},
 		{eraseKeyDigests, effects, new(int)},
 		{eraseResults, append(events, ids...), &out.Results},
+		{erasePlanLabels, ids, new(int)},
 		{eraseLabels, ids, &out.Labels}, // none waits for the index any more
 		{eraseDiffs, ids, &out.Diffs},
 		{eraseEvents, ids, new(int)},

@@ -2,6 +2,7 @@ package prune
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -39,11 +40,19 @@ UPDATE event_label l SET value = k.hash, secret_id = $1::uuid
 FROM unnest(` + plainLabelColumns.Arrays() + `) AS k (` + plainLabelColumns.Names() + `)
 WHERE l.event_id = k.event_id AND l.name = k.name AND l.value = k.plain AND l.secret_id IS NULL`
 
+// A plan of before names the label by which it was limited and, from then on, not its value.
+const hidePlanLabels = `
+UPDATE replay SET scope = jsonb_set(scope #- '{label,value}', '{label,hashed}', 'true')
+WHERE scope->'label' ? 'value'`
+
 // hashLabels hashes all labels that are plain under the secret of the installation, page by page.
 func (cfg *ResealConfig) hashLabels(ctx context.Context, p *ResealProgress) error {
 	p.Table, p.Looked = "event_label", 0
 	if err := labels.MoveAll(ctx, cfg.Pool); err != nil {
 		return err
+	}
+	if _, err := cfg.Pool.Exec(ctx, hidePlanLabels); err != nil {
+		return fmt.Errorf("hiding the labels of plans: %w", err)
 	}
 	// The zero ID is stored as NULL, so the walk begins after the smallest other one.
 	after := plainLabel{event: inbox.ID{15: 1}}

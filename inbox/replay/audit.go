@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +34,8 @@ type RunStep struct {
 	// says in which way not.
 	Match   bool        `json:"match"`
 	Verdict StepVerdict `json:"verdict"`
-	Why     []string    `json:"why,omitempty"`
+	// Why says what the verdict is based on.
+	Why []string `json:"why,omitempty"`
 
 	// Original is what was recorded as sent, Today what would be sent now.
 	Original *DiffRequest `json:"original,omitempty"`
@@ -116,6 +116,9 @@ type AuditConfig struct {
 
 	// Keyring opens bodies; nil where none is sealed.
 	Keyring *seal.Keyring
+
+	// Now is the clock of [AuditRequest.Within]. It defaults to time.Now.
+	Now func() time.Time
 }
 
 // Auditor compares the steps of a run with today's configuration. It is no [Store]: it has no
@@ -128,29 +131,41 @@ func NewAuditor(cfg AuditConfig) (*Auditor, error) {
 	if cfg.Pool == nil || cfg.Comparer == nil {
 		return nil, errors.New("an audit needs a pool and a comparer")
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	return &Auditor{cfg: cfg}, nil
 }
 
 // MaxAudit bounds how many events one page of an audit compares.
 const MaxAudit = 1000
 
-// AuditRequest asks for a page of an audit. Source and Run are required.
+// AuditRequest asks for a page of an audit. A Run with its Source, or a Label, is required; with both, an event must fit both.
 type AuditRequest struct {
-	// Source is the name of a source of operations.
+	// Source is the name of a source of operations, or of any source where there is only a Label. Then empty is every source.
 	Source string
 
 	// Run is the first part of the keys, behind credential and operation, as recipes write it:
 	// escaped. It is compared as a whole: run 42 is not the beginning of run 421.
 	Run string
 
+	// Label is what the events have.
+	Label inbox.Label
+
+	// Tenant is whose events they are; empty is everybody's.
+	Tenant string
+
 	// Since leaves out what was received before.
 	Since time.Time
 
-	// After is the last event of the page before this one; zero begins with the first.
+	// After is the last event that the page before this one looked at; zero begins with the first.
 	After inbox.ID
 
 	// Limit is how many events are compared; 0 is [MaxAudit], which is the most.
 	Limit int
+
+	// Within is how long the page may take; 0 is as long as it needs. It ends with the chunk of events in which the time runs out.
+	Within time.Duration
 
 	// Results gives the comparer what was kept of the targets' replies.
 	Results bool
@@ -160,13 +175,17 @@ type AuditRequest struct {
 type Audit struct {
 	Source string    `json:"source"`
 	Run    string    `json:"run"`
+	Label  string    `json:"label,omitempty"`
 	Steps  []RunStep `json:"steps"`
 
 	// Matching counts the steps that match, results included.
 	Matching int `json:"matching"`
 
-	// Next is the last event of the page if there are more.
+	// Next is the last event that was looked at if there may be more.
 	Next *inbox.ID `json:"next,omitempty"`
+
+	// InTime is false if the page ended because its time ran out.
+	InTime bool `json:"-"`
 }
 
 // AllMatch reports whether every step of the run matches, results included. It is false while there
@@ -185,20 +204,6 @@ func (a *Audit) CountMatching() {
 	}
 }
 
-// Credentials and operations hold no colon, and recipes escape it in what they are made of, so the
-// third part is the first one of the key. No index has it: the events are walked in the order of their ids, so many
-// at a time that a statement ends soon, however many belong to other runs and sources.
-const (
-	readRun = `
-WITH stretch AS MATERIALIZED (
-    SELECT v.id, v.source_id, v.event_id FROM inbox_event v WHERE v.id > $3::uuid ORDER BY v.id LIMIT $4)
-SELECT (SELECT count(*) FROM stretch), (SELECT v.id FROM stretch v ORDER BY v.id DESC LIMIT 1),
-    coalesce((SELECT array_agg(v.id ORDER BY v.id) FROM stretch v WHERE v.source_id = s.id AND split_part(v.event_id, ':', 3) = $2), '{}')
-FROM source s
-WHERE s.name = $1`
-	runStretch = 20000
-)
-
 // All effects of the events but the items of lists, which are compared with their list.
 const readRunEffects = recordedEffectColumns + `
 WHERE e.event_id = ANY ($1::uuid[]) AND e.item = 0
@@ -214,52 +219,42 @@ WHERE e.event_id = ANY ($1::uuid[]) AND e.item = 0 AND e.state = 'done' AND e.re
 // refuses to write. None of them is open while it compares, which may take as long as the targets do. It keeps
 // the steps of the page and one chunk of its events in memory.
 func (a *Auditor) Audit(ctx context.Context, ask AuditRequest) (*Audit, error) {
-	out := &Audit{Source: ask.Source, Run: ask.Run, Steps: []RunStep{}}
-	if ask.Limit <= 0 || ask.Limit > MaxAudit {
-		ask.Limit = MaxAudit
-	}
-	events, err := a.findRun(ctx, &ask)
-	if err == nil {
-		if len(events) > ask.Limit {
-			events = events[:ask.Limit]
-			out.Next = &events[ask.Limit-1]
-		}
-		err = a.compareAll(ctx, events, ask.Results, out)
-		out.CountMatching()
-	}
+	out, err := a.audit(ctx, ask)
 	if err != nil {
-		return nil, fmt.Errorf("comparing run %s of source %s: %w", ask.Run, ask.Source, err)
+		return nil, fmt.Errorf("comparing a run: %w", err)
 	}
 	return out, nil
 }
 
-// findRun finds the events of the page, and one more if there are more.
-func (a *Auditor) findRun(ctx context.Context, ask *AuditRequest) (events []inbox.ID, err error) {
-	after := ask.After
-	if !ask.Since.IsZero() {
-		if since := inbox.FirstID(ask.Since); bytes.Compare(after[:], since[:]) < 0 {
-			after = since
-		}
+func (a *Auditor) audit(ctx context.Context, ask AuditRequest) (*Audit, error) {
+	if ask.Label == (inbox.Label{}) && (ask.Run == "" || ask.Source == "") {
+		return nil, fmt.Errorf("%w: it needs a run with its source, or a label", ErrScope)
 	}
-	for len(events) <= ask.Limit {
-		var looked int
-		var last inbox.ID
-		var found []inbox.ID
-		err := a.read(ctx, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, readRun, ask.Source, ask.Run, [16]byte(after), runStretch).Scan(&looked, &last, &found)
-		})
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil, nil // there is no such source
-		}
-		if err != nil {
-			return nil, err
-		}
-		if events = append(events, found...); looked < runStretch {
-			break
-		}
-		after = last
+	if ask.Limit <= 0 || ask.Limit > MaxAudit {
+		ask.Limit = MaxAudit
 	}
-	return events[:min(len(events), ask.Limit+1)], nil
+	out := &Audit{Source: ask.Source, Run: ask.Run, Steps: []RunStep{}}
+	if ask.Label != (inbox.Label{}) {
+		out.Label = ask.Label.Name + "=" + ask.Label.Value
+	}
+	deadline := time.Time{}
+	if ask.Within > 0 {
+		deadline = a.cfg.Now().Add(ask.Within)
+	}
+	found, err := a.findSteps(ctx, &ask, deadline)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.compareAll(ctx, found, ask.Results, deadline, out); err != nil {
+		return nil, err
+	}
+	out.CountMatching()
+	return out, nil
+}
+
+// late reports whether there was a time, and it has run out.
+func (a *Auditor) late(deadline time.Time) bool {
+	return !deadline.IsZero() && !a.cfg.Now().Before(deadline)
 }
 
 // read runs f in a transaction that cannot write.
@@ -267,16 +262,22 @@ func (a *Auditor) read(ctx context.Context, f func(tx pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, a.cfg.Pool, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.RepeatableRead}, f)
 }
 
-func (a *Auditor) compareAll(ctx context.Context, events []inbox.ID, results bool, out *Audit) error {
+// compareAll compares the events that were found, chunk by chunk, and says where the next page begins.
+func (a *Auditor) compareAll(ctx context.Context, found foundSteps, results bool, deadline time.Time, out *Audit) error {
+	out.Next, out.InTime = found.next, !found.late
 	var chunks [][]inbox.ID
 	err := a.read(ctx, func(tx pgx.Tx) (err error) {
-		chunks, err = recordedChunks(ctx, tx, events, nil)
+		chunks, err = recordedChunks(ctx, tx, found.events, nil)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for _, chunk := range chunks {
+	for i, chunk := range chunks {
+		if i > 0 && a.late(deadline) {
+			out.Next, out.InTime = &chunks[i-1][len(chunks[i-1])-1], false
+			return nil
+		}
 		var recorded []*RecordedEvent
 		err := a.read(ctx, func(tx pgx.Tx) (err error) {
 			recorded, err = a.recorded(ctx, tx, chunk, results)

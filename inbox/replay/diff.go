@@ -73,19 +73,22 @@ type DiffRequest struct {
 	Key     string `json:"key,omitempty"`
 	KeyHash string `json:"key_hash,omitempty"`
 
+	// Body describes the bytes; nil where there are none.
 	Body *DiffBody `json:"body,omitempty"`
 
 	// What became of it; of the recorded side only.
-	State      inbox.EffectState `json:"state,omitempty"`
-	Reason     inbox.Reason      `json:"reason,omitempty"`
-	LastCode   string            `json:"last_code,omitempty"`
-	Attempts   int               `json:"attempts,omitempty"`
-	FinishedAt *time.Time        `json:"finished_at,omitempty"`
+	State  inbox.EffectState `json:"state,omitempty"`
+	Reason inbox.Reason      `json:"reason,omitempty"`
+	// LastCode is what the target answered last.
+	LastCode   string     `json:"last_code,omitempty"`
+	Attempts   int        `json:"attempts,omitempty"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
 }
 
 // DiffBody describes the bytes of a request.
 type DiffBody struct {
-	Bytes  int    `json:"bytes"`
+	Bytes int `json:"bytes"`
+	// SHA256 is the hash of the bytes, in hex.
 	SHA256 string `json:"sha256"`
 
 	// From is "received" for the event's bytes as they came, "stored" for what was

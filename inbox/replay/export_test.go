@@ -1,5 +1,7 @@
 package replay
 
+import "github.com/oncegate/oncegate/inbox"
+
 // Statements of replays, for the tests of their plans.
 var (
 	ReadChunk     = readNextItems
@@ -8,4 +10,11 @@ var (
 )
 
 // ScopeEffects is the statement that finds the effects of a plan.
-func ScopeEffects(s *Scope) (sql string, args []any) { return s.effects(Options{}) }
+func ScopeEffects(s *Scope, o Options, label *inbox.LabelSearch) (sql string, args []any) {
+	return s.effects(o, label)
+}
+
+// ScopeEvents is the statement that finds the events of a plan.
+func ScopeEvents(s *Scope, o Options, label *inbox.LabelSearch) (sql string, args []any) {
+	return s.newEvents(o, label)
+}

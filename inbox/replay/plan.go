@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // PlanRequest asks for a plan. Scope and Actor are required.
@@ -37,6 +38,7 @@ type plan struct {
 	*Store
 	ask      PlanRequest
 	id       inbox.ID
+	label    *inbox.LabelSearch // nil if the scope has no label
 	routes   map[int32]planRoute
 	summary  Summary
 	digest   hash.Hash
@@ -88,6 +90,9 @@ func (r *Store) plan(ctx context.Context, ask PlanRequest) (*Replay, error) {
 	}
 	ask.Scope.Named = len(ask.Scope.IDs)
 	p := &plan{Store: r, ask: ask, digest: sha256.New()}
+	if err := p.findLabel(ctx); err != nil {
+		return nil, err
+	}
 	if err := p.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -104,6 +109,25 @@ func (r *Store) plan(ctx context.Context, ask PlanRequest) (*Replay, error) {
 		return nil, err
 	}
 	return r.Status(ctx, p.id)
+}
+
+// findLabel prepares the search for the label of the scope.
+func (p *plan) findLabel(ctx context.Context) error {
+	l := p.ask.Scope.Label
+	if l == nil {
+		return nil
+	}
+	search, err := inbox.FindLabel(ctx, p.pool, p.store.Keyring(), inbox.Label{Name: l.Name, Value: l.Value})
+	p.label = &search
+	return err
+}
+
+// storedScope is the scope as the row of the plan keeps it: a value that is hashed wherever else it is kept is not in it.
+func (p *plan) storedScope() Scope {
+	if p.label != nil && p.label.Hashed {
+		return p.ask.Scope.withoutValue(true)
+	}
+	return p.ask.Scope
 }
 
 const abandonReplay = `
@@ -125,7 +149,7 @@ func (p *plan) begin(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	scope, err := json.Marshal(p.ask.Scope)
+	scope, err := json.Marshal(p.storedScope())
 	if err != nil {
 		return err
 	}
@@ -147,15 +171,29 @@ func (p *plan) items(ctx context.Context) error {
 	if err := p.missing(ctx); err != nil {
 		return err
 	}
-	sql, args := p.ask.Scope.effects(p.ask.Options)
+	sql, args := p.ask.Scope.effects(p.ask.Options, p.label)
 	if err := p.walk(ctx, sql, args, p.effects); err != nil {
 		return err
 	}
-	if p.judge == nil || !p.ask.Scope.events(p.ask.Options) && len(p.ask.Scope.IDs) == 0 {
+	if p.judge != nil && (p.ask.Scope.events(p.ask.Options) || len(p.ask.Scope.IDs) > 0) {
+		sql, args = p.ask.Scope.newEvents(p.ask.Options, p.label)
+		if err := p.walk(ctx, sql, args, p.events); err != nil {
+			return err
+		}
+	}
+	return p.unused(ctx)
+}
+
+// unused notes that no event has the label of a plan that found nothing. Another tenant's events do not count.
+func (p *plan) unused(ctx context.Context) error {
+	if p.label == nil || p.position > 0 {
 		return nil
 	}
-	sql, args = p.ask.Scope.newEvents(p.ask.Options)
-	return p.walk(ctx, sql, args, p.events)
+	var s row.Statement
+	s.Add(`SELECT NOT EXISTS (`)
+	p.ask.Scope.addEvents(&s, p.label, nil)
+	sql, args := s.Add(`)`).SQL()
+	return p.pool.QueryRow(ctx, sql, args...).Scan(&p.summary.NoEvents)
 }
 
 // maxMissing bounds how many of the ids that name nothing are told.
@@ -193,7 +231,7 @@ func (p *plan) finish(ctx context.Context) error {
 	}
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		a := inbox.AuditEntry{Actor: p.ask.Actor, Action: inbox.AuditReplayPlan, Object: "replay/" + p.id.String(), Reason: p.ask.Reason, After: map[string]any{
-			"scope": p.ask.Scope, "options": p.ask.Options, "items": p.summary.Items, "to_do": p.summary.ToDo, "digest": fmt.Sprintf("%x", p.digest.Sum(nil)),
+			"scope": p.ask.Scope.withoutValue(false), "options": p.ask.Options, "items": p.summary.Items, "to_do": p.summary.ToDo, "digest": fmt.Sprintf("%x", p.digest.Sum(nil)),
 		}}
 		err := tx.QueryRow(ctx, markPlanned, p.id, p.digest.Sum(nil), summary, p.expiry.Microseconds()).Scan(&a.At)
 		if errors.Is(err, pgx.ErrNoRows) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/replay"
@@ -26,7 +27,7 @@ func TestScopePlan(t *testing.T) {
 	pool := inboxtest.Pool(t)
 	inboxtest.Source(t, pool, "stripe")
 	storetest.Crowd(t, pool)
-	sql, args := replay.ScopeEffects(&replay.Scope{All: true})
+	sql, args := replay.ScopeEffects(&replay.Scope{All: true}, replay.Options{}, nil)
 	plan := storetest.Explain(t, pool, sql, args...)
 	if !strings.Contains(plan, "effect_rest_idx") || strings.Contains(plan, "Seq Scan on effect") || strings.Contains(plan, "Seq Scan on inbox_event") {
 		t.Errorf("effects are not found through effect_rest_idx alone:\n%s", plan)
@@ -97,6 +98,46 @@ func TestDecisionsPlan(t *testing.T) {
 			plan := storetest.GenericPlan(t, pool, replay.ReadDecisions)
 			if !strings.Contains(plan, "audit_object_idx") || strings.Contains(plan, "Seq Scan on audit") {
 				t.Errorf("the audit is not looked up by its objects:\n%s", plan)
+			}
+		})
+	}
+}
+
+// The effects and events of a label are found through its index, and theirs by their ids, whatever the planner knows of the tables.
+func TestScopePlanOfALabel(t *testing.T) {
+	t.Parallel()
+	for name, analysed := range map[string]bool{"analysed": true, "never analysed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := inboxtest.Pool(t)
+			inboxtest.Source(t, pool, "stripe")
+			storetest.Crowd(t, pool)
+			storetest.Exec(t, pool, `INSERT INTO event_label (event_id, name, value)
+				SELECT e.id, k.name, convert_to(k.value, 'UTF8') FROM inbox_event e, LATERAL (VALUES ('order', e.event_id), ('all', 'x')) k (name, value)`)
+			storetest.Exec(t, pool, `INSERT INTO event_label_batch (id, event_id, name, value) SELECT id, ARRAY[id], '{order}', '{waits}' FROM inbox_event LIMIT 200`)
+			if analysed {
+				storetest.Exec(t, pool, `ANALYZE event_label, event_label_batch`)
+			}
+			for _, l := range []inbox.Label{{Name: "order", Value: "many_7"}, {Name: "all", Value: "x"}, {Name: "no", Value: "x"}} {
+				search, err := inbox.FindLabel(t.Context(), pool, nil, l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				scope := replay.Scope{Label: &inbox.EventLabel{Name: l.Name, Value: l.Value}}
+				for what, find := range map[string]func(*replay.Scope, replay.Options, *inbox.LabelSearch) (string, []any){"effects": replay.ScopeEffects, "events": replay.ScopeEvents} {
+					for _, o := range []replay.Options{{}, {IncludeDone: true, NewKey: true, NewRoutes: true}} {
+						sql, args := find(&scope, o, &search)
+						plan := storetest.Explain(t, pool, sql, args...)
+						if !strings.Contains(plan, "event_label_value_idx") {
+							t.Errorf("%s of %v: the label is not found by its index:\n%s", what, l, plan)
+						}
+						for _, bad := range []string{"Seq Scan on effect", "Seq Scan on inbox_event", "Seq Scan on event_label ", "effect_rest_idx"} {
+							if strings.Contains(plan, bad) {
+								t.Errorf("%s of %v: %s:\n%s", what, l, bad, plan)
+							}
+						}
+					}
+				}
 			}
 		})
 	}

@@ -76,6 +76,20 @@ type Replay struct {
 // Left is how many items a run has still to take.
 func (r *Replay) Left() int { return r.Summary.ToDo - r.Summary.Acted() }
 
+// Nothing says in one line why a plan that is limited to a run or to a label has no items. It is empty for any other plan.
+func (r *Replay) Nothing() string {
+	switch s := &r.Scope; {
+	case r.State == Planning || r.Summary.Items > 0 || s.OfRun() == "":
+		return ""
+	case r.Summary.NoEvents:
+		return "no event has the " + s.OfRun()
+	case s.Label != nil:
+		return "the events with the " + s.OfRun() + " have nothing at rest that the plan takes"
+	default:
+		return s.OfRun() + " has nothing at rest that the plan takes, or there is no such run"
+	}
+}
+
 // ETA is how long the rest of a running replay will take at the pace so far, but not
 // less than its rate allows; ok is false where that cannot be said yet.
 func (r *Replay) ETA() (left time.Duration, ok bool) {

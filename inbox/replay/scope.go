@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
@@ -13,6 +15,14 @@ import (
 // filter takes, or by name all that is dead.
 type Scope struct {
 	inbox.DeadFilter
+
+	// Run takes the effects of one run: of the operations of Source whose keys begin with it. It is written as recipes write it:
+	// escaped. See [AuditRequest].
+	Run string `json:"run,omitempty"`
+
+	// Label takes the effects of the events that have it. The row of a plan has its value only if the values of labels
+	// are kept in plain.
+	Label *inbox.EventLabel `json:"label,omitempty"`
 
 	// IDs are effects, or events with all their effects. They are planned whatever
 	// their state: the plan says why it leaves some out. With a tenant, what is another's
@@ -32,12 +42,37 @@ const MaxIDs = 1_000_000
 // ErrScope is returned for a plan whose scope or options make no sense.
 var ErrScope = errors.New("a plan needs a scope that can be told")
 
+// IsZero reports whether nothing narrows the scope but IDs.
+func (s *Scope) IsZero() bool { return s.DeadFilter.IsZero() && s.OfRun() == "" }
+
+// OfRun names the run and the label that the scope is limited to; it is empty if there are none.
+func (s *Scope) OfRun() string {
+	var parts []string
+	if s.Label != nil {
+		parts = append(parts, "label "+s.Label.String())
+	}
+	if s.Run != "" {
+		parts = append(parts, fmt.Sprintf("run %s of source %s", s.Run, s.Source))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// withoutValue is the scope without the value of its label, which is content: what cannot be erased must not keep it.
+func (s Scope) withoutValue(hashed bool) Scope {
+	if s.Label != nil {
+		s.Label = &inbox.EventLabel{Name: s.Label.Name, Hashed: hashed}
+	}
+	return s
+}
+
 func (s *Scope) check(o Options, judged bool) error {
 	switch {
 	case len(s.IDs) == 0 && s.IsZero() && !s.All:
 		return fmt.Errorf("%w: %w", ErrScope, inbox.ErrScope)
-	case len(s.IDs) > 0 && (!s.anyTenant().IsZero() || s.All), s.All && !s.IsZero():
+	case len(s.IDs) > 0 && (!s.anyTenant().IsZero() || s.OfRun() != "" || s.All), s.All && !s.IsZero():
 		return fmt.Errorf("%w: ids, a filter and all exclude each other", ErrScope)
+	case s.Run != "" && s.Source == "":
+		return fmt.Errorf("%w: a run is one of a source of operations: name the source", ErrScope)
 	case len(s.IDs) > MaxIDs:
 		return fmt.Errorf("%w: at most %d ids", ErrScope, MaxIDs)
 	case o.IncludeDone && !o.NewKey:
@@ -89,14 +124,15 @@ const (
 ORDER BY e.route_id, e.sequence_key_hash NULLS FIRST, e.sequence_number NULLS FIRST, e.id`
 
 	scopeEffects = `
-SELECT e.id
-FROM effect e
 WHERE e.state IN ('dead', 'indeterminate') AND e.state = ANY (?::text[])`
 
 	scopeSettledEffects = `
-SELECT e.id
-FROM effect e
 WHERE e.state = ANY (?::text[]) AND (e.state <> 'skipped' OR e.reason = 'discarded')`
+
+	// With a label, the events that have it are found first, by the index of labels, and then their effects. OFFSET 0 keeps the planner
+	// from beginning with all effects at rest, or with all events.
+	effectsOfLabel = ` k CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.event_id = k.id OFFSET 0) e`
+	eventsOfLabel  = ` k CROSS JOIN LATERAL (SELECT v.* FROM inbox_event v WHERE v.id = k.id OFFSET 0) v`
 
 	scopeIDs = `
 SELECT e.id
@@ -127,8 +163,6 @@ WHERE NOT EXISTS (
 // meant in any case.
 const (
 	scopeEvents = `
-SELECT v.id
-FROM inbox_event v
 JOIN source s ON s.id = v.source_id`
 
 	scopeEventIDs = `
@@ -140,23 +174,40 @@ WHERE v.id = ANY ($1::uuid[]) AND ($2 OR v.admission IN ('unusable', 'beyond_ret
 ORDER BY v.id`
 )
 
-// effects gives the statement that finds the effects of the scope.
-func (s *Scope) effects(o Options) (sql string, args []any) {
+// effects returns the statement that finds the effects of the scope. label is the search for its label, if it has one.
+func (s *Scope) effects(o Options, label *inbox.LabelSearch) (sql string, args []any) {
 	if len(s.IDs) > 0 {
 		return scopeIDs, []any{s.IDs, s.Tenant}
 	}
 	states := s.states(o)
 	var found row.Statement
+	found.Add(`SELECT e.id FROM `)
+	if label != nil {
+		label.Events(&found, firstID(s.Since), firstID(s.Until), 0)
+		found.Add(effectsOfLabel)
+	} else {
+		found.Add(`effect e`)
+	}
 	if slices.ContainsFunc(states, func(state string) bool { return inbox.EffectState(state).Settled() }) {
 		found.Add(scopeSettledEffects, states)
 	} else {
 		found.Add(scopeEffects, states)
 	}
-	return found.And(s.EffectPredicates()).Add(scopeOrder).SQL()
+	p := s.EffectPredicates()
+	p.AddIf(s.Run != "", `(SELECT split_part(v.event_id, ':', 3) FROM inbox_event v WHERE v.id = e.event_id) = ?`, s.Run)
+	return found.And(p).Add(scopeOrder).SQL()
+}
+
+// firstID is the smallest id made at or after an instant; zero for none.
+func firstID(at time.Time) inbox.ID {
+	if at.IsZero() {
+		return inbox.ID{}
+	}
+	return inbox.FirstID(at)
 }
 
 // newEvents gives the statement that finds the events of the scope.
-func (s *Scope) newEvents(o Options) (sql string, args []any) {
+func (s *Scope) newEvents(o Options, label *inbox.LabelSearch) (sql string, args []any) {
 	if len(s.IDs) > 0 {
 		return scopeEventIDs, []any{s.IDs, o.NewRoutes, s.Tenant}
 	}
@@ -166,13 +217,26 @@ func (s *Scope) newEvents(o Options) (sql string, args []any) {
 	} else {
 		p.Add(`v.admission IN ('ok', 'unrouted')`)
 	}
-	p.AddIf(s.Source != "", `s.name = ?`, s.Source)
 	p.AddIf(s.Type != "", `v.type = ?`, s.Type)
 	p.AddIf(s.EventID != "", `v.event_id = ?`, s.EventID)
+	var found row.Statement
+	s.addEvents(&found, label, p)
+	return found.Add(` ORDER BY v.id`).SQL()
+}
+
+// addEvents puts the events v of the scope into a statement, narrowed by its source, run, time and tenant, and by p.
+func (s *Scope) addEvents(found *row.Statement, label *inbox.LabelSearch, p row.Predicates) {
+	found.Add(`SELECT v.id FROM `)
+	if label != nil {
+		label.Events(found, firstID(s.Since), firstID(s.Until), 0)
+		found.Add(eventsOfLabel)
+	} else {
+		found.Add(`inbox_event v`)
+	}
+	p.AddIf(s.Source != "", `s.name = ?`, s.Source)
+	p.AddIf(s.Run != "", `split_part(v.event_id, ':', 3) = ?`, s.Run)
 	p.AddIf(!s.Since.IsZero(), `v.id >= ?`, inbox.FirstID(s.Since))
 	p.AddIf(!s.Until.IsZero(), `v.id < ?`, inbox.FirstID(s.Until))
 	p.AddIf(s.Tenant != "", `coalesce(v.tenant, s.tenant) = ?`, s.Tenant)
-	var found row.Statement
-	found.Add(scopeEvents)
-	return found.Where(p).Add(` ORDER BY v.id`).SQL()
+	found.Add(scopeEvents).Where(p)
 }

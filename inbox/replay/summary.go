@@ -8,6 +8,8 @@ type Summary struct {
 	// Unknown is how many of the ids asked for name nothing; Missing are some of them.
 	Unknown int      `json:"unknown,omitempty"`
 	Missing []string `json:"missing,omitempty"`
+	// NoEvents says that no event has the label that the plan is limited to.
+	NoEvents bool `json:"no_events,omitempty"`
 	// Groups are the items by what would happen to them, in no order.
 	Groups []Group `json:"groups,omitempty"`
 	// Outcomes count what has become of those that a run has acted on.

@@ -228,6 +228,72 @@ func TestAuditOfARun(t *testing.T) {
 	}
 }
 
+// The events with a label are compared in the order in which they came, wherever their labels are kept, and nobody else's with them. A page
+// whose time runs out says where the next one begins, and all pages together have each step once.
+func TestAuditOfALabel(t *testing.T) {
+	t.Parallel()
+	a := newAuditing(t)
+	const body = `{"order":"o1","sum":7}`
+	var ids []inbox.ID
+	for i := range 5 {
+		key := fmt.Sprintf("planner:charge:4%d:1", i)
+		ids = append(ids, a.step(key, "pay", body, a.sent("o1", key), "done"))
+	}
+	exec := func(sql string, args ...any) {
+		if _, err := a.pool.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`INSERT INTO event_label (event_id, name, value) SELECT id, 'order', 'o1' FROM unnest($1::uuid[]) id`, []inbox.ID{ids[0], ids[2]})
+	exec(`INSERT INTO event_label_batch (id, event_id, name, value) VALUES ($1, ARRAY[$1, $2, $3]::uuid[], '{order,order,order}', ARRAY['o1'::bytea, 'o1', 'o10'])`, ids[1], ids[0], ids[3])
+	exec(`UPDATE inbox_event SET tenant = 'acme' WHERE id = $1`, ids[2])
+	label := inbox.Label{Name: "order", Value: "o1"}
+	for want, ask := range map[string]replay.AuditRequest{
+		"40:1 pay same, 41:1 pay same, 42:1 pay same": {Label: label}, "42:1 pay same": {Label: label, Tenant: "acme"}, "41:1 pay same": {Label: label, Run: "41"},
+		"": {Label: inbox.Label{Name: "order", Value: "o2"}},
+	} {
+		if got := a.audit(auditedRoutes, ask); verdicts(got) != want || !got.InTime {
+			t.Errorf("%+v: %s, want %s", ask, verdicts(got), want)
+		}
+	}
+	if got := a.audit(auditedRoutes, replay.AuditRequest{Run: "42", Tenant: "blue"}); len(got.Steps) != 0 {
+		t.Errorf("another tenant's run: %s", verdicts(got))
+	}
+
+	// More bytes than one chunk has, and no time at all: a page has one chunk.
+	large := `{"order":"o1","sum":7,"pad":"` + strings.Repeat("x", 3<<20) + `"}`
+	for i := range 3 {
+		key := fmt.Sprintf("planner:charge:large:%d", i)
+		a.step(key, "pay", large, a.sent("o1", key), "done")
+	}
+	now := time.Now()
+	auditor, err := replay.NewAuditor(replay.AuditConfig{Pool: a.pool, Comparer: a.judge(auditedRoutes).Comparison(), Now: func() time.Time {
+		now = now.Add(time.Second)
+		return now
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for ask, pages := (replay.AuditRequest{Source: "agents", Run: "large", Within: time.Second}), 1; ; pages++ {
+		page, err := auditor.Audit(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, verdicts(page))
+		if page.Next == nil {
+			if got, want := strings.Join(keys, ", "), "large:0 pay same, large:1 pay same, large:2 pay same"; got != want || pages != 3 || !page.InTime {
+				t.Errorf("%d pages with %s, want 3 with %s", pages, got, want)
+			}
+			break
+		}
+		if page.InTime || page.AllMatch() {
+			t.Errorf("a page that was cut does not say so: %+v", page)
+		}
+		ask.After = *page.Next
+	}
+}
+
 // What differs is told, and what cannot be compared is no match.
 func TestAuditTellsWhatDiffers(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package config
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 
 	"github.com/goccy/go-yaml"
@@ -12,10 +11,6 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// labelName is the form of label names. It excludes "=" because commands accept labels as
-// name=value.
-var labelName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
-
 // labels reads the labels by which the events of a source are searched.
 func (r *reader) labels(n *yamltree.Node) map[string]*expression.Program {
 	out := map[string]*expression.Program{}
@@ -23,7 +18,7 @@ func (r *reader) labels(n *yamltree.Node) map[string]*expression.Program {
 		switch name := member.Name(); {
 		case i == inbox.MaxLabels:
 			n.FailKey("there are %d labels, and %d is the most", len(n.Members()), inbox.MaxLabels)
-		case !labelName.MatchString(name):
+		case !inbox.IsLabelName(name):
 			member.FailKey("the name of a label has at most 63 lower-case letters, digits and _, and begins with a letter")
 		default:
 			r.expression(member, expression.Value, func(p *expression.Program) { out[name] = p })

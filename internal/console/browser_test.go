@@ -278,7 +278,7 @@ func (r *reader) pages() map[string]string {
 		"conflicts": "/conflicts", "refusals": "/refusals", "streams": "/streams", "replays": "/replays", "replay-new": "/replays/new?source=stripe", "sources": "/sources",
 		"source": "/sources/stripe", "source-waiting": "/sources/quiet", "providers": "/providers", "provider": "/providers/stripe", "operations": "/operations", "suppressions": "/suppressions",
 		"retention": "/retention", "nodes": "/nodes", "audit": "/audit", "access": "/access", "not-found": "/nowhere", "hostile": "/find?q=evt_hostile",
-		"reverify": "/refusals/reverify?source=stripe", "resolve": "/unknown/resolve", "prune": "/retention/prune", "clear": "/routes/clear?source=stripe&route=billing", "outbox": "/outbox/1",
+		"reverify": "/refusals/reverify?source=stripe", "resolve": "/unknown/resolve", "prune": "/retention/prune", "clear": "/routes/clear?source=stripe&route=billing", "outbox": "/outbox/1", "runs": "/runs?label=order%3Do-7", "labelled": "/events?label=order%3Do-7",
 	}
 	var one string
 	for name, from := range map[string]string{"effect-dead": "/effects?state=dead", "effect-unknown": "/effects?state=indeterminate", "conflict": "/conflicts", "refusal": "/refusals", "stream": "/streams"} {

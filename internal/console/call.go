@@ -86,5 +86,5 @@ func revokeSessions(r *request) (*page, error) {
 
 // sessionCells are the cells of an agent session.
 func sessionCells(s inbox.AgentSessionRow) []cell {
-	return []cell{instant(s.CreatedAt), {Text: s.Run, Detail: s.ID.String()}, text(s.Source), text(s.Credential), instant(s.ExpiresAt)}
+	return []cell{instant(s.CreatedAt), {Text: s.Run, Href: to("/runs", "source", s.Source, "run", s.Run), Detail: s.ID.String()}, text(s.Source), text(s.Credential), instant(s.ExpiresAt)}
 }

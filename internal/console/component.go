@@ -95,7 +95,10 @@ type table struct {
 	// Next leads to the next page; empty on the last one. First leads to the first page, from the others.
 	Next, First string
 
-	// SearchedTo is how far back the list was searched within its time; zero is all the way.
+	// Forward says that the first page has what came first.
+	Forward bool
+
+	// SearchedTo is how far the list was searched within its time; zero is all the way.
 	SearchedTo time.Time
 }
 

@@ -100,6 +100,9 @@ func eventPage(r *request, v *eventView) *page {
 	if more := len(e.EffectRows) - len(v.effects); more > 0 {
 		p.Blocks = append(p.Blocks, block{Links: []link{{Text: fmt.Sprintf("%s more effects", groupDigits(int64(more))), Href: to("/effects", "event", e.ID.String())}}})
 	}
+	if run := runOf(e); run != "" {
+		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Compare run " + run + " with today's configuration", Href: to("/runs", "source", e.Source, "run", run)}}})
+	}
 	if len(e.Sequence) > 0 {
 		p.Blocks = append(p.Blocks, sequenceBlock(r, e))
 	}

@@ -38,12 +38,21 @@ func listEvents(r *request) (*page, error) {
 }
 
 func eventListPage(r *request, found inbox.Page[inbox.EventRow]) *page {
-	return &page{Title: "Events", Blocks: []block{
+	p := &page{Title: "Events", Blocks: []block{
 		{Filter: r.filterOf(
 			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", eventStates()...), r.textField("route", "Route"),
 			r.textField("label", "Label, as name=value"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
-		{Table: eventTable(r, found, "No event matches. A delivery that was refused is not an event: look at the refusals.")},
 	}}
+	if r.query("label") != "" {
+		of := r.narrowing("label", "source", "tenant", "since")
+		b := block{ID: "labelled", Links: []link{{Text: "Compare with today's configuration", Href: at("/runs", of)}}}
+		if r.may(control.Operate) {
+			b.Links = append(b.Links, link{Text: "Plan a replay", Href: at("/replays/new", of)})
+		}
+		p.Blocks = append(p.Blocks, b)
+	}
+	p.Blocks = append(p.Blocks, block{Table: eventTable(r, found, "No event matches. A delivery that was refused is not an event: look at the refusals.")})
+	return p
 }
 
 func eventTable(r *request, found inbox.Page[inbox.EventRow], empty string) *table {

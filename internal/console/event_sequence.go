@@ -9,16 +9,12 @@ import (
 // labelCells are the labels of an event. Each leads to the events that have the same.
 func labelCells(labels []inbox.EventLabel) []cell {
 	out := make([]cell, 0, len(labels))
-	for _, l := range labels {
-		switch {
-		case l.Hashed:
-			out = append(out, text(l.Name+" (only its hash is kept)"))
-		case l.PayloadHidden:
-			out = append(out, text(l.Name+" (needs the scope read-payload)"))
-		default:
-			label := l.Name + "=" + l.Value
-			out = append(out, linked(label, to("/events", "label", label)))
+	for i := range labels {
+		c := text(labels[i].String())
+		if labels[i].Value != "" {
+			c.Href = to("/events", "label", c.Text)
 		}
+		out = append(out, c)
 	}
 	return out
 }

@@ -92,7 +92,7 @@ func TestHostilePagesAreTheGoldenOnes(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, filler(attack), control.Admin)
 	for _, path := range pagePaths() {
-		name := strings.Trim(strings.NewReplacer("/", "-", someID, "id").Replace(path), "-")
+		name := strings.Trim(strings.NewReplacer("/", "-", "?", "-", "=", "-", someID, "id").Replace(path), "-")
 		if name == "" {
 			name = "start"
 		}

@@ -78,6 +78,7 @@ var decisionPlaces = []Place{
 	{"show_replay", []string{"replay status"}, "/replays/{id}", ""},
 	{"list_replay_items", []string{"replay items"}, "/replays/{id}", ""},
 	{"run_replay", []string{"replay run"}, "/replays/{id}", ""},
+	{"compare_run", []string{"replay plan"}, "/runs", ""},
 	{"cancel_replay", []string{"replay cancel"}, "/replays/{id}", ""},
 }
 
@@ -132,5 +133,4 @@ var machinePlaces = []Place{
 	only("it changes or reads the schema, as the role that owns the tables, before a server can start", "migrate up", "migrate down", "migrate repair", "migrate status"),
 	only("a copied database is declared by whoever restored it and has its connection string; a server that does not know its database must not be asked", "history show", "history declare"),
 	only("the keyring is a file of this machine, and its keys never pass a network", "keys rotate", "keys activate", "keys remove", "keys reseal"),
-	only("it compares a run with the configuration file of this machine", "replay plan"),
 }

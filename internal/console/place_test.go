@@ -33,7 +33,7 @@ func askedBy(t *testing.T) map[string][]string {
 			method, path, _ := strings.Cut(pattern, " ")
 			path = strings.NewReplacer("{$}", "", "{id}", someID, "{name}", "stripe", "{ref}", "7").Replace(path)
 			if method == http.MethodGet {
-				get(t, c, path+"?source=s&credential=c&key=k&route=r&q="+someID)
+				get(t, c, path+"?source=s&credential=c&key=k&route=r&run=r&q="+someID)
 				get(t, c, path)
 				note(caller, pattern)
 				continue

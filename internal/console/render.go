@@ -117,11 +117,12 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 // tone is the colour of a state: good, bad, warn, busy or plain.
 func tone(state string) string {
 	switch state {
-	case "done", "accepted", "resolved", "live", "active", "admitted", "ok", "replayed", "created", "verified":
+	case "done", "accepted", "resolved", "live", "active", "admitted", "ok", "replayed", "created", "verified", "matches":
 		return "good"
 	case "dead", "unusable", "blocked", "refused", "failed", "silent", "conflict", "permanent":
 		return "bad"
-	case "indeterminate", "retry", "gap", "beyond_retention", "unrouted", "held", "undecided", "expired", "changed", "unknown", "waiting":
+	case "indeterminate", "retry", "gap", "beyond_retention", "unrouted", "held", "undecided", "expired", "changed", "unknown", "waiting",
+		"other_target", "other_body", "other_key", "no_route", "new_request", "cannot_render", "gone": // steps of a run that differ
 		return "warn"
 	case "running", "sending", "planning", "planned", "pending", "ready", "claimed":
 		return "busy"

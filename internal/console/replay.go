@@ -24,7 +24,7 @@ func listReplays(r *request) (*page, error) {
 	p := &page{Title: "Replays", Lead: "A replay carries effects at rest out again. It is planned first, and sends nothing before somebody runs it."}
 	p.Blocks = append(p.Blocks, block{Filter: r.filterOf(r.choiceField("state", "State", "planning", "planned", "running", "cancelled", "done", "expired"), r.textField("tenant", "Tenant"))})
 	if r.may(control.Operate) {
-		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Plan a replay", Href: "/replays/new"}}})
+		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Plan a replay", Href: "/replays/new"}, {Text: "Compare a run", Href: "/runs"}}})
 	}
 	p.Blocks = append(p.Blocks, block{Table: tableOf(r, found, "Nothing was replayed.", []string{"Planned", "Replay", "State", "To do", "Done", "By"}, func(x control.Replay) []cell {
 		return []cell{
@@ -44,8 +44,11 @@ func scopeText(s replay.Scope) string {
 		return "everything at rest"
 	}
 	var parts []string
+	if s.Label != nil {
+		parts = append(parts, "label "+s.Label.String())
+	}
 	for _, pair := range [][2]string{
-		{"source", s.Source}, {"route", s.Route}, {"target", s.Target}, {"type", s.Type}, {"reason", s.Reason}, {"failure", string(s.ErrorClass)}, {"id", s.EventID}, {"text", s.Text}, {"tenant", s.Tenant},
+		{"run", s.Run}, {"source", s.Source}, {"route", s.Route}, {"target", s.Target}, {"type", s.Type}, {"reason", s.Reason}, {"failure", string(s.ErrorClass)}, {"id", s.EventID}, {"text", s.Text}, {"tenant", s.Tenant},
 	} {
 		if pair[1] != "" {
 			parts = append(parts, pair[0]+" "+pair[1])
@@ -72,7 +75,7 @@ func newReplay(r *request) (*page, error) {
 	}
 	fields := []field{ids}
 	for _, f := range []struct{ name, label string }{
-		{"source", "Source"}, {"route", "Route"}, {"target", "Target"}, {"reason", "Reason of failure"}, {"error_class", "Kind of failure"}, {"type", "Type"}, {"event_id", "Sender's id"},
+		{"source", "Source"}, {"run", "Run of the source"}, {"label", "Label, as name=value"}, {"route", "Route"}, {"target", "Target"}, {"reason", "Reason of failure"}, {"error_class", "Kind of failure"}, {"type", "Type"}, {"event_id", "Sender's id"},
 		{"text", "What the target said"}, {"tenant", "Tenant"}, {"since", "Since"}, {"until", "Until"},
 	} {
 		switch {
@@ -108,6 +111,7 @@ func planReplay(r *request) (*page, error) {
 		NewKey: r.ticked("new_key"), NewRoutes: r.ticked("new_routes"),
 	}}
 	ask.All = r.ticked("all")
+	ask.RunScope = control.RunScope{Run: strings.TrimSpace(r.PostFormValue("run")), Label: strings.TrimSpace(r.PostFormValue("label"))}
 	for line := range strings.FieldsSeq(strings.ReplaceAll(r.PostFormValue("ids"), ",", " ")) {
 		id, err := inbox.ParseID(line)
 		if err != nil {
@@ -163,6 +167,9 @@ func replayPage(r *request, x *control.Replay, items inbox.Page[control.ReplayIt
 	}
 	if missing := x.Summary.Missing; len(missing) > 0 {
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "warn", Text: "Some ids name nothing that is recorded.", Detail: strings.Join(missing, ", ")}})
+	}
+	if nothing := x.Nothing(); nothing != "" {
+		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "warn", Text: capital(nothing) + "."}})
 	}
 	progress := cell{Text: fmt.Sprintf("%s of %s", groupDigits(int64(x.Summary.Acted())), groupDigits(int64(x.Summary.ToDo)))}
 	if x.ETA != "" {

@@ -48,6 +48,7 @@ func routes() []route {
 		{"GET /replays/{id}", showReplay},
 		{"POST /replays/{id}/run", runReplay},
 		{"POST /replays/{id}/cancel", cancelReplay},
+		{"GET /runs", compareRun},
 		{"GET /streams", listStreams},
 		{"GET /streams/{ref}", showStream},
 		{"POST /streams/{ref}/skip", passStream(&control.SkipStream, "skip", "skipped")},

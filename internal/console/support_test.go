@@ -73,7 +73,7 @@ func pagePaths() []string {
 		path = strings.NewReplacer("{$}", "", "{id}", someID, "{name}", "stripe", "{ref}", "7").Replace(path)
 		out = append(out, path)
 	}
-	return append(out, "/nowhere", fmt.Sprintf("/events/%s", "nonsense"))
+	return append(out, "/runs?label=a", "/nowhere", fmt.Sprintf("/events/%s", "nonsense"))
 }
 
 var hashes = regexp.MustCompile(`(/assets/[a-z]+\.)[0-9a-f]{16}|sha256-[^"]+`)

@@ -40,6 +40,7 @@ sources:
   stripe:
     provider: stripe
     secrets: ["file:%[4]s/stripe-secret"]
+    labels: { order: body.order }
     routes:
       - { name: ledger, types: ["invoice.*"], target: ledger }
       - { name: billing, types: ["refund.*"], target: billing }

@@ -16,10 +16,11 @@ type acting struct {
 	store *inbox.Effects
 	runs  *replay.Store // plans, runs and cancels
 
-	planning chan struct{} // holds something while a replay is planned
-	stopping context.Context
-	stop     context.CancelFunc
-	working  *sync.WaitGroup
+	planning  chan struct{} // full while a replay is planned
+	comparing chan struct{} // full while a run is compared
+	stopping  context.Context
+	stop      context.CancelFunc
+	working   *sync.WaitGroup
 }
 
 func newActing(cfg Config) (a acting, err error) {
@@ -29,7 +30,7 @@ func newActing(cfg Config) (a acting, err error) {
 	if a.runs, err = replay.New(replay.Config{Pool: cfg.Plans, Store: a.store}); err != nil {
 		return a, err
 	}
-	a.planning, a.working = make(chan struct{}, 1), &sync.WaitGroup{}
+	a.planning, a.comparing, a.working = make(chan struct{}, 1), make(chan struct{}, 1), &sync.WaitGroup{}
 	a.stopping, a.stop = context.WithCancel(context.Background())
 	return a, nil
 }

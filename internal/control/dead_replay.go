@@ -14,7 +14,12 @@ type ReplayDeadLettersRequest struct {
 	Explained
 
 	// IDs name effects, or events with all their effects; at most 1,000.
-	IDs []inbox.ID `json:"ids"`
+	IDs []inbox.ID `json:"ids,omitempty"`
+
+	// Source is the name of the source of a run. Instead of ids, a run or a label names the dead letters.
+	Source string `json:"source,omitempty"`
+
+	RunScope
 
 	// Options are what the plan takes in beside dead effects.
 	Options replay.Options `json:"options,omitzero"`
@@ -29,9 +34,10 @@ type ReplayDeadLettersRequest struct {
 // ReplayDeadLetters plans a replay and runs it.
 var ReplayDeadLetters = Operation[ReplayDeadLettersRequest, PlannedReplay]{
 	ID: "replay_dead_letters", Method: "POST", Path: "/dead-letters/replay", Scope: Operate,
-	Summary: "Plan a replay of dead letters by their ids, and run it if there is anything to do. For a filter, plan and run in two steps.",
+	Summary: "Plan a replay of dead letters by their ids, a run or a label, and run it if there is anything to do. For another filter, or more than 1,000 of them, plan and run in two steps.",
 	Do: func(ctx context.Context, s *Service, access Access, r ReplayDeadLettersRequest) (out PlannedReplay, err error) {
-		if len(r.IDs) == 0 || len(r.IDs) > step {
+		named := len(r.IDs) > 0 || r.RunScope == (RunScope{})
+		if named && (len(r.IDs) == 0 || len(r.IDs) > step) {
 			return out, invalid("ids: from 1 to %d, not %d; plan a replay for a filter, or for more", step, len(r.IDs))
 		}
 		if err := s.lister.CheckTenant(ctx, access.Tenant, r.IDs...); err != nil {
@@ -42,7 +48,7 @@ var ReplayDeadLetters = Operation[ReplayDeadLettersRequest, PlannedReplay]{
 				return out, err
 			}
 		}
-		out, err = s.planReplay(ctx, access, PlanReplayRequest{Explained: r.Explained, ReplayScope: ReplayScope{IDs: r.IDs}, Options: r.Options}, deadPlanWait)
+		out, err = s.planReplay(ctx, access, PlanReplayRequest{Explained: r.Explained, ReplayScope: ReplayScope{IDs: r.IDs, Filter: DeadLetterFilter{Source: r.Source}, RunScope: r.RunScope}, Options: r.Options}, deadPlanWait)
 		if err != nil || r.DryRun {
 			return out, err
 		}
@@ -51,6 +57,9 @@ var ReplayDeadLetters = Operation[ReplayDeadLettersRequest, PlannedReplay]{
 		}
 		if out.Summary.ToDo == 0 {
 			return out, nil
+		}
+		if !named && out.Summary.ToDo > step {
+			return out, &Problem{Code: CodeBound, Detail: fmt.Sprintf("the plan %s would send %d, more than %d, and was not run: look at it, and run it by its digest", out.ID, out.Summary.ToDo, step)}
 		}
 		out.Replay, err = s.runReplay(ctx, access, RunReplayRequest{ID: out.ID, Digest: out.Digest, Rate: r.Rate, Explained: r.Explained})
 		return out, err

@@ -40,6 +40,7 @@ var short = map[string]string{
 	"list_attempts":         "the attempts of one effect, by their key",
 	"list_conflict_changes": "one conflict",
 	"compare_payloads":      "two payloads",
+	"compare_run":           "its own time: TestAuditOfALabel",
 	"list_keys":             "the keys of the configuration",
 	"list_logins":           "people who are logged in; prune removes the others after a day",
 	"list_nodes":            "processes",

@@ -76,7 +76,7 @@ func TestListsNeedNoMoreThanTheGuideGrants(t *testing.T) {
 		case d.ID == "read_outbox_payload":
 			request = `{"id": 1}`
 		case request == "":
-			request = `{"id": "01990000-0000-7000-8000-000000000001", "ref": "01990000-0000-7000-8000-000000000001", "source": "busy", "since": "1h"}`
+			request = `{"id": "01990000-0000-7000-8000-000000000001", "ref": "01990000-0000-7000-8000-000000000001", "source": "busy", "since": "2026-01-01T00:00:00Z", "run": "42"}`
 		}
 		_, err := operation.Run(t.Context(), s, control.Everything("test"), func(into any) error { return json.Unmarshal([]byte(request), into) })
 		if code := control.ProblemOf(err).Code; err != nil && (code == control.CodeUnavailable || code == control.CodeInternal) {

@@ -10,7 +10,7 @@ func Operations() []Definition {
 		&ListConflicts, &ShowConflict, &ReadConflictBody, &ListConflictChanges,
 		&ListRefusals, &ShowRefusal, &ReadRefusalBody,
 		&ListStreams, &ShowStream, &ListUndecided,
-		&ListReplays, &ShowReplay, &ListReplayItems,
+		&ListReplays, &ShowReplay, &ListReplayItems, &CompareRun,
 		&ShowOperation, &ListAgentSessions,
 		&ListSuppressions, &CheckSuppression,
 		&ListOutbox, &ReadOutboxPayload,

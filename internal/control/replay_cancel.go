@@ -27,6 +27,6 @@ var CancelReplay = Operation[CancelReplayRequest, replay.Replay]{
 		if err != nil {
 			return out, err
 		}
-		return *cancelled, nil
+		return access.shownReplay(cancelled), nil
 	},
 }

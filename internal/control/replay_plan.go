@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/providers"
 )
 
 // ReplayScope says what a replay is about: effects and events by their ids, or what a filter finds, or everything at rest.
@@ -24,6 +25,8 @@ type ReplayScope struct {
 
 	// All takes everything that is at rest.
 	All bool `json:"all,omitempty"`
+
+	RunScope
 }
 
 // PlanReplayRequest says what is to be planned. The reason may be given when the plan is run.
@@ -77,8 +80,8 @@ func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayReq
 	if err != nil {
 		return out, err
 	}
-	out.Warnings = warnings
-	if err := s.takePlanSlot(ctx); err != nil {
+	out.Warnings = append(warnings, s.undeclared(access, scope.Label)...)
+	if err := takeSlot(ctx, s.planning, "another replay is being planned; ask again when its plan is made"); err != nil {
 		return out, err
 	}
 	begun, ended := make(chan inbox.ID, 1), make(chan error, 1)
@@ -99,7 +102,7 @@ func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayReq
 	defer late.Stop()
 	planned := func(err error) (PlannedReplay, error) {
 		if err == nil {
-			out.Replay = *plan
+			out.Replay = access.shownReplay(plan)
 		}
 		return out, err
 	}
@@ -114,7 +117,7 @@ func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayReq
 	case id := <-begun:
 		so, err := s.runs.Status(ctx, id)
 		if err == nil {
-			out.Replay = *so
+			out.Replay = access.shownReplay(so)
 		}
 		return out, err
 	case err := <-ended:
@@ -130,11 +133,19 @@ func (s *Service) replayScope(access Access, r ReplayScope) (out replay.Scope, e
 		return out, err
 	}
 	out.IDs, out.All = r.IDs, r.All
-	if len(r.IDs) > 0 && (r.Filter != (DeadLetterFilter{}) || r.All) || r.All && r.Filter != (DeadLetterFilter{}) {
+	filtered := r.Filter != (DeadLetterFilter{}) || r.RunScope != (RunScope{})
+	if len(r.IDs) > 0 && (filtered || r.All) || r.All && filtered {
 		return out, invalid("ids, a filter and all exclude each other")
 	}
-	if len(r.IDs) == 0 && (r.Filter == DeadLetterFilter{}) && !r.All {
-		return out, invalid("name what is replayed by ids or by a filter, or say all")
+	if len(r.IDs) == 0 && !filtered && !r.All {
+		return out, invalid("name what is replayed by ids, by a filter, a run or a label, or say all")
+	}
+	label, err := r.RunScope.check(s, access, out.Source)
+	if err != nil {
+		return out, err
+	}
+	if out.Run = providers.KeyPart(r.Run); r.Label != "" {
+		out.Label = &inbox.EventLabel{Name: label.Name, Value: label.Value}
 	}
 	if access.Tenant != "" {
 		out.All = false // everything of the tenant
@@ -166,28 +177,31 @@ func (s *Service) planner(ctx context.Context, access Access) (*replay.Store, []
 
 // namedTo leaves out the routes, as source/route, of sources that no event of the access's tenant comes from.
 func (s *Service) namedTo(access Access, routes []string) []string {
-	if access.Tenant == "" {
-		return routes
-	}
 	return slices.DeleteFunc(slices.Clone(routes), func(route string) bool {
 		source, _, _ := strings.Cut(route, "/")
-		return !slices.ContainsFunc(s.cfg.Settings.Sources, func(known *config.Source) bool {
-			return known.Name == source && slices.Contains(known.Tenants(), access.Tenant)
-		})
+		return !slices.ContainsFunc(s.declaredSources(access), func(known *config.Source) bool { return known.Name == source })
 	})
 }
 
-func (s *Service) takePlanSlot(ctx context.Context) error {
+// declaredSources are the sources of the configuration from which events of the access's tenant may come.
+func (s *Service) declaredSources(access Access) []*config.Source {
+	return slices.DeleteFunc(slices.Clone(s.cfg.Settings.Sources), func(known *config.Source) bool {
+		return access.Tenant != "" && !slices.Contains(known.Tenants(), access.Tenant)
+	})
+}
+
+// takeSlot waits a while for a place among those that do something expensive. busy says who is in the way.
+func takeSlot(ctx context.Context, slots chan struct{}, busy string) error {
 	timed, cancel := context.WithTimeout(ctx, planSlot)
 	defer cancel()
 	select {
-	case s.planning <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	case <-timed.Done():
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return &Problem{Code: CodeUnavailable, Detail: "another replay is being planned; ask again when its plan is made"}
+		return &Problem{Code: CodeUnavailable, Detail: busy}
 	}
 }
 

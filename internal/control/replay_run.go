@@ -44,5 +44,5 @@ func (s *Service) runReplay(ctx context.Context, access Access, r RunReplayReque
 	if err != nil {
 		return out, err
 	}
-	return *started, nil
+	return access.shownReplay(started), nil
 }

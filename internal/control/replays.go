@@ -36,7 +36,7 @@ var ListReplays = Operation[ListReplaysRequest, inbox.Page[Replay]]{
 		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[replay.Replay], error) {
 			return s.replays.List(ctx, replay.Filter{State: replay.State(r.State), Tenant: tenant, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit})
 		})
-		return mapPage(rows, func(row replay.Replay) Replay { return newReplay(&row) }), err
+		return mapPage(rows, func(row replay.Replay) Replay { return newReplay(access, &row) }), err
 	},
 }
 
@@ -60,7 +60,7 @@ var ShowReplay = Operation[IDRequest, *Replay]{
 		if err != nil {
 			return nil, err
 		}
-		out := newReplay(found)
+		out := newReplay(access, found)
 		if found.Summary.Acted() > 0 {
 			out.EffectsNow, err = s.replays.Standings(ctx, r.ID)
 		}
@@ -68,10 +68,21 @@ var ShowReplay = Operation[IDRequest, *Replay]{
 	},
 }
 
-func newReplay(r *replay.Replay) Replay {
-	out := Replay{Replay: *r}
+func newReplay(access Access, r *replay.Replay) Replay {
+	out := Replay{Replay: access.shownReplay(r)}
 	if left, ok := r.ETA(); ok {
 		out.ETA = left.String()
+	}
+	return out
+}
+
+// shownReplay is a replay as the access may see it: the value of the label that it is limited to is content.
+func (a Access) shownReplay(r *replay.Replay) replay.Replay {
+	out := *r
+	if out.Scope.Label != nil {
+		label := *out.Scope.Label
+		label.PayloadHidden = a.hide(&label.Value)
+		out.Scope.Label = &label
 	}
 	return out
 }

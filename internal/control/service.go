@@ -62,6 +62,10 @@ type Config struct {
 	// is made, and prune goes on until it is done.
 	Patient bool
 
+	// AskTargets has a comparison of a run ask the targets about its steps, by the probes and dry runs that the configuration
+	// declares. A command does that for the person who calls it; a server never does.
+	AskTargets bool
+
 	// Progress, if set, is told how far a long operation is, as it goes on: what it does, and how many it has done.
 	Progress func(doing string, done int64)
 

@@ -31,6 +31,9 @@ type onDatabase struct {
 	// connections is the maximum number of connections. Zero means a few.
 	connections int32
 
+	// results has a comparison of a run ask the targets about its steps.
+	results bool
+
 	// progress shows the progress of a long operation.
 	progress *progress
 }
@@ -79,7 +82,7 @@ func (s *shell) controlWith(ctx context.Context, on onDatabase, do func(control.
 		}
 		return s.withListPool(ctx, pool, func(lists *pgxpool.Pool) error {
 			service, err := control.NewService(control.Config{
-				Pool: pool, Lists: lists, Keyring: keys, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, Progress: on.progress.doing,
+				Pool: pool, Lists: lists, Keyring: keys, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, AskTargets: on.results, Progress: on.progress.doing,
 			})
 			if err != nil {
 				return err

@@ -172,12 +172,12 @@ func (s *shell) replayListCommand() *cobra.Command {
 
 func (s *shell) replayTable(rows []control.Replay) *table {
 	t := &table{
-		header: []string{"PLANNED", "STATE", "ITEMS", "TO DO", "ACTED", "ACTOR", "REASON", "ID"},
-		spare:  []string{"REASON", "ACTOR", "ITEMS"}, ids: []string{"ID"}, whole: []string{"PLANNED", "STATE"},
+		header: []string{"PLANNED", "STATE", "ITEMS", "TO DO", "ACTED", "ACTOR", "REASON", "ONLY", "ID"},
+		spare:  []string{"REASON", "ACTOR", "ITEMS", "ONLY"}, ids: []string{"ID"}, whole: []string{"PLANNED", "STATE"},
 	}
 	for i := range rows {
 		r := &rows[i]
-		t.add(s.tableClock(r.CreatedAt), string(r.State), fmt.Sprint(r.Summary.Items), fmt.Sprint(r.Summary.ToDo), fmt.Sprint(r.Summary.Acted()), r.Actor, r.Reason, r.ID.String())
+		t.add(s.tableClock(r.CreatedAt), string(r.State), fmt.Sprint(r.Summary.Items), fmt.Sprint(r.Summary.ToDo), fmt.Sprint(r.Summary.Acted()), r.Actor, r.Reason, r.Scope.OfRun(), r.ID.String())
 	}
 	return t
 }

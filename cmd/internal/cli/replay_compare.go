@@ -1,52 +1,48 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
-	"github.com/oncegate/oncegate/inbox/seal"
-	"github.com/oncegate/oncegate/internal/app"
-	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 // compareFlags are the flags for the audit of a run.
 type compareFlags struct {
-	run, after       string
+	after            string
 	compare, results bool
 	limit            int
 }
 
 func (f *compareFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.run, "run", "", "with --compare: the run, which is the first part of its keys")
-	flags.BoolVar(&f.compare, "compare", false, "compare the steps of --run with what would be sent today; nothing is planned, sent or stored")
+	flags.BoolVar(&f.compare, "compare", false, "compare the steps of --run or --label with what would be sent today; nothing is planned, sent or stored")
 	flags.BoolVar(&f.results, "results", false, "with --compare: also ask the targets, by their probe and their dry_run, what has become of each step and what they would do")
 	flags.IntVar(&f.limit, "limit", replay.MaxAudit, fmt.Sprintf("with --compare: how many events, up to %d", replay.MaxAudit))
 	flags.StringVar(&f.after, "after", "", "with --compare: the page after this event")
 }
 
 // asked reports whether the flags request an audit. It returns an error if they are inconsistent.
-func (f *compareFlags) asked(cmd *cobra.Command, args []string) (bool, error) {
+func (f *compareFlags) asked(s *shell, cmd *cobra.Command, args []string, of control.RunScope) (bool, error) {
 	if !f.compare {
-		for _, name := range []string{"run", "results", "limit", "after"} {
+		for _, name := range []string{"results", "limit", "after"} {
 			if cmd.Flags().Changed(name) {
 				return false, usagef("--%s needs --compare, which compares a run and plans nothing", name)
 			}
 		}
 		return false, nil
 	}
-	if f.run == "" || len(args) > 0 {
-		return false, usagef("--compare needs a --run, and no ids")
+	if of == (control.RunScope{}) || len(args) > 0 {
+		return false, usagef("--compare needs a --run or a --label, and no ids")
+	}
+	if f.results && s.server != "" {
+		return false, usagef("--results asks the targets from here, with the configuration of this machine: leave --server out")
 	}
 	if f.limit < 1 || f.limit > replay.MaxAudit {
 		return false, usagef("--limit %d: must be from 1 to %d", f.limit, replay.MaxAudit)
@@ -63,73 +59,43 @@ func (f *compareFlags) asked(cmd *cobra.Command, args []string) (bool, error) {
 }
 
 // compareRun compares a run. It returns an error unless every step matches.
-func (s *shell) compareRun(cmd *cobra.Command, f *compareFlags, source string, since time.Time) error {
-	cfg, err := s.loadConfig()
-	if err != nil {
-		return err
-	}
-	if err := checkRunSource(cfg, source); err != nil {
-		return err
-	}
-	ask := replay.AuditRequest{Source: source, Run: providers.KeyPart(f.run), Since: since, Limit: f.limit}
-	if f.after != "" {
-		if ask.After, err = inbox.ParseID(f.after); err != nil {
+func (s *shell) compareRun(cmd *cobra.Command, f *compareFlags, ask control.CompareRunRequest) error {
+	if ask.Limit, ask.After = f.limit, f.after; f.after != "" {
+		if _, err := inbox.ParseID(f.after); err != nil {
 			return usagef("--after %q is not an event's id", clean(f.after))
 		}
 	}
-	var audit *replay.Audit
-	err = s.withPool(cmd.Context(), fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
-		audit, err = s.audit(cmd.Context(), cfg, pool, keys, ask, f.results)
-		return err
+	bar := s.progress(-1, "asking the targets")
+	defer bar.done()
+	on := onDatabase{settings: s.loadConfig, connections: planConnections, results: f.results, progress: bar}
+	audit := &replay.Audit{Source: ask.Source, Run: ask.Run, Label: ask.Label, Steps: []replay.RunStep{}}
+	err := s.controlWith(cmd.Context(), on, func(caller control.Caller) error {
+		for more := true; more && ask.Limit > 0; { // a server ends a page when its time runs out
+			page, err := control.Call(cmd.Context(), caller, &control.CompareRun, ask)
+			if err != nil {
+				return refusedRequest(err)
+			}
+			for i := range page.Data {
+				audit.Steps = append(audit.Steps, page.Data[i].RunStep)
+			}
+			if more, audit.Next = page.HasMore, nil; more {
+				next, err := inbox.ParseID(page.Next)
+				if err != nil {
+					return err
+				}
+				audit.Next, ask.After = &next, page.Next
+			}
+			more = more && page.SearchedTo != nil
+			ask.Limit = f.limit - len(audit.Steps) // an event has a step at least
+		}
+		return nil
 	})
 	if err != nil {
 		return err
 	}
+	bar.done()
+	audit.CountMatching()
 	return s.showAudit(audit, f.results)
-}
-
-func checkRunSource(cfg *config.Config, name string) error {
-	var operations []string
-	for _, source := range cfg.Sources {
-		if source.Provider == nil || !source.Provider.IsOperation() {
-			continue
-		}
-		if source.Name == name {
-			return nil
-		}
-		operations = append(operations, source.Name)
-	}
-	if len(operations) == 0 {
-		return usagef("no source of the configuration takes operations: only these have runs")
-	}
-	return usagef("--compare needs --source with a source of operations: %s", clean(strings.Join(operations, ", ")))
-}
-
-func (s *shell) audit(ctx context.Context, cfg *config.Config, pool *pgxpool.Pool, keys *seal.Keyring, ask replay.AuditRequest, results bool) (*replay.Audit, error) {
-	judge, err := app.NewJudge(ctx, app.JudgeConfig{Settings: cfg, Pool: pool, Keyring: keys, Logger: newLogger(s, cfg.Log)})
-	if err != nil {
-		return nil, err
-	}
-	comparison := judge.Comparison()
-	var asked *app.Results
-	if results {
-		if asked, err = judge.Results(); err != nil {
-			return nil, err
-		}
-		defer asked.Close()
-		comparison, ask.Results = asked.Comparison(), true
-	}
-	auditor, err := replay.NewAuditor(replay.AuditConfig{Pool: pool, Keyring: keys, Comparer: comparison})
-	if err != nil {
-		return nil, err
-	}
-	out, err := auditor.Audit(ctx, ask)
-	if err != nil || !results {
-		return out, err
-	}
-	bar := s.progress(int64(len(out.Steps)), "asking the targets")
-	defer bar.done()
-	return out, asked.Compare(ctx, out, func(steps int) { bar.at(int64(steps)) })
 }
 
 var errRunDiffers = errors.New("not every step matches")
@@ -168,7 +134,7 @@ func (s *shell) showAudit(audit *replay.Audit, results bool) error {
 	}
 	switch {
 	case len(audit.Steps) == 0:
-		return &failure{text: "source " + audit.Source + " has no step of run " + audit.Run}
+		return &failure{text: noSteps(audit)}
 	case audit.Next != nil:
 		return &failure{text: "there are more steps: add --after " + audit.Next.String()}
 	case !audit.AllMatch() && s.output == "json":
@@ -177,6 +143,14 @@ func (s *shell) showAudit(audit *replay.Audit, results bool) error {
 		return errRunDiffers
 	}
 	return nil
+}
+
+// noSteps says that nothing was found.
+func noSteps(audit *replay.Audit) string {
+	if audit.Label != "" {
+		return "no event that was asked for has the label " + clean(audit.Label)
+	}
+	return "source " + audit.Source + " has no step of run " + clean(audit.Run)
 }
 
 // resultCells returns the stored result of a step, and the target's answer.

@@ -19,6 +19,7 @@ import (
 // planFlags are the flags that define a plan.
 type planFlags struct {
 	dead    deadFlags
+	of      control.RunScope
 	options replay.Options
 	file    string
 	all     bool
@@ -29,6 +30,8 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "ids", "", "only the effects and events in this `file`: one id on each line, or the output of dead list --export jsonl; - is stdin")
 	flags.BoolVar(&f.all, "all", false, "everything that is at rest")
+	flags.StringVar(&f.of.Run, "run", "", "only this run of --source: the first part of its keys")
+	flags.StringVar(&f.of.Label, "label", "", "only events with this label of their source: `name=value`")
 	flags.BoolVar(&f.options.IncludeIndeterminate, "include-indeterminate", false, "include what may have happened; it may happen twice")
 	flags.BoolVar(&f.options.IncludeDone, "include-done", false, "include what happened, with --new-key; it happens twice")
 	flags.BoolVar(&f.options.IncludeDiscarded, "include-discarded", false, "include what was discarded")
@@ -38,7 +41,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 }
 
 func (f *planFlags) scope(s *shell, args []string) (control.ReplayScope, error) {
-	scope := control.ReplayScope{All: f.all}
+	scope := control.ReplayScope{All: f.all, RunScope: f.of}
 	var err error
 	if scope.Filter, err = f.dead.filter(); err != nil {
 		return scope, err
@@ -47,7 +50,7 @@ func (f *planFlags) scope(s *shell, args []string) (control.ReplayScope, error) 
 		return scope, err
 	}
 	if f.file == "" {
-		if len(scope.IDs) == 0 && scope.Filter == (control.DeadLetterFilter{}) && !scope.All {
+		if len(scope.IDs) == 0 && scope.Filter == (control.DeadLetterFilter{}) && f.of == (control.RunScope{}) && !scope.All {
 			return scope, errNoScope
 		}
 		return scope, nil
@@ -69,7 +72,7 @@ func (f *planFlags) scope(s *shell, args []string) (control.ReplayScope, error) 
 	return scope, nil
 }
 
-var errNoScope = usagef("say which: ids, --ids FILE, a filter such as --source, or --all")
+var errNoScope = usagef("say which: ids, --ids FILE, --run, --label, a filter such as --source, or --all")
 
 // readIDs reads one id per line, or the "id" of one JSON object per line. It ignores empty lines
 // and lines that begin with #.
@@ -118,26 +121,24 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 		Long: "Write down what a replay would do, and do nothing: which effects would get fresh attempts, which\n" +
 			"are left out, and why. Name effects by ids or by a filter; there is no implicit everything. The\n" +
 			"plan can be run for an hour with `replay run` and the digest that this command prints.\n\n" +
-			"With --run and --compare it plans nothing: it shows each step of a run, whatever became of it, beside what\n" +
-			"would be sent today. The exit code is 0 only if all steps match.",
+			"With --compare it plans nothing: it compares each step of a --run or of a --label with the request that\n" +
+			"would be sent today, also if the step succeeded. The exit code is 0 only if all steps match.",
 		Example: "  oncegate replay plan --source stripe --route billing --since 12h\n" +
 			"  oncegate dead list --text 'no such customer' --export jsonl | oncegate replay plan --ids -\n" +
+			"  oncegate replay plan --label order=1042\n" +
 			"  oncegate replay plan --source agents --run 42 --compare",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if show < 0 || show > 1000 {
 				return usagef("--show %d: must be from 0 to 1000", show)
 			}
-			if compare, err := c.asked(cmd, args); err != nil {
+			if compare, err := c.asked(s, cmd, args, f.of); err != nil {
 				return err
 			} else if compare {
-				if s.server != "" {
-					return usagef("--compare reads the configuration here, and asks the targets' probes: leave --server out")
-				}
 				filter, err := f.dead.filter()
 				if err != nil {
 					return err
 				}
-				return s.compareRun(cmd, &c, filter.Source, filter.Since)
+				return s.compareRun(cmd, &c, control.CompareRunRequest{TenantFilter: filter.TenantFilter, RunScope: f.of, Source: filter.Source, Since: filter.Since})
 			}
 			scope, err := f.scope(s, args)
 			if err != nil {

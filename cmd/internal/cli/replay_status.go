@@ -150,6 +150,7 @@ func (s *shell) showSummary(w io.Writer, r *replay.Replay) {
 		{"state", string(r.State)},
 		{"actor", r.Actor},
 		{"reason", r.Reason},
+		{"only", r.Scope.OfRun()},
 		{"planned", clock(r.CreatedAt)},
 		{"expires", expires},
 		{"started", timeOrEmpty(r.StartedAt)},
@@ -157,6 +158,7 @@ func (s *shell) showSummary(w io.Writer, r *replay.Replay) {
 		{"rate", rate},
 		{"items", fmt.Sprintf("%d, %d to do", r.Summary.Items, r.Summary.ToDo)},
 		{"unknown", missing},
+		{"found", r.Nothing()},
 		{"digest", r.Digest},
 	})
 	if len(r.Summary.Groups) == 0 {
