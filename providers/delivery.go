@@ -84,7 +84,9 @@ func (Secret) MarshalYAML() (any, error) { return redacted, nil }
 type Delivery struct {
 	Items []Item
 
-	// SignedAt is the time inside the signature. It is zero if the signature covers none.
+	// SignedAt is the time inside the signature, or the time of the request if the provider sends one that its signature does not cover
+	// ([TimestampSpec.Unsigned]). It is zero if there is none. An uncovered time may hold an old event for an operator, because that is
+	// the safe error, and must decide nothing else.
 	SignedAt time.Time
 
 	// Secret is the name of the secret that matched, for the rotation metric.
