@@ -34,10 +34,10 @@ type sendStart struct {
 	keyID         *int32
 }
 
-// StartSend commits, before the first byte leaves, what must be known if the
-// attempt's end is never seen. It reports false if the claim is no longer the caller's:
-// nothing may be sent then. At a target that cannot deduplicate, the standbys that answer have the effect by then, so that whichever is
-// promoted refuses the event if its sender delivers it again.
+// StartSend commits the SendStart before the first byte leaves. It reports false if the claim is no longer the
+// caller's: nothing may be sent then. At a target that cannot deduplicate it also waits until the standbys that answer
+// have received the effect, so that a promoted standby refuses the event if its sender delivers it again. It does not
+// wait for a standby that stays late for standbyPatience or a quarter of the lease.
 func (e *Effects) StartSend(ctx context.Context, claim *Claim, s SendStart) (bool, error) {
 	sealed, keyID := e.keys.Seal(place.Rendered(claim.Effect), s.Rendered)
 	start := sendStart{effect: claim.Effect, token: claim.Token, rendered: sealed, keyID: keyID, replace: s.Replace, started: s.Began}
@@ -68,8 +68,9 @@ type Standbys interface {
 // standbyPatience is how long a send waits for a standby that answers and does not receive the log.
 const standbyPatience = 3 * time.Second
 
-// What was rendered first stays: every attempt sends the same bytes. A row that
-// somebody else has locked is not waited for, and not in the answer. The place in the write-ahead log lies after the claim's commit.
+// The first rendered request is kept, so that every attempt sends the same bytes. The statement does not wait for a row
+// that another transaction has locked, and does not return it. The returned position in the write-ahead log is after
+// the claim's commit.
 var startSends = `
 WITH reached AS MATERIALIZED (
     SELECT e.id, a.token, a.rendered, a.replace, a.started, a.key_id, e.lease_token = a.token AND e.lease_until > now() AS held
@@ -98,8 +99,8 @@ var startColumns = row.ColumnsFrom(1,
 	row.Int("key_id", func(a *sendStart) *int32 { return a.keyID }),
 )
 
-// sendStartRow says of a claimed effect's row whether the claim holds it still; locked, that
-// this is not known, since somebody else has locked it.
+// sendStartRow is the answer for a claimed effect's row: held says whether the claim is still valid; locked says that
+// this is unknown, because another transaction has locked the row.
 type sendStartRow struct {
 	held, locked bool
 	lsn          uint64
@@ -121,7 +122,7 @@ func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]sendStart
 	return out, nil
 }
 
-// sendStartRows are the answers about claims, by their tokens.
+// sendStartRows are the answers for claims, by their tokens.
 type sendStartRows map[ID]sendStartRow
 
 func collectSendStarts(rows pgx.Rows) (sendStartRows, error) {

@@ -22,7 +22,7 @@ type group struct {
 	lock time.Duration
 }
 
-// lead is the first of the group's entries for one key.
+// keyEntry is the first of the group's entries for one key.
 type keyEntry struct {
 	*entry
 	followers []*entry

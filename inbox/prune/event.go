@@ -40,10 +40,10 @@ SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM page WHERE source_id =
     (SELECT id FROM page ORDER BY id DESC LIMIT 1), coalesce((SELECT array_agg(id) FROM due), '{}')`
 }
 
-// This is a separate statement, because only its snapshot sees what was committed
-// before the rows were locked: it checks everything again. It deletes the row that says which call follows which
-// with the last of the two events, because the row prevents a second call from following the earlier one, and says
-// what the later call must leave out.
+// deleteEvents is a separate statement, because only its snapshot sees what was committed before the rows were locked:
+// it checks everything again. It deletes the row that says which call follows which together with the last of the two
+// events, because the row prevents a second call from following the earlier one, and says what the later call must
+// leave out.
 func deleteEvents(without ...string) string {
 	return `
 WITH gone AS (

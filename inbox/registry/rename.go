@@ -76,7 +76,7 @@ func readNames(ctx context.Context, db row.Batcher) (*knownNames, error) {
 	return out, nil
 }
 
-// decideNames decides about all names of a configuration.
+// decide decides about all names of a configuration.
 func (k *knownNames) decide(sources []Source) (*decidedNames, error) {
 	wanted := make([]wantedName, len(sources))
 	for i, s := range sources {
