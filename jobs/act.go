@@ -15,14 +15,14 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// act carries out an effect inside the database: claim, effect and settlement
-// are one transaction, so that it happens exactly once. If an earlier run did
-// not end, the claim is committed first: a handler that kills the process then
-// uses up its attempts and is dead, instead of starting over for ever.
+// act carries out an effect inside the database. The claim, the effect and the settlement are one
+// transaction, so the effect happens exactly once. If an earlier run did not finish, act commits
+// the claim first, because a handler that kills the process must then exhaust its attempts and
+// become a dead letter instead of restarting forever.
 func (a attempt) act(ctx context.Context, standing inbox.Standing) error {
 	route := a.route
 	if route.stored.Retry.Over(standing.Age) {
-		// It needs no place at the target: the claim ends it.
+		// It needs no slot at the target because the claim ends it.
 		return a.actAndSettle(ctx, standing, new(effect.Result))
 	}
 	kind := a.groupKind(standing)
@@ -40,8 +40,8 @@ func (a attempt) act(ctx context.Context, standing inbox.Standing) error {
 			return a.postpone(ctx, standing, inbox.ReasonSaturated, wait)
 		}
 	}
-	// The wait for its turn, and then for a connection, is bounded: a worker that waited
-	// for longer would keep others from what need not wait.
+	// The wait for a turn, and then for a connection, is bounded because a worker that waits longer
+	// would be missing for effects that can run now.
 	turn := time.NewTimer(route.patience())
 	defer turn.Stop()
 	select {
@@ -68,7 +68,7 @@ func (a attempt) act(ctx context.Context, standing inbox.Standing) error {
 	return a.actAndSettle(ctx, standing, &result)
 }
 
-// claimFirst claims the effect in a transaction of its own.
+// claimFirst claims the effect and commits the claim, before a second transaction acts.
 func (a attempt) claimFirst(ctx context.Context, standing inbox.Standing) (claim *inbox.Claim, at inbox.Standing, err error) {
 	at = standing
 	err = a.inTx(ctx, a.route, func(tx pgx.Tx) (err error) {
@@ -78,8 +78,8 @@ func (a attempt) claimFirst(ctx context.Context, standing inbox.Standing) (claim
 	return claim, at, err
 }
 
-// actAndSettle acts and settles in one transaction, which claims as well where there is
-// no claim yet. What the attempt came to is left in noted, for the target's limits.
+// actAndSettle acts and settles in one transaction. If there is no claim yet, the same transaction
+// claims. It stores the result of the attempt in noted, for the target's limits.
 func (a attempt) actAndSettle(ctx context.Context, standing inbox.Standing, noted *effect.Result) error {
 	tx, err := a.store.Begin(ctx, a.route.patience())
 	if errors.Is(err, inbox.ErrNoConnection) {
@@ -130,8 +130,7 @@ func (a attempt) actAndSettle(ctx context.Context, standing inbox.Standing, note
 	return a.settleWithin(ctx, tx, a.decide(result))
 }
 
-// settleEarly settles, in the transaction that was to act, an effect that needs no
-// attempt.
+// settleEarly settles an effect that needs no attempt, in the transaction that was opened to act.
 func (a attempt) settleEarly(ctx context.Context, tx pgx.Tx, s *inbox.Settlement) error {
 	asked := a.now()
 	a.extendChain(ctx, asked, s)
@@ -159,8 +158,8 @@ func (a attempt) settleWithin(ctx context.Context, tx pgx.Tx, s inbox.Settlement
 	a.extendChain(ctx, asked, &s)
 	settled, err := a.store.SettleTx(firm, tx, s)
 	if errors.Is(err, inbox.ErrLocked) && a.committed {
-		// What it did does not stay, and the attempt is none. It waits for its stream
-		// without holding anything.
+		// The rollback undoes what the attempt did, so it does not count. The effect waits for its
+		// stream without holding a lock.
 		_ = tx.Rollback(context.WithoutCancel(ctx))
 		return a.putBack(ctx, reasons.LockTimeout, 0)
 	}
@@ -170,7 +169,7 @@ func (a attempt) settleWithin(ctx context.Context, tx pgx.Tx, s inbox.Settlement
 		return a.withdraw(ctx, "settling an effect", err)
 	}
 	if err == nil && !settled.Applied {
-		// Somebody else has ended the attempt: what it did here must not stay.
+		// Another process has ended the attempt, so what this one did must be rolled back.
 		_ = tx.Rollback(context.WithoutCancel(ctx))
 		a.report(ctx, s, settled)
 		return nil
@@ -194,8 +193,8 @@ func (a attempt) settleWithin(ctx context.Context, tx pgx.Tx, s inbox.Settlement
 	return a.markUncertain(ctx, "committing an effect", err)
 }
 
-// markUncertain is for an effect that may have been committed. The next run sees the
-// mark, and is careful.
+// markUncertain marks an effect whose transaction may have been committed. The next run sees the
+// mark and commits its claim before it acts.
 func (a attempt) markUncertain(ctx context.Context, doing string, err error) error {
 	if err := a.store.MarkUnfinished(context.WithoutCancel(ctx), a.wakeUp.effect); err != nil {
 		return a.retryLater(ctx, "marking an effect", err)
@@ -211,7 +210,7 @@ SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2,
     set_config('enable_mergejoin', 'on', true), set_config('enable_bitmapscan', 'on', true),
     set_config('plan_cache_mode', 'auto', true)`
 
-// run lets the kind act; err is a transaction that cannot record anything any more.
+// run lets the kind act. A non-nil error means that the transaction can record nothing any more.
 func (a attempt) run(ctx context.Context, tx pgx.Tx) (effect.Result, error) {
 	if a.claim.Event.BodyGone {
 		return effect.Result{Outcome: effect.Dead, Reason: string(a.claim.Event.GoneReason)}, nil
@@ -232,11 +231,11 @@ func (a attempt) run(ctx context.Context, tx pgx.Tx) (effect.Result, error) {
 	return result, err
 }
 
-// lockTries is how often a row that somebody holds is asked for: 2 s in all.
+// lockTries is how often settleApart tries to claim a row that is locked: 2 s in all.
 const lockTries = 20
 
-// settleApart records the failure of an attempt whose transaction is gone, and
-// with it everything the attempt did.
+// settleApart records the failure of an attempt whose transaction was rolled back, along with
+// everything the attempt did.
 func (a attempt) settleApart(ctx context.Context, result effect.Result) error {
 	if result.Outcome == effect.Done {
 		result = effect.Result{Outcome: effect.Retry, Reason: reasons.Unavailable}
@@ -251,8 +250,8 @@ func (a attempt) settleApart(ctx context.Context, result effect.Result) error {
 	var standing inbox.Standing
 	var s inbox.Settlement
 	var settled inbox.Settled
-	// A backend whose connection died tells it before it lets go of its rows: without
-	// a little patience the attempt would count for nothing.
+	// A backend whose connection died reports the error before it releases its row locks. Without
+	// this short wait the failed attempt would not be counted.
 	for range lockTries {
 		err := a.inTx(ctx, a.route, func(tx pgx.Tx) (err error) {
 			if again, standing, err = a.store.ClaimTx(ctx, tx, a.wakeUp.effect, a.wakeUp.jobID, a.claim.RouteID); err != nil || again == nil {
@@ -279,7 +278,8 @@ func (a attempt) settleApart(ctx context.Context, result effect.Result) error {
 	return a.answer(ctx, settled.Standing)
 }
 
-// awaitHolder is for an effect that somebody else has, or has just ended.
+// awaitHolder snoozes the job of an effect that another process has claimed. It returns nil if that
+// process has just ended the effect.
 func awaitHolder(standing inbox.Standing) error {
 	if !standing.Found || !standing.State.Waiting() {
 		return nil

@@ -19,8 +19,8 @@ type groupable interface {
 
 var _ groupable = (*sql.Transactional)(nil)
 
-// groupKind gives the kind of an effect that may be carried out in a group; nil for
-// one that has to be by itself.
+// groupKind returns the kind of an effect that can run in a group, or nil if the effect must run
+// alone.
 func (a attempt) groupKind(standing inbox.Standing) groupable {
 	kind, ok := a.route.transactional.(groupable)
 	if !ok || a.wakeUp.again || standing.Unfinished || kind.KeepsReply() {
@@ -34,12 +34,11 @@ func (a attempt) groupKind(standing inbox.Standing) groupable {
 	return kind
 }
 
-// actInGroup carries out an effect that is one statement together with others:
-// still claimed, carried out and settled in one transaction, but in one of many.
-// done is false if the effect has to be carried out by itself, because the group
-// did not come to an end.
+// actInGroup carries out an effect that is one statement together with other effects. It is still
+// claimed, carried out and settled in one transaction, but other effects share that transaction.
+// done is false if the effect must run alone because the group did not finish.
 func (a attempt) actInGroup(ctx context.Context, standing inbox.Standing, kind groupable, noted *effect.Result) (done bool, _ error) {
-	var hash []byte // of the key, which the statement is made with and which is asked for after that
+	var hash []byte // hash of the key that the statement uses; the group looks up the key's owner by it
 	end, err := a.store.Act(ctx, standing.RouteID, inbox.GroupedAct{
 		Effect: a.wakeUp.effect, JobID: a.wakeUp.jobID,
 		Act: func(claim *inbox.Claim) (statement string, args []any, s inbox.Settlement) {
@@ -52,7 +51,7 @@ func (a attempt) actInGroup(ctx context.Context, standing inbox.Standing, kind g
 	case errors.Is(err, inbox.ErrAmbiguous), err != nil && !errors.Is(err, inbox.ErrUngrouped):
 		return true, a.markUncertain(ctx, "acting in a group", err)
 	case err != nil:
-		return false, nil //nolint:nilerr // by itself it is seen which one was the cause
+		return false, nil //nolint:nilerr // running it alone shows which effect was the cause
 	case end.Claim == nil:
 		return true, awaitHolder(end.Standing)
 	}
@@ -61,14 +60,14 @@ func (a attempt) actInGroup(ctx context.Context, standing inbox.Standing, kind g
 	return true, a.answer(ctx, end.Settled.Standing)
 }
 
-// of is the attempt with its claim.
+// of returns the attempt with claim as its claim.
 func (a attempt) of(claim *inbox.Claim) attempt {
 	a.claim = claim
 	return a
 }
 
-// statement is what one claim of a group comes to: what is run for it, or, without a
-// statement, how it ends.
+// statement returns what to run for one claim of a group. Without a statement, the settlement says
+// how the claim ends.
 func (a attempt) statement(ctx context.Context, kind groupable) (_ string, args []any, hash []byte, _ inbox.Settlement) {
 	if s := a.checkSealingKey(ctx); s != nil {
 		return "", nil, nil, *s

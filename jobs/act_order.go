@@ -10,9 +10,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// actInOrder carries out an effect inside the database whose claim is committed: the
-// effect and its settlement are a second transaction, and nothing is locked while
-// the handler runs.
+// actInOrder carries out an effect inside the database whose claim is committed. The effect and its
+// settlement are a second transaction. No lock is held while the handler runs.
 func (a attempt) actInOrder(ctx context.Context) error {
 	route := a.route
 	if route.transactional == nil { // the store knows the route, this client does not
@@ -20,9 +19,9 @@ func (a attempt) actInOrder(ctx context.Context) error {
 	}
 	kind := a.groupKind(inbox.Standing{})
 	if route.asksForKey(a.claim) {
-		kind = nil // it may turn out to be another's
+		kind = nil // the key may turn out to belong to another effect
 	}
-	// An effect whose time is over needs no place at the target.
+	// An effect past its deadline needs no slot at the target.
 	if s := a.checkDeadline(0); s != nil {
 		return a.actAndSettle(ctx, inbox.Standing{RouteID: a.claim.RouteID}, new(effect.Result))
 	}
@@ -56,9 +55,8 @@ func (a attempt) actInOrder(ctx context.Context) error {
 	return a.actAndSettle(ctx, inbox.Standing{RouteID: a.claim.RouteID}, &result)
 }
 
-// actInStreams carries out an effect that is one statement together with those of
-// other streams. done is false if it has to be carried out by itself, because the
-// group did not come to an end.
+// actInStreams carries out an effect that is one statement together with effects of other streams.
+// done is false if the effect must run alone because the group did not finish.
 func (a attempt) actInStreams(ctx context.Context, kind groupable, noted *effect.Result) (done bool, _ error) {
 	statement, args, _, s := a.statement(ctx, kind)
 	if statement == "" {
@@ -69,10 +67,10 @@ func (a attempt) actInStreams(ctx context.Context, kind groupable, noted *effect
 	settled, err := a.store.ActOrdered(ctx, a.claim.RouteID, inbox.OrderedAct{Statement: statement, Args: args, End: s})
 	switch {
 	case errors.Is(err, inbox.ErrLocked):
-		// Nothing of it has happened. It waits for its stream without holding anything.
+		// Nothing of the effect has happened. It waits for its stream without holding a lock.
 		return true, a.putBack(ctx, reasons.LockTimeout, 0)
 	case errors.Is(err, inbox.ErrUngrouped):
-		return false, nil // by itself it is seen which one was the cause
+		return false, nil // running it alone shows which effect was the cause
 	case err != nil:
 		return true, a.markUncertain(ctx, "acting in a group", err)
 	}

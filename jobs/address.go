@@ -9,21 +9,21 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// errElsewhere is the end of an effect that may have happened at an address at which this
-// process cannot repeat it.
+// errElsewhere ends an effect that may have happened at an address at which this process cannot repeat it.
 var errElsewhere = errors.New("an attempt may have happened at another address than this configuration has")
 
-// fixing is what is decided about where the attempts of an effect go.
+// fixing describes how the address of an effect's attempts was chosen.
 type fixing struct {
-	// made: the address was made now, and is to be stored before anything is sent.
+	// made means that the address was computed now and must be stored before anything is sent.
 	made bool
-	// replaces: what was stored before does not hold any more. No attempt can have happened.
+	// replaces means that what was stored before is invalid. No attempt can have happened.
 	replaces bool
 }
 
-// fixAddress gives the call the address of all its attempts. The one that was stored for the first attempt
-// stays, whatever the configuration says since: the target may have done the work there. Only where no
-// attempt can have happened, and the address is another server's by now, is it made anew.
+// fixAddress sets the address that all attempts of the effect use. It keeps the address that was stored
+// for the first attempt, even if the configuration has changed since, because the target may have done the
+// work there. It replaces a stored address only if no attempt can have happened and the target no longer
+// reaches that address.
 func (r *Route) fixAddress(kind effect.Sender, claim *inbox.Claim, call *effect.Call) (f fixing, err error) {
 	target, ok := kind.(effect.Addresser)
 	if !ok {
@@ -44,8 +44,8 @@ func (r *Route) fixAddress(kind effect.Sender, claim *inbox.Claim, call *effect.
 		return f, err
 	}
 	if call.Address == "" && address != "" {
-		// No address was stored: either nothing was sent, or the target had one address for all
-		// then, and the route another version.
+		// No address was stored. Either nothing was sent, or the target had a single address at that time
+		// and the route another version.
 		if unknown && (claim.Rendered != nil || claim.RouteVersion != r.Version) {
 			return f, errElsewhere
 		}
@@ -55,8 +55,8 @@ func (r *Route) fixAddress(kind effect.Sender, claim *inbox.Claim, call *effect.
 	return f, nil
 }
 
-// fixCall gives an attempt its address, and what is to be stored before anything is sent; nil if all of it
-// is stored. s says how the effect ends if it cannot have one.
+// fixCall sets the address of an attempt. store is what must be stored before anything is sent, or nil if
+// everything is stored already. If the effect cannot have an address, s says how it ends.
 func (a attempt) fixCall(ctx context.Context, call *effect.Call, rendered []byte) (store []byte, f fixing, s *inbox.Settlement) {
 	f, err := a.route.fixAddress(a.route.sender, a.claim, call)
 	switch {
@@ -73,7 +73,7 @@ func (a attempt) fixCall(ctx context.Context, call *effect.Call, rendered []byte
 	return rendered, f, nil
 }
 
-// openRendered reads what is stored of an attempt's request.
+// openRendered splits the stored request of an attempt into address and body.
 func openRendered(call *effect.Call) error {
 	fixed, err := effect.ReadRendered(call.Rendered)
 	call.Address, call.Rendered = fixed.Address, fixed.Body

@@ -11,35 +11,34 @@ import (
 )
 
 const (
-	// analyzeEvery is how often the planner's picture of river_job is looked at while there
-	// are wake-ups.
+	// analyzeEvery is how often the analyzer checks the planner's statistics of river_job while
+	// there are wake-ups.
 	analyzeEvery = time.Second
 
-	// growthFactor is how many times as many rows as the planner was told of make that
-	// picture a wrong one. It counts as told of minRows at least: with four times as many
-	// every plan is fast.
+	// growthFactor is how many times more rows than the planner's statistics show make those
+	// statistics wrong. Statistics of fewer than minRows rows count as minRows, because with four
+	// times as many every plan is still fast.
 	growthFactor, minRows = 4, 50
 
-	// analyzeTimeout bounds a look and what follows from it.
+	// analyzeTimeout bounds one check and the ANALYZE that may follow it.
 	analyzeTimeout = 30 * time.Second
 )
 
-// analyzer has river_job analysed when it holds far more jobs than the planner was told
-// of. In a quiet minute River deletes what has ended, and autovacuum tells the planner of
-// many pages with next to nothing in them. It then takes reading every job for the way to
-// find one: among 50,000 a fetch of 100 takes 0.7 s, and that lasts until autovacuum comes
-// by again, a minute by its defaults. No setting of the session keeps it from that, since
-// the two ways cost the same by what it knows.
+// analyzer runs ANALYZE on river_job when the table has far more jobs than the planner's statistics
+// show. In a quiet minute River deletes the jobs that have ended, and autovacuum then records many
+// pages with almost no rows. The planner then reads every job to find one: among 50,000 jobs a
+// fetch of 100 takes 0.7 s, until autovacuum returns, by default a minute later. No session setting
+// prevents this, because by those statistics the two plans cost the same.
 type analyzer struct {
 	pool   *pgxpool.Pool
 	log    *slog.Logger
-	worked atomic.Bool // since the last look
+	worked atomic.Bool // since the last check
 }
 
-// after notes a wake-up.
+// after records that there was a wake-up.
 func (a *analyzer) after() { a.worked.Store(true) }
 
-// run looks every so often until ctx ends.
+// run checks the statistics every analyzeEvery until ctx ends.
 func (a *analyzer) run(ctx context.Context) {
 	ticker := time.NewTicker(analyzeEvery)
 	defer ticker.Stop()
@@ -58,17 +57,18 @@ func (a *analyzer) run(ctx context.Context) {
 	}
 }
 
-// How many rows there are is what the sessions told, within about a second. A table of no
-// pages that the planner knows of is no concern: it is taken for as full as its size allows.
+// The number of rows is what the sessions reported, up to about a second ago. A table whose
+// statistics show no pages needs no ANALYZE, because the planner then assumes that it is as full as
+// its size allows.
 const hasOutgrown = `
 SELECT relpages > 0 AND pg_stat_get_live_tuples(oid) > $1 * greatest(reltuples, $2)
 FROM pg_class
 WHERE oid = 'river_job'::regclass`
 
-// Whoever analyses it already does the same work.
+// SKIP_LOCKED, because a session that is already analysing the table does the same work.
 const analyzeJobs = `ANALYZE (SKIP_LOCKED) river_job`
 
-// look has river_job analysed if it has outgrown what the planner was told.
+// look runs ANALYZE on river_job if the table has outgrown the planner's statistics.
 func (a *analyzer) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, analyzeTimeout)
 	defer cancel()

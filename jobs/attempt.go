@@ -13,33 +13,32 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// attempt is one attempt at an effect: the wake-up that led to it, the claim, and the
-// route. It is a value, so that it costs no allocation; nothing that it points to belongs
-// to it alone.
+// attempt is one attempt at an effect: the wake-up that led to it, the claim and the route. It is
+// passed by value, so it costs no allocation. Other attempts may share what it points to.
 type attempt struct {
 	*Client
 	wakeUp wakeUp
 	route  *route
 
-	// claim is nil until there is one. It is committed if another transaction than the
-	// one that settles it has made it; then only a settlement gives it back.
+	// claim is nil until there is one. It is committed if a transaction other than the
+	// settling one made it. Then only a settlement can return it.
 	claim     *inbox.Claim
 	committed bool
 
-	// begun is when the claim was asked for: its lease is no older.
+	// begun is when the claim was requested. Its lease did not start before that.
 	begun time.Time
 }
 
 // elapsed is how long the attempt has taken since its claim was asked for.
 func (a attempt) elapsed() time.Duration { return a.now().Sub(a.begun) }
 
-// carryOut makes an attempt for a claim that is committed and, in a stream, goes on with
-// the effects that follow.
+// carryOut makes an attempt for a committed claim. In a stream it then carries out the effects that
+// follow.
 func (c *Client) carryOut(ctx context.Context, w wakeUp, claim *inbox.Claim, begun time.Time) error {
 	a := attempt{Client: c, wakeUp: w, route: c.routeOf(claim.RouteID), claim: claim, committed: true, begun: begun}
 	if a.route.stored.Order.Ordered() && claim.SequenceKeyHash != nil {
 		a.wakeUp.chain = &chain{began: begun}
-		if claim.Effect != w.effect { // a newer version than the one that the job is of
+		if claim.Effect != w.effect { // a newer version of the effect than the one that the job names
 			a.wakeUp.effect, a.wakeUp.chain.length = claim.Effect, 1
 		}
 	}
@@ -56,13 +55,13 @@ func (c *Client) carryOut(ctx context.Context, w wakeUp, claim *inbox.Claim, beg
 	}
 }
 
-// decide turns what the attempt came to into its settlement.
+// decide turns the result of the attempt into its settlement.
 func (a attempt) decide(result effect.Result) inbox.Settlement {
 	return decide(a.claim, &a.route.stored, result, a.elapsed(), a.random)
 }
 
-// finish settles an attempt by its result. One that a stop cut short and that
-// may be repeated is due at once, on whichever node is next.
+// finish settles an attempt by its result. If a stop cut the attempt short and it may be repeated,
+// it is due at once, on any node.
 func (a attempt) finish(ctx context.Context, result effect.Result) error {
 	stopped := errors.Is(ctx.Err(), context.Canceled) && (result.Outcome == effect.Retry || result.Outcome == effect.Unknown)
 	if stopped {
@@ -75,13 +74,13 @@ func (a attempt) finish(ctx context.Context, result effect.Result) error {
 	return a.settle(ctx, s)
 }
 
-// putBack gives back a claim that came to no attempt.
+// putBack returns a claim for which no attempt was made.
 func (a attempt) putBack(ctx context.Context, reason inbox.Reason, after time.Duration) error {
 	return a.settle(ctx, putBack(a.claim, reason, after))
 }
 
-// settle ends an attempt and tells River what follows. A database that does not
-// answer is asked again until the lease ends; after that the sweeper decides.
+// settle ends an attempt and returns what River needs to know. If the database does not answer,
+// settle repeats the call until the lease ends. After that the sweeper decides.
 func (a attempt) settle(ctx context.Context, s inbox.Settlement) error {
 	lease := a.route.stored.Lease
 	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(lease-a.elapsed(), margin(lease)))
@@ -100,8 +99,8 @@ func (a attempt) settle(ctx context.Context, s inbox.Settlement) error {
 	}
 }
 
-// follow takes what a settlement claimed of the stream, and says what River hears of the
-// effect that was settled.
+// follow takes over the effect that the settlement claimed in the stream. Without one it returns
+// River's answer for the settled effect.
 func (a attempt) follow(ctx context.Context, settled inbox.Settled, asked time.Time) error {
 	if settled.Next != nil && a.wakeUp.chain != nil {
 		a.wakeUp.chain.next, a.wakeUp.chain.asked = settled.Next, asked
@@ -110,7 +109,8 @@ func (a attempt) follow(ctx context.Context, settled inbox.Settled, asked time.T
 	return a.answer(ctx, settled.Standing)
 }
 
-// answer is what River hears: done, or wake me then; on a stop, take it back.
+// answer returns what River needs to know: nil if the job is done, a snooze until the next wake-up,
+// or, on a stop, the cancellation that makes River take the job back.
 func (a attempt) answer(ctx context.Context, standing inbox.Standing) error {
 	if !standing.Found || !standing.State.Waiting() || standing.JobID != a.wakeUp.jobID {
 		return nil
@@ -121,7 +121,7 @@ func (a attempt) answer(ctx context.Context, standing inbox.Standing) error {
 	return river.JobSnooze(max(standing.Wait, 0))
 }
 
-// withdraw puts an attempt off that was rolled back and counts for none.
+// withdraw postpones an attempt that was rolled back. The attempt is not counted.
 func (a attempt) withdraw(ctx context.Context, doing string, err error) error {
 	if !a.committed {
 		return a.retryLater(ctx, doing, err)
@@ -130,7 +130,7 @@ func (a attempt) withdraw(ctx context.Context, doing string, err error) error {
 	return a.putBack(ctx, reasons.Unavailable, a.faultPause(ctx))
 }
 
-// postpone puts an effect off before it was claimed.
+// postpone puts an effect off that is not claimed yet.
 func (a attempt) postpone(ctx context.Context, standing inbox.Standing, reason inbox.Reason, wait time.Duration) error {
 	if a.cfg.Observe != nil {
 		a.cfg.Observe(Report{

@@ -17,8 +17,8 @@ func BreakerStates() []BreakerState {
 	return []BreakerState{BreakerClosed, BreakerHalfOpen, BreakerOpen}
 }
 
-// Breakers gives the state of each target's breaker in this process; a target whose breaker is off
-// has none.
+// Breakers returns the state of each target's breaker in this process. A target whose breaker is
+// off has no entry.
 func (c *Client) Breakers() map[string]BreakerState {
 	out := make(map[string]BreakerState, len(c.limits))
 	for target, l := range c.limits {

@@ -7,27 +7,27 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// A worker that has ended one effect of a stream goes on with the next, for so many
-// effects or so long; after that it makes room for others.
+// A worker that has ended one effect of a stream carries out the next, for at most longestChain
+// effects or chainFor. After that it leaves the worker to other effects.
 const (
 	longestChain = 100
 	chainFor     = 10 * time.Second
 )
 
-// chain is what one wake-up carries out of one stream, one effect after the other. A nil
-// chain is that of an effect without a stream, and ends with it.
+// chain is what one wake-up carries out in one stream, one effect after the other. A nil chain
+// belongs to an effect without a stream.
 type chain struct {
 	began  time.Time
 	length int
 
-	// next was claimed when the one before it was settled; the settlement was asked
-	// for at asked, so that the lease is no older.
+	// next was claimed by the settlement of the effect before it. That settlement was requested at
+	// asked, so the lease of next did not start before asked.
 	next  *inbox.Claim
 	asked time.Time
 }
 
-// extendChain has a settlement, asked for at now, claim the effect that follows, if the
-// worker may go on.
+// extendChain lets a settlement, requested at now, claim the effect that follows, unless the chain
+// has reached its limits.
 func (a attempt) extendChain(ctx context.Context, now time.Time, s *inbox.Settlement) {
 	chain := a.wakeUp.chain
 	if chain == nil {
@@ -40,7 +40,7 @@ func (a attempt) extendChain(ctx context.Context, now time.Time, s *inbox.Settle
 	}
 }
 
-// advance makes of the attempt one at the effect that follows; false if there is none.
+// advance turns the attempt into one at the effect that follows. It returns false if there is none.
 func (h *chain) advance(a *attempt) bool {
 	if h == nil || h.next == nil {
 		return false

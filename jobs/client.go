@@ -32,27 +32,26 @@ type Config struct {
 	// Routes are the routes this process knows, by id: the same as the store's.
 	Routes map[int32]Route
 
-	// Peers tells which routes other live processes know: the wake-ups of theirs are
-	// handed over. nil is none, as if this process were alone.
+	// Peers knows which routes other live processes know. The client hands over the wake-ups of
+	// those routes if it does not know them itself. nil means that this process is alone.
 	Peers *node.Peers
 
 	// Senders and Transactionals carry effects out, by the name of the target.
 	Senders        map[string]effect.Sender
 	Transactionals map[string]effect.Transactional
 
-	// Replays, if set, are carried out here.
+	// Replays are carried out by this client, if set.
 	Replays *replay.Store
 
-	// Deliveries are what replays give way to; nil is nothing.
+	// Deliveries is the live load for which replays slow down. nil is no load.
 	Deliveries Deliveries
 
-	// Targets are the limits of targets, by name; one that is missing has the
-	// defaults.
+	// Targets are the limits of targets, by name. A target without an entry has the defaults.
 	Targets map[string]Target
 
-	// Transactions is how many effects may act inside the database at once, each on
-	// a connection of the store's pool: less than it has, or claims have to wait for
-	// them. 0 is the default of 8.
+	// Transactions is how many effects may act inside the database at once, each on a connection of
+	// the store's pool. Set it below the size of that pool, or claims wait for a connection. 0 is
+	// the default of 8.
 	Transactions int
 
 	Logger *slog.Logger
@@ -65,23 +64,23 @@ type Config struct {
 	// of 10 ms.
 	FetchCooldown time.Duration
 
-	// FetchPollInterval is how long a job whose notification was lost waits, and how
-	// often an idle process asks. 0 is the default of 400 ms.
+	// FetchPollInterval is how long a job waits whose notification was lost, and how often an idle
+	// process polls. 0 is the default of 400 ms.
 	FetchPollInterval time.Duration
 
-	// SweepEvery is how often overdue effects are looked for. 0 is the default of
-	// 10 s, -1 is off (tests only).
+	// SweepEvery is how often the sweeper looks for overdue effects. 0 is the default of 10 s, -1
+	// is off (tests only).
 	SweepEvery time.Duration
 
-	// MinRunning is the least age at which a job that says it is running may be
-	// replaced. 0 is the default of 10 s.
+	// MinRunning is the least age at which the sweeper may replace a job that River shows as
+	// running. 0 is the default of 10 s.
 	MinRunning time.Duration
 
 	// StopTimeout is how long Stop lets attempts finish before it cancels them. 0
 	// is the default of 20 s.
 	StopTimeout time.Duration
 
-	// Prune makes the passes of prune; nil leaves them to somebody else.
+	// Prune makes the passes of prune. nil leaves them to other processes.
 	Prune *prune.Pruner
 
 	// PruneEvery is how often a pass is made. 0 is the default of 1 min, -1 is never.
@@ -92,17 +91,19 @@ type Config struct {
 	Pruned func(ctx context.Context, report prune.Report)
 
 	// Fits returns why this process must not work on the tables as they are now, because
-	// a newer program has migrated them; nil while it may. It is asked before each wake-up,
-	// each step of a replay and each sweep, and must not block. Effects, replays and prune
-	// are then left to newer processes. nil is that it always may.
+	// a newer program has migrated them, or nil while it may. The client calls it before
+	// each wake-up, each step of a replay and each sweep; it must not block. While it
+	// returns an error, newer processes do the effects, replays and prune. A nil Fits
+	// always allows the work.
 	Fits func() error
 
 	// LeaderElectionDisabled keeps this process from River's maintenance.
 	LeaderElectionDisabled bool
 
-	// Observe is called at the end of each attempt, if set, and without an outcome
-	// when an effect was put off (a saturated target) or, because this process does not
-	// know its route, handed over or put off; the names are then empty. It must not block.
+	// Observe is called at the end of each attempt, if set. It is also called without an outcome
+	// when an effect was put off because its target is saturated, and when it was handed over or
+	// put off because this process does not know its route; the names are empty then. It must not
+	// block.
 	Observe func(Report)
 
 	// Random draws the jitter of waits, in [0, 1). It defaults to math/rand/v2's.
@@ -112,14 +113,14 @@ type Config struct {
 	Now func() time.Time
 }
 
-// The waits of a wake-up that can do nothing now.
+// The waits of a wake-up that cannot do its work now.
 const (
-	// longPause is for a target that has enough or that this client lacks, and for a
-	// sealing key that this process lacks.
+	// longPause is for a target that this client lacks, and for a sealing key that this process
+	// lacks.
 	longPause = 30 * time.Second
 	// faultPause is for a database that did not answer.
 	faultPause = 2 * time.Second
-	// lockPause is for a row that somebody else has locked.
+	// lockPause is for a row that another transaction has locked.
 	lockPause = time.Second
 )
 
@@ -136,7 +137,7 @@ type Client struct {
 	river   *river.Client[pgxTx]
 	sweeper *Sweeper
 
-	// stopping ends when Stop begins: for what need not be waited for.
+	// stopping ends when Stop begins. Loops and waits that Stop need not wait for use it.
 	stopping context.Context //nolint:containedctx // it is the client's own life
 	stopAll  context.CancelFunc
 	notifier *snoozeNotifier
@@ -214,7 +215,7 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// limit gives the routes the limits of their targets.
+// limit sets the limits of each route's target.
 func (c *Client) limit() {
 	workers := &crew{size: int64(orDefault(c.cfg.MaxWorkers, DefaultMaxWorkers))}
 	c.limits = map[string]*limiter{}
@@ -266,7 +267,7 @@ func (c *Client) check(id int32, configured Route) (*route, error) {
 	return r, nil
 }
 
-// margin is the end of a lease that is kept for the settlement.
+// margin is the part at the end of a lease that is reserved for the settlement.
 func margin(lease time.Duration) time.Duration { return min(lease/5, 5*time.Second) }
 
 func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
@@ -297,16 +298,16 @@ func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
 		FetchOnlyKnownKinds: true,
 		MaxAttempts:         maxAttempts,
 		JobTimeout:          timeout,
-		// The rescuer is a second net under the sweeper, for jobs that are running
-		// nowhere; it must never take one that still runs.
+		// The rescuer is a second safety net below the sweeper, for jobs that run nowhere. It must
+		// never take a job that still runs.
 		RescueStuckJobsAfter: 2 * timeout,
 		SoftStopTimeout:      orDefault(c.cfg.StopTimeout, 20*time.Second),
-		// Jobs are wake-ups: nothing is read from one that has ended.
+		// Jobs are only wake-ups, so nothing reads a job that has ended.
 		CompletedJobRetentionPeriod: time.Minute,
 		CancelledJobRetentionPeriod: time.Minute,
 		DiscardedJobRetentionPeriod: time.Hour,
 		LeaderElectionDisabled:      c.cfg.LeaderElectionDisabled,
-		// Without those that the migration dropped.
+		// The indexes of river_job without those that the migration dropped.
 		ReindexerIndexNames: []string{
 			"river_job_pkey", "river_job_prioritized_fetching_index", "river_job_state_and_finalized_at_index", "river_job_unique_idx",
 		},
@@ -320,8 +321,7 @@ func orDefault[T int | time.Duration](v, def T) T {
 	return v
 }
 
-// Start starts the workers and the sweeper. They run until Stop, whatever
-// becomes of ctx.
+// Start starts the workers and the sweeper. They run until Stop, even if ctx ends first.
 func (c *Client) Start(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -341,8 +341,8 @@ func (c *Client) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop takes no new wake-ups, lets attempts finish, after StopTimeout cancels
-// them, and returns when all have ended or ctx has.
+// Stop fetches no new wake-ups and lets attempts finish. After StopTimeout it cancels them. It
+// returns when all have ended or ctx has.
 func (c *Client) Stop(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,10 +6,11 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// checkDeadline settles an effect whose retry policy allows no attempt to begin any
-// more: it is dead, and no attempt is counted. elapsed is the time since the claim
-// was asked for. It is nil for any other effect, and for a list that was expanded
-// before: each of its items has the deadline, and the list ends as they do.
+// checkDeadline settles an effect whose retry policy allows no further attempt to begin.
+// The effect becomes a dead letter, and no attempt is counted. elapsed is the time since
+// the claim was requested. checkDeadline returns nil for any other effect, and for a list
+// that was expanded before: each of its items has the deadline, and the list ends when
+// they do.
 func (a attempt) checkDeadline(elapsed time.Duration) *inbox.Settlement {
 	if !a.route.stored.Retry.Over(a.claim.StartedAt.Sub(a.claim.Since) + elapsed) {
 		return nil
@@ -22,9 +23,9 @@ func (a attempt) checkDeadline(elapsed time.Duration) *inbox.Settlement {
 	return &s
 }
 
-// turnAway puts back a claim that its target's limits turned away. It is woken at its
-// deadline at the latest, to be dead when its time is over and not when the target
-// may have room.
+// turnAway puts back a claim that its target's limits turned away. The effect is woken at its
+// deadline at the latest, so that it becomes a dead letter on time even if the target has no room
+// then.
 func (a attempt) turnAway(reason inbox.Reason, wait time.Duration) inbox.Settlement {
 	return putBack(a.claim, reason, a.route.stored.Retry.Within(a.claim.StartedAt.Sub(a.claim.Since)+a.elapsed(), wait))
 }

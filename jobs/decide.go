@@ -8,8 +8,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// decide turns what one attempt came to into the effect's way out. elapsed is
-// how long the attempt took, random draws the jitter of the wait.
+// decide turns the result of one attempt into the effect's settlement. elapsed is how long the
+// attempt took. random draws the jitter of the wait.
 func decide(claim *inbox.Claim, route *inbox.EffectRoute, r effect.Result, elapsed time.Duration, random func() float64) inbox.Settlement {
 	s := ending(claim)
 	s.Code, s.Excerpt, s.Recognised = r.Code, cmp.Or(r.Excerpt, r.Cause), r.Recognised
@@ -30,7 +30,7 @@ func decide(claim *inbox.Claim, route *inbox.EffectRoute, r effect.Result, elaps
 		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonOf(r.Reason)
 		return s
 	case r.Outcome != effect.Retry && !repeatable:
-		// Unknown, or an outcome that is none.
+		// The outcome is Unknown or not a valid one.
 		s.State, s.Outcome, s.Reason = inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonOf(r.Reason)
 		return s
 	}
@@ -54,7 +54,7 @@ func decide(claim *inbox.Claim, route *inbox.EffectRoute, r effect.Result, elaps
 	return s
 }
 
-// putBack returns a claim that came to no attempt; none is counted.
+// putBack returns a claim for which no attempt was made. No attempt is counted.
 func putBack(claim *inbox.Claim, reason inbox.Reason, after time.Duration) inbox.Settlement {
 	s := ending(claim)
 	s.State, s.Reason, s.After = inbox.EffectRetry, reason, after

@@ -7,9 +7,9 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// DryCall gives what a target is asked about a claim's event: what an attempt under today's configuration would send, with
-// the question's id wherever the idempotency key would stand. What was stored of the claim is set aside, and its key is
-// used nowhere. The call is nil if no attempt would be made; the preview says why.
+// DryCall returns what to ask a target about a claim's event: the request that an attempt under today's configuration
+// would send, with the question's id in place of the idempotency key. It ignores what was stored for the claim and does
+// not use the claim's key. It returns a nil call if no attempt would be made; the preview says why.
 func (p *Previewer) DryCall(claim *inbox.Claim, id string) (*effect.DryCall, Preview) {
 	asked := *claim
 	asked.Key, asked.KeyHash, asked.Rendered, asked.UnknownSince = id, nil, nil, time.Time{}

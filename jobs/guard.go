@@ -11,12 +11,12 @@ import (
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// maxError bounds what an error may say in river_job.
+// maxError bounds the length of an error in river_job, in bytes.
 const maxError = 2048
 
-// guard is the outermost middleware of every worker. One NUL byte in an error
-// freezes River's completer for the whole process, since a batch of jobs is
-// completed by one statement; so panics are recovered here and errors cleaned.
+// guard is the outermost middleware of every worker. It recovers panics and cleans errors, because
+// one NUL byte in an error stops River's completer for the whole process: a single statement
+// completes a whole batch of jobs.
 type guard struct {
 	river.MiddlewareDefaults
 	client *Client
@@ -35,8 +35,8 @@ func (g *guard) Work(ctx context.Context, job *rivertype.JobRow, next func(conte
 	return cleanError(next(ctx))
 }
 
-// cleanError keeps what River decides by (snooze, cancel, stop) and nothing else
-// of an error but its cleaned text.
+// cleanError keeps the errors that River acts on (snooze, cancel, stop). Of any other error it
+// keeps only the cleaned text.
 func cleanError(err error) error {
 	if err == nil {
 		return nil

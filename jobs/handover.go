@@ -14,18 +14,17 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// In a rolling deploy a process may fetch the wake-up of an effect whose route only
-// newer processes know. If the table of processes says that one of them is there, the
-// wake-up is handed over: it gets a kind of its route's own, which only processes that
-// know the route have River fetch. Each wake-up is handed over once, however many
-// processes there are, and then waits like any other until one of them has room. No
-// further queue is polled for it. The effect's row stays as it is, and its job too, but
-// for the kind: no attempt is counted, and no order is touched.
+// In a rolling deploy a process may fetch the wake-up of an effect whose route only newer processes
+// know. If the table of processes lists such a process, the wake-up is handed over: its kind
+// becomes the kind of its route, which only processes that know the route fetch from River. Each
+// wake-up is handed over once, regardless of the number of processes, and then waits like any other
+// until one of them has room. No process polls a further queue for it. The effect's row does not
+// change, and the job changes only its kind: no attempt is counted, and the order is not affected.
 //
-// If the processes that know the route vanish, the sweeper takes the wake-ups back.
+// If the processes that know the route disappear, the sweeper takes the wake-ups back.
 
-// handedPrefix begins the kinds of wake-ups that were handed over. It is stored in
-// river_job: never change.
+// handedPrefix starts the kind of a wake-up that was handed over. It is stored in river_job: never
+// change.
 const handedPrefix = string(inbox.WakeEffect) + "/"
 
 // handedArgs is the wake-up of an effect that was handed over.
@@ -48,7 +47,7 @@ func (w *handedWorker) Work(ctx context.Context, job *river.Job[handedArgs]) err
 	return w.worker.Work(ctx, &river.Job[effectArgs]{JobRow: job.JobRow, Args: job.Args.effectArgs})
 }
 
-// handOvers changes the kinds of jobs, those of concurrent callers in one statement.
+// handOvers changes the kinds of jobs. One statement serves all concurrent callers.
 type handOvers struct {
 	pool *pgxpool.Pool
 
@@ -67,13 +66,14 @@ type handOverGroup struct {
 // handOverBound bounds the statement.
 const handOverBound = 5 * time.Second
 
-// A job that is not running any more was taken for lost, and has a successor.
+// A job that is not running any more was considered lost and has a successor.
 const handOverJobs = `
 UPDATE river_job j SET kind = '` + handedPrefix + `' || a.route
 FROM unnest($1::bigint[], $2::int[]) AS a (id, route)
 WHERE j.id = a.id AND j.state = 'running'`
 
-// do gives the job of this process to those that know the route, once it is snoozed.
+// do hands the job, which this process runs, over to the processes that know the route. They can
+// fetch it once it is snoozed.
 func (h *handOvers) do(job int64, route int32) error {
 	h.mu.Lock()
 	if h.next == nil {
@@ -86,7 +86,7 @@ func (h *handOvers) do(job int64, route int32) error {
 		h.running.Lock()
 		defer h.running.Unlock()
 		h.mu.Lock()
-		h.next = nil // whoever comes from now on is of the next group
+		h.next = nil // callers that come later join the next group
 		h.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), handOverBound)
 		defer cancel()
@@ -97,8 +97,8 @@ func (h *handOvers) do(job int64, route int32) error {
 	return g.err
 }
 
-// Those that were handed over to processes that have vanished since. One that was
-// fetched in the meantime is left to whoever has it.
+// These wake-ups were handed over to processes that have disappeared since. A job that was fetched
+// in the meantime stays with the process that has it.
 const takeBackJobs = `
 UPDATE river_job SET kind = '` + string(inbox.WakeEffect) + `'
 WHERE id = ANY ($1::bigint[]) AND state = 'available' AND kind LIKE '` + handedPrefix + `%'`

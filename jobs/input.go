@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// input is a claim's event as expressions see it.
+// input returns a claim's event as expressions see it.
 func (r *Route) input(claim *inbox.Claim) *expression.Input {
 	e := &claim.Event
 	return &expression.Input{
@@ -20,23 +20,23 @@ func (r *Route) input(claim *inbox.Claim) *expression.Input {
 	}
 }
 
-// requestInput is a claim's event as the expressions see it that make a request.
+// requestInput returns a claim's event as seen by the expressions that make a request.
 func (r *Route) requestInput(claim *inbox.Claim) *expression.Input {
 	in := r.input(claim)
 	in.Key = claim.Key
 	return in
 }
 
-// keyInput is a claim's event as the recipes of keys see it: a renamed source makes the
-// same keys.
+// keyInput returns a claim's event as seen by the recipes of keys. A renamed source makes the same
+// keys.
 func (r *Route) keyInput(claim *inbox.Claim) *expression.Input {
 	in := r.input(claim)
 	in.Event.Source = cmp.Or(r.KeySource, r.Source)
 	return in
 }
 
-// RequestInput is a call's event as the expressions in an address see it. Of a header with
-// several values the first counts.
+// RequestInput returns a call's event as seen by the expressions in an address. If a header has
+// several values, the first counts.
 func RequestInput(call *effect.Call) *expression.Input {
 	in := Input(call)
 	in.Headers = make(map[string]string, len(call.Event.Headers))
@@ -48,8 +48,7 @@ func RequestInput(call *effect.Call) *expression.Input {
 	return in
 }
 
-// Input is a call's event as expressions see it, for kinds whose parameters are
-// expressions. It knows no headers.
+// Input returns a call's event for kinds whose parameters are expressions. It has no headers.
 func Input(call *effect.Call) *expression.Input {
 	e := &call.Event
 	return &expression.Input{

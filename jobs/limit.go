@@ -13,27 +13,26 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// Target bounds what is asked of a target at once, by this process.
+// Target bounds what this process asks of a target at once.
 type Target struct {
-	// Concurrency is how many attempts may be under way at the target. 0 is at most
-	// three times as many as there are idle workers, so that one target that hangs
-	// has at most three quarters of them, and there is always one for another
-	// target; -1 is no limit.
+	// Concurrency is how many attempts may be under way at the target. 0 is at most three times the
+	// number of idle workers, so a target that hangs occupies at most three quarters of the workers
+	// and one is always left for another target. -1 is no limit.
 	Concurrency int
 
 	// Rate is how many attempts may begin in Per. 0 is no limit.
 	Rate int
 
-	// Per is the time of Rate. It defaults to a second.
+	// Per is the period of Rate. It defaults to a second.
 	Per time.Duration
 
-	// Failures is how many attempts have to fail in a row until no more are made for
-	// a while. 0 is the default of 10, -1 is off. Only what says that the target is
-	// in trouble counts: no connection, no answer, a 5xx.
+	// Failures is how many attempts must fail in a row before no more are made for a while. 0 is
+	// the default of 10, -1 is off. Only failures of the target itself count: no connection, no
+	// answer, a 5xx.
 	Failures int
 
-	// Open is how long no attempts are made then; after that one at a time tries. 0
-	// is the default of 30 s.
+	// Open is how long no attempts are made then. After that, one attempt at a time tests the
+	// target. 0 is the default of 30 s.
 	Open time.Duration
 }
 
@@ -43,28 +42,26 @@ const (
 	DefaultOpen     = 30 * time.Second
 )
 
-// The least and the longest time that an effect is put off because of its
-// target's limits.
+// The shortest and the longest time by which a target's limits put an effect off.
 const (
 	leastParked   = 20 * time.Millisecond
 	longestParked = 30 * time.Second
 )
 
-// maxPause bounds how long one Retry-After holds up all effects of a target.
+// maxPause bounds how long one Retry-After pauses all effects of a target.
 const maxPause = 5 * time.Minute
 
-// limiter decides whether an attempt at its target may begin. What it puts off
-// gets a place in a queue that exists only as a time: each one put off is told to
-// come a little later than the one before, at the pace the target has shown, so
-// that a backlog neither comes back all at once nor waits for longer than it has
-// to.
+// limiter decides whether an attempt at its target may begin. Effects that it puts off form a queue
+// that exists only as a time: each one is told to return a little later than the one before, at the
+// pace the target has shown. A backlog therefore neither returns all at once nor waits longer than
+// necessary.
 type limiter struct {
 	now    func() time.Time
 	random func() float64
 
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	crew    *crew
-	greedy  bool          // takes workers whoever else needs them
+	greedy  bool          // takes workers even if other targets need them
 	slots   int           // 0 is no limit
 	every   time.Duration // between two attempts; 0 is no limit
 	burst   time.Duration
@@ -74,9 +71,9 @@ type limiter struct {
 	busy   int
 	took   time.Duration // by an attempt, on average
 	due    time.Time     // of the next attempt that the rate allows
-	parked time.Time     // until when those put off have been told to wait
+	parked time.Time     // until when the effects that were put off wait
 	opened time.Time     // when the breaker opened last
-	paused time.Time     // until when the target has asked for peace
+	paused time.Time     // until when the target's Retry-After asks for a pause
 }
 
 // crew are the workers that all targets share.
@@ -85,8 +82,8 @@ type crew struct {
 	busy atomic.Int64
 }
 
-// hire takes a worker for a target that has busy of them, unless that left too
-// few for the others.
+// hire takes a worker for a target that has busy of them, unless too few would be left for the
+// others.
 func (c *crew) hire(busy int, greedy bool) bool {
 	all := c.busy.Add(1) - 1
 	if !greedy && int64(busy) >= 3*(c.size-all) {
@@ -133,9 +130,9 @@ func newLimiter(t Target, crew *crew, now func() time.Time, random func() float6
 	return l
 }
 
-// enter takes a place at the target. done must be called with what came of the
-// attempt. Without a place, done is nil and wait says when to ask again. What is
-// brief does not have to leave workers to other targets.
+// enter takes a slot at the target. The caller must pass the result of the attempt to done. If
+// there is no slot, done is nil and wait says when to ask again. A brief attempt need not leave
+// workers to other targets.
 func (l *limiter) enter(brief bool) (done func(effect.Result), wait time.Duration, reason inbox.Reason) {
 	now := l.now()
 	if wait, reason := l.take(now, brief); reason != "" {
@@ -149,7 +146,7 @@ func (l *limiter) enter(brief bool) (done func(effect.Result), wait time.Duratio
 			defer l.mu.Unlock()
 			l.busy--
 			l.crew.busy.Add(-1)
-			// Spread over as long again, so that not all come to try at once.
+			// The wait is spread over as long again, so that not all effects return at once.
 			return nil, l.jittered(max(l.opened.Add(l.open).Sub(now), 0) + time.Duration(l.random()*float64(l.open))), inbox.ReasonBreaker
 		}
 		report = allowed
@@ -181,8 +178,8 @@ func (l *limiter) take(now time.Time, brief bool) (time.Duration, inbox.Reason) 
 	return 0, ""
 }
 
-// crowded tells what turned out not to be brief whether it has to leave its
-// worker to other targets.
+// crowded reports whether an attempt that was not brief after all must leave its worker to other
+// targets. wait says when to ask again.
 func (l *limiter) crowded() (wait time.Duration, yes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,26 +189,26 @@ func (l *limiter) crowded() (wait time.Duration, yes bool) {
 	return l.park(l.now(), 0, l.pace()), true
 }
 
-// later is how long what has waited for its turn in vain is put off: behind all that
-// were before it.
+// later returns how long to put off an effect that waited for its turn in vain. It queues after all
+// effects that were put off before it.
 func (l *limiter) later() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.park(l.now(), 0, l.pace())
 }
 
-// pace is the time between two attempts that the target has shown.
+// pace is the time between two attempts, as the target has shown it.
 func (l *limiter) pace() time.Duration {
 	return max(l.took/time.Duration(max(l.slots, l.busy, 1)), l.every)
 }
 
-// park gives a place behind those already put off, not before at least.
+// park returns the wait for a new place at the end of the queue, which is at least least.
 func (l *limiter) park(now time.Time, least, pace time.Duration) time.Duration {
 	if floor := now.Add(least); l.parked.Before(floor) {
 		l.parked = floor
 	}
 	if l.parked = l.parked.Add(pace); l.parked.Sub(now) > longestParked+least {
-		l.parked = now.Add(least) // the queue is longer than anyone waits: begin again
+		l.parked = now.Add(least) // the queue is longer than the longest wait, so begin again
 		return l.jittered(longestParked + least)
 	}
 	return l.jittered(l.parked.Sub(now))
@@ -240,8 +237,8 @@ var (
 	errNoAttempt = errors.New("no attempt was made")
 )
 
-// troubles tells the breaker about an attempt. An answer that refuses this one
-// event says nothing of the target.
+// troubles returns the error that the breaker counts for an attempt. An answer that refuses only
+// this event says nothing about the target.
 func troubles(r effect.Result) error {
 	switch r.Outcome {
 	case "":

@@ -10,20 +10,20 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// MissingKey is a sealing key that this process lacks and that effects have needed.
+// MissingKey is a sealing key that effects have needed and that this process lacks.
 type MissingKey struct {
-	// ID is the key's.
+	// ID identifies the key.
 	ID int32
 
 	// Last is when an effect needed it last.
 	Last time.Time
 
-	// Effects counts how often an effect was put off for want of it; one effect counts
+	// Effects counts how often an effect was put off because the key is missing. An effect counts
 	// each time.
 	Effects uint64
 }
 
-// missingKeys remembers for want of which keys effects were put off.
+// missingKeys remembers the missing keys because of which effects were put off.
 type missingKeys struct {
 	mu       sync.Mutex
 	keys     []MissingKey
@@ -35,17 +35,17 @@ type missingKeys struct {
 // missingKeyEvery is how often the log says that effects wait for a key.
 const missingKeyEvery = time.Minute
 
-// MissingKeys are the sealing keys that effects needed here and that this process
-// lacked, by id, whether or not it has them since.
+// MissingKeys returns, by id, the sealing keys that effects needed here and that this process
+// lacked. A key stays in the list even if the process has got it since.
 func (c *Client) MissingKeys() []MissingKey {
 	c.missing.mu.Lock()
 	defer c.missing.mu.Unlock()
 	return slices.Clone(c.missing.keys)
 }
 
-// checkSealingKey puts an effect off that is sealed with a key this process lacks, without
-// spending an attempt: another process may have the key, or this one may get it. nil
-// for every other effect.
+// checkSealingKey puts off an effect that is sealed with a key this process lacks, without counting
+// an attempt, because another process may have the key or this one may get it. It returns nil for
+// every other effect.
 func (a attempt) checkSealingKey(ctx context.Context) *inbox.Settlement {
 	if a.claim.Event.GoneReason != inbox.ReasonKeyMissing {
 		return nil
@@ -58,8 +58,8 @@ func (a attempt) checkSealingKey(ctx context.Context) *inbox.Settlement {
 	return &s
 }
 
-// add counts one effect. n is above 0 once a minute: how many were put off since the
-// log said so last, and for want of which keys.
+// add counts one effect. Once a minute n is above 0: the number of effects put off since the log
+// last said so. ids are the keys that they lacked.
 func (m *missingKeys) add(id int32, now time.Time) (n uint64, ids []int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// A kind's panic is the end of its attempt, not of the worker. What it said is
-// not kept: it may quote the event.
+// A panic of a kind ends its attempt, not the worker. The panic's text is not kept because it may
+// quote the event.
 
 func safeRender(sender effect.Sender, call *effect.Call) (rendered []byte, err error) {
 	defer func() {
@@ -34,9 +34,8 @@ func safeSend(ctx context.Context, sender effect.Sender, call *effect.Call) (res
 	return sender.Send(ctx, call)
 }
 
-// safeAct acts inside a savepoint, so that an attempt that failed leaves nothing
-// behind and its outcome can still be recorded. err is a transaction that is
-// beyond recording anything.
+// safeAct acts inside a savepoint, so that a failed attempt leaves no changes and its outcome can
+// still be recorded. A non-nil error means that the transaction can record nothing any more.
 func safeAct(ctx context.Context, tx pgx.Tx, kind effect.Transactional, call *effect.Call) (result effect.Result, err error) {
 	point, err := tx.Begin(ctx)
 	if err != nil {

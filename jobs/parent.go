@@ -9,11 +9,11 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// parentAgain is how long an effect waits that another call may have done already.
+// parentAgain is how long an effect waits while another call may already have done it.
 const parentAgain = 5 * time.Second
 
-// checkParent keeps a call that resumes an earlier one from doing again what that one has done, or may have done. An effect
-// that may have happened itself is not asked.
+// checkParent keeps a call that resumes an earlier one from repeating what that one has done or may have done. It skips
+// an effect that may have happened itself.
 func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement, error) {
 	if a.claim.Event.Parent.IsZero() || !a.claim.UnknownSince.IsZero() || a.claim.Item > 0 {
 		return nil, nil
@@ -29,7 +29,7 @@ func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement,
 	case inbox.ParentPartial:
 		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonParentPartial
 	case inbox.ParentGone:
-		if a.claim.Trigger == inbox.TriggerManual { // a person has decided to have it done
+		if a.claim.Trigger == inbox.TriggerManual { // an operator has decided to have it done
 			return nil, nil
 		}
 		s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonParentGone

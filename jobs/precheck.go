@@ -11,11 +11,11 @@ import (
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
-// check decides whether there is to be an attempt: whether this process can open what is
-// to be sent, whether the target still knows the key of an earlier attempt, what the
-// route's condition says, and who owns the effect's key. tx is nil if the claim is
-// committed and another transaction acts. A settlement says that there is no attempt;
-// held is false if the claim is no longer ours.
+// check decides whether to make an attempt: whether this process can open the sealed event, whether
+// the target still remembers the key of an earlier attempt, what the route's condition says, and
+// which effect owns the key. tx is nil if the claim is committed and another transaction acts. A
+// non-nil settlement means that no attempt is made. held is false if this process has lost the
+// claim.
 func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, held bool, err error) {
 	if s := a.checkSealingKey(ctx); s != nil {
 		return s, true, nil
@@ -31,11 +31,12 @@ func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, hel
 	if s, err := a.checkParent(ctx, tx); s != nil || err != nil {
 		return s, true, err
 	}
-	// An attempt that may have happened cannot be made undone by a condition.
+	// A condition cannot undo an attempt that may have happened, so checkCondition ignores such
+	// effects.
 	if s := a.checkCondition(ctx); s != nil {
 		return s, true, nil
 	}
-	// Before the key is asked for: an effect that never happens owns none.
+	// The deadline comes before the key because an effect that never happens must not own a key.
 	if s := a.checkDeadline(0); s != nil {
 		return s, true, nil
 	}
@@ -66,18 +67,18 @@ func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, hel
 	return nil, true, nil
 }
 
-// How long an effect that may have happened at another target is left to the processes
-// that have that one, and how often it is looked at meanwhile: a deploy that changes a
-// target takes about so long. It is left to nobody where all live processes have one
-// configuration.
+// otherTargetFor is how long an effect that may have happened at another target is left to the
+// processes that have that target. A deploy that changes a target takes about that long.
+// otherTargetEvery is how often the effect is checked meanwhile. If all live processes have the
+// same configuration, the effect does not wait.
 const (
 	otherTargetFor   = 2 * time.Minute
 	otherTargetEvery = 5 * time.Second
 )
 
-// checkTarget keeps an effect from a second target: one that may have happened at the
-// target that another configuration has for the route is left to a process with that
-// configuration, and then to a person.
+// checkTarget keeps an effect from reaching a second target. If the effect may have happened at the
+// target that another configuration has for the route, it is left to a process with that
+// configuration, and later to an operator.
 func (a attempt) checkTarget(ctx context.Context) (*inbox.Settlement, error) {
 	target, err := a.store.Elsewhere(ctx, a.claim)
 	if err != nil || target == "" {
@@ -87,7 +88,8 @@ func (a attempt) checkTarget(ctx context.Context) (*inbox.Settlement, error) {
 	return &s, nil
 }
 
-// leaveElsewhere leaves an effect that may have happened at a place that this process has not.
+// leaveElsewhere puts off an effect that may have happened at a place that this process does not
+// have. When no other process can have that place, the effect becomes indeterminate.
 func (a attempt) leaveElsewhere(ctx context.Context, place string) inbox.Settlement {
 	if !a.cfg.Peers.Alike() && a.claim.StartedAt.Sub(a.claim.UnknownSince) < otherTargetFor {
 		return putBack(a.claim, inbox.ReasonElsewhere, a.jittered(otherTargetEvery))
@@ -99,8 +101,8 @@ func (a attempt) leaveElsewhere(ctx context.Context, place string) inbox.Settlem
 	return s
 }
 
-// effectKey gives the key that an effect has to ask for before this attempt, or how it
-// ends if its recipe fails; neither if it asks for none.
+// effectKey returns the key that an effect must claim before this attempt, or how the effect ends
+// if its recipe fails. Both are nil if the effect needs no key.
 func (a attempt) effectKey(ctx context.Context) (hash []byte, s *inbox.Settlement) {
 	if !a.route.asksForKey(a.claim) {
 		return nil, nil
@@ -130,9 +132,9 @@ func (a attempt) checkCondition(ctx context.Context) *inbox.Settlement {
 	return &s
 }
 
-// expressionFailure settles an effect for which an expression cannot be evaluated. What
-// is told names the expression, which is configuration; the error is one of a
-// closed set and quotes nothing of the event.
+// expressionFailure settles an effect for which an expression cannot be evaluated. The text names
+// the expression, which is configuration. The error is one of a closed set and quotes nothing of
+// the event.
 func (a attempt) expressionFailure(ctx context.Context, expression string, err error) *inbox.Settlement {
 	text := clean(expression + ": " + err.Error())
 	a.log.LogAttrs(ctx, slog.LevelWarn, "expression failed", slog.String("source", a.route.Source), slog.String("route", a.route.Name),

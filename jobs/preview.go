@@ -9,15 +9,15 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// Previewer tells what the worker would do with a claim, by the same code and
-// without a target, a database or a queue.
+// Previewer computes what the worker would do with a claim. It runs the same code, without a
+// target, a database or a queue.
 type Previewer struct {
-	// Routes, Senders and Transactionals are those of a [Config].
+	// Routes, Senders and Transactionals are the fields of [Config].
 	Routes         map[int32]Route
 	Senders        map[string]effect.Sender
 	Transactionals map[string]effect.Transactional
 
-	// Stored are the routes as the store knows them, with their orders; may be nil.
+	// Stored are the routes as the store knows them, with their orders. It may be nil.
 	Stored map[int32]inbox.EffectRoute
 }
 
@@ -27,41 +27,41 @@ type Preview struct {
 	Known bool
 	Route Route
 
-	// State is where the effect goes without an attempt: skipped, dead or indeterminate, for
-	// Reason. It is empty if an attempt is made. Said tells more, and quotes nothing of the
-	// event.
+	// State is the state that the effect reaches without an attempt, because of Reason: skipped,
+	// dead or indeterminate. It is empty if an attempt would be made. Said has the details and
+	// quotes nothing of the event.
 	State  inbox.EffectState
 	Reason inbox.Reason
 	Said   string
 
-	// KeyHash is the key by the route's recipe, before it is fitted to a window; nil
-	// without one.
+	// KeyHash is the key by the route's recipe, before it is fitted to a window. It is nil without
+	// a recipe.
 	KeyHash []byte
 
-	// RecipeHash is what the recipe alone gives where KeyHash is made of it and of the only
-	// item of a list; nil elsewhere. Effects of earlier versions have it.
+	// RecipeHash is the result of the recipe alone, if KeyHash also includes the only item of a
+	// list. Otherwise it is nil. Effects of earlier versions have it as their key.
 	RecipeHash []byte
 
 	// Items is how many effects the effect becomes, if more than one.
 	Items int
 
-	// List is what it becomes effects of, if it is a list: texts, such as recipients.
+	// List is the items of a list, as texts such as recipients.
 	List []string
 
-	// MissingKey is the sealing key that is not here, where Reason says so.
+	// MissingKey is the sealing key that this process lacks, if Reason says so.
 	MissingKey int32
 
-	// AddressMade: the address is made now, since none is stored or the one that is stored does
-	// not hold any more.
+	// AddressMade means that the address was computed now, because none is stored or the stored one
+	// is no longer valid.
 	AddressMade bool
 
-	// Request is what leaves. Stored: its body is what was stored for the effect.
-	// Rendered: it is made now. Neither: the body as received.
+	// Request is what would be sent. If Stored is true, its body was stored for the effect;
+	// if Rendered is true, it was made now. If neither is true, it is the body as received.
 	Request          effect.Request
 	Stored, Rendered bool
 }
 
-// Preview tells what the worker would do with the claim.
+// Preview returns what the worker would do with the claim.
 func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	configured, ok := p.Routes[claim.RouteID]
 	if !ok {

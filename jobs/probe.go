@@ -11,19 +11,20 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// RouteProbe is how the indeterminate effects of a route are asked about.
+// RouteProbe configures how a route's indeterminate effects are probed.
 type RouteProbe struct {
 	// Route, Source and Target are for reports.
 	Route, Source, Target string
 
 	Prober effect.Prober
 
-	// Every is how long the same effect is left alone after it was asked about; it
-	// doubles with each time, up to 1 h. It defaults to 30 s.
+	// Every is how long to wait before asking about the same effect again. The wait doubles each
+	// time, up to 1 h. It defaults to 30 s.
 	Every time.Duration
 
-	// AbsentAfter is how old an attempt must be before the target's not knowing of
-	// it is believed: it may still be on its way. It defaults to 10 min.
+	// AbsentAfter is how old an attempt must be before the prober believes a target that
+	// does not know it, because a younger request may still be on its way. It defaults to
+	// 10 min.
 	AbsentAfter time.Duration
 }
 
@@ -39,35 +40,35 @@ type ProberConfig struct {
 	Store  *inbox.Effects
 	Logger *slog.Logger
 
-	// Routes are those whose target can be asked, by id.
+	// Routes are the routes whose target can be asked, by id.
 	Routes map[int32]RouteProbe
 
-	// Every is how often effects to ask about are looked for. It defaults to 10 s.
+	// Every is how often the prober looks for effects to ask about. It defaults to 10 s.
 	Every time.Duration
 
-	// Observe is called with what each probe found out, if set. It must not block.
+	// Observe is called with the result of each probe, if set. It must not block.
 	Observe func(ProbeReport)
 
-	// Fits returns why nothing must be asked now; see [Config].
+	// Fits returns why the prober must not ask now; see [Config].
 	Fits func() error
 
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
 
-// ProbeReport is what one probe found out.
+// ProbeReport is the result of one probe.
 type ProbeReport struct {
 	Effect, Event         inbox.ID
 	Source, Route, Target string
 	Outcome               effect.ProbeOutcome
 
-	// Resolved: the effect was ended, or sent again, for it.
+	// Resolved means that the probe ended the effect or made it be sent again.
 	Resolved bool
 }
 
-// Prober resolves indeterminate effects by asking their targets. It needs no
-// River: it walks our rows. Several nodes may ask about the same effect; that
-// changes nothing at the target, and one of them is heard.
+// Prober resolves indeterminate effects by asking their targets. It needs no River because it reads
+// our own tables. Several nodes may ask about the same effect: a probe changes nothing at the
+// target, and only one answer is recorded.
 type Prober struct {
 	cfg ProberConfig
 
@@ -109,7 +110,7 @@ func NewProber(cfg ProberConfig) (*Prober, error) {
 	return &Prober{cfg: cfg, asked: map[inbox.ID]asked{}}, nil
 }
 
-// Start begins to probe, until Stop. Without routes it does nothing.
+// Start starts probing, until Stop. Without routes it does nothing.
 func (p *Prober) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +123,7 @@ func (p *Prober) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the run under way and returns when it has.
+// Stop cancels the current run and returns when it has ended.
 func (p *Prober) Stop(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +140,7 @@ func (p *Prober) loop(ctx context.Context, done chan<- struct{}) {
 	defer ticker.Stop()
 	for run := 1; ; run++ {
 		if p.cfg.Fits != nil && p.cfg.Fits() != nil {
-			// left to a newer process
+			// a newer process probes
 		} else if err := p.run(ctx, run); err != nil && ctx.Err() == nil {
 			p.cfg.Logger.WarnContext(ctx, "probing indeterminate effects", "error", clean(err.Error()))
 		}
@@ -151,8 +152,8 @@ func (p *Prober) loop(ctx context.Context, done chan<- struct{}) {
 	}
 }
 
-// run asks about those effects whose pause is over. A slow target delays only
-// its own routes: each has a goroutine.
+// run asks about the effects whose pause is over. Each route has a goroutine, so a slow target
+// delays only its own routes.
 func (p *Prober) run(ctx context.Context, run int) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -186,7 +187,7 @@ func (p *Prober) route(ctx context.Context, id int32, route RouteProbe, run int,
 			e := &page[i]
 			after = e.Effect
 			if e.Elsewhere != "" {
-				continue // this target knows nothing of it, and its answer would mean nothing
+				continue // this target never got it, so its answer would be meaningless
 			}
 			if p.due(e.Effect, route, run, questions >= probePage, mu) {
 				questions++
@@ -202,7 +203,7 @@ func (p *Prober) route(ctx context.Context, id int32, route RouteProbe, run int,
 	}
 }
 
-// due reports whether the effect is to be asked about, and notes when next.
+// due reports whether to ask about the effect now. If so, it sets the time of the next question.
 func (p *Prober) due(id inbox.ID, route RouteProbe, run int, enough bool, mu *sync.Mutex) bool {
 	mu.Lock()
 	defer mu.Unlock()
@@ -245,7 +246,7 @@ func (p *Prober) probe(ctx context.Context, e *inbox.Indeterminate, route RouteP
 			report.Resolved = true
 			p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "effect resolved", append(attrs, slog.String("as", string(as)))...)
 		case errors.Is(err, inbox.ErrCalledAgain):
-			// A person who knows of the later call decides.
+			// An operator who knows of the later call decides.
 			p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "effect stays indeterminate: a later call repeats its operation", attrs...)
 		case !errors.Is(err, inbox.ErrState) && !errors.Is(err, inbox.ErrNotFound) && ctx.Err() == nil:
 			p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "resolving an effect failed", append(attrs, slog.String("error", clean(err.Error())))...)

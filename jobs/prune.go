@@ -11,13 +11,12 @@ import (
 	"github.com/oncegate/oncegate/inbox/prune"
 )
 
-// The pace of pruning: a pass a minute, of which it may use so much. What is left
-// of it is for the next pass.
+// A pass of prune runs every minute and may use this much of it. The next pass does the rest.
 const (
 	DefaultPruneEvery  = time.Minute
 	DefaultPruneBudget = 45 * time.Second
 
-	// pruneGrace is how long after its budget a pass may still be in its last batch.
+	// pruneGrace is how long after its budget a pass may still be busy with its last batch.
 	pruneGrace = 90 * time.Second
 )
 
@@ -35,8 +34,8 @@ func (pruneArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueName, MaxAttempts: maxAttempts}
 }
 
-// pruneWorker makes one bounded pass a job. The pass has a lock of its own, so it
-// does not matter how many nodes are given one.
+// pruneWorker makes one bounded pass per job. The pass takes a lock, so several nodes may get a job
+// at the same time.
 type pruneWorker struct {
 	river.WorkerDefaults[pruneArgs]
 	client *Client
@@ -47,13 +46,13 @@ func (w *pruneWorker) Timeout(*river.Job[pruneArgs]) time.Duration {
 	return DefaultPruneBudget + pruneGrace
 }
 
-// Work implements [river.Worker]. A pass that fails is not tried again: the next
-// one is due soon enough.
+// Work implements [river.Worker]. A pass that fails is not retried, because the next one is due
+// soon.
 func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 	c := w.client
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// A stop ends the pass between two batches, and need not wait for its budget.
+	// A stop ends the pass between two batches instead of waiting for its budget.
 	defer context.AfterFunc(c.stopping, cancel)()
 	report, err := c.cfg.Prune.Run(ctx, prune.Run{})
 	if c.cfg.Pruned != nil && (err == nil || report.Obtained) {
@@ -70,7 +69,7 @@ func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 	return nil
 }
 
-// periodic are the jobs that the leader inserts by itself.
+// periodic returns the jobs that River's leader inserts periodically.
 func (c *Client) periodic() []*river.PeriodicJob {
 	if c.cfg.Prune == nil || c.cfg.PruneEvery < 0 {
 		return nil

@@ -19,12 +19,12 @@ const (
 	// worker from the effects.
 	replayQueue = "replay"
 
-	// lastPriority is River's lowest, for the wake-ups of replayed effects: what is
-	// delivered now goes first.
+	// lastPriority is River's lowest priority, for the wake-ups of replayed effects. Live
+	// deliveries come first.
 	lastPriority = 4
 
-	// maxAttempts is River's own limit. It means nothing to us (attempts are
-	// counted in the effect's row) and only has to be out of the way.
+	// maxAttempts is passed to River as its own limit. It has no meaning for Oncegate, which counts
+	// attempts in the effect's row, and only has to be high enough.
 	maxAttempts = 1000
 )
 
@@ -41,7 +41,7 @@ func (effectArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: queueName, MaxAttempts: maxAttempts}
 }
 
-// rearmArgs asks for fresh attempts of the dead effects of one event.
+// rearmArgs requests new attempts for the dead effects of one event.
 type rearmArgs struct {
 	Event inbox.ID `json:"event"`
 }
@@ -69,19 +69,18 @@ func (replayArgs) InsertOpts() river.InsertOpts {
 
 // QueueConfig configures a [Queue]. Everything has a default.
 type QueueConfig struct {
-	// FetchCooldown is the least time between two notifications of this process in
-	// the long run; workers fetch no faster than that either. After a pause up to 20
-	// may follow each other at once. It defaults to 10 ms.
+	// FetchCooldown is the least average time between two notifications of this process; workers
+	// fetch no faster either. After a pause, up to 20 notifications may follow each other
+	// immediately. It defaults to 10 ms.
 	FetchCooldown time.Duration
 
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
 
-// Queue puts wake-ups into river_job with statements of its own, because they
-// can be pipelined with the caller's (River's InsertManyTx needs a round trip of
-// its own, which costs the gate a quarter of its speed). A test compares its
-// rows with those InsertTx makes.
+// Queue inserts wake-ups into river_job with its own statements because they can be pipelined with
+// the caller's. River's InsertManyTx needs a separate round trip, which costs the gate a quarter of
+// its speed. A test compares the rows with those that InsertTx makes.
 type Queue struct {
 	cooldown time.Duration
 	now      func() time.Time
@@ -102,8 +101,7 @@ func NewQueue(cfg QueueConfig) *Queue {
 	return q
 }
 
-// River takes ids from the same sequence; a reserved id that is not used is a gap,
-// which nobody minds.
+// River takes ids from the same sequence. An unused reserved id leaves a harmless gap.
 const reserveJobs = `
 SELECT array_agg(nextval('river_job_id_seq'))
 FROM generate_series(1, $1::int)`
@@ -113,8 +111,8 @@ func (q *Queue) ReserveTx(b *pgx.Batch, n int, ids *[]int64) {
 	b.Queue(reserveJobs, n).QueryRow(func(row pgx.Row) error { return row.Scan(ids) })
 }
 
-// The columns left out have River's own defaults, and so do the values here: a
-// test keeps both true. A job that is available is not fetched before its time.
+// The columns left out have River's own defaults, and so have the values here; a test checks both.
+// River does not fetch an available job before its scheduled time.
 const insertJobs = `
 INSERT INTO river_job (id, args, kind, max_attempts, queue, priority, tags, scheduled_at)
 SELECT coalesce(nullif(w.job_id, 0), nextval('river_job_id_seq')),
@@ -128,15 +126,14 @@ FROM unnest($1::bigint[], $2::text[], $3::uuid[], $6::smallint[], $7::bigint[]) 
 const notifyWorkers = `
 SELECT pg_notify(concat(current_schema(), '.river_insert'), '{"queue": "` + queueName + `"}')`
 
-// Behind a COMMIT, in a transaction of its own: only there may it say that it does
-// not wait for the disk.
+// The statement follows a COMMIT and runs in its own transaction, because only there may it turn
+// off waiting for the disk.
 const notifyApart = `
 SELECT set_config('synchronous_commit', 'off', true),
     pg_notify(concat(current_schema(), '.river_insert'), '{"queue": "` + queueName + `"}')`
 
-// EnqueueTx implements [inbox.Enqueuer]. A notification lost with a transaction
-// that is rolled back, or left out because one was just sent, costs at most
-// River's poll interval.
+// EnqueueTx implements [inbox.Enqueuer]. A notification that is lost with a rolled-back
+// transaction, or left out because one was just sent, costs at most River's poll interval.
 func (q *Queue) EnqueueTx(b *pgx.Batch, wakes []inbox.Wake) {
 	q.InsertTx(b, wakes)
 	if slices.ContainsFunc(wakes, func(w inbox.Wake) bool { return !w.Last }) && q.mayNotify() {
@@ -169,9 +166,9 @@ func (q *Queue) InsertTx(b *pgx.Batch, wakes []inbox.Wake) {
 	b.Queue(insertJobs, jobIDs, kinds, ids, maxAttempts, queueName, priorities, later)
 }
 
-// notifyBurst is how many notifications may follow each other at once, so that
-// none is left out unless there is a steady load, under which workers look for
-// more by themselves whenever they have carried out what they had.
+// notifyBurst is how many notifications may follow each other immediately. None is therefore left
+// out except under a steady load. Under such a load workers fetch more jobs anyway as soon as they
+// have finished the ones they had.
 const notifyBurst = 20
 
 func (q *Queue) mayNotify() bool {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// claimHealth remembers since when claims have failed.
+// claimHealth records since when claims have failed.
 type claimHealth struct {
 	mu      sync.Mutex
 	failing time.Time // zero while they succeed
@@ -29,16 +29,16 @@ func (h *claimHealth) since() time.Time {
 	return h.failing
 }
 
-// standstill is how long this process may be without a sweep or a claim that succeeded:
-// three of the shortest lease, and never less than three sweeps.
+// standstill is how long this process may go without a successful sweep or claim: three times the
+// shortest lease, and never less than three sweeps.
 func (c *Client) standstill() time.Duration {
 	return 3 * max(c.sweeper.shortest, c.sweeper.cfg.Every)
 }
 
-// Ready returns why this process carries out nothing, though it runs: no sweep, or no
-// claim, has succeeded for three leases, or effects have been due for that long and it has begun no
-// wake-up. The log has the cause of the first two. An idle process
-// claims nothing and is ready as long as it sweeps.
+// Ready returns why this process carries out no effects although it runs: no sweep, or no claim, has
+// succeeded for three leases, or effects have been due for that long and the process has begun no
+// wake-up. The log has the cause of the first two. An idle process claims nothing and is ready as long
+// as it sweeps.
 func (c *Client) Ready() error {
 	now, limit := c.now(), c.standstill()
 	if at, runs := c.sweeper.Swept(); runs && now.Sub(at) > limit {
@@ -47,7 +47,8 @@ func (c *Client) Ready() error {
 	if since := c.claims.since(); !since.IsZero() && now.Sub(since) > limit {
 		return fmt.Errorf("no claim has succeeded for %s, over %s", now.Sub(since).Round(time.Second), limit)
 	}
-	// Others may be busy with a backlog, and so may this process. One that begins nothing of it does not work.
+	// A backlog is no failure, because this process and the others may be busy. A process that begins no
+	// effect of it is not working.
 	if begun := time.Unix(0, c.begun.Load()); now.Sub(begun) > limit && c.sweeper.Unbegun() > limit {
 		return fmt.Errorf("an effect has been due for %s and this process has begun none for %s, over %s: River fetches no jobs here, see its messages in the log",
 			c.sweeper.Unbegun().Round(time.Second), now.Sub(begun).Round(time.Second), limit)

@@ -9,9 +9,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// checkRecipient settles an effect whose message goes to a suppressed address: it is skipped. It is asked with the bytes that are
-// about to be sent, so that an address that was suppressed after they were rendered is skipped too. Where the answer is not
-// known, nothing is sent and no attempt is spent. nil lets the effect be sent.
+// checkRecipient skips an effect whose message goes to a suppressed address. It checks the bytes that are about to be
+// sent, so that it also skips an address that was suppressed after they were rendered. If the check fails, nothing is
+// sent and no attempt is counted. It returns nil if the effect may be sent.
 func (a attempt) checkRecipient(ctx context.Context, rendered []byte) *inbox.Settlement {
 	if a.route.Suppressed == nil {
 		return nil

@@ -8,29 +8,31 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// Report is one attempt's end, for metrics and tests.
+// Report describes how one attempt ended, for metrics and tests.
 type Report struct {
 	Effect inbox.ID
 	Event  inbox.ID
 	Source string
 	Route  string
 	Target string
-	// Tenant is the event's; empty if it was recorded without one.
+	// Tenant is the event's tenant, empty if it was recorded without one.
 	Tenant string
 
-	// Attempt is the number of the attempt that ended, from 1; 0 if none was made. Outcome is then
-	// empty: the effect was put off, or came to rest without an attempt.
+	// Attempt is the number of the attempt that ended, from 1. It is 0 if no attempt was made;
+	// Outcome is then empty, because the effect was put off or reached a resting state without an
+	// attempt.
 	Attempt int
 	State   inbox.EffectState
 	Outcome inbox.AttemptOutcome
 	Reason  inbox.Reason
 	Elapsed time.Duration
 
-	// Recognised: the target said that it knew the key.
+	// Recognised means that the target said that it knew the key.
 	Recognised bool
 }
 
-// report tells people and metrics how an attempt ended, if it was still ours to end.
+// report logs how an attempt ended. It passes the end to Config.Observe if this process still held
+// the claim.
 func (a attempt) report(ctx context.Context, s inbox.Settlement, settled inbox.Settled) {
 	claim, route, elapsed := a.claim, a.route, a.elapsed()
 	attrs := []slog.Attr{
@@ -39,7 +41,7 @@ func (a attempt) report(ctx context.Context, s inbox.Settlement, settled inbox.S
 	}
 	number := claim.Attempt
 	if s.Outcome == "" {
-		number = 0 // none was made, and the number is the next one's
+		number = 0 // no attempt was made, and claim.Attempt is the number of the next one
 	} else {
 		attrs = append(attrs, slog.Int("attempt", number))
 	}
@@ -64,7 +66,7 @@ func (a attempt) report(ctx context.Context, s inbox.Settlement, settled inbox.S
 	case s.State == inbox.EffectSkipped:
 		message = "effect skipped"
 	case s.Outcome == "" && s.State.Waiting() && claim.Event.GoneReason == inbox.ReasonKeyMissing:
-		message = "" // one line a minute says so of all of them
+		message = "" // checkSealingKey logs one line a minute for all of them
 	case s.Outcome == "" && s.State.Waiting():
 	case s.State == inbox.EffectDone:
 		message = "effect done"
@@ -90,8 +92,8 @@ func (a attempt) report(ctx context.Context, s inbox.Settlement, settled inbox.S
 	}
 }
 
-// reportExpired tells people and metrics at once of an attempt that the sweeper had to
-// end, as report does of one that a worker ended.
+// reportExpired logs an attempt that the sweeper had to end and passes it to Config.Observe, as
+// report does for a worker.
 func (c *Client) reportExpired(ctx context.Context, s inbox.Settlement) {
 	route := c.routeOf(s.RouteID)
 	message, level := "effect lost its lease", slog.LevelInfo

@@ -10,60 +10,57 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// Route is what the worker has to know about a route, beside what the store
-// knows ([inbox.EffectRoute]).
+// Route is what the worker needs to know about a route in addition to what the store knows ([inbox.EffectRoute]).
 type Route struct {
 	Name     string
 	Source   string
 	Provider string
 
-	// KeySource is the name of the source that recipes of keys see: the one it was first
-	// registered under, so that a renamed source makes the same keys. Empty is Source.
+	// KeySource is the source name that recipes of keys see: the name under which the source
+	// was first registered, so that a renamed source makes the same keys. Empty is Source.
 	KeySource string
 
-	// Version is the route's, as it is registered for this configuration.
+	// Version is the version of the route that this configuration registered.
 	Version int
 
 	// Target names the sender or the transactional that carries the effects out.
 	Target string
 
-	// When is the route's condition: an effect for which it is false is skipped. nil
-	// is none.
+	// When is the route's condition. An effect for which it is false is skipped. nil is no condition.
 	When *expression.Program
 
-	// Key makes the effect's key: of all effects with one key, one happens. nil is
-	// the event's own key, under which there are no others.
+	// Key makes the effect's key. Of all effects with the same key, one happens. nil is the event's own key, which no
+	// other effect has.
 	Key *expression.Recipe
 
-	// KeyOf makes the idempotency key that is sent, from the result of Key; see [inbox.MeaningKey]. nil keeps the event's key, which
-	// is needed where equal keys mean different things once they are a time apart.
+	// KeyOf makes the idempotency key that is sent from the result of Key; see [inbox.MeaningKey]. nil keeps the
+	// event's key, which is necessary if equal keys mean different things after some time.
 	KeyOf func(recipe []byte) string
 
-	// List makes several effects of one; nil leaves it one.
+	// List expands one effect into several. nil is no expansion.
 	List *List
 
-	// Suppressed reports whether what is about to be sent goes to somebody to whom nothing may
-	// be sent; the effect is skipped then. It is asked right before each attempt. An error
-	// means that it is not known. nil is nobody.
+	// Suppressed reports whether the message that is about to be sent goes to a suppressed address; the effect is
+	// skipped then. The worker calls it right before each attempt. An error means that the answer is unknown. nil
+	// suppresses no address.
 	Suppressed func(ctx context.Context, rendered []byte) (bool, error)
 
-	// Map makes the body that is sent on, as JSON. nil sends it as received.
+	// Map makes the JSON body that is sent. nil sends the body as received.
 	Map *expression.Mapping
 
-	// Timeout bounds one attempt. It must leave a fifth of the lease, at most 5 s,
-	// for the settlement. It defaults to 10 s or, if that is less, to as much as
-	// the lease allows.
+	// Timeout bounds one attempt. It must leave a fifth of the lease, at most 5 s, for the settlement. It defaults to
+	// 10 s, or to what the lease allows if that is less.
 	Timeout time.Duration
 }
 
-// route is a route as the workers use it: its configuration, what the store knows of it,
-// and what carries its effects out. Nothing of it changes after [New].
+// route is a route as the workers use it: its configuration, what the store knows about it, and what carries its
+// effects out. It does not change after [New].
 type route struct {
 	Route
 	stored inbox.EffectRoute
 
-	// configured is false for a route that the store knows and this client does not. It
-	// has neither a sender nor a transactional.
+	// configured is false for a route that the store knows and this client does not. Such a route has neither a sender
+	// nor a transactional.
 	configured bool
 
 	// One of the two is set.
@@ -72,11 +69,12 @@ type route struct {
 
 	limit *limiter
 
-	// turns has a place for each effect that may act inside the database at once.
+	// turns has a slot for each effect that may act inside the database at once.
 	turns chan struct{}
 }
 
-// routeOf gives the route of that id; an empty one if nobody here knows it.
+// routeOf returns the route with that id. If this client does not know it, the route has only what the store knows, if
+// anything.
 func (c *Client) routeOf(id int32) *route {
 	if r, ok := c.routes[id]; ok {
 		return r
@@ -85,12 +83,12 @@ func (c *Client) routeOf(id int32) *route {
 	return &route{stored: stored}
 }
 
-// patience is how long an effect of the route waits for its turn, and for a connection.
-// Together they leave a committed claim half of its lease.
+// patience is how long an effect of the route waits for its turn, and then for a connection. The two waits together
+// leave a committed claim half of its lease.
 func (r *route) patience() time.Duration { return min(r.stored.Lease/4, 10*time.Second) }
 
-// wants reports whether the route's condition lets an effect happen. One that may
-// have happened, or is an item of a list that was let through, is not asked.
+// wants reports whether the route's condition lets an effect happen. It does not evaluate the condition for an effect
+// that may have happened, nor for an item of a list that has passed it.
 func (r *Route) wants(claim *inbox.Claim) (bool, error) {
 	if r.When == nil || claim.Item > 0 || !claim.UnknownSince.IsZero() {
 		return true, nil
@@ -98,10 +96,10 @@ func (r *Route) wants(claim *inbox.Claim) (bool, error) {
 	return r.When.Bool(r.input(claim))
 }
 
-// asksForKey reports whether an attempt has to ask for the effect's key: the first one
-// with which it comes back from a state at rest, where it may have lost the key, and one
-// after a run whose end was not seen, which may not have come to asking. An item of a list
-// got its key when it was written, and asks when it comes back from a state at rest.
+// asksForKey reports whether an attempt must claim the effect's key. It must while no key is recorded; in the first
+// attempt, also after the effect left a resting state, where it may have lost the key; and after a run whose end was
+// not seen, because that run may not have reached the key. An item of a list got its key when it was written, and
+// claims it again when it leaves a resting state.
 func (r *Route) asksForKey(claim *inbox.Claim) bool {
 	switch {
 	case r.Key == nil:
@@ -112,8 +110,9 @@ func (r *Route) asksForKey(claim *inbox.Claim) bool {
 	return claim.KeyHash == nil || claim.Attempt <= 1 || claim.Trigger == inbox.TriggerSweep
 }
 
-// remakeKey makes the idempotency key from the result of the recipe, in the first attempt of an effect. Later attempts keep the key,
-// because an attempt may have been made under it. meaning is the meaning of the effect's only item; empty if the effect is no list.
+// remakeKey makes the idempotency key from the result of the recipe in the first attempt of an effect. Later attempts
+// keep the key because an attempt may have been made under it. meaning is the meaning of the effect's only item, or
+// empty if the effect is not a list.
 func (r *Route) remakeKey(claim *inbox.Claim, recipe []byte, meaning string) {
 	if r.KeyOf == nil || claim.Item > 0 {
 		return
@@ -128,14 +127,15 @@ func (r *Route) remakeKey(claim *inbox.Claim, recipe []byte, meaning string) {
 	}
 }
 
-// expands reports whether the effect is one that may become several.
+// expands reports whether the effect may become several.
 func (r *Route) expands(claim *inbox.Claim) bool {
 	return r.List != nil && claim.Item == 0 && (claim.Rendered == nil || isList(claim.Rendered))
 }
 
-// mapBody gives what the route's mapping makes of the event; nil without one.
+// mapBody returns the body that the route's mapping makes of the event, or nil if there is no mapping or a stored body
+// is used.
 func (r *Route) mapBody(call *effect.Call, claim *inbox.Claim) ([]byte, error) {
-	if r.Map == nil || call.Address != "" && call.Rendered == nil { // it went out as received, to that address
+	if r.Map == nil || call.Address != "" && call.Rendered == nil { // an earlier attempt sent the body as received, to that address
 		return nil, nil
 	}
 	call.Event.ContentType = "application/json"
@@ -145,8 +145,7 @@ func (r *Route) mapBody(call *effect.Call, claim *inbox.Claim) ([]byte, error) {
 	return r.Map.JSON(r.requestInput(claim))
 }
 
-// call is one attempt at a claim as its kind sees it, with what is stored of its request as
-// it is stored.
+// call returns one attempt at a claim as its kind sees it. Rendered is the stored request, unchanged.
 func (r *Route) call(claim *inbox.Claim) *effect.Call {
 	e, headers := claim.Event, headersOf(claim.Event.Headers)
 	call := &effect.Call{
@@ -158,7 +157,7 @@ func (r *Route) call(claim *inbox.Claim) *effect.Call {
 		Route: r.Name, Key: claim.Key, Attempt: claim.Attempt, Rendered: claim.Rendered,
 	}
 	if claim.SequenceKeyHash != nil {
-		// The key itself is not stored; its hash names the sequence as well.
+		// The key itself is not stored. Its hash identifies the sequence as well.
 		call.Event.SequenceKey = hex.EncodeToString(claim.SequenceKeyHash)
 	}
 	return call

@@ -79,10 +79,10 @@ func (a attempt) send(ctx context.Context) error {
 			Rendered: rendered, Replace: fixed.replaces, Began: !route.stored.Idempotent,
 		})
 		if err != nil {
-			// Nothing was sent, whether or not the start was recorded. The settlement takes
-			// the record back: once it has ended the lease, a start that is still on its
-			// way finds another token. If the database is away until the lease ends, the
-			// sweeper decides by what it finds.
+			// Nothing was sent, whether or not the start was recorded. The settlement undoes the
+			// record: it ends the lease, so a start that is still on its way finds another token.
+			// If the database does not answer until the lease ends, the sweeper decides by what it
+			// finds.
 			a.log.WarnContext(ctx, "starting a send", "effect", claim.Effect.String(), "error", clean(err.Error()))
 			return a.putBack(ctx, reasons.Unavailable, a.faultPause(ctx))
 		}
@@ -93,7 +93,7 @@ func (a attempt) send(ctx context.Context) error {
 	if s := a.checkDeadline(a.elapsed()); s != nil {
 		return a.settle(ctx, *s)
 	}
-	// Whatever was spent since before the claim was asked for is off the lease.
+	// The time since the claim was requested is subtracted from the lease.
 	lease := route.stored.Lease
 	timed, cancel := context.WithTimeout(ctx, min(route.Timeout, lease-margin(lease)-a.elapsed()))
 	result = effect.Result{Outcome: effect.Retry, Reason: reasons.Timeout}

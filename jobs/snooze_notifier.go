@@ -12,25 +12,24 @@ import (
 )
 
 const (
-	// notifyEvery is how exactly a short snooze ends.
+	// notifyEvery is the precision with which a short snooze ends.
 	notifyEvery = 50 * time.Millisecond
 
-	// snoozeDelay is how long River takes to write a snooze down: it collects them
-	// for 50 ms.
+	// snoozeDelay is how long River takes to write a snooze, because it collects snoozes for 50 ms.
 	snoozeDelay = 100 * time.Millisecond
 
-	// longSnooze is where River's leader takes over: what sleeps for as long is
-	// scheduled, and is announced when it is due.
+	// longSnooze is where River's leader takes over. It schedules jobs that sleep this long and
+	// announces them when they are due.
 	longSnooze = 5 * time.Second
 
-	// notifyAfter is after how many wake-ups River is made to look for more: it fetches
-	// some hundreds at once, and then nothing until it is told of more, or polls.
+	// notifyAfter is the number of wake-ups after which River is notified to fetch more. It fetches
+	// some hundreds at once and then nothing until it is notified or polls.
 	notifyAfter = 64
 )
 
-// snoozeNotifier makes River look for jobs when one that was snoozed here for a short
-// time is due, and while there is a backlog. Nobody announces those: River would
-// find them when it polls, and an idle system is not to poll that often.
+// snoozeNotifier notifies River when a job that was snoozed here for a short time is due, and while
+// there is a backlog. Nothing else announces such jobs. River would find them when it polls, but an
+// idle system should not poll that often.
 type snoozeNotifier struct {
 	pool *pgxpool.Pool
 	now  func() time.Time
@@ -49,8 +48,8 @@ func newSnoozeNotifier(pool *pgxpool.Pool, now func() time.Time) *snoozeNotifier
 	return &snoozeNotifier{pool: pool, now: now, due: map[int64]struct{}{}, backlog: make(chan struct{}, 1)}
 }
 
-// after notes the end of a wake-up, and a short snooze, and passes on what River is
-// to hear.
+// after records the end of a wake-up and, if it is a short snooze, its time. It returns err
+// unchanged.
 func (n *snoozeNotifier) after(err error) error {
 	if n.woken.Add(1)%notifyAfter == 0 {
 		select {
@@ -62,13 +61,13 @@ func (n *snoozeNotifier) after(err error) error {
 		at := n.now().Add(max(snooze.Duration, snoozeDelay)).UnixNano()/int64(notifyEvery) + 1
 		n.mu.Lock()
 		n.due[at] = struct{}{}
-		n.due[at+int64(time.Second/notifyEvery)] = struct{}{} // River may be slow in writing it
+		n.due[at+int64(time.Second/notifyEvery)] = struct{}{} // River may be slow to write it
 		n.mu.Unlock()
 	}
 	return err
 }
 
-// takeDue reports whether a snooze has ended, and forgets it.
+// takeDue reports whether a snooze has ended, and removes it.
 func (n *snoozeNotifier) takeDue() bool {
 	tick := n.now().UnixNano() / int64(notifyEvery)
 	n.mu.Lock()
@@ -108,7 +107,7 @@ func (n *snoozeNotifier) run(ctx context.Context) {
 				continue
 			}
 		}
-		// A notification that fails costs River's poll interval, as one that is lost does.
+		// A notification that fails costs River's poll interval, like one that is lost.
 		_, _ = n.pool.Exec(ctx, notifyApart)
 	}
 }

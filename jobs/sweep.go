@@ -23,74 +23,70 @@ type SweeperConfig struct {
 	Store  *inbox.Effects
 	Logger *slog.Logger
 
-	// Every is how often a sweep is made. 0 is the default of 10 s, -1 is never.
+	// Every is the time between sweeps. 0 is the default of 10 s, -1 is never.
 	Every time.Duration
 
-	// Budget bounds one sweep; the next goes on where it ended. 0 is the default of
-	// 5 s.
+	// Budget bounds one sweep; the next one continues where it ended. 0 is the default of 5 s.
 	Budget time.Duration
 
-	// Page is how many overdue effects are looked at by one statement, and Chunk
-	// how many are woken by one transaction. They default to 5,000 and 500.
+	// Page is how many overdue effects one statement reads, and Chunk how many one transaction wakes.
+	// They default to 5,000 and 500.
 	Page, Chunk int
 
-	// Timeout bounds each transaction of a sweep, so that a connection that fell silent
-	// does not end the sweeping. It defaults to a third of the shortest lease, from 2 s
-	// to 10 s.
+	// Timeout bounds each transaction of a sweep, so that a connection that stops answering does not
+	// stop the sweeps. It defaults to a third of the shortest lease, from 2 s to 10 s.
 	Timeout time.Duration
 
-	// MinRunning is the least age at which a job that says it is running may be
-	// replaced; a longer lease makes it longer. 0 is the default of 10 s.
+	// MinRunning is the least age at which a job that River shows as running may be replaced. A longer
+	// lease raises it. 0 is the default of 10 s.
 	MinRunning time.Duration
 
-	// Expired is called for each attempt whose lease had ended and that was
-	// settled, after the commit, if set. It must not block.
+	// Expired is called after the commit for each attempt that was settled because its lease had ended,
+	// if set. It must not block.
 	Expired func(ctx context.Context, s inbox.Settlement)
 
-	// Replays, if set, are looked after too: one that runs and whose job is not live
-	// gets a new one, and a plan that nobody ran expires.
+	// Replays are swept too, if set. A running replay whose job is not live gets a new job, and a plan
+	// that was never run expires.
 	Replays *replay.Store
 
-	// Peers tells which routes other live processes know: their wake-ups may have been
-	// handed over and are then left to them. nil is none.
+	// Peers knows which routes other live processes know. Wake-ups of those routes may have been handed
+	// over, and are then left to those processes. nil is none.
 	Peers *node.Peers
 
-	// Fits returns why no sweep must be made now; see [Config].
+	// Fits returns why the sweeper must not sweep now; see [Config].
 	Fits func() error
 
-	// Now defaults to time.Now. It measures the budget and since when no sweep has
-	// succeeded; what is overdue is decided by the database's clock.
+	// Now defaults to time.Now. It measures the budget and the time since the last successful sweep. The
+	// database's clock decides which effects are overdue.
 	Now func() time.Time
 }
 
 // SweepReport is what one sweep did.
 type SweepReport struct {
-	// Examined counts the overdue effects looked at.
+	// Examined counts the overdue effects that were read.
 	Examined int
-	// Woken counts those that got a new job because theirs was not live.
+	// Woken counts the effects that got a new job because theirs was not live.
 	Woken int
-	// Expired counts the leases that had ended, and were settled.
+	// Expired counts the attempts that were settled because their lease had ended.
 	Expired int
-	// TakenBack counts the wake-ups that had been handed over to processes that have
-	// vanished since.
+	// TakenBack counts the wake-ups that had been handed over to processes that have disappeared since.
 	TakenBack int
-	// Left counts the effects that were left out, because another transaction has locked a row that they
+	// Left counts the effects that were left out because another transaction has locked a row that they
 	// need. The next sweep tries them again, after the others.
 	Left int
-	// Freed counts the held effects that were free to run, and were set going. It is 0
-	// as long as nothing is wrong.
+	// Freed counts the held effects that were free to run and were released. It is 0 unless something is
+	// wrong.
 	Freed int
-	// PulledBack counts the times that were further ahead than their policy allows, because the
-	// database's clock had been ahead. They were brought back.
+	// PulledBack counts the times that were further ahead than their policy allows because the
+	// database's clock had been ahead. The sweep corrected them.
 	PulledBack int
 	// Complete is false if the budget ended first.
 	Complete bool
 }
 
-// Sweeper makes a lost wake-up harmless: every effect that is overdue and whose
-// job is not live gets a new one, every lease that has ended is settled. It runs
-// on every node, without a leader and without a lock of its own: rows are locked
-// with SKIP LOCKED and looked at again under the lock.
+// Sweeper repairs lost wake-ups: every overdue effect whose job is not live gets a new job, and every
+// attempt whose lease has ended is settled. It runs on every node, without a leader and without a lock
+// on the sweep. It locks rows with SKIP LOCKED and checks them again under the lock.
 type Sweeper struct {
 	cfg    SweeperConfig
 	routes []int32
@@ -101,14 +97,16 @@ type Sweeper struct {
 	cursor cursor
 	left   leftOut
 
-	// replaying: when replays were looked at last, there were some running.
+	// replaying means that some replays were running at the last check.
 	replaying bool
 
-	// unbegun is for how many microseconds the oldest effect has been due, when the last sweep began,
-	// that this process could begin: its job is there and no process has fetched it.
+	// unbegun is how long, in microseconds, the oldest effect that this process could begin had been due
+	// when the last sweep began. Only effects count whose job is available and not yet fetched by any
+	// process.
 	unbegun atomic.Int64
 
-	// swept is when a sweep ended without an error; the begin, before the first one.
+	// swept is when the last sweep without an error ended, or when the sweeper started if there was
+	// none.
 	swept atomic.Pointer[time.Time]
 
 	mu   sync.Mutex
@@ -116,7 +114,7 @@ type Sweeper struct {
 	done chan struct{}
 }
 
-// cursor is the last effect looked at.
+// cursor is the last effect that was read.
 type cursor struct {
 	at time.Time
 	id inbox.ID
@@ -161,7 +159,7 @@ func NewSweeper(cfg SweeperConfig) (*Sweeper, error) {
 	return s, nil
 }
 
-// Start begins to sweep, now and then every so often, until Stop.
+// Start starts sweeping immediately and then repeats it every Every, until Stop.
 func (s *Sweeper) Start(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +173,7 @@ func (s *Sweeper) Start(ctx context.Context) {
 	go s.run(ctx, s.done)
 }
 
-// Stop ends the sweep under way and returns when it has.
+// Stop cancels the current sweep and returns when it has ended.
 func (s *Sweeper) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,8 +215,7 @@ func (s *Sweeper) run(ctx context.Context, done chan<- struct{}) {
 	}
 }
 
-// replaySweepEvery is how often replays are looked at while there are any: a person
-// waits for them.
+// replaySweepEvery is how often replays are checked while any run, because an operator waits for them.
 const replaySweepEvery = 2 * time.Second
 
 func (s *Sweeper) sweepReplays(ctx context.Context) (int, error) {
@@ -227,8 +224,8 @@ func (s *Sweeper) sweepReplays(ctx context.Context) (int, error) {
 	return s.SweepReplays(ctx)
 }
 
-// Swept is when a sweep last succeeded, or the sweeper began; ok is false if it does
-// not run.
+// Swept returns when a sweep last succeeded, or when the sweeper started if none has. ok is false if it
+// does not run.
 func (s *Sweeper) Swept() (at time.Time, ok bool) {
 	if at := s.swept.Load(); at != nil {
 		return *at, true
@@ -236,8 +233,8 @@ func (s *Sweeper) Swept() (at time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// Unbegun is for how long the oldest effect has been due that this process could begin and that
-// no process has begun, by the last sweep.
+// Unbegun returns how long, at the last sweep, the oldest effect had been due that this process could
+// begin and that no process has begun.
 func (s *Sweeper) Unbegun() time.Duration {
 	return time.Duration(s.unbegun.Load()) * time.Microsecond
 }
@@ -261,8 +258,8 @@ func (s *Sweeper) sweep(ctx context.Context) {
 	}
 }
 
-// Sweep makes one sweep, from where the one before it ended if its budget ran
-// out. It is not for concurrent use.
+// Sweep makes one sweep. If the previous sweep ran out of its budget, it continues there. It is not safe
+// for concurrent use.
 func (s *Sweeper) Sweep(ctx context.Context) (SweepReport, error) {
 	pulled, err := s.pullBack(ctx)
 	if err != nil {
@@ -279,12 +276,12 @@ func (s *Sweeper) Sweep(ctx context.Context) (SweepReport, error) {
 	return report, err
 }
 
-// River's leader lives from lease to lease of some seconds. One that was elected while the database's clock was ahead, and died, would
-// keep other processes from the election for as long as the clock was ahead, and River would clean up nothing. A leader that lives
-// is elected again.
+// River's leader renews a lease of some seconds. If a leader was elected while the database's clock was ahead, and then
+// died, its lease would keep other processes from the election until the clock reached its end, and River would clean
+// up nothing. The sweep removes such a lease. A leader that is alive is elected again.
 const unseatLeader = `DELETE FROM river_leader WHERE expires_at > now() + interval '1 minute'`
 
-// pullBack comes first, so that the same sweep looks at the effects that it makes due.
+// pullBack runs first, so that the same sweep reads the effects that it makes due.
 func (s *Sweeper) pullBack(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -302,7 +299,7 @@ func (s *Sweeper) sweepOverdue(ctx context.Context) (SweepReport, error) {
 		if err != nil {
 			return report, err
 		}
-		if s.cursor == (cursor{}) { // the first page has the oldest
+		if s.cursor == (cursor{}) { // the first page has the oldest effects
 			s.unbegun.Store(page.unbegun)
 		}
 		report.Examined += page.examined
@@ -323,13 +320,12 @@ func (s *Sweeper) sweepOverdue(ctx context.Context) (SweepReport, error) {
 	return report, nil
 }
 
-// liveJob says of a job j, for an effect that is due and whose lease is given in
-// microseconds, whether it will still wake the effect. One that is scheduled is moved
-// by River's leader, who may be missing, and for much later than now it is no use to an
-// effect that is due. One that is retryable failed: it waits in River's own backoff,
-// which knows nothing of when the effect is due. One that runs may run nowhere. One that is
-// available or began to run much later than now was written while the database's clock was
-// ahead: River fetches the former no sooner, and the latter would look alive for as long.
+// liveJob is true of a job j that will still wake its effect, which is due; r.lease is the lease in
+// microseconds. River's leader moves scheduled jobs. It may be missing, and a job scheduled for much
+// later does not help an effect that is due. A retryable job failed and waits in River's own backoff,
+// which does not know when the effect is due. A job in state running may run nowhere. A job that is
+// available, or began to run, much later than now was written while the database's clock was ahead:
+// River would not fetch the former before that time, and the latter would look alive until then.
 const liveJob = `
     CASE j.state
     WHEN 'available' THEN j.scheduled_at <= now() + interval '30 seconds'
@@ -338,9 +334,9 @@ const liveJob = `
     ELSE false
     END`
 
-// One page of the overdue, without locks: only those whose job is not live are
-// looked at again. The cursor goes over all of them, so that live ones in front
-// never hide lost ones.
+// The statement reads one page of overdue effects without locks. Only effects whose job is not live are
+// checked again. The cursor passes over all of them, so that live ones at the front never hide lost
+// ones.
 const pageOverdue = `
 WITH page AS MATERIALIZED (
     SELECT e.id, e.next_at, e.state, e.route_id, e.job_id
@@ -370,8 +366,8 @@ SELECT (SELECT count(*) FROM page),
 type page struct {
 	examined int
 	lost     []inbox.ID
-	stranded []int64 // jobs that were handed over to nobody that lives
-	unbegun  int64   // microseconds for which the oldest has been due that this process could begin
+	stranded []int64 // jobs that were handed over to processes that no longer live
+	unbegun  int64   // microseconds for which the oldest effect that this process could begin has been due
 	last     cursor
 }
 
@@ -387,7 +383,7 @@ func (s *Sweeper) page(ctx context.Context) (page, error) {
 	return p, nil
 }
 
-// The jobs of effects whose rows are locked, by primary key.
+// The statement reads the jobs of effects whose rows are locked, by primary key.
 const jobsOfOverdue = `
 SELECT a.id, coalesce(j.live, false), coalesce(j.running, false)
 FROM unnest($1::uuid[], $3::bigint[], $4::bigint[]) AS a (id, job_id, lease)
@@ -397,8 +393,8 @@ LEFT JOIN LATERAL (
     WHERE j.id = a.job_id
     LIMIT 1) j ON true`
 
-// wake locks the effects that may be lost, looks again, and acts. It returns those that it could
-// lock. Nothing has happened if it returns an error.
+// wake locks the effects that may be lost, checks them again, and wakes or settles them. It returns the
+// effects that it could lock. If it returns an error, nothing has changed.
 func (s *Sweeper) wake(ctx context.Context, ids []inbox.ID, report *SweepReport) (obtained []inbox.ID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -447,7 +443,7 @@ func (s *Sweeper) wake(ctx context.Context, ids []inbox.ID, report *SweepReport)
 	return obtained, nil
 }
 
-// dead picks those whose job is not live.
+// dead returns the effects whose job is not live.
 func (s *Sweeper) dead(ctx context.Context, tx pgx.Tx, waiting []inbox.Overdue) ([]inbox.Rewake, error) {
 	if len(waiting) == 0 {
 		return nil, nil

@@ -11,29 +11,29 @@ import (
 	"github.com/oncegate/oncegate/internal/halve"
 )
 
-// boundRowLocks bounds the wait for one row of a sweep: many rows may be locked, and each is
-// waited for when it is alone.
+// boundRowLocks bounds the wait for one row of a sweep. Many rows may be locked, and each is waited
+// for separately.
 const boundRowLocks = `SELECT set_config('lock_timeout', '200ms', true)`
 
-// leftToldEvery is how often the log names who keeps a row of the sweep locked.
+// leftToldEvery is how often the log names the session that keeps a row of the sweep locked.
 const leftToldEvery = time.Minute
 
-// leftOut are the effects that the last sweeps left out.
+// leftOut remembers the effects that the last sweeps left out.
 type leftOut struct {
 	ids  map[inbox.ID]bool
 	told time.Time
 }
 
-// errSkipped is why an effect was left out whose own row or stream was locked.
+// errSkipped means that an effect was left out because its own row or its stream was locked.
 var errSkipped = errors.New("the row of the effect, or its stream's, is locked by another session")
 
-// errBudget ends a chunk when the time of the sweep is up.
+// errBudget ends a chunk because the sweep has used up its time.
 var errBudget = errors.New("the time of the sweep is up")
 
-// wakeLost wakes the effects that may be lost, a chunk in each transaction. A row that another
-// transaction has locked never delays the others of its chunk: the chunk is halved until the row
-// is alone, and the row is left out. What an earlier sweep left out comes last, so that it cannot
-// use up the time of the others.
+// wakeLost wakes the effects that may be lost, one chunk per transaction. A row that another
+// transaction has locked never delays the other effects of its chunk: the chunk is halved until
+// that effect is alone, and the effect is left out. Effects that an earlier sweep left out come
+// last, so that they cannot use up the time of the others.
 func (s *Sweeper) wakeLost(ctx context.Context, lost []inbox.ID, began time.Time, report *SweepReport) error {
 	slices.SortStableFunc(lost, func(a, b inbox.ID) int { return order(s.left.ids[a]) - order(s.left.ids[b]) })
 	for chunk := range slices.Chunk(lost, s.cfg.Chunk) {
@@ -74,10 +74,11 @@ func order(left bool) int {
 	return 0
 }
 
-// maxLeft bounds how many effects are remembered that were left out.
+// maxLeft bounds how many left-out effects are remembered.
 const maxLeft = 10_000
 
-// leave remembers what was left out of a sweep and, at most once a minute, logs who is to blame.
+// leave remembers what a sweep left out. At most once a minute it logs which session holds the
+// lock.
 func (s *Sweeper) leave(ctx context.Context, left []halve.Left[inbox.ID], report *SweepReport) {
 	if len(left) == 0 {
 		return
@@ -86,7 +87,7 @@ func (s *Sweeper) leave(ctx context.Context, left []halve.Left[inbox.ID], report
 	if s.left.ids == nil || len(s.left.ids) > maxLeft {
 		s.left.ids = map[inbox.ID]bool{}
 	}
-	// A row that a worker of ours has locked at this moment is free when the next sweep comes.
+	// A row that one of our workers locks at this moment is free at the next sweep.
 	told := -1
 	for i, l := range left {
 		if s.left.ids[l.Item] || !errors.Is(l.Err, errSkipped) {

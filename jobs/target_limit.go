@@ -11,27 +11,28 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// ErrTargetBusy: a target's breaker is open, or its rate asks for a longer wait than a question is worth.
+// ErrTargetBusy means that a target's breaker is open, or that its rate requires a longer wait than
+// maxQuestionWait.
 var ErrTargetBusy = errors.New("the target's breaker or rate allows no request now")
 
-// maxQuestionWait is how long a question waits for its place.
+// maxQuestionWait is how long a question waits for a slot.
 const maxQuestionWait = 30 * time.Second
 
-// TargetLimit holds what asks a target, without being an attempt at it, to the limits that attempts have: concurrency,
-// rate, breaker, and the peace that the target asks for. Like those of the worker, they are counted apart in each
-// process and by each TargetLimit.
+// TargetLimit applies the limits of attempts to requests that ask a target something without being an attempt:
+// concurrency, rate, breaker, and the pause that a Retry-After asks for. Like the worker's limits, they are counted
+// separately in each process, and also by each TargetLimit.
 type TargetLimit struct {
 	limiter *limiter
 	now     func() time.Time
 }
 
-// NewTargetLimit makes the limits of one target. now gives the time.
+// NewTargetLimit makes the limits of one target. now returns the current time.
 func NewTargetLimit(t Target, now func() time.Time) *TargetLimit {
 	return &TargetLimit{newLimiter(t, &crew{size: DefaultMaxWorkers}, now, rand.Float64), now}
 }
 
-// Do waits for a place, asks, and lets the breaker know what came of it. It gives [ErrTargetBusy] without having asked if
-// the target is to be left alone.
+// Do waits for a slot, asks, and passes the result to the breaker. If the target allows no request soon enough, it
+// returns [ErrTargetBusy] without asking.
 func (l *TargetLimit) Do(ctx context.Context, ask func(context.Context) effect.Result) error {
 	started := l.now()
 	for {

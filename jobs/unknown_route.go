@@ -13,30 +13,30 @@ import (
 	"github.com/oncegate/oncegate/inbox/node"
 )
 
-// The pauses of an effect whose route neither this process nor another live one knows.
-// In a rolling deploy one of them knows it within seconds; a route that was removed is
-// not known for good. So the pause is short at first and then as long as the time for
-// which this process has met the route. That is remembered here and in no row: growing
-// costs nothing, and a process that starts anew begins with the short ones.
+// The pauses of an effect whose route neither this process nor another live one knows. In a rolling
+// deploy some process knows the route within seconds; a route that was removed stays unknown. The
+// pause is therefore short at first, and then as long as the time since this process first met the
+// route. That time is kept in memory and in no row: a growing pause writes nothing extra, and a
+// process that restarts begins with short pauses.
 const (
 	minUnknownPause = time.Second
 	maxUnknownPause = time.Hour
 
-	// unknownApart is how far apart the ends of two pauses are at least, so that a large
-	// backlog costs a hundred updates a second at most, and hardly any later.
+	// unknownApart is the least time between the ends of two pauses of a route, so that a large
+	// backlog costs at most a hundred updates a second, and hardly any later.
 	unknownApart = 10 * time.Millisecond
 
-	// For lookForPeersFor after a route was first met the table of processes is read anew
-	// up to once every lookForPeersEvery: a process that knows the route has most likely
-	// just started. After that its heartbeat tells of it soon enough.
+	// For lookForPeersFor after a route was first met, the table of processes is read again up to
+	// once every lookForPeersEvery, because a process that knows the route has most likely just
+	// started. After that the heartbeat reads it often enough.
 	lookForPeersFor   = 2 * node.Heartbeat
 	lookForPeersEvery = time.Second
 
-	// reportUnknownEvery is how often the log tells of them, all in one line.
+	// reportUnknownEvery is how often the log reports these effects, all in one line.
 	reportUnknownEvery = time.Minute
 )
 
-// unknownRoutes are the effects of unknown routes that this process has met.
+// unknownRoutes records the effects of unknown routes that this process has met.
 type unknownRoutes struct {
 	now    func() time.Time
 	random func() float64
@@ -58,8 +58,8 @@ func newUnknownRoutes(now func() time.Time, random func() float64, log *slog.Log
 	}
 }
 
-// worked reports whether another live process knows the route. Now and then it reads the
-// table of processes for it, in the place of one of the callers.
+// worked reports whether another live process knows the route. From time to time one of the callers
+// reads the table of processes for this.
 func (u *unknownRoutes) worked(ctx context.Context, route int32) bool {
 	if u.peers.Works(route) {
 		u.forget(route)
@@ -75,7 +75,7 @@ func (u *unknownRoutes) worked(ctx context.Context, route int32) bool {
 	return u.peers.Works(route)
 }
 
-// forget has the pauses begin anew, with short ones.
+// forget makes the pauses of a route start short again.
 func (u *unknownRoutes) forget(route int32) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -95,8 +95,8 @@ func (u *unknownRoutes) mayLook(route int32) bool {
 	return true
 }
 
-// pause is how long an effect of the route is put off. A quarter of it is chance, so
-// that a backlog that was met at once does not come back at once.
+// pause returns how long to put an effect of the route off. Up to a quarter is random, so that a
+// backlog that was met at once does not return at once.
 func (u *unknownRoutes) pause(ctx context.Context, route int32) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -130,8 +130,8 @@ func (u *unknownRoutes) report(ctx context.Context) {
 		"effects", n, "route_ids", routes)
 }
 
-// leaveUnknown leaves an effect of a route that this process does not know to another
-// live process that works it, or else puts it off until one does.
+// leaveUnknown hands an effect whose route this process does not know over to another live process
+// that knows it. If there is none, it puts the effect off.
 func (c *Client) leaveUnknown(ctx context.Context, w wakeUp, standing inbox.Standing) error {
 	if c.cfg.Observe != nil {
 		c.cfg.Observe(Report{Effect: w.effect, State: standing.State, Reason: inbox.ReasonRoute})

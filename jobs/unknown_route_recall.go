@@ -10,14 +10,12 @@ import (
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
-// recallAgain is how long after its start a process recalls once more: by then every
-// other process has read that this one knows its routes, and puts no further effect of
-// theirs off.
+// recallAgain is how long after its start a process recalls a second time. By then every other
+// process has read that this one knows its routes, and puts off no further effects of them.
 const recallAgain = node.Heartbeat + 5*time.Second
 
-// recallUnknown has the effects carried out that were put off while nobody knew their
-// routes: a route that came back is not to wait for the end of a long pause. What this
-// leaves out, the sweeper finds.
+// recallUnknown makes effects due that were put off while no process knew their routes, so that
+// they do not wait for the end of a long pause. The sweeper finds the effects that it misses.
 func (c *Client) recallUnknown() {
 	for pass := range 2 {
 		if pass > 0 && sleep.For(c.stopping, recallAgain) != nil {
@@ -41,8 +39,8 @@ func (c *Client) recallUnknown() {
 	}
 }
 
-// The jobs sleep for as long as their effects were put off. They wake up now, and where
-// the routes are known.
+// The jobs sleep for as long as their effects were put off. The statement makes them available now,
+// to processes that know the routes.
 const wakeRecalled = `
 UPDATE river_job j SET state = 'available', scheduled_at = now(), kind = '` + handedPrefix + `' || a.route
 FROM unnest($1::bigint[], $2::int[]) AS a (id, route)

@@ -20,15 +20,15 @@ type effectWorker struct {
 	client *Client
 }
 
-// Work implements [river.Worker]. It completes, snoozes, or on a stop returns
-// context.Canceled; it never fails.
+// Work implements [river.Worker]. It completes or snoozes the job, or on a stop returns
+// context.Canceled. It never fails.
 func (w *effectWorker) Work(ctx context.Context, job *river.Job[effectArgs]) error {
 	w.client.begun.Store(w.client.now().UnixNano())
 	defer w.client.analyze.after()
 	return w.client.notifier.after(w.client.snoozeAtDeadline(ctx, w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1})))
 }
 
-// rearmWorker works the wake-ups that ask for fresh attempts.
+// rearmWorker works the wake-ups that request new attempts.
 type rearmWorker struct {
 	river.WorkerDefaults[rearmArgs]
 	client *Client
@@ -50,10 +50,11 @@ type wakeUp struct {
 	effect inbox.ID
 	jobID  int64
 
-	// again: River ran this job before and did not see its end.
+	// again means that River ran this job before and did not see it end.
 	again bool
 
-	// chain is what this job goes on with; nil for an effect of no sequence.
+	// chain is the stream's further effects that this job carries out, or nil for an effect without
+	// a sequence.
 	chain *chain
 }
 
@@ -62,7 +63,8 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 		return context.Canceled
 	}
 	begun := c.now()
-	// A claim that was asked for is waited for: given up, it would last its lease.
+	// The request for the claim is not cancelled, because an abandoned claim would stay until its
+	// lease ends.
 	claim, standing, err := c.store.Claim(context.WithoutCancel(ctx), w.effect, w.jobID)
 	c.claims.note(err, c.now())
 	if err != nil {
@@ -75,7 +77,7 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 		return river.JobSnooze(c.jittered(standing.Locked))
 	}
 	if !standing.Found || !standing.State.Waiting() {
-		return nil // at rest, settled, or somebody has it
+		return nil // in a resting state, settled, or claimed by another process
 	}
 	if standing.Wait > 0 {
 		return river.JobSnooze(standing.Wait)
@@ -90,10 +92,10 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 	return river.JobSnooze(lockPause)
 }
 
-// snoozeAtDeadline turns what a wake-up ended with into what River hears of it. Ours end with
-// context.Canceled when their context has ended; but only on a stop does River take a
-// job back for that. At a job's own deadline it would count a failure, and let the
-// job wait in its backoff, for minutes after a few, while the effect is due.
+// snoozeAtDeadline turns the result of a wake-up into what River receives. A wake-up whose context
+// has ended returns context.Canceled, but River takes a job back for that only on a stop. At the
+// job's own deadline River would count a failure and make the job wait in its backoff, for minutes
+// after a few failures, while the effect is due.
 func (c *Client) snoozeAtDeadline(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		c.log.InfoContext(ctx, "wake-up ran out of time and is put off")
@@ -102,8 +104,8 @@ func (c *Client) snoozeAtDeadline(ctx context.Context, err error) error {
 	return err
 }
 
-// retryLater snoozes a wake-up that a fault of the database kept from doing, and says in
-// the log what it was doing. On a stop River takes the job back.
+// retryLater snoozes a wake-up that could not finish because of a database fault, and logs what it
+// was doing. On a stop River takes the job back.
 func (c *Client) retryLater(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return context.Canceled
@@ -112,8 +114,8 @@ func (c *Client) retryLater(ctx context.Context, doing string, err error) error 
 	return river.JobSnooze(c.faultPause(ctx))
 }
 
-// faultPause gives the wait after a fault of the database. What a stop cuts short is
-// due at once, on whichever node is next.
+// faultPause returns the wait after a database fault. It is 0 on a stop, so that any node can
+// continue at once.
 func (c *Client) faultPause(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return 0
@@ -121,8 +123,7 @@ func (c *Client) faultPause(ctx context.Context) time.Duration {
 	return c.jittered(faultPause)
 }
 
-// jittered gives a wait of once to twice as long, so that a backlog does not come back at
-// once.
+// jittered returns a wait of once to twice as long, so that a backlog does not return at once.
 func (c *Client) jittered(wait time.Duration) time.Duration {
 	return wait + time.Duration(c.random()*float64(wait))
 }

@@ -1,6 +1,6 @@
-// Package jobstest tries the order of sequences on a real PostgreSQL: it delivers
-// shuffled and repeated events to a gate, has several nodes carry them out and kills
-// them, and judges what came of it. Tests and scripts choose the sizes.
+// Package jobstest tests the order of sequences on a real PostgreSQL. It delivers shuffled and
+// repeated events to a gate, lets several nodes carry them out, kills nodes, and judges the result.
+// Tests and scripts choose the sizes.
 package jobstest
 
 import (
@@ -25,59 +25,56 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// Campaign is one trial. URL and Schema name a migrated schema of its own; Keys and
-// Events are required.
+// Campaign is one trial. URL and Schema name a migrated schema that nothing else uses. URL, Schema,
+// Keys and Events are required.
 type Campaign struct {
 	URL, Schema string
 
-	// Keys is how many sequences there are, Events how many numbers each has.
+	// Keys is the number of sequences, Events the number of events in each.
 	Keys, Events int
 
-	// Window is how far apart from its place a number may be delivered. Duplicates is
-	// the part of the deliveries that is delivered again.
+	// Window is how far from its place a number may be delivered. Duplicates is the fraction of
+	// deliveries that are repeated.
 	Window     int
 	Duplicates float64
 
-	// Ingesters deliver at once. Nodes is how many processes' worth of workers there
-	// are, Workers how many effects each carries out at once. They default to 8, 2 and
-	// 8.
+	// Ingesters is how many deliveries run at once. Nodes is how many clients stand for processes,
+	// and Workers how many effects each carries out at once. They default to 8, 2 and 8.
 	Ingesters, Nodes, Workers int
 
-	// Kills is how many nodes are cut off from the database, one after the other, and
-	// replaced; what they have claimed they never settle.
+	// Kills is how many nodes are cut off from the database, one after the other, and replaced.
+	// They never settle what they have claimed.
 	Kills int
 
-	// Takes, if set, is which numbers the route takes; the others only leave their
-	// number behind.
+	// Takes, if set, selects the numbers that the route takes. The others only use up their number.
 	Takes func(number int) bool
 
-	// Slow, if set, is which numbers fail until SlowFor has passed since their first
+	// Slow, if set, selects the numbers that fail until SlowFor has passed since their first
 	// attempt.
 	Slow    func(number int) bool
 	SlowFor time.Duration
 
-	// AdmitFirst starts the nodes when everything is admitted, so that no number is
-	// ever missing.
+	// AdmitFirst starts the nodes after everything is admitted, so that no number is ever missing.
 	AdmitFirst bool
 
-	// InDatabase acts by a handler in the database, exactly once; otherwise effects go
-	// to a target that deduplicates.
+	// InDatabase acts by a handler in the database, exactly once. Otherwise effects go to a target
+	// that deduplicates.
 	InDatabase bool
 
-	// Statement makes that one statement, so that effects share transactions.
+	// Statement makes that handler a single statement, so that effects share transactions.
 	Statement bool
 
-	// Policy is the route's; its mode defaults to contiguous from 1.
+	// Policy is the route's order. Its mode defaults to contiguous from 1.
 	Policy sequence.Policy
 
 	// Unlocked leaves the streams unlocked. The campaign must then fail.
 	Unlocked bool
 
-	// HoldFor is how long the transaction that holds an effect takes longer, so that
-	// others settle what it waits for between its look and its commit.
+	// HoldFor is how much longer the transaction that puts an effect on hold takes, so that other
+	// transactions settle what the effect waits for between its check and its commit.
 	HoldFor time.Duration
 
-	// Patience is how long nothing may happen before what is left counts as stuck. It
+	// Patience is how long nothing may happen before the remaining effects count as stuck. It
 	// defaults to 15 s.
 	Patience time.Duration
 
@@ -85,29 +82,29 @@ type Campaign struct {
 	Logger *slog.Logger
 }
 
-// Report is what came of a campaign.
+// Report is the result of a campaign.
 type Report struct {
-	// Effects is how many there were, Applied how many numbers were applied.
+	// Effects is how many effects were recorded, Applied how many numbers were applied.
 	Effects, Applied int
 
-	// Wrong is everything that must not have happened: out of order, twice, not at
-	// all, stuck. At most the first 20; Errors counts them all.
+	// Wrong lists what must not have happened: numbers out of order, twice, lost or stuck. It has
+	// at most the first 20; Errors counts them all.
 	Wrong  []string
 	Errors int
 
-	// Deadlocks the server reported. HeldRunnable are held effects that the sweepers
-	// found free to run. Abandoned are gaps that were given up.
+	// Deadlocks counts those that the server reported. HeldRunnable are held effects that the
+	// sweepers found free to run. Abandoned are gaps that were given up.
 	Deadlocks               int
 	HeldRunnable, Abandoned uint64
 
-	// Stats are the stores' counters, of all nodes together.
+	// Held, Superseded, Late and Filtered are the stores' counters, summed over all nodes.
 	Held, Superseded, Late, Filtered uint64
 
 	// Admitted is how long the deliveries took, Elapsed how long everything did.
 	Admitted, Elapsed time.Duration
 }
 
-// Err is nil if the campaign came out as it must.
+// Err returns nil if the campaign found nothing wrong.
 func (r *Report) Err() error {
 	if r.Errors == 0 && r.Deadlocks == 0 && r.HeldRunnable == 0 {
 		return nil
@@ -138,8 +135,8 @@ type campaign struct {
 	past  []*inbox.Effects // of all nodes, also of those killed
 }
 
-// Run runs the campaign to its end. The error says that it could not be run; what it
-// found is in the report.
+// Run runs the campaign to its end. The error means that the campaign could not run; its findings
+// are in the report.
 func (c Campaign) Run(ctx context.Context) (*Report, error) {
 	r := &campaign{Campaign: c.withDefaults()}
 	r.random = rand.New(rand.NewPCG(r.Seed, 1))
@@ -258,10 +255,10 @@ func (c *campaign) register(ctx context.Context) error {
 	return nil
 }
 
-// unsettled is what is left to do.
+// unsettled counts the effects that are not finished.
 const unsettled = `SELECT count(*) FROM effect WHERE finished_at IS NULL`
 
-// settleDown waits until everything is settled, or nothing has happened for too long.
+// settleDown waits until everything is settled, or until nothing has happened for Patience.
 func (c *campaign) settleDown(ctx context.Context) error {
 	left, since := -1, time.Now()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -291,8 +288,8 @@ type event struct{ key, number int }
 
 func (e event) keyName() string { return fmt.Sprintf("order_%d", e.key) }
 
-// deliveries are all events, each key's within its window, some twice, in the order
-// in which they are delivered.
+// deliveries returns all events in the order of their delivery, each within its key's window, some
+// twice.
 func (c *campaign) deliveries() []event {
 	all := make([]event, 0, c.Keys*c.Events)
 	for number := 1; number <= c.Events; number++ {
@@ -380,7 +377,7 @@ func (c *campaign) deliver(ctx context.Context, gate *gate.Gate, e event) error 
 	return err
 }
 
-// attempt is what both kinds do with an event.
+// attempt returns the event and the result that both kinds report.
 func (c *campaign) attempt(e *effect.Event) (event, effect.Result) {
 	at, err := parseEvent(e.Body)
 	if err != nil {
@@ -392,7 +389,7 @@ func (c *campaign) attempt(e *effect.Event) (event, effect.Result) {
 	return at, effect.Result{Outcome: effect.Done}
 }
 
-// target deduplicates by key, and keeps a ledger of what begins.
+// target deduplicates by key and records the attempts that begin.
 type target struct{ c *campaign }
 
 func (target) Render(*effect.Call) ([]byte, error) { return nil, nil }
@@ -429,8 +426,8 @@ func (h inside) arguments(call *effect.Call) (args []any, failure *effect.Result
 	return []any{at.keyName(), at.number}, nil
 }
 
-// statement is the same as one statement, so that effects of several sequences share
-// a transaction.
+// statement does the same as inside in a single statement, so that effects of several sequences
+// share a transaction.
 type statement struct{ inside }
 
 func (statement) Statement() string { return insertApplied }

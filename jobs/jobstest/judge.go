@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
-// ledger is kept outside the system: what begins, in the order in which it does.
+// ledger is kept outside the system. It records which events begin, in order.
 type ledger struct {
 	mu    sync.Mutex
 	order map[int][]int // by key: the numbers that begin
@@ -28,7 +28,7 @@ func (l *ledger) begins(e event) {
 	l.order[e.key] = append(l.order[e.key], e.number)
 }
 
-// since is how long ago the event was first attempted.
+// since returns how long ago the event was first attempted.
 func (l *ledger) since(e event) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ WHERE e.finished_at IS NULL
 ORDER BY 1, e.sequence_number
 LIMIT 1000`
 
-// judge says what must not have happened.
+// judge reports everything that must not have happened.
 func (c *campaign) judge(ctx context.Context, r *Report) error {
 	if err := c.admin.QueryRow(ctx, `SELECT count(*) FROM effect`).Scan(&r.Effects); err != nil {
 		return err
@@ -111,8 +111,8 @@ func (c *campaign) judge(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// judgeBegins looks at what began: in its order, and everything. One that begins
-// again, after a failure or a kill, does so before the next one begins.
+// judgeBegins checks that all numbers began, and in order. A number may begin again, after a
+// failure or a kill, only before the next one begins.
 func (c *campaign) judgeBegins(r *Report) {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
@@ -138,7 +138,7 @@ func (c *campaign) judgeBegins(r *Report) {
 
 const readApplied = `SELECT key_name, array_agg(number ORDER BY place) FROM applied GROUP BY key_name`
 
-// judgeApplied looks at what is in the database: each once, in its order.
+// judgeApplied checks that the database has each number once, and in order.
 func (c *campaign) judgeApplied(ctx context.Context, r *Report) error {
 	rows, err := c.admin.Query(ctx, readApplied)
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// node is a process's worth of workers. Cut off, it is what the others see of one
-// that was killed: its connections are gone, and it never comes back.
+// node stands for one process and its workers. When it is cut off, the other nodes see a process
+// that was killed: its connections are gone, and it never returns.
 type node struct {
 	client *jobs.Client
 	pools  []*pgxpool.Pool
 	wire   *wire
 }
 
-// wire is a node's way to the database.
+// wire is a node's connection to the database.
 type wire struct {
 	mu  sync.Mutex
 	cut bool
@@ -108,7 +108,7 @@ func (t *tracer) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatc
 // TraceBatchEnd implements [pgx.BatchTracer].
 func (t *tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// pool is a pool like the one given, traced and on the wire.
+// pool makes a pool with the settings of like that is traced and uses the wire.
 func (t *tracer) pool(ctx context.Context, like *pgxpool.Pool, w *wire) (*pgxpool.Pool, error) {
 	cfg := like.Config()
 	cfg.ConnConfig.Tracer = t
@@ -196,7 +196,7 @@ func (c *campaign) stopNodes() {
 	all.Wait()
 }
 
-// killAll kills nodes, one after the other; the channel is closed after the last.
+// killAll kills nodes, one after the other. It closes the channel after the last.
 func (c *campaign) killAll(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
