@@ -7,29 +7,29 @@ import (
 
 // Addresser is implemented by kinds whose effects do not all go to one address.
 type Addresser interface {
-	// Address makes the address of a call before its first attempt. It is stored with what is
-	// rendered, and every later attempt gets it as [Call.Address]. It is empty if all calls go
-	// to one address. The error is told to people and must not quote the event.
+	// Address computes the address of a call before its first attempt. The address is stored with the
+	// rendered request, and every later attempt gets it as [Call.Address]. It is empty if all calls go
+	// to one address. Operators see the error, so it must not quote the event.
 	Address(call *Call) (string, error)
 
-	// Reaches reports whether the target, as it is configured now, still has the server of
-	// an address that was made before. To another server nothing is sent: it may never
-	// have seen the key, and the headers may hold another server's credentials.
+	// Reaches reports whether the target, as it is configured now, still has the server of an address
+	// that was computed before. Nothing is sent to another server, because it may never have seen the
+	// key, and the headers may contain another server's credentials.
 	Reaches(address string) bool
 }
 
-// Rendered is what is fixed before the first attempt of an effect and is the same in all
-// of them.
+// Rendered is the part of the request that is fixed before the first attempt of an effect and is the
+// same in all attempts.
 type Rendered struct {
-	// Address is where the attempts go; empty where the target has one address for all.
+	// Address is where the attempts go. It is empty if the target has one address for all.
 	Address string
 
-	// Body is what they send; nil sends the event's body as it was received.
+	// Body is what the attempts send. nil sends the event's body as received.
 	Body []byte
 }
 
-// The form of what is stored with an address: the mark, the address, a line break, then whether there is
-// a body, and the body. No JSON and no message begins with the mark. Stored: never change.
+// The format of a stored request with an address: the mark, the address, a line that says whether there
+// is a body, and the body. No JSON and no message starts with the mark. Stored: never change.
 const (
 	renderedMark = "\x00address "
 	bodyMark     = "\nbody\n"
@@ -39,7 +39,7 @@ const (
 // ErrRendered is returned for stored bytes that this program does not understand.
 var ErrRendered = errors.New("what was rendered before has a form that this program does not know")
 
-// Bytes gives what is stored: the body itself where there is no address, as it was always stored.
+// Bytes returns the bytes to store. Without an address that is the body itself.
 func (r Rendered) Bytes() []byte {
 	if r.Address == "" {
 		return r.Body
@@ -52,7 +52,8 @@ func (r Rendered) Bytes() []byte {
 	return append(append(out, bodyMark...), r.Body...)
 }
 
-// ReadRendered reads what was stored; nil is nothing. The body is a part of stored.
+// ReadRendered reads stored bytes; nil means that nothing was stored. The returned body is a part of
+// stored.
 func ReadRendered(stored []byte) (Rendered, error) {
 	rest, found := bytes.CutPrefix(stored, []byte(renderedMark))
 	if !found {

@@ -13,8 +13,8 @@ import (
 // MaxCause bounds a [Result]'s Cause, in bytes.
 const MaxCause = 512
 
-// SafeError is what an error of a connection says, fit to be stored and logged: in one
-// line, and without the URL that was asked for, which may carry a token.
+// SafeError returns the text of a connection's error in a form that may be stored and logged: in
+// one line, and without the requested URL, which may contain a token.
 func SafeError(err error) string {
 	if asked, ok := errors.AsType[*url.Error](err); ok {
 		err = asked.Err
@@ -24,13 +24,13 @@ func SafeError(err error) string {
 	}
 	text := err.Error()
 	if strings.Contains(text, "malformed") {
-		return "the reply is not HTTP" // the error quotes it
+		return "the reply is not HTTP" // the error quotes the reply
 	}
 	return pgtext.Clean(strings.Join(strings.Fields(pgtext.Clean(text, len(text)+MaxCause)), " "), MaxCause)
 }
 
-// TimedOut reports whether err ended an attempt because its time was over: by the
-// deadline of ctx, or by one of the connection's own.
+// TimedOut reports whether err ended an attempt because of a timeout: the deadline of ctx, or one
+// of the connection.
 func TimedOut(ctx context.Context, err error) bool {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		return true

@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// Conditions are the names that PostgreSQL gives the SQLSTATEs that an effect meets
-// (appendix A of its manual). A test has the server confirm each.
+// Conditions returns the names that PostgreSQL gives the SQLSTATEs that an effect meets (appendix A
+// of its manual). A test checks each of them against the server.
 func Conditions() map[string]string {
 	return map[string]string{
 		"08000": "connection_exception",
@@ -72,7 +72,7 @@ func Conditions() map[string]string {
 	}
 }
 
-// condition is the name of a SQLSTATE, or the SQLSTATE itself.
+// condition returns the name of a SQLSTATE, or the SQLSTATE itself if it is not in [Conditions].
 func condition(code string) string {
 	if name, ok := Conditions()[code]; ok {
 		return name
@@ -85,10 +85,10 @@ var (
 	quotedBytes = regexp.MustCompile(`: 0x.*`)
 )
 
-// serverSaid is what the server said about a failure: the condition and its message,
-// without DETAIL and HINT, which quote rows. The messages of class 22 quote the value
-// that could not be used; it is left out. What a function raises is left out as well:
-// its author may have put content into the words.
+// serverSaid returns what the server said about a failure: the condition and its message, without
+// DETAIL and HINT, because those quote rows. The messages of class 22 quote the value that could
+// not be used; it is left out. The text that a function raises is left out too, because its author
+// may have put content into it.
 func serverSaid(err *pgconn.PgError) string {
 	if err.Routine == "exec_stmt_raise" {
 		return condition(err.Code) + ": raised by a function, whose words are not kept"

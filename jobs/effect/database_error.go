@@ -11,15 +11,14 @@ import (
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
-// SQLFailure classifies an error of the database. Only an error that names the statement or
-// its data is final ([FinalSQLState]), or one that deadOn lists by its SQLSTATE or its class.
-// Every other failure is retried: a disk is full, a switchover is under way, a session was
-// ended. The condition's name is the cause. The server's message is an excerpt like a target's
-// reply, without the parts that quote rows and values.
+// SQLFailure classifies an error of the database. An error is final if it names the statement or its data
+// ([FinalSQLState]), or if deadOn lists its SQLSTATE or its class. Every other failure is retried, such as a
+// full disk, a switchover or a session that was ended. Cause is the condition's name. Excerpt is the
+// server's message without the parts that quote rows and values.
 func SQLFailure(err error, deadOn ...string) Result {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
-		// No answer: the transaction is gone, and with it all that was done.
+		// The server did not answer, so the transaction is gone with everything that was done in it.
 		if errors.Is(err, context.DeadlineExceeded) {
 			return Result{Outcome: Retry, Reason: reasons.SQLTimeout, Cause: "the database did not answer in time"}
 		}
@@ -49,9 +48,9 @@ func SQLFailure(err error, deadOn ...string) Result {
 	return r
 }
 
-// FinalSQLState reports whether an error with this SQLSTATE names the statement or its data,
-// so that the same attempt would fail again: a value (22), a constraint (23), the statement
-// itself or the right to run it (42), or a function that raises an exception (P0001).
+// FinalSQLState reports whether an error with this SQLSTATE names the statement or its data, so that the
+// same attempt would fail again: a value (22), a constraint (23), the statement itself or the right to run
+// it (42), or a function that raises an exception (P0001).
 func FinalSQLState(code string) bool { return listed(code, final) }
 
 var (
@@ -66,15 +65,15 @@ func listed(code string, states []string) bool {
 	return slices.ContainsFunc(states, func(state string) bool { return code == state || len(code) == 5 && code[:2] == state })
 }
 
-// outdated reports whether the cause of an error of class 42 is something that the session remembers, not the
-// statement: a prepared statement of the same name, or the number of an object that was
-// created again. The next attempt has a session that remembers nothing.
+// outdated reports whether an error of class 42 comes from something that the session remembers and not from
+// the statement: a prepared statement of the same name, or the OID of an object that was created again. The
+// next attempt gets a session that remembers nothing.
 func outdated(err *pgconn.PgError) bool {
 	return err.Code == "42P05" || strings.Contains(err.Message, "with OID")
 }
 
-// Ambiguous reports whether an error in reply to COMMIT leaves open whether it
-// was committed: only an ERROR is a rollback.
+// Ambiguous reports whether an error in reply to COMMIT leaves open whether the transaction was committed.
+// Only an error of severity ERROR is a rollback.
 func Ambiguous(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return !ok || pgErr.SeverityUnlocalized != "ERROR"

@@ -1,10 +1,10 @@
-// Package effect is what a kind of effect has to be, so that package jobs can carry it out. A
-// kind that leaves the database is a [Sender], one that acts inside it a [Transactional]; each
-// makes one attempt at one effect and says in its [Result] what came of it. In a Go program a
-// [HandlerFunc] acts in the transaction that records the outcome, and an [OutsideHandler]
-// anywhere else.
+// Package effect defines what a kind of effect must implement so that package jobs can carry it
+// out. A kind that leaves the database is a [Sender], one that acts inside it a [Transactional].
+// Each makes one attempt at one effect and reports in its [Result] how the attempt ended. In a Go
+// program a [HandlerFunc] acts in the transaction that records the outcome, and an [OutsideHandler]
+// acts anywhere else.
 //
-// The kinds of the configuration are in packages of their own: forward, mail and sql. None of
-// them knows storage: those inside the database are handed the transaction that will also
-// record their outcome. Package effecttest is the suite that every kind has to pass.
+// The kinds of the configuration have packages of their own: forward, mail, sql and suppress. None
+// of them accesses storage: the kinds inside the database get the transaction that also records
+// their outcome. Package effecttest is the suite that every kind must pass.
 package effect

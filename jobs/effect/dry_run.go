@@ -5,53 +5,53 @@ import (
 	"time"
 )
 
-// DryOutcome is what a target says that it would do.
+// DryOutcome is what a target says it would do.
 type DryOutcome string
 
 // The outcomes of a dry run. They are written into audits: never change.
 const (
-	// DryAccepted: the target would do it.
+	// DryAccepted means that the target would do it.
 	DryAccepted DryOutcome = "accepted"
-	// DryRefused: the target would refuse it.
+	// DryRefused means that the target would refuse it.
 	DryRefused DryOutcome = "refused"
-	// DryUnknown: it could not be found out.
+	// DryUnknown means that the dry run did not find out.
 	DryUnknown DryOutcome = "unknown"
 )
 
-// DryCall is one question to a target: what would you do? It is no [Call]: it has no idempotency key and no number of an
-// attempt, so that whoever asks has nothing to send the effect with.
+// DryCall asks a target what it would do. It is not a [Call]: it has no idempotency key and no attempt number, so a
+// DryRunner cannot send the effect with it.
 type DryCall struct {
-	// ID is the question's own id, another one each time.
+	// ID identifies the question. Every question has a new one.
 	ID string
 
-	// Event and Route say what it is about.
+	// Event and Route are the effect that the question is about.
 	Event Event
 	Route string
 
-	// Today is what an attempt would send, made with ID in the place of the idempotency key. Its body is
-	// asked about unless the target declares another one; its method and address are those that a dry run must not have.
+	// Today is the request that an attempt would send, made with ID in place of the idempotency key. The dry run sends
+	// its body unless the target declares another one. A dry run must not be the same request.
 	Today Request
 }
 
-// DryResult is what a target says that it would do, with its evidence.
+// DryResult is a target's answer to a dry run, with its evidence.
 type DryResult struct {
 	Outcome DryOutcome
 
 	// Code is the target's HTTP status; empty if it gave none.
 	Code string
 
-	// Body is the reply, at most 64 KiB and without our secrets. Cut: the reply is longer.
+	// Body is the reply, at most 64 KiB and without our secrets. Cut means that the reply is longer.
 	Body []byte
 	Cut  bool
 
-	// Reason is why nothing could be found out, in the words of a [Result]; Cause says more.
+	// Reason says why the outcome is unknown, with the reasons of a [Result]. Cause has the details.
 	Reason, Cause string
 
 	// RetryAfter is the least wait that the target asked for.
 	RetryAfter time.Duration
 }
 
-// DryRunner asks a target what it would do, by the request that the configuration declares for that and by no other.
+// DryRunner asks a target what it would do. It uses only the request that the configuration declares for dry runs.
 type DryRunner interface {
 	DryRun(ctx context.Context, call *DryCall) DryResult
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Event is what a kind may know about the event it acts on.
+// Event is what a kind may know about the event for which it acts.
 type Event struct {
 	ID         string // our uuid
 	Source     string
@@ -19,9 +19,9 @@ type Event struct {
 	ReceivedAt time.Time
 	// Body is the event's own bytes, as received.
 	Body []byte
-	// ContentType is the delivery's, as received.
+	// ContentType is the content type of the delivery, as received.
 	ContentType string
-	// Headers are those kept of the delivery, by their canonical names.
+	// Headers are the delivery's headers that were kept, by their canonical names.
 	Headers     http.Header
 	Traceparent string
 
@@ -34,57 +34,56 @@ type Call struct {
 	Event Event
 	Route string
 
-	// Key is the idempotency key: the same in every attempt.
+	// Key is the idempotency key. It is the same in every attempt.
 	Key string
 
 	// Attempt counts from 1.
 	Attempt int
 
-	// Address is where the attempt goes, as [Addresser] made it before the first one; empty
-	// if the kind has one address for all.
+	// Address is where the attempt goes, as [Addresser] computed it before the first attempt. It is
+	// empty if the kind has one address for all.
 	Address string
 
-	// Rendered is what Render gave before the first attempt; nil if the kind
-	// renders nothing (the body is sent as received).
+	// Rendered is what Render returned before the first attempt. It is nil if the kind renders
+	// nothing; then the body is sent as received.
 	Rendered []byte
 
-	payload *payload // nil until somebody asks for it
+	payload *payload // nil until Payload is called
 }
 
 // Sender is a kind that leaves the database. Its outcome may be unknown.
 type Sender interface {
-	// Render makes what will be sent, once, before the first attempt; it is stored
-	// and every attempt sends those bytes. It returns nil to send the body as
-	// received. An error is permanent.
+	// Render makes the bytes to send, once, before the first attempt. They are stored, and every
+	// attempt sends them. It returns nil to send the body as received. An error is permanent.
 	Render(call *Call) ([]byte, error)
 
 	// Send makes one attempt. ctx ends before the lease does.
 	Send(ctx context.Context, call *Call) Result
 
-	// Idempotent says whether the target deduplicates by Key. If not, an attempt
-	// whose end is unknown is never repeated by itself.
+	// Idempotent reports whether the target deduplicates by Key. If not, an attempt whose end is
+	// unknown is never repeated automatically.
 	Idempotent() bool
 }
 
-// Transactional is a kind that acts inside our database, exactly once: in the
-// transaction that records the outcome.
+// Transactional is a kind that acts inside our database, exactly once, in the transaction that
+// records the outcome.
 type Transactional interface {
 	Act(ctx context.Context, tx pgx.Tx, call *Call) Result
 }
 
-// Outcome is what one attempt came to.
+// Outcome is how one attempt ended.
 type Outcome string
 
 // Stored: never change.
 const (
-	// Done: it happened.
+	// Done means that the effect happened.
 	Done Outcome = "done"
-	// Retry: it did not happen (or the target deduplicates), try again.
+	// Retry means that it did not happen, or that the target deduplicates. It is tried again.
 	Retry Outcome = "retry"
-	// Dead: no retry can help.
+	// Dead means that no retry can help.
 	Dead Outcome = "dead"
-	// Unknown: it may have happened. On an idempotent target that is a retry, else
-	// the effect is indeterminate.
+	// Unknown means that it may have happened. At an idempotent target it is retried. At any other
+	// target the effect becomes indeterminate.
 	Unknown Outcome = "unknown"
 )
 
@@ -99,25 +98,25 @@ type Result struct {
 	// Code is the target's own code: an HTTP status, an SQLSTATE.
 	Code string
 
-	// Excerpt is at most 2 KiB of what the target said, valid UTF-8 without NUL.
+	// Excerpt is the start of what the target said, at most 2 KiB of valid UTF-8 without NUL.
 	Excerpt string
 
-	// Cause is why it failed where no target said so: what the connection, the name
-	// server, the certificate or the condition of a statement was. It never holds
-	// content, an address that was configured, or a secret, so that it may be logged.
+	// Cause is why the attempt failed if the target did not say so: the problem of the connection,
+	// the name server or the certificate, or the condition of a statement. It never contains event
+	// content, a configured address or a secret, so it may be logged.
 	Cause string
 
-	// RetryAfter is the least wait the target asked for.
+	// RetryAfter is the least wait that the target asked for.
 	RetryAfter time.Duration
 
-	// Stored is what to keep of a success; may be nil.
+	// Stored is what to keep of a success. It may be nil.
 	Stored []byte
 
-	// NoAttempt: the database refused a statement because a table changed after it was
-	// prepared. Nothing was done: the attempt counts for none, and is made again.
+	// NoAttempt means that the database refused a statement because a table changed after it was
+	// prepared. Nothing was done, so the attempt is not counted and is made again.
 	NoAttempt bool
 
-	// Recognised: the target said that it knew the key, so that what it answered is
-	// what an earlier attempt did.
+	// Recognised means that the target said that it knew the key, so its answer is the result of an
+	// earlier attempt.
 	Recognised bool
 }

@@ -1,4 +1,4 @@
 package effect
 
-// MaxExcerpt bounds what is kept of what a target said, in bytes.
+// MaxExcerpt bounds how much of a target's reply or error is kept, in bytes.
 const MaxExcerpt = 2048

@@ -11,13 +11,12 @@ import (
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// HandlerFunc is a Go function that acts inside the database, in the transaction
-// that records the outcome: exactly once, as far as what it does through tx. It
-// must neither commit nor roll back tx. An error is retried, after [After] no
-// sooner than it says, unless it is [Permanent] or one of the database's that no
-// retry can help.
+// HandlerFunc is a Go function that acts inside the database, in the transaction that records the
+// outcome. What it does through tx happens exactly once. It must neither commit nor roll back tx.
+// An error is retried, no sooner than [After] says, unless it is [Permanent] or a database error
+// that no retry can help.
 //
-// For what acts anywhere else there is [OutsideHandler].
+// Use [OutsideHandler] for a function that acts anywhere else.
 type HandlerFunc func(ctx context.Context, tx pgx.Tx, event Event) error
 
 var _ Transactional = HandlerFunc(nil)
@@ -40,7 +39,7 @@ func (f HandlerFunc) Act(ctx context.Context, tx pgx.Tx, call *Call) Result {
 	return Result{Outcome: Retry, Reason: reasons.Handler, Excerpt: pgtext.Clean(err.Error(), MaxExcerpt)}
 }
 
-// verdict is an error by which a handler says what it means for the effect.
+// verdict is an error with which a handler says what the error means for the effect.
 type verdict struct {
 	err     error
 	outcome Outcome
@@ -54,14 +53,13 @@ func (v *verdict) result() Result {
 	return Result{Outcome: v.outcome, Reason: reasons.Handler, Excerpt: pgtext.Clean(v.Error(), MaxExcerpt), RetryAfter: v.after}
 }
 
-// Permanent marks an error that no retry can help: it did not happen, and the
-// effect becomes a dead letter. Its text is kept with the attempt, so it must not
-// quote content.
+// Permanent marks an error that no retry can help: nothing happened, and the effect becomes a dead
+// letter. The error's text is kept with the attempt, so it must not quote content.
 func Permanent(err error) error { return judged(err, Dead, 0) }
 
-// After marks an error of something that did not happen and is to be tried again,
-// no sooner than d; 0 leaves the wait to the retry policy. Its text is kept with
-// the attempt, so it must not quote content.
+// After marks an error after which nothing has happened and the attempt should be repeated, no
+// sooner than d. A d of 0 leaves the wait to the retry policy. The error's text is kept with the
+// attempt, so it must not quote content.
 func After(d time.Duration, err error) error { return judged(err, Retry, max(d, 0)) }
 
 func judged(err error, outcome Outcome, after time.Duration) error {

@@ -8,30 +8,29 @@ import (
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// maxResult bounds what is kept of a result.
+// maxResult bounds the size of a result that is kept, in bytes.
 const maxResult = 64 << 10
 
-// OutsideHandler is a Go function that acts outside the database: it calls a
-// service, moves a file. The claim is committed before it is called, and no
-// transaction waits for it; so it may end without anybody seeing how.
+// OutsideHandler is a Go function that acts outside the database: it calls a service or moves a
+// file. The claim is committed before the function is called, and no transaction waits for it, so
+// its end may be lost.
 type OutsideHandler struct {
-	// Handle makes one attempt. call.Key is the same in every attempt: what
-	// deduplicates is to be told it. What it returns is kept as the effect's result,
-	// up to 64 KiB.
+	// Handle makes one attempt. call.Key is the same in every attempt. Pass it to a service that
+	// deduplicates. The result is kept as the effect's result unless it is over 64 KiB.
 	//
-	// Without an error it happened. [Permanent] and [After] say that it did not, for
-	// certain. Any other error, and a panic, leaves that open: see Deduplicates.
+	// Without an error, the effect happened. [Permanent] and [After] say that it certainly did not.
+	// Any other error, and a panic, leaves that open: see Deduplicates.
 	Handle func(ctx context.Context, call *Call) (result []byte, err error)
 
-	// Deduplicates: to do it again under the same key is to do it once. What may have
-	// happened is then tried again. If it is false, an attempt that may have happened
-	// is the last one: the effect is indeterminate, and a person decides.
+	// Deduplicates means that repeating the work under the same key has no further effect. An
+	// attempt that may have happened is then tried again. If it is false, such an attempt is the
+	// last one: the effect becomes indeterminate, and an operator decides.
 	Deduplicates bool
 }
 
 var _ Sender = (*OutsideHandler)(nil)
 
-// Render implements [Sender]. A handler gets the event as it is.
+// Render implements [Sender]. A handler gets the event as received.
 func (h *OutsideHandler) Render(*Call) ([]byte, error) { return nil, nil }
 
 // Idempotent implements [Sender].

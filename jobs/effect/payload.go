@@ -11,10 +11,9 @@ type payload struct {
 	value any
 }
 
-// Payload returns the event's body decoded as JSON, nil if it is not JSON. It is decoded
-// once, by the first call that asks: copies that are made of a call afterwards share the
-// value, so that a list of 50,000 recipients is not parsed 50,000 times. Nobody may
-// change it.
+// Payload returns the event's body decoded as JSON, or nil if it is not JSON. The first call
+// decodes it. Copies that are made of a call afterwards share the value, so that a list of 50,000
+// recipients is not parsed 50,000 times. Callers must not change it.
 func (c *Call) Payload() any {
 	if c.payload == nil {
 		c.payload = new(payload)

@@ -2,16 +2,16 @@ package effect
 
 import "context"
 
-// ProbeOutcome is what a probe found out about an effect whose end was not seen.
+// ProbeOutcome is what a probe found out about an effect whose end is unknown.
 type ProbeOutcome string
 
 // The outcomes of a probe. They are labels: never change.
 const (
-	// ProbeDone: the target has done it.
+	// ProbeDone means that the target has done it.
 	ProbeDone ProbeOutcome = "done"
-	// ProbeAbsent: the target knows nothing of it.
+	// ProbeAbsent means that the target does not know it.
 	ProbeAbsent ProbeOutcome = "absent"
-	// ProbeUnknown: it could not be found out.
+	// ProbeUnknown means that the probe did not find out.
 	ProbeUnknown ProbeOutcome = "unknown"
 )
 
@@ -22,12 +22,12 @@ type ProbeResult struct {
 	// Code is the target's HTTP status; empty if it gave none.
 	Code string
 
-	// Stored is what to keep of the answer of a target that has done it; may be nil.
+	// Stored is what to keep of the answer, if the target has done the effect. It may be nil.
 	Stored []byte
 }
 
-// Prober asks a target whether it has done an effect, by its key. It changes
-// nothing there.
+// Prober asks a target by the effect's key whether it has done an effect. It changes nothing at the
+// target.
 type Prober interface {
 	Probe(ctx context.Context, call *Call) ProbeResult
 }

@@ -7,19 +7,18 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// Secret is one that the sender under test signs with, Password one that it logs
-// in with.
+// Secret is a signing secret of the sender under test, Password its login password.
 const (
 	Secret   = "whsec_Y2FuYXJ5LWNhbmFyeS1jYW5hcnktY2FuYXJ5"
 	Password = "canary-password"
 )
 
-// secrets are the forms in which they could be told.
+// secrets returns the forms in which the two could leak.
 func secrets() []string {
 	return []string{Secret, "Y2FuYXJ5LWNhbmFyeS1jYW5hcnktY2FuYXJ5", "canary-canary", Password, "Y2FuYXJ5LXBhc3N3b3Jk"}
 }
 
-// Call is a call as the worker makes it.
+// Call returns a call as the worker makes it.
 func Call(attempt int) *effect.Call {
 	return &effect.Call{
 		Event: effect.Event{

@@ -23,23 +23,23 @@ import (
 //go:embed testdata/sqlstates.txt
 var sqlStates string
 
-// content is what an event brings. No result may hold it: the database's messages
-// quote it.
+// content is part of the event. No result may contain it, although the database's messages quote
+// it.
 const content = "canary-content"
 
 // NewTransactional makes a kind that calls the function of that name with a JSON
 // document whose member body is the event's.
 type NewTransactional func(tb testing.TB, function string) effect.Transactional
 
-// Pool is a pool of connections to the database; pgxpool's is one.
+// Pool is a pool of connections to the database, such as pgxpool's.
 type Pool interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Database are functions of a database that fail in every way. An effect is taken
-// when its row is committed.
+// Database returns functions of a database that fail in every way. The effect counts as taken when
+// its row is committed.
 func Database(pool Pool, build NewTransactional) Kind {
 	d := &database{pool: pool, build: build}
 	k := Kind{
@@ -85,8 +85,8 @@ func Database(pool Pool, build NewTransactional) Kind {
 	return k
 }
 
-// passing says why an error may be gone another time, by what PostgreSQL's manual
-// says of its class; empty for one that stays. Written apart from the kind's own.
+// passing returns why an error may not occur again, by what PostgreSQL's manual says about its
+// class. It is empty for a final error. It is written independently of the kind's own table.
 func passing(code string) string {
 	switch code {
 	case "40001":
@@ -121,7 +121,7 @@ type database struct {
 	n    int
 }
 
-// function gives a function of that body.
+// function returns the name of a function with that body.
 func (d *database) function(tb testing.TB, body string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,8 +146,8 @@ func (d *database) function(tb testing.TB, body string) string {
 	return d.made[body]
 }
 
-// calls puts the kind before a function of that body, while another transaction
-// holds what it holds.
+// calls lets the kind call a function with that body, while another transaction holds the locks
+// that hold takes.
 func (d *database) calls(body, member string, hold func(context.Context, pgx.Tx) error) func(tb testing.TB) Trial {
 	return func(tb testing.TB) Trial {
 		kind := d.build(tb, d.function(tb, body))
@@ -191,8 +191,8 @@ func (d *database) calls(body, member string, hold func(context.Context, pgx.Tx)
 	}
 }
 
-// attempt acts as the worker lets it: bounded, in a transaction that is committed
-// only if the kind says that it is done.
+// attempt acts like the worker: bounded, in a transaction that is committed only if the kind
+// reports that it is done.
 func (d *database) attempt(ctx context.Context, tb testing.TB, kind effect.Transactional, call *effect.Call) effect.Result {
 	tx, err := d.pool.Begin(tb.Context())
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// Fails runs a test of this binary, which puts the wrong kind of that name before
-// the suite, and reports the topics that let it pass. The test finds the name in
-// the flag -exhibit.
+// Fails runs a test of this binary that gives a wrong kind to the suite, and reports the topics
+// that do not fail it. The test reads the name of the wrong kind from the flag -exhibit.
 func Fails(t *testing.T, test, exhibit string, topics ...Topic) {
 	t.Helper()
 	names := make([]string, len(topics))
@@ -31,7 +30,7 @@ func Fails(t *testing.T, test, exhibit string, topics ...Topic) {
 	}
 }
 
-// Changed is a sender whose results are changed, to make a right kind wrong in one way.
+// Changed returns a sender whose results are changed, to make a correct kind wrong in one way.
 func Changed(right effect.Sender, change func(*effect.Result)) effect.Sender {
 	return changed{right, change}
 }
@@ -48,7 +47,7 @@ func (c changed) Send(ctx context.Context, call *effect.Call) effect.Result {
 	return result
 }
 
-// RepeatUnknown takes an attempt that may have happened for one that did not.
+// RepeatUnknown treats an attempt that may have happened as one that did not.
 func RepeatUnknown(r *effect.Result) {
 	if r.Outcome == effect.Unknown {
 		r.Outcome = effect.Retry

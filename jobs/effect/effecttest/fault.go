@@ -15,12 +15,12 @@ import (
 	"github.com/oncegate/oncegate/egress/egresstest"
 )
 
-// enough is more than anybody may read of what has no end: what lies in the
-// buffers of both sides counts.
+// enough is more than any sender may read of an endless reply, including what is in the buffers of
+// both sides.
 const enough = 32 << 20
 
-// pour writes until the other side has had enough. It stands for any amount: who
-// takes this much would take all of it.
+// pour writes until the other side stops reading. A side that reads this much would read any
+// amount.
 func pour(tb testing.TB, conn net.Conn, begin, more string) {
 	_, _ = io.WriteString(conn, begin)
 	junk := strings.Repeat(more, 64<<10/len(more))
@@ -36,7 +36,7 @@ func pour(tb testing.TB, conn net.Conn, begin, more string) {
 	}
 }
 
-// dropByDrop writes a byte now and then, for ever.
+// dropByDrop writes a byte every 20 ms until the other side closes.
 func dropByDrop(begin, more string) Script {
 	return func(conn net.Conn, _ Request) {
 		_, _ = io.WriteString(conn, begin)
@@ -65,7 +65,8 @@ func closing(script Script) Script {
 
 func pad(n int) string { return strings.Repeat("x", n) }
 
-// certificate is one for 127.0.0.1, and the client's trust in it.
+// certificate returns the configuration of a server with a certificate for 127.0.0.1, and of a
+// client that trusts it.
 func certificate(tb testing.TB) (server, client *tls.Config) {
 	tb.Helper()
 	s := httptest.NewTLSServer(nil)
@@ -80,8 +81,7 @@ func handshake(conn net.Conn, config *tls.Config) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// forbiddenAddresses are some that nothing may have, in the forms in which they
-// hide.
+// forbiddenAddresses returns addresses that no target may have, in various spellings.
 func forbiddenAddresses() []string {
 	return []string{
 		"169.254.169.254", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b:1::a9fe:a9fe]", "[2002:a9fe:a9fe::]", "[::a9fe:a9fe]",
@@ -90,8 +90,8 @@ func forbiddenAddresses() []string {
 	}
 }
 
-// rebinding is a resolver whose first answer was public and whose every other one
-// is the loopback interface.
+// rebinding returns a resolver whose first answer was a public address and whose further answers
+// are the loopback interface.
 func rebinding(tb testing.TB) *net.Resolver {
 	tb.Helper()
 	resolver := egresstest.NewNameServer(tb, "93.184.216.34", "127.0.0.1").Resolver()
@@ -101,7 +101,7 @@ func rebinding(tb testing.TB) *net.Resolver {
 	return resolver
 }
 
-// named is an address with a name in the place of its number.
+// named returns the URL with a host name instead of its address.
 func named(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

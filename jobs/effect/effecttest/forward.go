@@ -16,12 +16,12 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// ForwardTo is what a sender over HTTP is put before.
+// ForwardTo configures the sender over HTTP under test.
 type ForwardTo struct {
 	URL        string
 	Idempotent bool
-	// RetryOn are the statuses by which the target says that it has done nothing; nil
-	// is the default of the sender.
+	// RetryOn are the statuses with which the target says that it has done nothing. nil is the
+	// sender's default.
 	RetryOn  []int
 	Resolver *net.Resolver
 }
@@ -29,7 +29,7 @@ type ForwardTo struct {
 // NewForward makes a sender to the target that signs with [Secret].
 type NewForward func(tb testing.TB, to ForwardTo) effect.Sender
 
-// Forward are targets over HTTP. keyHeader is where the idempotency key goes.
+// Forward returns targets over HTTP. keyHeader is the header of the idempotency key.
 func Forward(build NewForward, keyHeader string) Kind {
 	k := Kind{Secrets: secrets()}
 	for status := 200; status <= 599; status++ {
@@ -49,8 +49,7 @@ func Forward(build NewForward, keyHeader string) Kind {
 	return k
 }
 
-// to puts a sender before a scripted target. A request is taken when it was read
-// to its end.
+// to connects a sender to a scripted target. A request counts as taken when it was read completely.
 func to(build NewForward, idempotent bool, script Script) func(tb testing.TB) Trial {
 	return func(tb testing.TB) Trial {
 		target := NewTarget(tb, script)
@@ -70,7 +69,7 @@ func trialOf(sender effect.Sender, target *Target) Trial {
 	}}
 }
 
-// attempts makes attempts as the worker does: rendered once, before the first.
+// attempts makes attempts like the worker: rendered once, before the first.
 func attempts(sender effect.Sender, change func(*effect.Call)) func(ctx context.Context, number int) effect.Result {
 	var rendered []byte
 	return func(ctx context.Context, number int) effect.Result {
@@ -91,10 +90,10 @@ func attempts(sender effect.Sender, change func(*effect.Call)) func(ctx context.
 	}
 }
 
-// wanted is the table of what a status means, written apart from the kind's own.
-// Only 429 says that the work was not begun. A 5xx, a timeout, a conflict or a 425
-// may be said by whoever stands in front of a target that does the work, or after
-// it. A form that was filled in answers 302 or 303.
+// wanted is the table of what a status means, written independently of the kind's own. Only 429
+// means that the work was not begun. A proxy in front of the target may send a 5xx, a timeout, a
+// conflict or a 425 while the target does the work or after it. A form handler answers 302 or 303
+// after it processed the form.
 func wanted(status int, idempotent bool) (Topic, effect.Outcome) {
 	switch status {
 	case 429:
@@ -115,8 +114,8 @@ func wanted(status int, idempotent bool) (Topic, effect.Outcome) {
 	return AnswersAfter, effect.Unknown
 }
 
-// statusCase has the target repeat what no result may hold. What it says of a
-// Retry-After does not change what its status means.
+// statusCase lets the target echo secrets that no result may contain. Its Retry-After does not
+// change what the status means.
 func statusCase(build NewForward, status int, idempotent bool) Case {
 	name := strconv.Itoa(status)
 	if idempotent {
@@ -134,8 +133,8 @@ func statusCase(build NewForward, status int, idempotent bool) Case {
 	return c
 }
 
-// retryOnCases are targets that say which of their answers precede the work: those
-// are tried again, and no others.
+// retryOnCases are targets that say which of their answers precede the work. Those are tried again,
+// and no others.
 func retryOnCases(build NewForward) []Case {
 	var out []Case
 	for _, c := range []struct {
@@ -212,7 +211,7 @@ func faultCases(build NewForward) []Case {
 	return append(out, unreadCase(build))
 }
 
-// hugeCases have no end; what has been said by then counts.
+// hugeCases never end. What the target has said before its end decides the outcome.
 func hugeCases(build NewForward) []Case {
 	var out []Case
 	for name, c := range map[string]struct {
@@ -235,7 +234,8 @@ func hugeCases(build NewForward) []Case {
 }
 
 // unreadCase is a target that accepts and never reads: what was written lies in
-// buffers, and it may read it yet.
+// unreadCase is a target that accepts and never reads. The request is in buffers, and the target
+// may still read it.
 func unreadCase(build NewForward) Case {
 	return Case{Topic: StallsAfter, Name: "never reads all of the request", Want: effect.Unknown, Reason: reasons.Timeout, Limit: 2 * time.Second,
 		Start: func(tb testing.TB) Trial {
@@ -247,7 +247,7 @@ func unreadCase(build NewForward) Case {
 		}}
 }
 
-// unreachedCases end before a byte of the request has left.
+// unreachedCases end before a byte of the request was sent.
 func unreachedCases(build NewForward) []Case {
 	before := func(topic Topic, name, reason string, limit time.Duration, start func(tb testing.TB) ForwardTo) Case {
 		return Case{Topic: topic, Name: name, Want: effect.Retry, Reason: reason, Limit: limit, Start: func(tb testing.TB) Trial {
@@ -277,7 +277,8 @@ func unreachedCases(build NewForward) []Case {
 	}
 }
 
-// Forbidden addresses, as they may be written and as a name server may give them.
+// forbiddenCases are forbidden addresses, in various spellings and as a name server may return
+// them.
 func forbiddenCases(build NewForward) []Case {
 	var out []Case
 	for _, address := range forbiddenAddresses() {
@@ -302,8 +303,8 @@ func forbiddenCases(build NewForward) []Case {
 	return out
 }
 
-// A request goes out on a connection that the target closes after reading it: a
-// transport that sends again by itself makes two of it.
+// resentCases send a request on a connection that the target closes after it has read the request.
+// A transport that repeats requests by itself sends it twice.
 func resentCases(build NewForward) []Case {
 	var out []Case
 	for name, body := range map[string]string{"a body": "{}", "no body": ""} {
@@ -366,9 +367,9 @@ func identicalCase(build NewForward, keyHeader string) Case {
 	}}
 }
 
-// signedIDCase: what a consumer of Standard Webhooks deduplicates by names the effect
-// and not the event. Two routes to one target, and an effect that is sent again under
-// a new key, must each get through to it; the attempts under one key must not.
+// signedIDCase checks that the id by which a consumer of Standard Webhooks deduplicates identifies
+// the effect and not the event. Two routes to one target, and an effect that is sent again under a
+// new key, must each get through. The attempts under one key must not.
 func signedIDCase(build NewForward) Case {
 	return Case{Topic: Succeeds, Name: "an id of its signature for each key", Want: effect.Done, Taken: 1, Start: func(tb testing.TB) Trial {
 		target := NewTarget(tb, func(conn net.Conn, _ Request) { Reply(conn, "200 OK", nil, "") })

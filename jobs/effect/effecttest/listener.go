@@ -43,7 +43,7 @@ func listen(tb testing.TB, serve func(net.Conn)) (address string) {
 	return listener.Addr().String()
 }
 
-// nobody is an address at which nobody listens.
+// nobody returns an address at which no process listens.
 func nobody(tb testing.TB) string {
 	tb.Helper()
 	var config net.ListenConfig

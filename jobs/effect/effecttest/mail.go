@@ -12,22 +12,20 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// MailTo is what a sender of mail is put before.
+// MailTo configures the sender of mail under test.
 type MailTo struct {
 	// Server is smtp://host:port or smtps://host:port.
 	Server string
-	// Plain sends in the clear; if it is false, the sender logs in with [Password].
+	// Plain sends unencrypted. If it is false, the sender logs in with [Password].
 	Plain    bool
 	TLS      *tls.Config
 	Resolver *net.Resolver
 }
 
-// NewMail makes a sender of mail and renders, as its route does, the message to
-// one recipient.
+// NewMail makes a sender of mail. render renders the message for one recipient as the sender's route does.
 type NewMail func(tb testing.TB, to MailTo) (sender effect.Sender, render func(call *effect.Call, recipient string) ([]byte, error))
 
-// stages are those of a conversation, in their order, and whether a refusal for
-// good is about the message.
+// stages are the stages of a conversation, in order. about says whether a permanent refusal is about the message.
 var stages = []struct {
 	name  string
 	about bool
@@ -36,11 +34,11 @@ var stages = []struct {
 	{"greeting", false, false}, {"EHLO", false, true}, {"STARTTLS", false, true}, {"AUTH", false, true}, {"MAIL", true, false}, {"RCPT", true, false}, {"DATA", true, false},
 }
 
-// Mail are mail servers. A message is taken when it was sent to its end: up to
-// the final dot nothing has happened, after it only the server's answer tells.
+// Mail returns mail servers. A message counts as taken when it was sent completely. Before the final dot nothing
+// has happened. After it only the server's answer decides.
 func Mail(build NewMail) Kind {
 	k := Kind{Secrets: secrets()}
-	brief := 500 * time.Millisecond // whatever has been said by then, nothing has happened
+	brief := 500 * time.Millisecond // nothing has happened by then, at any stage
 	for _, s := range stages {
 		refused := effect.Retry
 		topic := Later
@@ -77,7 +75,7 @@ func Mail(build NewMail) Kind {
 	return mailAddresses(build, k)
 }
 
-// messageCases are about the message and what follows it.
+// messageCases are about the message and the replies after it.
 func messageCases(build NewMail) []Case {
 	var out []Case
 	brief := 2 * time.Second // everything before the stall must fit into it
@@ -86,8 +84,8 @@ func messageCases(build NewMail) []Case {
 		{Topic: Succeeds, Name: "250 yes\r\n250 yes", Want: effect.Done, Taken: 1},
 		{Topic: Succeeds, Name: "250-yes\r\n250 yes", Want: effect.Done, Taken: 1},
 		{Topic: Refuses, Name: "550 no", Want: effect.Dead, Code: "550", Taken: 1},
-		// RFC 5321, 4.2.1: after a 4yz or a 5yz reply "the requested action did not occur",
-		// whatever was sent before it.
+		// RFC 5321, 4.2.1: after a 4yz or a 5yz reply "the requested action did not occur", even if the whole
+		// message was sent.
 		{Topic: Later, Name: "451 later", Want: effect.Retry, Code: "451", Taken: 1},
 		{Topic: Later, Name: "421 closing", Want: effect.Retry, Code: "421", Taken: 1},
 		{Topic: BreaksAfter, Name: "drop", Want: effect.Unknown, Taken: 1},
@@ -105,8 +103,8 @@ func messageCases(build NewMail) []Case {
 		c.Name = "after the final dot " + c.Name
 		out = append(out, c)
 	}
-	// RFC 4954, 6: 530 to 538 are about who we are and say nothing of the message, which is
-	// sent once that is mended. Their neighbours refuse the message.
+	// RFC 4954, 6: 530 to 538 are about the login and not about the message, which is sent once the login works.
+	// The codes next to them refuse the message.
 	for _, stage := range []string{"MAIL", "RCPT", "DATA", "dot"} {
 		taken := 0
 		if stage == "dot" {
@@ -122,7 +120,7 @@ func messageCases(build NewMail) []Case {
 			out = append(out, Case{Topic: Later, Name: stage + " " + say, Want: effect.Retry, Reason: reasons.Mail4xx, Code: say[:3], Taken: taken, Start: spoken(build, MailScript{stage: say}, true, nil)})
 		}
 	}
-	// More than what lies in buffers, so that the cut is felt before the dot.
+	// The message is longer than the buffers, so that the sender notices the cut before the dot.
 	long := func(c *effect.Call) {
 		c.Rendered = append(c.Rendered, []byte(strings.Repeat(strings.Repeat("x", 70)+"\r\n", 200_000))...)
 	}
@@ -134,7 +132,8 @@ func messageCases(build NewMail) []Case {
 		Case{Topic: Secrets, Name: "of the login, in the clear", Want: effect.Retry, Code: "535", Start: spoken(build, MailScript{"AUTH": "535 not with " + Password}, false, nil)},
 		Case{Topic: Secrets, Name: "is what no row can hold", Want: effect.Dead, Code: "550", Start: spoken(build, MailScript{"RCPT": "550 \x00\xff" + pad(3000)}, true, nil)},
 		Case{Topic: Repeats, Name: "Message-ID, Date, boundary and all", Want: effect.Retry, Code: "451", Taken: 1, Start: spoken(build, MailScript{"dot": "451 later"}, true, nil)},
-		// What follows the reply to DATA before the message was sent is no answer to the message: neither done nor refused.
+		// A reply that follows the one to DATA before the message was sent is not an answer to the message, so the
+		// message is neither done nor refused.
 		Case{Topic: HalfReply, Name: "DATA is answered twice", Want: effect.Retry, Start: spoken(build, MailScript{"DATA": "354 go on\r\n354 go on"}, true, nil)},
 		Case{Topic: HalfReply, Name: "the message is taken before it is sent", Want: effect.Retry, Start: spoken(build, MailScript{"DATA": "354 go on\r\n250 queued"}, true, nil)},
 		Case{Topic: HalfReply, Name: "the message is refused before it is sent", Want: effect.Retry, Start: spoken(build, MailScript{"DATA": "354 go on\r\n451 later"}, true, nil)},
@@ -153,7 +152,7 @@ func messageCases(build NewMail) []Case {
 	)
 }
 
-// spoken puts a sender before a server that follows the script.
+// spoken connects a sender to a server that follows the script.
 func spoken(build NewMail, script MailScript, plain bool, change func(*effect.Call)) func(tb testing.TB) Trial {
 	return func(tb testing.TB) Trial {
 		if plain {
@@ -166,8 +165,7 @@ func spoken(build NewMail, script MailScript, plain bool, change func(*effect.Ca
 	}
 }
 
-// securely speaks TLS from the first byte; trust is nil if the server's own
-// certificate is trusted.
+// securely uses TLS from the first byte. If trust is nil, the client trusts the server's certificate.
 func securely(build NewMail, server func(testing.TB) (*tls.Config, *tls.Config), trust *tls.Config) func(tb testing.TB) Trial {
 	return func(tb testing.TB) Trial {
 		own, right := server(tb)
@@ -186,7 +184,7 @@ func mailTrial(tb testing.TB, build NewMail, to MailTo, server *MailServer, chan
 		Attempt: func(ctx context.Context, number int) effect.Result {
 			call := Call(number)
 			var err error
-			// Rendered anew each time: what is the same then was made so.
+			// The message is rendered again each time, to show that every rendering is the same.
 			if call.Rendered, err = render(call, "Ann <ann@example.com>"); err != nil {
 				tb.Fatal(err)
 			}
@@ -204,7 +202,7 @@ func mailTrial(tb testing.TB, build NewMail, to MailTo, server *MailServer, chan
 	}
 }
 
-// mailAddresses are the cases of a server that is not reached.
+// mailAddresses adds the cases of a server that cannot be reached.
 func mailAddresses(build NewMail, k Kind) Kind {
 	for _, address := range forbiddenAddresses() {
 		k.Cases = append(k.Cases, Case{Topic: Forbidden, Name: address, Want: effect.Retry, Reason: reasons.Address, Start: func(tb testing.TB) Trial {

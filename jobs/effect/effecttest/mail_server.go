@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// MailScript says how a mail server answers at each stage: "greeting", "EHLO",
-// "STARTTLS", "AUTH", "MAIL", "RCPT", "DATA", "message" (in the middle of it) and
-// "dot". A stage that is missing goes well. "drop" cuts the connection, "reset" does so with an RST, "stall"
-// leaves it open and says nothing more, "half" ends in the middle of its answer,
-// "slow" never comes to the end of it, "endless" neither but is quick, "echo"
-// refuses and repeats what it was sent; anything else is said as it is.
+// MailScript says how a mail server answers at each stage: "greeting", "EHLO", "STARTTLS", "AUTH", "MAIL",
+// "RCPT", "DATA", "message" (in the middle of it) and "dot". A stage that is missing succeeds. "drop" closes
+// the connection, "reset" does so with an RST, "stall" leaves it open and sends nothing more, "half" ends in
+// the middle of its answer, "slow" sends an endless answer slowly, "endless" sends one fast, "echo" refuses
+// and repeats what the client sent. Any other text is sent unchanged.
 type MailScript map[string]string
 
 // MailServer is a mail server that keeps what it accepted.
@@ -33,14 +32,13 @@ type MailServer struct {
 	said   []string
 }
 
-// Message is one that a server has answered for.
+// Message is a message that a server has accepted.
 type Message struct {
 	From, To, Data string
 }
 
-// NewMailServer starts a server on the loopback interface; it ends with the test.
-// With a certificate it offers STARTTLS or, if secure, speaks TLS from the first
-// byte.
+// NewMailServer starts a server on the loopback interface. It ends with the test. With a certificate it
+// offers STARTTLS or, if secure, uses TLS from the first byte.
 func NewMailServer(tb testing.TB, script MailScript, config *tls.Config, secure bool) *MailServer {
 	tb.Helper()
 	s := &MailServer{tb: tb, script: script, tls: config, secure: secure}
@@ -51,28 +49,28 @@ func NewMailServer(tb testing.TB, script MailScript, config *tls.Config, secure 
 	return s
 }
 
-// Got are the messages accepted.
+// Got returns the messages that were accepted.
 func (s *MailServer) Got() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Message(nil), s.got...)
 }
 
-// Sent are the messages that were sent to their end, whatever the answer.
+// Sent returns the messages that were sent completely, including those that were refused.
 func (s *MailServer) Sent() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.sent...)
 }
 
-// Said is every line of every client.
+// Said returns every line of every client.
 func (s *MailServer) Said() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.said...)
 }
 
-// answer reports whether the conversation goes on.
+// answer reports whether the conversation continues.
 func (s *MailServer) answer(conn net.Conn, stage, well string) bool {
 	say, ok := s.script[stage]
 	if !ok {

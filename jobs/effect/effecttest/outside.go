@@ -15,7 +15,7 @@ import (
 // Handle is a handler outside the database.
 type Handle func(ctx context.Context, call *effect.Call) ([]byte, error)
 
-// Outside are handlers of all sorts, for a kind that calls one.
+// Outside returns handlers of all sorts, for a kind that calls one.
 func Outside(build func(tb testing.TB, handle Handle) effect.Sender) Kind {
 	errOwn := errors.New("own")
 	odd := errors.New("\x00\xff" + pad(3000))
@@ -71,7 +71,7 @@ func Outside(build func(tb testing.TB, handle Handle) effect.Sender) Kind {
 	return k
 }
 
-// Nothing is what reaches nothing: it can only succeed.
+// Nothing returns the cases of a kind that reaches nothing. It can only succeed.
 func Nothing(build func(tb testing.TB) effect.Sender) Kind {
 	k := Kind{Without: map[Topic]string{}}
 	for _, topic := range Topics() {
@@ -86,7 +86,7 @@ func Nothing(build func(tb testing.TB) effect.Sender) Kind {
 	return k
 }
 
-// book is what the handlers did.
+// book records what the handlers did.
 type book struct {
 	mu   sync.Mutex
 	done []string
@@ -102,7 +102,7 @@ type bookKey int
 
 const inBook bookKey = 0
 
-// acts is a handler that does it and answers so.
+// acts returns a handler that records the effect and returns result and err.
 func acts(result []byte, err error) Handle {
 	return func(ctx context.Context, call *effect.Call) ([]byte, error) {
 		b, _ := ctx.Value(inBook).(*book)
@@ -113,7 +113,7 @@ func acts(result []byte, err error) Handle {
 	}
 }
 
-// fails is a handler that does nothing and answers so.
+// fails returns a handler that does nothing and returns err.
 func fails(err error) Handle {
 	return func(context.Context, *effect.Call) ([]byte, error) { return nil, err }
 }

@@ -1,7 +1,6 @@
-// Package effecttest is the conformance suite of the kinds of effect. What every
-// kind has to do with a target that misbehaves is written once, in [Run]; what a
-// target can do, and what is right then, is written for each sort of target:
-// [Forward], [Mail], [Outside], [Database].
+// Package effecttest is the conformance suite of the kinds of effect. [Run] checks what every kind
+// must do with a target that misbehaves. The behaviours of a target, and the correct result of
+// each, are defined per sort of target: [Forward], [Mail], [Outside], [Database].
 package effecttest
 
 import (
@@ -16,10 +15,10 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// Topic is something that may befall an attempt, whatever the kind.
+// Topic is something that can happen to an attempt of any kind.
 type Topic string
 
-// The topics. A kind has a case of each, or says why it has none.
+// The topics. A kind has a case for each, or a reason why it has none.
 const (
 	Succeeds     Topic = "succeeds"
 	Refuses      Topic = "refuses for good"
@@ -38,7 +37,7 @@ const (
 	Repeats      Topic = "gets the same in every attempt"
 )
 
-// Topics are all of them.
+// Topics returns all topics.
 func Topics() []Topic {
 	return []Topic{
 		Succeeds, Refuses, Later, Unreachable, Forbidden, BreaksBefore, BreaksAfter, AnswersAfter, StallsBefore, StallsAfter, HalfReply, SlowReply, HugeReply, Secrets, Repeats,
@@ -49,48 +48,48 @@ func Topics() []Topic {
 type Kind struct {
 	Cases []Case
 
-	// Without says, of each topic that has no case, why there is none.
+	// Without has the reason for each topic that has no case.
 	Without map[Topic]string
 
-	// Secrets are what the kind was given in confidence. No result may hold one.
+	// Secrets are what the kind was given in confidence. No result may contain one.
 	Secrets []string
 }
 
-// Case is one thing that a target does, and what is right then.
+// Case is one behaviour of a target and the correct result.
 type Case struct {
 	Topic Topic
 	Name  string
 
-	// Start puts a fresh kind before a target that does this.
+	// Start connects a new kind to a target that behaves this way.
 	Start func(tb testing.TB) Trial
 
 	Want effect.Outcome
 
-	// Reason and Code are judged if they are given.
+	// Reason and Code are checked if they are set.
 	Reason, Code string
 
-	// Taken is how often the target has the effect after one attempt, whole.
+	// Taken is how many times the target has the complete effect after one attempt.
 	Taken int
 
-	// Limit bounds the attempt; 0 is 30 s. A target that stalls is left to it, so all
-	// that comes before must fit in.
+	// Limit bounds the attempt; 0 is 30 s. An attempt at a target that stalls lasts until the
+	// limit, so everything before the stall must fit into it.
 	Limit time.Duration
 
-	// Check judges what is particular to the case; it may be nil.
+	// Check checks what only this case requires. It may be nil.
 	Check func(tb testing.TB, result effect.Result)
 }
 
-// Trial is a kind before its target.
+// Trial is a kind with its target.
 type Trial struct {
-	// Attempt makes the attempt of this number, counted from 1.
+	// Attempt makes the attempt with this number, counted from 1.
 	Attempt func(ctx context.Context, number int) effect.Result
 
-	// Taken is the effect as often as the target has it: what must be the same in
-	// every attempt, to the byte.
+	// Taken returns the effect once for each time that the target has it. Every attempt must
+	// produce the same bytes.
 	Taken func() []string
 }
 
-// Run puts the kind before targets of every sort. It makes the test parallel.
+// Run tests the kind with all of its targets. It makes the test parallel.
 func Run(t *testing.T, kind Kind) {
 	t.Parallel()
 	for _, topic := range Topics() {
@@ -140,7 +139,7 @@ func try(t *testing.T, kind Kind, c Case) {
 	}
 }
 
-// sound judges what holds of every result, whatever the target did.
+// sound checks the rules for every result, for any behaviour of the target.
 func sound(t *testing.T, kind Kind, r effect.Result) {
 	switch r.Outcome {
 	case effect.Done:

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Target is a target whose connections a script answers, byte by byte.
+// Target is a target whose connections are answered by a script, byte by byte.
 type Target struct {
 	URL string
 
@@ -27,10 +27,11 @@ type Request struct {
 	Body   string
 }
 
-// Script answers one connection after the request was read; returning closes it.
+// Script answers one request. After it returns, the target reads the next request, unless the
+// request asked to close the connection.
 type Script func(conn net.Conn, req Request)
 
-// NewTarget starts a target on the loopback interface; it ends with the test.
+// NewTarget starts a target on the loopback interface. It ends with the test.
 func NewTarget(tb testing.TB, script Script) *Target {
 	tb.Helper()
 	t := &Target{}
@@ -60,14 +61,14 @@ func (t *Target) serve(conn net.Conn, script Script) {
 	}
 }
 
-// Requests are those read so far.
+// Requests returns the requests read so far.
 func (t *Target) Requests() []Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]Request(nil), t.requests...)
 }
 
-// Reply writes a whole reply.
+// Reply writes a complete reply.
 func Reply(conn net.Conn, status string, header http.Header, body string) {
 	var b strings.Builder
 	b.WriteString("HTTP/1.1 " + status + "\r\n")

@@ -15,15 +15,15 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// answer classifies a reply. The status line alone decides: a target that has
-// said 2xx has done it, whatever becomes of the rest of the reply.
+// answer classifies a reply. Only the status line decides: a target that has said 2xx has done it,
+// even if the rest of the reply is lost.
 func (f *Sender) answer(reply *http.Response) effect.Result {
 	r := f.classify(reply.StatusCode)
 	r.Code = strconv.Itoa(reply.StatusCode)
 	if r.Outcome == effect.Retry || r.Outcome == effect.Unknown {
 		r.RetryAfter = retryAfter(reply.Header.Get("Retry-After"), f.cfg.Now())
 	}
-	// What is left of an endless or half reply is lost with its connection.
+	// The rest of an endless or incomplete reply is lost with its connection.
 	body, _ := io.ReadAll(io.LimitReader(reply.Body, maxReply))
 	body = f.withoutSecrets(body)
 	r.Excerpt = pgtext.Clean(string(body), effect.MaxExcerpt)
@@ -34,16 +34,16 @@ func (f *Sender) answer(reply *http.Response) effect.Result {
 	return r
 }
 
-// DefaultRetryOn lists the statuses that by default say that the target has not begun the
-// work. RFC 6585 defines 429 as a refusal of the request for its rate. No other
-// status that asks for a repetition says so by its definition: 503 and 408 may come
-// from a proxy in front of a target that is at work, 409 may mean an earlier attempt
-// that goes on, 425 is about TLS early data, and any other 5xx may follow the work.
+// DefaultRetryOn lists the statuses that by default mean that the target has not begun the work.
+// RFC 6585 defines 429 as a refusal of the request because of its rate. No other status that asks
+// for a repetition is defined that way: 503 and 408 may come from a proxy in front of a target that
+// is working, 409 may mean that an earlier attempt is still running, 425 is about TLS early data,
+// and any other 5xx may follow the work.
 func DefaultRetryOn() []int { return []int{http.StatusTooManyRequests} }
 
-// classify says what a status means for the effect. Retry is only for answers that
-// precede the work. Unknown is retried at a target that deduplicates, and leaves the
-// effect indeterminate at any other.
+// classify returns what a status means for the effect. Retry is only for answers that precede the
+// work. Unknown is retried at a target that deduplicates, and makes the effect indeterminate at any
+// other.
 func (f *Sender) classify(status int) effect.Result {
 	r := effect.Result{Outcome: effect.Unknown, Reason: reasonOf(status)}
 	switch {
@@ -53,15 +53,16 @@ func (f *Sender) classify(status int) effect.Result {
 		r.Outcome = effect.Retry
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusTooManyRequests:
 	case (status == http.StatusFound || status == http.StatusSeeOther) && !f.cfg.Idempotent:
-		// What follows a form that was filled in: the work may have been done.
+		// A form handler answers like this after the form was processed, so the work may have been
+		// done.
 	case status >= 300 && status <= 499:
-		// A redirect is not followed: it could lead anywhere, and with another method.
+		// A redirect is not followed, because it could lead anywhere, with another method.
 		r.Outcome = effect.Dead
 	}
 	return r
 }
 
-// reasonOf gives the reason that a status is stored and counted under.
+// reasonOf returns the reason under which a status is stored and counted.
 func reasonOf(status int) string {
 	switch status {
 	case http.StatusRequestTimeout:
@@ -90,7 +91,7 @@ func reasonOf(status int) string {
 	return reasons.Status5xx
 }
 
-// recognised reads a header that is a boolean in one spelling or another.
+// recognised reads a header that is a boolean in various spellings.
 func recognised(s string) bool {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "", "false", "0", "?0", "no":
@@ -99,7 +100,7 @@ func recognised(s string) bool {
 	return true
 }
 
-// retryAfter reads seconds or a date (RFC 9110, 10.2.3); anything else is none.
+// retryAfter reads seconds or a date (RFC 9110, 10.2.3). It returns 0 for anything else.
 func retryAfter(s string, now time.Time) time.Duration {
 	s = strings.TrimSpace(s)
 	if seconds, err := strconv.ParseUint(s, 10, 31); err == nil {
@@ -111,7 +112,7 @@ func retryAfter(s string, now time.Time) time.Duration {
 	return 0
 }
 
-// withoutSecrets takes our own secrets out of a reply that echoes them.
+// withoutSecrets removes our own secrets from a reply that echoes them.
 func (f *Sender) withoutSecrets(body []byte) []byte {
 	return withoutSecrets(body, f.cfg.Sign, f.keys, f.cfg.Headers)
 }
@@ -129,7 +130,7 @@ func withoutSecrets(body []byte, signing []string, keys [][]byte, headers map[st
 	return body
 }
 
-// once is a body that can be read once, of a type the standard library cannot
+// once is a body that can be read only once. Its type is one that the standard library cannot
 // rewind.
 type once struct {
 	b []byte

@@ -16,65 +16,66 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// HeaderDryRun is the id of a dry run. It marks each of them, and no attempt carries it.
+// HeaderDryRun is the id of a dry run. Every dry run has it, and no attempt does.
 const HeaderDryRun = "Oncegate-Dry-Run" // an interface: never change
 
 // DryRunnerConfig configures a [DryRunner]. URL and Real are required.
 type DryRunnerConfig struct {
-	// URL is where the target is asked what it would do. Expressions in braces may stand in its path and its query,
-	// as in that of a [Config]; Values give what stands for them. They see no idempotency key.
+	// URL is where the target is asked what it would do. Its path and its query may contain expressions in braces, as
+	// in [Config]. Values computes them. They do not see an idempotency key.
 	URL    string
 	Values map[string]Value
 
 	// Method is GET, POST, PUT or PATCH. It defaults to POST.
 	Method string
 
-	// Headers are sent along. Those of the target itself are not.
+	// Headers are sent with every question. The target's own headers are not.
 	Headers map[string]string
 
-	// Body gives what is sent in the place of the body that an attempt would send; nil sends that one. A GET has no body.
+	// Body computes the body to send instead of the one that an attempt would send. nil sends that one. A GET has no
+	// body.
 	Body func(call *effect.Call) ([]byte, error)
 
-	// Sign are the secrets of the target: a dry run is signed as an attempt is, under the question's id.
+	// Sign are the secrets of the target. A dry run is signed like an attempt, with the question's id.
 	Sign []string
 
-	// Real is the target itself. Nothing of it is sent: a dry run that is the same request is refused.
+	// Real is the target itself. None of its settings are sent. A dry run that is the same request is refused.
 	Real *Config
 
-	// Allow are private networks that the name may lead to.
+	// Allow are private networks that the host name may resolve to.
 	Allow []netip.Prefix
 
-	// Resolver looks the name up. It defaults to the standard library's.
+	// Resolver resolves the host name. It defaults to the standard library's.
 	Resolver *net.Resolver
 
 	// Timeout bounds one question. It defaults to 10 s.
 	Timeout time.Duration
 
-	// Now gives the time of the signature. It defaults to time.Now.
+	// Now returns the time of the signature. It defaults to time.Now.
 	Now func() time.Time
 }
 
-// DryRunner is an [effect.DryRunner] over HTTP. It follows no redirect, uses no proxy and asks once. It makes its request of what
-// is declared for it: of the target it knows the address, and that only to compare with it.
+// DryRunner is an [effect.DryRunner] over HTTP. It follows no redirect, uses no proxy and asks once. It makes its
+// request only from what the configuration declares for it. It knows the target's address only to compare with it.
 type DryRunner struct {
 	cfg       DryRunnerConfig
 	url       *url.URL
 	template  *template
 	keys      [][]byte
-	alike     bool   // nothing among the headers tells it from an attempt
-	work      string // where the target does the work, in the spelling of plainURL; with expressions as they are written
+	alike     bool   // no header distinguishes a dry run from an attempt
+	work      string // where the target does the work, as plainURL spells it; expressions are unchanged
 	transport *http.Transport
 }
 
 var _ effect.DryRunner = (*DryRunner)(nil)
 
-// ErrSameRequest says that a dry run would be the request that does the work. It is told to people.
+// ErrSameRequest means that a dry run would be the request that does the work. Operators see it.
 var ErrSameRequest = errors.New("dry_run is the request that does the work: give it a url, a method, a header or a body of its own")
 
 var errKeyless = errors.New("a dry run carries no idempotency key")
 
-// ownHeaders are those that a request has anyway, or that the client of HTTP takes for itself: one of them tells nobody that
-// nothing is meant to happen.
+// ownHeaders are headers that a request has anyway or that the HTTP client controls. None of them tells the target that
+// a request is a dry run.
 var ownHeaders = []string{"User-Agent", "Content-Type", "Content-Length", "Host", "Transfer-Encoding", "Trailer", "Connection", "Keep-Alive", "Te", "Upgrade", "Expect", "Content-Encoding", "Traceparent"}
 
 // NewDryRunner makes a DryRunner, or reports everything that is wrong with cfg.
@@ -106,7 +107,7 @@ func NewDryRunner(cfg DryRunnerConfig) (*DryRunner, error) {
 		}
 		d.keys = append(d.keys, key)
 	}
-	if d.url != nil && hasDotStep(d.url.Path) { // many servers resolve them, and the same place has many names then
+	if d.url != nil && hasDotStep(d.url.Path) { // many servers resolve them, so one path would have many spellings
 		errs = append(errs, errors.New("url: . and .. may not be steps of the path"))
 	}
 	for name, value := range cfg.Headers {
@@ -135,7 +136,7 @@ func NewDryRunner(cfg DryRunnerConfig) (*DryRunner, error) {
 	if d.alike && cfg.Body == nil && d.cfg.Method == method(cfg.Real) && d.template.plain() == d.work {
 		return nil, ErrSameRequest
 	}
-	d.cfg.Real = nil // from here on there is nothing with which the effect could be sent
+	d.cfg.Real = nil // from here on the DryRunner has nothing with which it could send the effect
 	guard := egress.New(egress.Config{Allow: append(egress.Named(d.url.Hostname()), cfg.Allow...), Resolver: cfg.Resolver})
 	d.transport = &http.Transport{
 		DialContext:            guard.DialContext,

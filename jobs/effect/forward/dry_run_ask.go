@@ -14,8 +14,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// DryRun implements [effect.DryRunner]. The status line decides: 2xx is accepted; 4xx is refused, but for those that put
-// the question off.
+// DryRun implements [effect.DryRunner]. Only the status line decides: 2xx is accepted, and 4xx is refused except for
+// 408, 425 and 429, which postpone the answer.
 func (d *DryRunner) DryRun(ctx context.Context, call *effect.DryCall) effect.DryResult {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
@@ -34,8 +34,8 @@ func (d *DryRunner) DryRun(ctx context.Context, call *effect.DryCall) effect.Dry
 	return d.answer(reply)
 }
 
-// isWork reports whether the question would be what an attempt would send, but for the idempotency key. An attempt at an address
-// without expressions names none of its own.
+// isWork reports whether the question is the request of an attempt except for the idempotency key. today.Address is
+// empty if the target's address has no expressions.
 func (d *DryRunner) isWork(req *http.Request, body []byte, today *effect.Request) bool {
 	work := d.work
 	if today.Address != "" {

@@ -13,8 +13,8 @@ func keyHeader(of *Config) string { return cmp.Or(of.KeyHeader, DefaultKeyHeader
 
 func method(of *Config) string { return cmp.Or(of.Method, http.MethodPost) }
 
-// addsNone reports whether every header stands among the others with the same value. A header that is left out tells
-// nobody that nothing is meant to happen.
+// addsNone reports whether others has every header with the same value. Leaving a header out does not tell the target
+// that a request is a dry run.
 func addsNone(headers, others map[string]string) bool {
 	for name, value := range headers {
 		same := false
@@ -28,8 +28,8 @@ func addsNone(headers, others map[string]string) bool {
 	return true
 }
 
-// plain is the address in the one spelling of all that lead to the same place, with the expressions in it as they
-// are written.
+// plain returns the address in one spelling for all addresses that lead to the same place. The expressions in it are
+// unchanged.
 func (t *template) plain() string {
 	var address strings.Builder
 	for i, literal := range t.literals {
@@ -41,7 +41,7 @@ func (t *template) plain() string {
 	return plainURL(address.String())
 }
 
-// plainAddress is plain of an address that is still to be read.
+// plainAddress parses an address and returns it as plain does.
 func plainAddress(address string) string {
 	t, err := parseTemplate(address)
 	if err != nil {
@@ -50,8 +50,8 @@ func plainAddress(address string) string {
 	return t.plain()
 }
 
-// plainURL gives addresses that lead to the same place one spelling: the default port, the case of the host, a slash at
-// the end of the path and the order of the query do not count.
+// plainURL returns one spelling for all addresses that lead to the same place. The default port, the case of the host,
+// a trailing slash of the path and the order of the query do not matter.
 func plainURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

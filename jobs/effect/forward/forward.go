@@ -1,5 +1,5 @@
-// Package forward sends events on over HTTP. [New] makes a [Sender] to one URL; [NewProber]
-// makes a [Prober], which asks such a target whether it has done an effect.
+// Package forward sends events to targets over HTTP. [New] makes a [Sender] for one URL. [NewProber] makes a
+// [Prober], which asks such a target whether it has done an effect.
 package forward
 
 import (
@@ -26,8 +26,8 @@ import (
 const (
 	// HeaderEvent is Oncegate's id of the event. Answers to deliveries carry it too.
 	HeaderEvent = "Oncegate-Event"
-	// HeaderEventID is the provider's id of the event. Two routes to one target share it:
-	// deduplicate by the idempotency key instead.
+	// HeaderEventID is the provider's id of the event. Two routes to one target share it, so deduplicate by the
+	// idempotency key instead.
 	HeaderEventID = "Oncegate-Event-Id"
 	// HeaderType is the provider's type of the event.
 	HeaderType = "Oncegate-Event-Type"
@@ -37,16 +37,16 @@ const (
 	HeaderAttempt = "Oncegate-Attempt"
 	// HeaderSequenceKey is a hash of the sequence key, in an ordered route.
 	HeaderSequenceKey = "Oncegate-Sequence-Key"
-	// HeaderSequenceNumber is the sequence number, in an ordered route. A target can refuse a
-	// number that is lower than one it has seen.
+	// HeaderSequenceNumber is the sequence number, in an ordered route. A target can refuse a number that is
+	// lower than one it has seen.
 	HeaderSequenceNumber = "Oncegate-Sequence-Number"
-	// DefaultKeyHeader is the idempotency key of a forward: one for each effect, equal in every
-	// attempt and after a replay, and another one after `--new-key`. key_header names another header. Callers of
-	// operations send their own key in it.
+	// DefaultKeyHeader is the idempotency key of a forward. Every effect has its own, the same in every attempt
+	// and after a replay; `--new-key` makes a new one. key_header names another header. Callers of operations
+	// send their own key in it.
 	DefaultKeyHeader = "Idempotency-Key"
 
-	// DefaultReplayedHeader is set to `true` in a reply of which the key was known before: by a
-	// target in its reply to a forward, and by Oncegate in its answer to a repeated operation.
+	// DefaultReplayedHeader is `true` in a reply if the key was known before: in a target's reply to a forward,
+	// and in Oncegate's answer to a repeated operation.
 	DefaultReplayedHeader = "Idempotent-Replayed"
 )
 
@@ -55,72 +55,68 @@ const maxReply = 64 << 10
 
 // Config configures a [Sender]. URL is required.
 type Config struct {
-	// URL is where events go: http or https, without user and fragment. Expressions in braces
-	// may stand in its path and its query: "https://api.example/orders/{body.id}".
+	// URL is where events go: http or https, without user and fragment. Its path and its query may contain
+	// expressions in braces: "https://api.example/orders/{body.id}".
 	URL string
 
-	// Values give what stands for the expressions in URL, by their texts. They are escaped
-	// for their place.
+	// Values computes the expressions in URL, by their texts. The results are escaped for their place.
 	Values map[string]Value
 
 	// Method defaults to POST; PUT and PATCH are possible.
 	Method string
 
-	// Sign are the secrets that sign the request as Standard Webhooks asks, each
-	// giving one signature, so that the target can rotate: "whsec_" and base64, or
-	// plain text. None: the request is not signed.
+	// Sign are the secrets that sign the request as Standard Webhooks specifies. Each makes one signature, so
+	// that the target can rotate. A secret is "whsec_" and base64, or plain text. Without secrets the request is
+	// not signed.
 	Sign []string
 
-	// Idempotent says that the target deduplicates by the key header.
+	// Idempotent means that the target deduplicates by the key header.
 	Idempotent bool
 
-	// RetryOn lists the statuses (400 to 599) by which the target says that it has
-	// not begun the work. Such an answer is retried, also where the target cannot
-	// deduplicate. nil is the default of 429 alone; a list replaces the default, so
-	// that one without 429 takes that answer for an unknown outcome too.
+	// RetryOn lists the statuses (400 to 599) with which the target says that it has not begun the work. Such an
+	// answer is retried even if the target cannot deduplicate. nil is the default of 429 alone. A list replaces
+	// the default: if it lacks 429, that answer is an unknown outcome too.
 	RetryOn []int
 
 	// KeyHeader is the header of the idempotency key. It defaults to
 	// Idempotency-Key.
 	KeyHeader string
 
-	// ReplayedHeader is the header of a reply by which the target says that it knew
-	// the key; any value but "false" and "0" says so. It defaults to
-	// Idempotent-Replayed.
+	// ReplayedHeader is the header of a reply with which the target says that it knew the key. Any value except
+	// an empty one, "false", "0", "?0" and "no" says so. It defaults to Idempotent-Replayed.
 	ReplayedHeader string
 
-	// KeepReply keeps the body of a success, up to 64 KiB of valid UTF-8, as the
-	// effect's result: callers of operations then get it.
+	// KeepReply keeps the body of a success, up to 64 KiB of valid UTF-8, as the effect's result. Callers of
+	// operations then get it.
 	KeepReply bool
 
 	// Headers are sent with every request. They cannot replace those above.
 	Headers map[string]string
 
-	// Pass are the headers of the delivery that are passed on; none by default. The
-	// content type always is, credentials never are.
+	// Pass are the headers of the delivery that are passed on, none by default. The content type always is,
+	// credentials never are.
 	Pass []string
 
 	// Timeout bounds one attempt. 0 leaves it to the caller's context.
 	Timeout time.Duration
 
-	// Connections bounds the idle connections kept to the target. It defaults to 512:
-	// attempts begin in groups, and one that finds none idle has to connect.
+	// Connections bounds the idle connections to the target. It defaults to 512, because attempts begin in
+	// groups and an attempt without an idle connection must connect.
 	Connections int
 
-	// Allow are the private networks that the target's name may lead to. An address
-	// that URL names itself is allowed, unless nothing may have it.
+	// Allow are the private networks that the target's name may resolve to. An address in URL itself is allowed,
+	// unless it is one that no target may have.
 	Allow []netip.Prefix
 
-	// Resolver looks the target's name up. It defaults to the standard library's.
+	// Resolver resolves the target's name. It defaults to the standard library's.
 	Resolver *net.Resolver
 
-	// Now gives the time of the signature. It defaults to time.Now.
+	// Now returns the time of the signature. It defaults to time.Now.
 	Now func() time.Time
 }
 
-// Sender sends events on over HTTP: the body as received, byte for byte. It
-// follows no redirect, uses no proxy and never lets the transport send again by
-// itself.
+// Sender sends events over HTTP, with the body as received, byte for byte. It follows no redirect, uses no proxy
+// and never lets the transport repeat a request.
 type Sender struct {
 	cfg       Config
 	url       *url.URL // of a template, with "x" for its values
@@ -200,10 +196,10 @@ func New(cfg Config) (*Sender, error) {
 		DialContext:         guard.DialContext,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout: 10 * time.Second,
-		// A connection kept alive may be closed by the target while a request goes out
-		// on it: not known to have happened, where that must be known.
+		// The target may close a kept-alive connection while a request goes out on it, and the outcome is then
+		// unknown. A target that does not deduplicate therefore gets a new connection for each request.
 		DisableKeepAlives: !cfg.Idempotent,
-		// HTTP/2 sends again by itself what it takes for unprocessed.
+		// HTTP/2 repeats a request by itself if it considers it unprocessed.
 		ForceAttemptHTTP2:      false,
 		MaxIdleConnsPerHost:    f.cfg.Connections,
 		IdleConnTimeout:        30 * time.Second,
@@ -214,7 +210,7 @@ func New(cfg Config) (*Sender, error) {
 	return f, nil
 }
 
-// targetTemplate reads a target's address and the expressions in it.
+// targetTemplate parses a target's address and the expressions in it.
 func targetTemplate(address string, values map[string]Value) (*template, *url.URL, error) {
 	t, err := parseTemplate(address)
 	if err != nil {
@@ -230,8 +226,7 @@ func targetTemplate(address string, values map[string]Value) (*template, *url.UR
 	return t, u, err
 }
 
-// targetURL reads a target's address. Its errors never quote it: it may carry a
-// token.
+// targetURL parses a target's address. Its errors never quote the address, because it may contain a token.
 func targetURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
@@ -249,8 +244,7 @@ func targetURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// Render implements [effect.Sender]: the body goes out as it came in, so nothing is
-// stored.
+// Render implements [effect.Sender]. The body is sent as received, so nothing is stored.
 func (f *Sender) Render(*effect.Call) ([]byte, error) { return nil, nil }
 
 // Idempotent implements [effect.Sender].
@@ -271,7 +265,7 @@ func (f *Sender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	if err != nil {
 		return effect.Result{Outcome: effect.Dead, Reason: reasons.Render}
 	}
-	// The transport itself, not a client: no redirects, no cookies.
+	// The transport is used without a client, so there are no redirects and no cookies.
 	reply, err := exchange(f.transport, req)
 	if err != nil {
 		return f.failure(ctx, err, &stage)
@@ -294,8 +288,8 @@ func (f *Sender) request(ctx context.Context, call *effect.Call) (*http.Request,
 		return nil, err
 	}
 	req.ContentLength = int64(len(body))
-	// Without it the transport cannot send again behind our back; an empty body is
-	// not http.NoBody for the same reason.
+	// Without GetBody the transport cannot repeat the request by itself. For the same reason an empty body is
+	// not http.NoBody.
 	req.GetBody = nil
 	h := req.Header
 	f.pass(h, call.Event.Headers)
@@ -320,14 +314,14 @@ func (f *Sender) request(ctx context.Context, call *effect.Call) (*http.Request,
 		}
 	}
 	if call.Event.ContentType == "" {
-		h["Content-Type"] = nil // none was received, none is made up
+		h["Content-Type"] = nil // none was received, so none is sent
 	}
 	f.sign(h, call.Key, body)
 	return req, nil
 }
 
-// headerValue makes a text from an event fit for a header; an event's type may
-// hold anything.
+// headerValue makes a text from an event valid as a header value, because an event's type may contain any
+// character.
 func headerValue(s string) string {
 	if validValue(s) {
 		return s
@@ -344,15 +338,15 @@ func validValue(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// validName: a token of RFC 9110, 5.6.2.
+// validName reports whether s is a token of RFC 9110, 5.6.2.
 func validName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
 }
 
-// stage is how far an attempt came. Only what failed before the first byte of the
-// request went out is known not to have happened.
+// stage is how far an attempt has got. Only an attempt that failed before the first byte of the request was
+// written is known not to have happened.
 type stage struct {
 	connected atomic.Bool
 	handshake atomic.Bool // TLS began and has not ended well
@@ -364,14 +358,14 @@ func (s *stage) trace(ctx context.Context) context.Context {
 		GotConn:           func(httptrace.GotConnInfo) { s.connected.Store(true) },
 		TLSHandshakeStart: func() { s.handshake.Store(true) },
 		TLSHandshakeDone:  func(_ tls.ConnectionState, err error) { s.handshake.Store(err != nil) },
-		// Headers are written into a buffer first, and only a written one may have
-		// left; the earliest of all signs is the safe one.
+		// Headers are first written into a buffer, and only a flushed buffer may have been sent. The earliest
+		// signal is the safe one.
 		WroteHeaderField: func(string, []string) { s.wrote.Store(true) },
 		WroteHeaders:     func() { s.wrote.Store(true) },
 	})
 }
 
-// failure classifies an attempt that brought no reply.
+// failure classifies an attempt that got no reply.
 func (f *Sender) failure(ctx context.Context, err error, s *stage) effect.Result {
 	if s.wrote.Load() {
 		r := effect.Result{Outcome: effect.Unknown, Reason: reasons.Connection, Cause: effect.SafeError(err)}

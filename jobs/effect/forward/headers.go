@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ours are headers that a forward makes itself, that say how bytes travel, or
-// that prove who somebody is: none of them is passed on.
+// ours reports whether a header is one that a forward sets itself, that describes the transport, or
+// that proves an identity. None of them is passed on.
 func ours(name string) bool {
 	switch name {
 	case "Authorization", "Cookie", "Set-Cookie", "Forwarded", "X-Real-Ip",
@@ -20,7 +20,7 @@ func ours(name string) bool {
 	return strings.HasPrefix(name, "Oncegate-") || strings.HasPrefix(name, "Proxy-") || strings.HasPrefix(name, "X-Forwarded-")
 }
 
-// passed reads the names of the headers to pass on, in their canonical form.
+// passed returns the names of the headers to pass on, in canonical form.
 func passed(cfg Config) ([]string, error) {
 	var errs []error
 	names := make([]string, 0, len(cfg.Pass))
@@ -45,7 +45,7 @@ func passed(cfg Config) ([]string, error) {
 	return names, errors.Join(errs...)
 }
 
-// pass copies the allowed ones of the delivery's headers.
+// pass copies the delivery's headers that are to be passed on.
 func (f *Sender) pass(h, received http.Header) {
 	for _, name := range f.passed {
 		for _, value := range received[name] {

@@ -11,8 +11,7 @@ import (
 
 var _ effect.Previewer = (*Sender)(nil)
 
-// hiddenHeader stands for the value of a configured header: it may be a
-// credential.
+// hiddenHeader replaces the value of a configured header, because it may be a credential.
 const hiddenHeader = "<secret>"
 
 // Preview implements [effect.Previewer].
@@ -26,7 +25,7 @@ func (f *Sender) Preview(call *effect.Call) (effect.Request, *effect.Result) {
 			req.Header[own] = []string{hiddenHeader}
 		}
 	}
-	// The id of the signature is the key, which is told apart.
+	// Webhook-Id is the idempotency key, which the preview shows separately.
 	for _, name := range []string{HeaderAttempt, "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"} {
 		req.Header.Del(name)
 	}

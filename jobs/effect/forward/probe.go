@@ -22,22 +22,21 @@ import (
 
 // ProberConfig configures a [Prober]. URL is required.
 type ProberConfig struct {
-	// URL is what is asked for by GET. In its path and query, {key} stands for the
-	// idempotency key, {event} for our id of the event and {event_id} for the
-	// provider's; one of them is required.
+	// URL is the address of the GET request. In its path and query, {key} is replaced with the idempotency key,
+	// {event} with our id of the event and {event_id} with the provider's. It needs at least one of them.
 	URL string
 
 	// Headers are sent along.
 	Headers map[string]string
 
-	// Done are the statuses that say it has happened; 200 by default. Absent are
-	// those that say it has not; 404 by default. Any other says nothing.
+	// Done are the statuses that mean that it has happened, 200 by default. Absent are those that mean that it has
+	// not, 404 by default. Any other status means nothing.
 	Done, Absent []int
 
-	// Allow are private networks that the name may lead to.
+	// Allow are private networks that the host name may resolve to.
 	Allow []netip.Prefix
 
-	// Resolver looks the name up. It defaults to the standard library's.
+	// Resolver resolves the host name. It defaults to the standard library's.
 	Resolver *net.Resolver
 
 	// Timeout bounds one question. It defaults to 10 s.
@@ -93,7 +92,7 @@ func NewProber(cfg ProberConfig) (*Prober, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	named, _ := url.Parse(fill(cfg.URL, "k", "e", "i")) // read above
+	named, _ := url.Parse(fill(cfg.URL, "k", "e", "i")) // parsed above
 	guard := egress.New(egress.Config{Allow: append(egress.Named(named.Hostname()), cfg.Allow...), Resolver: cfg.Resolver})
 	return &Prober{cfg: cfg, transport: &http.Transport{
 		DialContext:            guard.DialContext,
@@ -106,19 +105,19 @@ func NewProber(cfg ProberConfig) (*Prober, error) {
 	}}, nil
 }
 
-// fill puts the parts into the template, each as one piece of a path or query.
+// fill puts the values into the template, each escaped as one part of a path or query.
 func fill(template, key, event, eventID string) string {
 	return strings.NewReplacer("{key}", url.PathEscape(key), "{event_id}", escapePart(eventID), "{event}", url.PathEscape(event)).Replace(template)
 }
 
-// escapePart escapes what a path or a query could be ended by; a dot segment
-// would climb.
+// escapePart escapes the characters that could end a path or query part, and the dots, because a dot segment would
+// climb.
 func escapePart(s string) string {
 	return strings.NewReplacer("+", "%2B", "&", "%26", "=", "%3D", ".", "%2E").Replace(url.PathEscape(s))
 }
 
-// Probe implements [effect.Prober]. The status line alone decides. The answer of a target that has done it is kept, up to 64 KiB of
-// valid UTF-8.
+// Probe implements [effect.Prober]. Only the status line decides. If the target has done the effect, its answer is
+// kept, up to 64 KiB of valid UTF-8.
 func (p *Prober) Probe(ctx context.Context, call *effect.Call) effect.ProbeResult {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// signingKey reads a secret: what follows "whsec_" is base64, anything else is
-// taken as it is.
+// signingKey decodes a secret. The part after "whsec_" is base64; any other secret is used
+// unchanged.
 func signingKey(secret string) ([]byte, error) {
 	encoded, prefixed := strings.CutPrefix(secret, "whsec_")
 	if !prefixed {
@@ -31,11 +31,10 @@ func signingKey(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// sign adds the headers of Standard Webhooks. The id is the idempotency key: one for
-// each effect, the same in all its attempts, and another one where the effect is
-// sent again under a new key. The event's own id would not do: a consumer that
-// deduplicates would ignore the second of two routes, and what was sent again on
-// purpose. The timestamp is the attempt's.
+// sign adds the headers of Standard Webhooks. The id is the idempotency key: each effect has one,
+// the same in all attempts, and a new one if the effect is sent again under a new key. The event's
+// own id is not suitable: a consumer that deduplicates by it would ignore the second of two routes,
+// and an effect that was sent again on purpose. The timestamp is that of the attempt.
 func (f *Sender) sign(h http.Header, id string, body []byte) { sign(h, f.keys, f.cfg.Now, id, body) }
 
 func sign(h http.Header, keys [][]byte, now func() time.Time, id string, body []byte) {

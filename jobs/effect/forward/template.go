@@ -10,18 +10,18 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// Value gives what stands in an address for one expression: a text that is not empty. Its
-// error is told to people and must not quote the event.
+// Value returns the text that replaces one expression in an address. It must not be empty. Operators see its error,
+// so it must not quote the event.
 type Value func(call *effect.Call) (string, error)
 
 const (
-	// maxValue bounds one value of an address, in bytes.
+	// maxValue bounds one value in an address, in bytes.
 	maxValue = 1024
-	// maxAddress bounds an address with its values, in bytes: what servers take at least.
+	// maxAddress bounds an address with its values, in bytes. Servers should accept at least as much (RFC 9110, 4.1).
 	maxAddress = 8000
 )
 
-// Why a value does not fit into an address. None quotes the value.
+// Reasons why a value does not fit into an address. None quotes the value.
 var (
 	errValueEmpty   = errors.New("the value is empty")
 	errValueLong    = fmt.Errorf("the value is longer than %d bytes", maxValue)
@@ -37,15 +37,15 @@ type template struct {
 	places   []place
 }
 
-// place is where a value stands.
+// place is the position of a value in an address.
 type place struct {
 	expression string
 	query      bool // in the query, not in the path
 	value      Value
 }
 
-// SplitAddress gives the expressions that stand in braces in an address, in order, and the literals before, between and
-// behind them, which are one more. The error says what is wrong with the braces, and does not quote the address.
+// SplitAddress returns the expressions in braces of an address, in order, and the literals before, between and after
+// them, of which there is one more. The error says what is wrong with the braces and does not quote the address.
 func SplitAddress(address string) (literals, expressions []string, err error) {
 	t, err := parseTemplate(address)
 	if err != nil {
@@ -65,8 +65,7 @@ var (
 	errDots        = errors.New("url: with values, . and .. may not be steps of the path")
 )
 
-// parseTemplate finds the expressions of an address. Quotes and inner braces belong to an
-// expression.
+// parseTemplate finds the expressions of an address. Quotes and inner braces belong to an expression.
 func parseTemplate(address string) (*template, error) {
 	t := &template{}
 	start, depth := 0, 0
@@ -108,7 +107,7 @@ func parseTemplate(address string) (*template, error) {
 	return t, t.checkPlaces()
 }
 
-// checkPlaces refuses values anywhere but in the path and the query.
+// checkPlaces refuses values outside the path and the query.
 func (t *template) checkPlaces() error {
 	if len(t.places) == 0 {
 		return nil
@@ -129,7 +128,7 @@ func (t *template) checkPlaces() error {
 	return nil
 }
 
-// fill gives the address for a call. The error says which expression, and quotes nothing of the event.
+// fill returns the address for a call. The error names the expression and quotes nothing of the event.
 func (t *template) fill(call *effect.Call) (string, error) {
 	var b strings.Builder
 	b.WriteString(t.literals[0])
@@ -154,9 +153,8 @@ func (t *template) fill(call *effect.Call) (string, error) {
 	return address, nil
 }
 
-// escape makes a value fit for its place: nothing of it can end the place or be taken for more than a text.
-// In a path a slash is refused although it could be escaped: many servers and proxies undo
-// that before they look at the path.
+// escape makes a value fit its place: no part of it can end the place or be anything but text. A slash in a path is
+// refused although it could be escaped, because many servers and proxies undo the escaping before they read the path.
 func (p place) escape(value string) (string, error) {
 	switch {
 	case value == "":
@@ -215,7 +213,7 @@ func (f *Sender) Reaches(address string) bool {
 	return err == nil && u.Scheme == f.url.Scheme && strings.EqualFold(u.Host, f.url.Host) && u.User == nil && u.Fragment == ""
 }
 
-// address gives where a call is sent.
+// address returns where a call is sent.
 func (f *Sender) address(call *effect.Call) (string, error) {
 	switch {
 	case call.Address == "" && len(f.template.places) > 0:

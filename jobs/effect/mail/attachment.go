@@ -10,21 +10,21 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of what is attached to one message. Each recipient of a list has a message of their own, which is stored until it
-// is sent.
+// The limits for the attachments of one message. Each recipient of a list has a separate message, which is stored until
+// it is sent.
 const (
 	MaxAttachments     = 20
 	MaxAttachmentBytes = 5 << 20 // of all together, decoded
 )
 
-// attachment is a file that goes with a message.
+// attachment is a file attached to a message.
 type attachment struct {
 	name, mediaType string
 	content         []byte
 }
 
-// readAttachments reads a list of {name, type, content}, content in base64. Its error says which one is wrong, counted from 1, and
-// quotes nothing.
+// readAttachments reads a list of {name, type, content}, with content in base64. Its error says which attachment is
+// wrong, counted from 1, and quotes nothing.
 func readAttachments(value any) ([]attachment, error) {
 	if value == nil {
 		return nil, nil

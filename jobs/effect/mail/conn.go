@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// maxConversation bounds what a mail server may say in one attempt, certificates
-// included: a reply has no end of its own.
+// maxConversation bounds how many bytes a mail server may send in one attempt, certificates
+// included, because SMTP does not limit a reply.
 const maxConversation = 256 << 10
 
 var errTalkative = errors.New("the server says too much")
 
-// bounded is a connection that is read so far and no further.
+// bounded is a connection from which only a limited number of bytes can be read.
 type bounded struct {
 	net.Conn
 	left int
@@ -29,8 +29,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// withoutPassword takes the password out of what a server says, in every form in
-// which a login sends it.
+// withoutPassword removes the password from what a server says, in every form in which a login
+// sends it.
 func (m *Sender) withoutPassword(said string) string {
 	if m.cfg.Password == "" {
 		return said

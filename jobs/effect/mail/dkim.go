@@ -16,8 +16,8 @@ import (
 
 // DKIMConfig configures a [DKIM]. All fields are required.
 type DKIMConfig struct {
-	// Domain is the domain that answers for the message (d=), and Selector names its key: the public key is published as a TXT
-	// record of <selector>._domainkey.<domain>.
+	// Domain is the domain that takes responsibility for the message (d=). Selector names its key: the public key is
+	// published as a TXT record of <selector>._domainkey.<domain>.
 	Domain, Selector string
 
 	// Key is the private key in PEM: RSA of 2048 bits or more (PKCS #1 or #8), or Ed25519 (PKCS #8).
@@ -29,13 +29,13 @@ type DKIM struct {
 	options dkim.SignOptions
 }
 
-// minRSA is the length of an RSA key in bits that RFC 8301 asks signers for.
+// minRSA is the least length of an RSA key, in bits, that RFC 8301 recommends to signers.
 const minRSA = 2048
 
 var domainForm = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*$`)
 
-// signedHeaders are the fields that a signature covers. A field that the message lacks is covered too, so that nobody adds one
-// on the way; From is named twice, so that nobody adds a second.
+// signedHeaders are the fields that a signature covers. It also covers a field that the message lacks, so that a relay
+// cannot add one unnoticed. From is named twice, so that a relay cannot add a second one.
 var signedHeaders = []string{
 	"From", "From", "To", "Cc", "Subject", "Date", "Message-ID", "Reply-To", "In-Reply-To", "References", "Auto-Submitted", "List-Unsubscribe",
 	"List-Unsubscribe-Post", "MIME-Version", "Content-Type", "Content-Transfer-Encoding",
@@ -90,7 +90,7 @@ func privateKey(text []byte) (crypto.Signer, error) {
 	return nil, errors.New("it is neither an RSA nor an Ed25519 key")
 }
 
-// sign puts a signature in front of a message.
+// sign returns the message with a signature in front of it.
 func (d *DKIM) sign(message []byte) ([]byte, error) {
 	var out bytes.Buffer
 	out.Grow(len(message) + 1<<10)
@@ -103,8 +103,8 @@ func (d *DKIM) sign(message []byte) ([]byte, error) {
 
 var signatureField = []byte("DKIM-Signature:")
 
-// Unsigned is a message without the signature in front of it. Two renderings of one message differ in nothing else: a signature
-// holds the time at which it was made.
+// Unsigned returns a message without the signature in front of it. Two renderings of one message differ only in the
+// signature, because it contains the time at which it was made.
 func Unsigned(message []byte) []byte {
 	if !bytes.HasPrefix(message, signatureField) {
 		return message

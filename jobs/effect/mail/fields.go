@@ -8,11 +8,11 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// checkFields reports the fields that a template takes from what every message
-// has, and that are none: a misspelt one would make a dead letter of every event.
-// What a body holds only the event shows.
+// checkFields reports the unknown fields that a template reads from the data that every message
+// has, because a misspelt field would make every event a dead letter. The members of a body are
+// only known when there is an event.
 func checkFields(tree *parse.Tree) (errs []error) {
-	if tree == nil { // it has nothing but definitions
+	if tree == nil { // it contains only definitions
 		return nil
 	}
 	c := &fieldCheck{}
@@ -22,7 +22,7 @@ func checkFields(tree *parse.Tree) (errs []error) {
 
 type fieldCheck struct{ errs []error }
 
-// list checks the nodes; root says that the dot is what the template is given.
+// list checks the nodes. root means that the dot is the data that the template was given.
 func (c *fieldCheck) list(l *parse.ListNode, root bool) {
 	if l == nil {
 		return

@@ -1,5 +1,5 @@
-// Package mail sends messages over SMTP. [New] makes a [Sender] to one mail server, and
-// [NewMessage] the [Message] of a route, which renders what is sent.
+// Package mail sends messages over SMTP. [New] makes a [Sender] for one mail server. [NewMessage] makes the [Message]
+// of a route, which renders the bytes to send.
 package mail
 
 import (
@@ -27,14 +27,14 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// StartTLS says whether a connection that begins in the clear is encrypted.
+// StartTLS says whether a connection that starts unencrypted is upgraded to TLS.
 type StartTLS string
 
-// The ways of [StartTLS].
+// The values of [StartTLS].
 const (
-	// StartTLSRequired sends nothing in the clear.
+	// StartTLSRequired sends no message and no password unencrypted.
 	StartTLSRequired StartTLS = "required"
-	// StartTLSOff sends everything in the clear; no password is.
+	// StartTLSOff sends everything unencrypted. [New] then refuses a password.
 	StartTLSOff StartTLS = "off"
 )
 
@@ -44,30 +44,27 @@ type Config struct {
 	// smtps://host:port with TLS from the first byte, by default 465.
 	Server string
 
-	// StartTLS is for smtp://. It defaults to required.
+	// StartTLS applies to smtp://. It defaults to required.
 	StartTLS StartTLS
 
-	// Username and Password log in, if given.
+	// Username and Password log in, if set.
 	Username, Password string
 
-	// Hello is the name this process gives itself. It defaults to localhost.
+	// Hello is the name with which this process introduces itself. It defaults to localhost.
 	Hello string
 
-	// TLS is for servers with certificates of their own. nil is the system's roots and
-	// TLS 1.2 or newer.
+	// TLS is for servers with private certificates. nil uses the system's roots and TLS 1.2 or newer.
 	TLS *tls.Config
 
-	// Allow are the private networks that the server's name may lead to. An address
-	// that Server names itself is allowed.
+	// Allow are the private networks that the server's name may resolve to. An address in Server itself is allowed.
 	Allow []netip.Prefix
 
-	// Resolver looks the server's name up. It defaults to the standard library's.
+	// Resolver resolves the server's name. It defaults to the standard library's.
 	Resolver *net.Resolver
 }
 
-// Sender hands one message to a mail server. No mail server recognises a message
-// that it has had before, so that what was sent to the last byte and not answered
-// is unknown.
+// Sender hands one message to a mail server. No mail server recognises a message that it has received before. If a
+// message was sent completely and not answered, its outcome is therefore unknown.
 type Sender struct {
 	cfg     Config
 	address string
@@ -125,12 +122,12 @@ func New(cfg Config) (*Sender, error) {
 	return m, errors.Join(errs...)
 }
 
-// Render implements [effect.Sender]. A message is made by its route ([Message.Render]).
+// Render implements [effect.Sender]. It always fails, because the route makes the message ([Message.Render]).
 func (m *Sender) Render(*effect.Call) ([]byte, error) {
 	return nil, errors.New("the route makes no message")
 }
 
-// Idempotent implements [effect.Sender]: a mail server delivers the same message twice.
+// Idempotent implements [effect.Sender]. It returns false because a mail server delivers the same message twice.
 func (m *Sender) Idempotent() bool { return false }
 
 // Preview implements [effect.Previewer].
@@ -141,7 +138,7 @@ func (m *Sender) Preview(call *effect.Call) (effect.Request, *effect.Result) {
 	return effect.Request{Body: call.Rendered}, nil
 }
 
-// Send implements [effect.Sender]. What it sends is the message that was rendered.
+// Send implements [effect.Sender]. It sends the message that was rendered.
 func (m *Sender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	from, to, id, err := envelope(call.Rendered)
 	if err != nil {
@@ -172,7 +169,7 @@ func (m *Sender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	return m.data(ctx, client, call.Rendered, id)
 }
 
-// begin says everything up to the message itself: nothing of that is an effect.
+// begin does everything before the message itself. None of it is an effect.
 func (m *Sender) begin(ctx context.Context, conn net.Conn, from, to string) (*smtp.Client, *effect.Result) {
 	client, err := smtp.NewClient(conn, m.host)
 	if err == nil {
@@ -188,7 +185,7 @@ func (m *Sender) begin(ctx context.Context, conn net.Conn, from, to string) (*sm
 	}
 	if err == nil && m.cfg.Username != "" {
 		if err = m.logIn(client); err != nil {
-			// It says nothing of this message: once mended, it is sent.
+			// A failed login is not about this message. The message is sent once the login works again.
 			r := m.refused(ctx, err)
 			r.Outcome = effect.Retry
 			return nil, &r
@@ -204,7 +201,7 @@ func (m *Sender) begin(ctx context.Context, conn net.Conn, from, to string) (*sm
 	if err != nil {
 		r := m.refused(ctx, err)
 		if !addressed {
-			r.Outcome = effect.Retry // it does not know the message yet
+			r.Outcome = effect.Retry // the server does not know the message yet
 		}
 		return nil, &r
 	}
@@ -219,20 +216,20 @@ func (m *Sender) logIn(client *smtp.Client) error {
 	return client.Auth(smtp.LoginAuth(m.cfg.Username, m.cfg.Password, m.host, false))
 }
 
-// data sends the message. Up to its final dot the server has nothing; from then
-// on only its answer tells.
+// data sends the message. Before its final dot the server has not accepted anything. After it only the server's answer
+// decides.
 func (m *Sender) data(ctx context.Context, client *smtp.Client, message []byte, id string) effect.Result {
 	w, err := client.Data()
 	if err != nil {
 		return m.refused(ctx, err)
 	}
 	if client.Text.R.Buffered() > 0 {
-		// The server has gone on speaking before it has the message. What it said would pass for the answer to the message, which
-		// would be done without having been taken, or sent again although it was.
+		// The server has sent more replies before it got the message. The next one would be taken for the answer to the
+		// message. The message would then count as done although it was not accepted, or be sent again although it was.
 		return effect.Result{Outcome: effect.Retry, Reason: reasons.Connection, Cause: "the server answered DATA twice"}
 	}
 	if _, err := w.Write(message); err != nil {
-		return m.refused(ctx, err) // and no dot: it is the caller who closes the connection
+		return m.refused(ctx, err) // no final dot was sent, and the caller closes the connection
 	}
 	err = w.Close()
 	if err != nil && replyCode(err) < 400 {
@@ -249,14 +246,14 @@ func (m *Sender) data(ctx context.Context, client *smtp.Client, message []byte, 
 	}
 	r := effect.Result{Outcome: effect.Done, Code: "250", Stored: []byte(id)}
 	if said, ok := w.(interface{ ServerResponse() string }); ok {
-		// It has the id under which the server's operator finds the message.
+		// The reply contains the id under which the server's operator finds the message.
 		r.Excerpt = pgtext.Clean("250 "+m.withoutPassword(said.ServerResponse()), effect.MaxExcerpt)
 	}
-	_ = client.Quit() // whatever it says
+	_ = client.Quit() // its result does not matter
 	return r
 }
 
-// refused classifies what went wrong before the message was the server's.
+// refused classifies an error that occurred before the server accepted the message.
 func (m *Sender) refused(ctx context.Context, err error) effect.Result {
 	code := replyCode(err)
 	r := effect.Result{Outcome: effect.Retry, Code: strconv.Itoa(code)}
@@ -270,7 +267,7 @@ func (m *Sender) refused(ctx context.Context, err error) effect.Result {
 		}
 		return r
 	case code >= 530 && code <= 538:
-		r.Reason = reasons.Mail5xx // it asks who we are
+		r.Reason = reasons.Mail5xx // it requires a login
 	case code >= 500 && code <= 599:
 		r.Outcome, r.Reason = effect.Dead, reasons.Mail5xx
 	default:
@@ -280,8 +277,8 @@ func (m *Sender) refused(ctx context.Context, err error) effect.Result {
 	return r
 }
 
-// lost says how a connection ended. What a server said that was no reply is not quoted:
-// it may repeat what it was told.
+// lost says how a connection ended. It does not quote an answer that is not an SMTP reply, because the answer may
+// repeat what was sent.
 func lost(err error) string {
 	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return effect.SafeError(err)
@@ -289,7 +286,7 @@ func lost(err error) string {
 	return "the server's answer is no reply of SMTP"
 }
 
-// replyCode is the code of a whole reply; 0 if there was none.
+// replyCode returns the code of a complete reply, or 0 if there was none.
 func replyCode(err error) int {
 	reply, ok := errors.AsType[*textproto.Error](err)
 	if !ok || reply.Code < 200 || reply.Code > 599 {
@@ -298,7 +295,7 @@ func replyCode(err error) int {
 	return reply.Code
 }
 
-// notReached classifies a connection that was not made.
+// notReached classifies the error of a connection that could not be made.
 func notReached(ctx context.Context, err error) effect.Result {
 	r := effect.Result{Outcome: effect.Retry, Reason: reasons.Connect, Cause: effect.SafeError(err)}
 	_, isDNS := errors.AsType[*net.DNSError](err)
@@ -317,8 +314,8 @@ func notReached(ctx context.Context, err error) effect.Result {
 
 var messageID = regexp.MustCompile(`^<[0-9a-f]{32}@[^<>\s]+>$`)
 
-// MessageID gives the Message-ID of what [Message.Render] made; nil for any other bytes, such as the JSON that another kind
-// sends.
+// MessageID returns the Message-ID of a message that [Message.Render] made. It returns nil for any other bytes, such as
+// the JSON that another kind sends.
 func MessageID(rendered []byte) []byte {
 	_, _, id, ok := Describe(rendered)
 	if !ok {
@@ -327,8 +324,8 @@ func MessageID(rendered []byte) []byte {
 	return []byte(id)
 }
 
-// Describe gives the recipient, the subject and the Message-ID of what [Message.Render] made, of which the header is enough. It
-// reports false for any other bytes.
+// Describe returns the recipient, the subject and the Message-ID of a message that [Message.Render] made. The header of
+// the message is enough. It reports false for any other bytes.
 func Describe(rendered []byte) (recipient, subject, id string, ok bool) {
 	if len(rendered) == 0 || rendered[0] < 'A' || rendered[0] > 'Z' {
 		return "", "", "", false
@@ -348,7 +345,7 @@ func Describe(rendered []byte) (recipient, subject, id string, ok bool) {
 	return strings.Trim(to, "<>"), subject, id, true
 }
 
-// envelope reads from a rendered message who it is from and to.
+// envelope reads the sender, the recipient and the Message-ID of a rendered message.
 func envelope(message []byte) (from, to, id string, err error) {
 	read, err := mail.ReadMessage(bytes.NewReader(message))
 	if err != nil {

@@ -25,33 +25,32 @@ type MessageConfig struct {
 	// From is the sender's address, with or without a name.
 	From string
 
-	// Subject and Text are Go text templates, HTML is a Go HTML template. They see
-	// .Event, .Body (the payload, if it is JSON) and .To. Another field is refused
-	// here, a member that the body does not have when the message is made.
+	// Subject and Text are Go text templates, HTML is a Go HTML template. They see .Event, .Body (the payload, if it
+	// is JSON) and .To. [NewMessage] refuses any other field. A member that the body lacks makes [Message.Render]
+	// fail.
 	Subject, Text, HTML string
 
-	// ReplyTo is a text template for the address that answers go to; empty is none.
+	// ReplyTo is a text template for the address that replies go to. Empty is none.
 	ReplyTo string
 
-	// ListUnsubscribe are text templates for the addresses, https: and mailto:, at which the
-	// recipient unsubscribes. OneClick says that a POST to the https: address does so without
-	// asking anything (RFC 8058).
+	// ListUnsubscribe are text templates for the addresses, https: and mailto:, at which the recipient unsubscribes.
+	// OneClick says that a POST to the https: address unsubscribes without further questions (RFC 8058).
 	ListUnsubscribe []string
 	OneClick        bool
 
-	// Attachments gives the files that go with the message: a list of objects with name, type
-	// and content, in base64; nil is none. Its error must not quote the event.
+	// Attachments returns the files to attach: a list of objects with name, type and content, in base64. nil is none.
+	// Its error must not quote the event.
 	Attachments func(call *effect.Call) (any, error)
 
-	// DKIM signs the message; nil does not.
+	// DKIM signs the message. nil is no signature.
 	DKIM *DKIM
 }
 
-// maxMessage bounds a rendered message, in bytes.
+// maxMessage bounds the output of one template, in bytes.
 const maxMessage = 1 << 20
 
-// Message makes mail of events: the same bytes for the same effect, but for the time in a
-// signature ([Unsigned]).
+// Message makes mail from events. The same effect always makes the same bytes, except for the time in a signature
+// ([Unsigned]).
 type Message struct {
 	cfg         MessageConfig
 	replyTo     *template.Template
@@ -115,17 +114,16 @@ func NewMessage(cfg MessageConfig) (*Message, error) {
 	return m, errors.Join(errs...)
 }
 
-// view is what templates see.
+// view is the data that templates see.
 type view struct {
 	Event effect.Event
 	Body  any
 	To    string
 }
 
-// Render makes the message to one recipient. Message-ID, Date and boundaries
-// come from the effect's key and the event, so that a person who finds two can
-// tell that they are one. Its error says which template and expression, never
-// content.
+// Render makes the message for one recipient. Message-ID and boundaries come from the effect's key and the Date from
+// the event, so that a person who finds the message twice can tell that it is the same one. Its error names the
+// template and the expression, never content.
 func (m *Message) Render(call *effect.Call, to string) ([]byte, error) {
 	recipient, err := netmail.ParseAddress(to)
 	if err != nil || strings.ContainsAny(to, "\r\n") {
@@ -166,7 +164,7 @@ func (m *Message) Render(call *effect.Call, to string) ([]byte, error) {
 	return m.cfg.DKIM.sign(written)
 }
 
-// headers adds what not every message has.
+// headers adds the optional headers.
 func (m *Message) headers(msg *mail.Msg, v view) error {
 	if m.replyTo != nil {
 		text, err := execute(m.replyTo, v)
@@ -227,7 +225,7 @@ func (m *Message) bodies(msg *mail.Msg, v view) error {
 	return nil
 }
 
-// attach adds the attachments that the event brings.
+// attach adds the event's attachments.
 func (m *Message) attach(msg *mail.Msg, call *effect.Call) error {
 	if m.cfg.Attachments == nil {
 		return nil
@@ -250,8 +248,9 @@ func (m *Message) attach(msg *mail.Msg, call *effect.Call) error {
 
 var multipartField = regexp.MustCompile(`(?m)^Content-Type: multipart/[a-z]+;\r\n boundary=([0-9a-f]{60})\r$`)
 
-// nameBoundaries gives the parts of a message boundaries that come from its name. The library draws them, or takes one for
-// all, which would end an inner part where an outer one ends. What it draws stands nowhere else in the message.
+// nameBoundaries replaces the boundaries of a message's parts with ones derived from its name. The library chooses
+// random boundaries, or uses one for all parts, which would end an inner part where an outer one ends. A random
+// boundary occurs nowhere else in the message.
 func nameBoundaries(message []byte, name string) []byte {
 	for i, found := range multipartField.FindAllSubmatch(message, -1) {
 		message = bytes.ReplaceAll(message, bytes.Clone(found[1]), fmt.Appendf(nil, "oncegate-%s-%d", name, i))
@@ -270,8 +269,7 @@ func execute(t executor, v view) (string, error) {
 	if err == nil {
 		return out.String(), nil
 	}
-	// What a template says ends with what went wrong, which may quote a value; what
-	// stands before it is the template's own text.
+	// A template's error ends with the cause, which may quote a value. The part before it is the template's own text.
 	said := err.Error()
 	if i := strings.Index(said, ">: "); i >= 0 && strings.HasPrefix(said, "template: ") {
 		return "", errors.New(said[:i+1])
@@ -279,7 +277,7 @@ func execute(t executor, v view) (string, error) {
 	return "", fmt.Errorf("template: %s: it cannot be executed", t.Name())
 }
 
-// limited refuses to write more than a message may have.
+// limited refuses to write more bytes than left.
 type limited struct {
 	w    io.Writer
 	left int

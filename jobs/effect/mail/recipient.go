@@ -8,11 +8,10 @@ import (
 
 var errRecipient = errors.New("to: the recipient is not an address")
 
-// Recipient gives what a recipient means: the address, with its domain in lower case.
-// The part before the @ stays as it is, since only the receiving server knows what it
-// means; a display name and white space around the address mean nothing. What is no
-// address is given back without the white space around it. Keys are made of this:
-// never change it.
+// Recipient returns the canonical form of a recipient: the address, with its domain in lower case.
+// The part before the @ is unchanged, because only the receiving server knows what it means. A
+// display name and surrounding white space are dropped. Text that is not an address is returned
+// without the white space around it. Keys are made from this: never change it.
 func Recipient(to string) string {
 	to = strings.TrimSpace(to)
 	parsed, err := parseRecipient(to)
@@ -23,8 +22,8 @@ func Recipient(to string) string {
 	return parsed.Address[:at] + strings.ToLower(parsed.Address[at:])
 }
 
-// CheckRecipient says why no message can be made for a recipient. The error does not
-// quote the recipient.
+// CheckRecipient returns why no message can be made for a recipient. The error does not quote the
+// recipient.
 func CheckRecipient(to string) error {
 	_, err := parseRecipient(to)
 	return err
@@ -38,7 +37,7 @@ func parseRecipient(to string) (*netmail.Address, error) {
 	return parsed, nil
 }
 
-// RecipientOf gives the recipient of a rendered message.
+// RecipientOf returns the recipient of a rendered message.
 func RecipientOf(message []byte) (string, error) {
 	_, to, _, err := envelope(message)
 	if err != nil {

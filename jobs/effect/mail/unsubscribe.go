@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// unsubscribeHeader makes the value of List-Unsubscribe of the addresses that its templates gave: https: and mailto: (RFC 2369).
-// secure reports whether there is one that a single POST can unsubscribe at (RFC 8058).
+// unsubscribeHeader makes the value of List-Unsubscribe from the addresses that its templates made: https: and mailto:
+// (RFC 2369). secure reports whether one of them is https:, where a single POST can unsubscribe (RFC 8058).
 func unsubscribeHeader(addresses []string) (value string, secure bool, err error) {
 	parts := make([]string, len(addresses))
 	for i, address := range addresses {
@@ -28,7 +28,7 @@ func unsubscribeHeader(addresses []string) (value string, secure bool, err error
 
 var errUnsubscribe = errors.New("list_unsubscribe: want https://host/path or mailto:address, without spaces")
 
-// isPrintable reports whether a text can stand in a header between < and > as it is.
+// isPrintable reports whether a text can be written between < and > in a header without escaping.
 func isPrintable(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' || s[i] == '<' || s[i] == '>' || s[i] == ',' {

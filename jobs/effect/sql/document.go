@@ -7,8 +7,7 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// document is an event as SQL functions get it. Names are an interface: never
-// change.
+// document is the event as SQL functions receive it. The names are an interface: never change.
 type document struct {
 	Event          string          `json:"event"`
 	Source         string          `json:"source"`
@@ -25,8 +24,8 @@ type document struct {
 	BodyBytes      []byte          `json:"body_base64,omitempty"`
 }
 
-// Document is the event as JSON: what is known about it and, as "body", its
-// payload; a body that is not JSON comes as "body_base64".
+// Document returns the event as JSON: its attributes and, as "body", its payload. A body that is
+// not JSON is in "body_base64".
 func Document(call *effect.Call) ([]byte, error) {
 	e := call.Event
 	d := document{

@@ -15,8 +15,8 @@ const MaxReply = 64 << 10
 // overReply is the message for rows that are too large to keep.
 const overReply = "the rows that it returned are over 64 KiB, and are not kept"
 
-// PostgreSQL's types that are not written as texts, by their numbers, which never change. A function that returns nothing has
-// the type void.
+// The OIDs of PostgreSQL's types that are not written as JSON strings. They never change. void is the type of a
+// function that returns nothing.
 const (
 	boolOID = 16
 
@@ -32,9 +32,9 @@ const (
 	voidOID = 2278
 )
 
-// readReply reads all rows, in the format of texts, and returns them as JSON: the value of a function, and the rows of a statement
-// as an array of objects. The reply of a function that returns a set is an array, unless the set has one row. reply is nil if there
-// are no columns or the function returns nothing, and over says that there was too much.
+// readReply reads all rows, in the text format, and returns them as JSON: the value of a function, or the rows of a
+// statement as an array of objects. The reply of a function that returns a set is an array, unless the set has one row.
+// reply is nil if there are no columns or the function returns nothing. over means that the rows were too large.
 func readReply(rows pgx.Rows, function bool) (reply []byte, over bool, err error) {
 	defer rows.Close()
 	var values [][]byte
@@ -61,7 +61,8 @@ func readReply(rows pgx.Rows, function bool) (reply []byte, over bool, err error
 	return append(append([]byte{'['}, bytes.Join(values, []byte{','})...), ']'), false, nil
 }
 
-// rowJSON is a row as JSON: its only value or an object of its columns. It is nil if the function returns nothing.
+// rowJSON returns a row as JSON: its only value or an object of its columns. It returns nil if the function returns
+// nothing.
 func rowJSON(fields []pgconn.FieldDescription, values [][]byte, only bool) []byte {
 	if only && len(fields) == 1 {
 		if fields[0].DataTypeOID == voidOID {
@@ -80,7 +81,8 @@ func rowJSON(fields []pgconn.FieldDescription, values [][]byte, only bool) []byt
 	return append(out, '}')
 }
 
-// valueJSON is a value as JSON: numbers, booleans and JSON as themselves, and everything else as PostgreSQL writes it.
+// valueJSON returns a value as JSON: numbers, booleans and JSON unchanged, everything else as the text that PostgreSQL
+// writes.
 func valueJSON(oid uint32, text []byte) []byte {
 	if text == nil {
 		return []byte("null")

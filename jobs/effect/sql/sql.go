@@ -1,6 +1,5 @@
-// Package sql carries out effects in the database that Oncegate is in: [New] makes a
-// [Transactional] that calls a function or runs a statement, exactly once, in the transaction
-// that records its outcome.
+// Package sql carries out effects in the database that Oncegate is in. [New] makes a [Transactional] that calls a
+// function or runs a statement exactly once, in the transaction that records its outcome.
 package sql
 
 import (
@@ -18,33 +17,30 @@ import (
 
 // Config configures a [Transactional].
 type Config struct {
-	// Call is the function to call, schema.name or name; it takes one jsonb.
+	// Call is the function to call, schema.name or name. It takes one jsonb.
 	Call string
 
-	// Statement is what is run instead of a call: one statement, with parameters
-	// written as @name.
+	// Statement is the statement to run instead of Call: one statement, with parameters written as @name.
 	Statement string
 
-	// Parameters give the values of the statement's parameters, by name; all that it
-	// names, and no other.
+	// Parameters computes the values of the statement's parameters, by name. It must have exactly the parameters that
+	// the statement uses.
 	Parameters map[string]Parameter
 
-	// DeadOn lists the SQLSTATEs, or classes of two characters, that end an effect without
-	// another attempt, in addition to those of [effect.FinalSQLState].
+	// DeadOn lists the SQLSTATEs, or classes of two characters, that end an effect without another attempt, in addition
+	// to those for which [effect.FinalSQLState] is true.
 	DeadOn []string
 
-	// KeepReply keeps what the function returns, or the rows of the statement, as the result of the effect: as JSON, up to
+	// KeepReply keeps what the function returns, or the rows of the statement, as the effect's result: as JSON, up to
 	// [MaxReply].
 	KeepReply bool
 }
 
-// Parameter makes the value of a parameter: nil, bool, int64, uint64, float64,
-// string, or []any and map[string]any, which are sent as JSON. Its error names an
-// expression and never quotes the event.
+// Parameter computes the value of a parameter: nil, bool, int64, uint64, float64, string, or []any and map[string]any,
+// which are sent as JSON. Its error names an expression and never quotes the event.
 type Parameter func(*effect.Call) (any, error)
 
-// Transactional calls a function of the database, in the transaction that records the
-// outcome: exactly once.
+// Transactional calls a function or runs a statement exactly once, in the transaction that records the outcome.
 type Transactional struct {
 	statement  string
 	names      []string // of the parameters, in the order of their numbers
@@ -62,7 +58,7 @@ var sqlState = regexp.MustCompile(`^[0-9A-Z]{2}([0-9A-Z]{3})?$`)
 
 var functionName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$`)
 
-// New makes a Transactional, or says what is wrong with cfg.
+// New makes a Transactional, or returns what is wrong with cfg.
 func New(cfg Config) (*Transactional, error) {
 	for _, state := range cfg.DeadOn {
 		if !sqlState.MatchString(state) {
@@ -120,19 +116,18 @@ func (s *Transactional) actAndKeep(ctx context.Context, tx pgx.Tx, args []any) e
 	return result
 }
 
-// KeepsReply reports whether what the statement returns is the result of the effect. It is then carried out in a transaction with no
-// others, whose settlements are sent along with their statements.
+// KeepsReply reports whether the effect's result is what the statement returns. Such an effect runs in a transaction
+// without others, because a group sends its settlements together with its statements.
 func (s *Transactional) KeepsReply() bool { return s.keepReply }
 
-// Statement is what is run.
+// Statement returns the statement that is run.
 func (s *Transactional) Statement() string { return s.statement }
 
-// DeadOn lists the SQLSTATEs and classes that are final by the configuration. The commit can
-// fail with one of them too: a constraint trigger may be deferred.
+// DeadOn lists the SQLSTATEs and classes that are final by the configuration. The commit can fail with one of them too,
+// because a constraint trigger may be deferred.
 func (s *Transactional) DeadOn() []string { return s.deadOn }
 
-// Arguments makes the statement's arguments; failure is not nil if the event has
-// none.
+// Arguments computes the statement's arguments. failure is not nil if they cannot be computed from the event.
 func (s *Transactional) Arguments(call *effect.Call) (args []any, failure *effect.Result) {
 	if s.parameters == nil {
 		document, err := Document(call)
@@ -155,8 +150,8 @@ func (s *Transactional) Arguments(call *effect.Call) (args []any, failure *effec
 	return args, nil
 }
 
-// Preview implements [effect.Previewer]. The body is the event's: what the statement
-// gets is made of it.
+// Preview implements [effect.Previewer]. The body is the event's, because the statement's arguments are computed from
+// it.
 func (s *Transactional) Preview(call *effect.Call) (effect.Request, *effect.Result) {
 	if _, failure := s.Arguments(call); failure != nil {
 		return effect.Request{}, failure

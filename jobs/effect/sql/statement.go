@@ -13,8 +13,8 @@ import (
 
 var parameterName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// newStatement turns the names of a statement's parameters into numbers. What
-// PostgreSQL takes for one statement it checks itself.
+// newStatement replaces the names of a statement's parameters with numbers. PostgreSQL checks that
+// it is a single statement.
 func newStatement(cfg Config) (*Transactional, error) {
 	if cfg.Call != "" {
 		return nil, errors.New("either call or statement, not both")
@@ -73,8 +73,8 @@ func (s *Transactional) number(name string) int {
 	return len(s.names)
 }
 
-// leadingName is the name of the parameter that the text begins with. An operator
-// such as @> is none.
+// leadingName returns the name of the parameter with which the text starts. It is empty for an
+// operator such as @>.
 func leadingName(s string) string {
 	if s[0] != '@' {
 		return ""
@@ -86,8 +86,8 @@ func leadingName(s string) string {
 	return s[1:end]
 }
 
-// quoted is how long the literal, quoted name or comment is that the text begins
-// with; 0 if it begins with none.
+// quoted returns the length of the literal, quoted name or comment with which the text starts, or 0
+// if it starts with none.
 func quoted(s string) int {
 	until := func(begin, end string) int {
 		if i := strings.Index(s[len(begin):], end); i >= 0 {
@@ -97,7 +97,7 @@ func quoted(s string) int {
 	}
 	switch {
 	case s[0] == '\'', s[0] == '"':
-		return until(s[:1], s[:1]) // a doubled quote begins the next literal at once
+		return until(s[:1], s[:1]) // after a doubled quote the next literal starts immediately
 	case strings.HasPrefix(s, "--"):
 		return until("--", "\n")
 	case strings.HasPrefix(s, "/*"):
@@ -112,7 +112,7 @@ func quoted(s string) int {
 
 var dollarTag = regexp.MustCompile(`^\$([A-Za-z_][A-Za-z0-9_]*)?\$`)
 
-// argument makes of a value what any type of column takes: its text.
+// argument converts a value to its text, which every type of column accepts. nil stays NULL.
 func argument(value any) (any, error) {
 	switch v := value.(type) {
 	case nil:

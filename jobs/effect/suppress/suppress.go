@@ -1,6 +1,6 @@
-// Package suppress suppresses the addresses that an event names: those that bounced, complained or unsubscribed. [New] makes a
-// [Suppress], which acts inside the database, in the transaction that records its outcome. Where the addresses are kept it does
-// not know.
+// Package suppress suppresses the addresses that an event names, because mail to them bounced or because they
+// complained or unsubscribed. [New] makes a [Suppress], which acts inside the database, in the transaction that records
+// its outcome. It does not know where the addresses are stored.
 package suppress
 
 import (
@@ -16,41 +16,41 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// MaxAddresses is how many addresses one event may name.
+// MaxAddresses is the largest number of addresses that one event may name.
 const MaxAddresses = 1000
 
 // Entry is an address to suppress.
 type Entry struct {
 	Address string
-	// Reason is one of a closed set, which Add knows.
+	// Reason is one of a closed set, which Add checks.
 	Reason string
-	// Event is our id of the event that named it.
+	// Event is our id of the event that named the address.
 	Event string
-	// Expires is when it may be written to again; zero is never.
+	// Expires is when the suppression ends. Zero is never.
 	Expires time.Time
 }
 
-// Config configures a [Suppress]. All but Keep and Now are required.
+// Config configures a [Suppress]. All but Keep are required.
 type Config struct {
-	// Addresses gives the addresses that an event names; none is nothing to do. Its error names an expression and never quotes
-	// the event.
+	// Addresses returns the addresses that an event names. If there are none, there is nothing to do. Its error names
+	// an expression and never quotes the event.
 	Addresses func(*effect.Call) ([]string, error)
 
-	// Reason gives why. Its error is as that of Addresses.
+	// Reason returns why they are suppressed. Its error must not quote the event either.
 	Reason func(*effect.Call) (string, error)
 
-	// Keep is how long the addresses are suppressed, from the receipt of the event; 0 is for ever.
+	// Keep is how long the addresses are suppressed, from the receipt of the event. 0 is forever.
 	Keep time.Duration
 
-	// Add suppresses addresses in a transaction. Its error is [ErrEntry] for what can never be suppressed, and one of the
-	// database's otherwise.
+	// Add suppresses addresses in a transaction. It returns [ErrEntry] for an entry that can never be suppressed, and a
+	// database error otherwise.
 	Add func(ctx context.Context, tx pgx.Tx, entries []Entry) error
 }
 
-// ErrEntry is in the error of Config.Add for an address that is none, or a reason that is not known. The error quotes neither.
+// ErrEntry is in the error of Config.Add for an invalid address or an unknown reason. The error quotes neither.
 var ErrEntry = errors.New("cannot be suppressed")
 
-// Suppress is the kind.
+// Suppress is the kind of effect that suppresses addresses.
 type Suppress struct{ cfg Config }
 
 var (
@@ -85,7 +85,7 @@ func (s *Suppress) Act(ctx context.Context, tx pgx.Tx, call *effect.Call) effect
 	return effect.Result{Outcome: effect.Done, Stored: fmt.Appendf(nil, `{"addresses":%d}`, len(entries))}
 }
 
-// Preview implements [effect.Previewer]. The body is the event's: what is suppressed is made of it.
+// Preview implements [effect.Previewer]. The body is the event's, because the addresses are read from it.
 func (s *Suppress) Preview(call *effect.Call) (effect.Request, *effect.Result) {
 	if _, failure := s.entries(call); failure != nil {
 		return effect.Request{}, failure
