@@ -20,14 +20,14 @@ const (
 	// Operate decides: replay, discard, resolve, skip. It includes [ReadMetadata].
 	Operate Scope = "operate"
 
-	// Admin includes all the others, and is needed for tokens, erasure and what concerns the whole installation.
+	// Admin includes all the others. Tokens, erasure and everything that affects the whole installation need it.
 	Admin Scope = "admin"
 )
 
-// KnownScopes are all scopes, the least first.
+// KnownScopes returns all scopes, the least powerful first.
 func KnownScopes() []Scope { return []Scope{ReadMetadata, ReadPayload, Operate, Admin} }
 
-// Scopes are what somebody may do.
+// Scopes are the permissions of a caller.
 type Scopes []Scope
 
 // ParseScopes reads the names of scopes.
@@ -45,12 +45,12 @@ func ParseScopes(names []string) (Scopes, error) {
 	return scopes, nil
 }
 
-// Allow reports whether the scopes include wanted, by themselves or by what they include.
+// Allow reports whether the scopes contain wanted or a scope that includes it.
 func (s Scopes) Allow(wanted Scope) bool {
 	return slices.Contains(s, wanted) || slices.Contains(s, Admin) || wanted == ReadMetadata && len(s) > 0
 }
 
-// String gives the names, separated by commas.
+// String returns the names, separated by commas.
 func (s Scopes) String() string {
 	names := make([]string, len(s))
 	for i, scope := range s {
@@ -59,22 +59,23 @@ func (s Scopes) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Access is who asks, and what they may see and do. The zero Access may do nothing.
+// Access identifies the caller and says what the caller may see and do. The zero Access may do nothing.
 type Access struct {
 	// Actor is who the audit names.
 	Actor string
 
-	// Scopes are what they may do.
+	// Scopes are the caller's permissions.
 	Scopes Scopes
 
-	// Tenant is whose things they may see: others do not exist for them. Empty is everything.
+	// Tenant limits the caller to the objects of one tenant; for the caller, others do not exist. Empty is no
+	// limit.
 	Tenant string
 }
 
-// Everything is the access of somebody who has the database itself.
+// Everything returns the access of a caller who has direct access to the database.
 func Everything(actor string) Access { return Access{Actor: actor, Scopes: Scopes{Admin}} }
 
-// check is the one place where a scope is asked for.
+// check is the only place that checks scopes.
 func (a Access) check(wanted Scope) error {
 	if a.Scopes.Allow(wanted) {
 		return nil

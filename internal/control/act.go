@@ -4,26 +4,26 @@ import (
 	"fmt"
 )
 
-// Explained is the part of a request that says why something is done. Who does it is the caller's [Access].
+// Explained is the part of a request that says why something is done. The caller's [Access] says who does it.
 type Explained struct {
 	// Reason goes into the audit: one line of at most 1,024 bytes.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Match is the part of a request that names the state that a decision is about: the ETag of the answer that showed it. The
-// API takes it from the If-Match header.
+// Match is the part of a request that names the state that a decision is about, by the ETag of the answer that showed
+// it. The API takes it from the If-Match header.
 type Match struct {
-	// IfMatch is the tag; empty takes the thing as it is.
+	// IfMatch is the tag. If it is empty, the decision applies to the current state.
 	IfMatch string `json:"-"`
 }
 
-// SetIfMatch is for the API, which has the tag in a header.
+// SetIfMatch sets the tag, for the API, which receives it in a header.
 func (m *Match) SetIfMatch(tag string) { m.IfMatch = tag }
 
-// GetIfMatch is for the client, which sends the tag in a header.
+// GetIfMatch returns the tag, for the client, which sends it in a header.
 func (m Match) GetIfMatch() string { return m.IfMatch }
 
-// check refuses a decision about a state that is not the one that was shown.
+// check refuses a decision about a state other than the one that was shown.
 func (m Match) check(tag string) error {
 	if m.IfMatch == "" || m.IfMatch == "*" || m.IfMatch == tag {
 		return nil
@@ -31,7 +31,8 @@ func (m Match) check(tag string) error {
 	return &Problem{Code: CodePrecondition, Detail: "it has changed since it was looked at; nothing was changed"}
 }
 
-// changed makes of a decision that came too late what its caller asked for: [CodePrecondition] where they named the state.
+// changed converts the error of a decision that came too late. It returns [CodePrecondition] if the caller named the
+// state, and err unchanged otherwise.
 func (m Match) changed(err error) error {
 	if problem := ProblemOf(err); m.IfMatch != "" && problem.Code == CodeConflict {
 		return &Problem{Code: CodePrecondition, Detail: problem.Error()}
@@ -39,10 +40,12 @@ func (m Match) changed(err error) error {
 	return err
 }
 
-// step is how many effects one request of a bulk decision takes at most, in some short transactions. Its answer says what is left.
+// step is the largest number of effects that one request of a bulk decision handles, in several short transactions. The
+// answer says how many are left.
 const step = 1000
 
-// bounded reads the most that a bulk decision may take: most, unless the request says less.
+// bounded returns the limit of a bulk decision: asked, or otherwise if the request names none. It refuses more than
+// most.
 func bounded(asked, otherwise, most int) (int, error) {
 	switch {
 	case asked == 0:
@@ -53,12 +56,12 @@ func bounded(asked, otherwise, most int) (int, error) {
 	return asked, nil
 }
 
-// moreThan says that nothing was changed since too much would have been.
+// moreThan says that nothing was changed because more than the limit matched.
 func moreThan(most int) string {
 	return fmt.Sprintf("more than %d match and nothing was changed; narrow the filter or raise max", most)
 }
 
-// acts are the operations that change something.
+// acts returns the operations that change something.
 func acts() []Definition {
 	return []Definition{
 		&DiscardDeadLetters, &ReplayDeadLetters,

@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 )
 
-// The codes of what changes something. Callers compare them: never change one.
+// The codes of the operations that change something. Callers compare them: never change one.
 const (
 	CodePrecondition   Code = "precondition_failed"
 	CodeDigest         Code = "digest_mismatch"
@@ -27,7 +27,7 @@ const (
 	CodeAnswerNotKept  Code = "answer_not_kept"
 )
 
-// actCodes are the codes of the errors of what changes something.
+// actCodes maps the errors of the operations that change something to their codes.
 var actCodes = []struct {
 	err  error
 	code Code
@@ -58,7 +58,8 @@ var actCodes = []struct {
 	{gate.ErrUnavailable, CodeUnavailable},
 }
 
-// actProblem makes a Problem of an error of what changes something; nil of any other.
+// actProblem converts an error of an operation that changes something into a Problem. It returns
+// nil for any other error.
 func actProblem(err error) *Problem {
 	for _, row := range actCodes {
 		if errors.Is(err, row.err) {

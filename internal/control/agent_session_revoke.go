@@ -11,16 +11,16 @@ import (
 type RevokeSessionRequest struct {
 	Explained
 
-	// ID is the session's.
+	// ID identifies the session.
 	ID inbox.ID `json:"id"`
 }
 
-// RevokedSessions are the sessions that ended before their time.
+// RevokedSessions are the sessions that were ended before they expired.
 type RevokedSessions struct {
 	Revoked []inbox.ID `json:"revoked"`
 }
 
-// RevokeSession ends one session of an agent before its time.
+// RevokeSession ends one session of an agent before it expires.
 var RevokeSession = Operation[RevokeSessionRequest, RevokedSessions]{
 	ID: "revoke_session", Method: "POST", Path: "/sessions/{id}/revoke", Scope: Operate,
 	Summary: "End one session of an agent before its time. What was called under it stays.",
@@ -46,7 +46,7 @@ type RevokeSessionsRequest struct {
 	Run        string `json:"run,omitempty"`
 }
 
-// RevokeSessions ends the open sessions of a source before their time.
+// RevokeSessions ends the open sessions of a source before they expire.
 var RevokeSessions = Operation[RevokeSessionsRequest, RevokedSessions]{
 	ID: "revoke_sessions", Method: "POST", Path: "/sessions/revoke", Scope: Operate,
 	Summary: "End the open sessions of a source before their time, all or those of a credential or a run.",
@@ -73,7 +73,8 @@ func (s *Service) revokeSessions(ctx context.Context, access Access, revoke inbo
 	return RevokedSessions{Revoked: revoked}, err
 }
 
-// credentialTenant is who the calls of a credential are made for; empty if the configuration does not have it.
+// credentialTenant returns the tenant of a credential's calls. It is empty if the configuration does not have
+// the credential.
 func (s *Service) credentialTenant(source, credential string) string {
 	if s.cfg.Settings == nil {
 		return ""
@@ -91,7 +92,7 @@ func (s *Service) credentialTenant(source, credential string) string {
 	return ""
 }
 
-// credentialsOf are the credentials of a source whose calls are made for the tenant.
+// credentialsOf returns the credentials of a source whose calls belong to the tenant.
 func (s *Service) credentialsOf(source, tenant string) []string {
 	var out []string
 	if s.cfg.Settings == nil {

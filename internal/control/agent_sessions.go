@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// ListAgentSessionsRequest narrows a list of sessions of agents; a zero field does not.
+// ListAgentSessionsRequest narrows a list of sessions of agents. A zero field does not narrow it.
 type ListAgentSessionsRequest struct {
 	PageRequest
 	TenantFilter
@@ -21,7 +21,7 @@ type ListAgentSessionsRequest struct {
 	// Run is the run that the sessions are for, exact.
 	Run string `json:"run,omitempty"`
 
-	// All adds those that have expired or were revoked.
+	// All includes the sessions that have expired or were revoked.
 	All bool `json:"all,omitempty"`
 
 	// Since is the earliest opening.
@@ -49,7 +49,7 @@ var ListAgentSessions = Operation[ListAgentSessionsRequest, inbox.Page[inbox.Age
 	},
 }
 
-// callersOf are the credentials whose calls belong to a tenant; nil for no tenant.
+// callersOf returns the credentials whose calls belong to a tenant, or nil if tenant is empty.
 func (s *Service) callersOf(tenant string) ([]inbox.Caller, error) {
 	if tenant == "" {
 		return nil, nil

@@ -8,18 +8,18 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// ListAuditRequest narrows a list of the audit; a zero field does not.
+// ListAuditRequest narrows a list of the audit. A zero field does not narrow it.
 type ListAuditRequest struct {
 	PageRequest
 
-	// Actor is who did it, exact.
+	// Actor is who did it. It must match exactly.
 	Actor string `json:"actor,omitempty"`
 
 	// Action is what was done, such as effect.resolve.done.
 	Action string `json:"action,omitempty"`
 
-	// Object is what it was done to, such as effect/<id> or event/<id>. An access that is limited to a tenant must name one of its
-	// events or effects.
+	// Object is what it was done to, such as effect/<id> or event/<id>. A caller limited to a tenant must name one of
+	// its events or effects.
 	Object string `json:"object,omitempty"`
 
 	// Since is the earliest time.
@@ -40,7 +40,7 @@ var ListAudit = Operation[ListAuditRequest, inbox.Page[inbox.AuditRow]]{
 	},
 }
 
-// mayAudit refuses an access that is limited to a tenant anything but the entries of its events and effects.
+// mayAudit refuses to a caller limited to a tenant everything but the entries of its events and effects.
 func (s *Service) mayAudit(ctx context.Context, access Access, object string) error {
 	if access.Tenant == "" {
 		return nil

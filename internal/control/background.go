@@ -11,13 +11,13 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// acting is what a Service changes things with.
+// acting is what a Service needs to change things.
 type acting struct {
 	store *inbox.Effects
 	runs  *replay.Store // plans, runs and cancels
 
-	planning  chan struct{} // full while a replay is planned
-	comparing chan struct{} // full while a run is compared
+	planning  chan struct{} // has an element while a replay is planned
+	comparing chan struct{} // has an element while a run is compared
 	stopping  context.Context
 	stop      context.CancelFunc
 	working   *sync.WaitGroup
@@ -35,7 +35,7 @@ func newActing(cfg Config) (a acting, err error) {
 	return a, nil
 }
 
-// settings are the configuration, for what cannot be done without it.
+// settings returns the configuration, for operations that need it.
 func (s *Service) settings() (*config.Config, error) {
 	if s.cfg.Settings == nil {
 		return nil, &Problem{Code: CodeInvalid, Detail: "this needs the configuration, and only the address of the database is known"}
@@ -43,7 +43,7 @@ func (s *Service) settings() (*config.Config, error) {
 	return s.cfg.Settings, nil
 }
 
-// background does something that goes on behind the answer to a request, until it is done, its time is up or the Service stops.
+// background runs do while the request is already answered. Its context ends after longest, or when the Service stops.
 func (s *Service) background(ctx context.Context, longest time.Duration, do func(context.Context)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
 	stop := context.AfterFunc(s.stopping, cancel)
@@ -54,7 +54,7 @@ func (s *Service) background(ctx context.Context, longest time.Duration, do func
 	})
 }
 
-// Stop ends what goes on behind answers, and waits for it. Call it before the pools are closed.
+// Stop cancels the background work and waits for it. Call it before the pools are closed.
 func (s *Service) Stop() {
 	s.stop()
 	s.working.Wait()

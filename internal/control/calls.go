@@ -15,16 +15,16 @@ type OperationReference struct {
 	// Credential is the name of the credential that made the call.
 	Credential string `json:"credential"`
 
-	// Key is the rest of the call's key behind the credential: the operation, a colon, and the caller's key. Oncegate's id of
-	// the event is taken as well.
+	// Key is the part of the call's key after the credential: the operation, a colon, and the caller's key. It may also
+	// be Oncegate's id of the event.
 	Key string `json:"key"`
 }
 
-// OperationOutcome is what became of a call of an operation.
+// OperationOutcome is the outcome of a call of an operation.
 type OperationOutcome struct {
 	inbox.EventOutcome
 
-	// Source, Credential and EventID are what the call was recorded under.
+	// Source, Credential and EventID identify the recorded call.
 	Source     string `json:"source"`
 	Credential string `json:"credential"`
 	EventID    string `json:"event_id"`
@@ -32,14 +32,14 @@ type OperationOutcome struct {
 	// Operation is the name of the operation.
 	Operation string `json:"operation"`
 
-	// AtRest says that no effect goes on by itself.
+	// AtRest says that no effect will make another attempt without a decision.
 	AtRest bool `json:"at_rest"`
 
-	// PayloadHidden says that results and what targets said were left out, because the access lacks read-payload.
+	// PayloadHidden says that results and replies of targets were left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
-// ShowOperation shows what became of a call of an operation.
+// ShowOperation shows the outcome of a call of an operation.
 var ShowOperation = Operation[OperationReference, *OperationOutcome]{
 	ID: "show_operation", Method: "GET", Path: "/operations/{source}/{credential}/{key}", Scope: ReadMetadata,
 	Summary: "Show what became of a call of an operation.",

@@ -7,15 +7,15 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 )
 
-// AdmitConflictRequest says which payload becomes an event of its own.
+// AdmitConflictRequest names the payload that is admitted as a separate event.
 type AdmitConflictRequest struct {
 	Explained
 
-	// ID is the conflict's.
+	// ID identifies the conflict.
 	ID inbox.ID `json:"id"`
 }
 
-// AdmitConflict admits the payload of a conflict as an event of its own.
+// AdmitConflict admits the payload of a conflict as a separate event.
 var AdmitConflict = Operation[AdmitConflictRequest, inbox.AdmittedConflict]{
 	ID: "admit_conflict", Method: "POST", Path: "/conflicts/{id}/admit", Scope: Operate,
 	Summary: "Admit the payload of a conflict as an event of its own, with effects of its own. Admitting it again changes nothing.",

@@ -10,7 +10,7 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 )
 
-// ListConflictsRequest narrows a list of conflicts; a zero field does not.
+// ListConflictsRequest narrows a list of conflicts. A zero field does not narrow it.
 type ListConflictsRequest struct {
 	PageRequest
 	TenantFilter
@@ -18,14 +18,15 @@ type ListConflictsRequest struct {
 	// Source is the name of a source.
 	Source string `json:"source,omitempty"`
 
-	// Event takes the conflicts of the event with this id.
+	// Event selects the conflicts of the event with this id.
 	Event inbox.ID `json:"event,omitzero"`
 
-	// Since takes payloads that were delivered since, also where they had been before.
+	// Since selects payloads that were delivered since then, including those that had also been
+	// delivered before.
 	Since time.Time `json:"since,omitzero"`
 }
 
-// ListConflicts lists payloads that came under the id of another event.
+// ListConflicts lists payloads that arrived under the id of another event.
 var ListConflicts = Operation[ListConflictsRequest, inbox.Page[inbox.ConflictRow]]{
 	ID: "list_conflicts", Method: "GET", Path: "/conflicts", Scope: ReadMetadata,
 	Summary: "List the payloads that came under the id of an event that had been recorded with another payload, newest first.",
@@ -60,7 +61,7 @@ func (s *Service) conflict(ctx context.Context, access Access, id inbox.ID) (*in
 	return row, access.owns(row.Tenant, "conflict", id.String())
 }
 
-// ReadConflictBody gives the exact bytes of a payload that conflicts.
+// ReadConflictBody returns the exact bytes of a conflicting payload.
 var ReadConflictBody = Operation[IDRequest, Content]{
 	ID: "read_conflict_body", Method: "GET", Path: "/conflicts/{id}/body", Scope: ReadPayload,
 	Summary: "Give the exact bytes of a payload that conflicts.",
@@ -76,7 +77,7 @@ var ReadConflictBody = Operation[IDRequest, Content]{
 	},
 }
 
-// ListConflictChanges compares a payload that conflicts with that of its event.
+// ListConflictChanges compares a conflicting payload with the payload of its event.
 var ListConflictChanges = Operation[IDRequest, inbox.Page[replay.Change]]{
 	ID: "list_conflict_changes", Method: "GET", Path: "/conflicts/{id}/changes", Scope: ReadPayload,
 	Summary: "List what differs between a payload that conflicts and that of its event; members that are secret by name are masked.",

@@ -1,15 +1,15 @@
 package control
 
-// Content are bytes as they were received. The API gives them as a download of no type, so that no browser runs them.
+// Content are bytes as they were received. The API sends them as a download, so that no browser runs them.
 type Content struct {
-	// Name is what a download is called.
+	// Name is the file name of the download.
 	Name string `json:"-"`
 
 	// Bytes are what was received.
 	Bytes []byte `json:"-"`
 }
 
-// hidden replaces content that the access may not see by nothing, and says whether there was any.
+// hide clears texts that the access may not see. It reports whether it cleared any.
 func (a Access) hide(texts ...*string) (hidden bool) {
 	if a.Scopes.Allow(ReadPayload) {
 		return false

@@ -6,34 +6,36 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// DiscardDeadLettersRequest says which dead letters will not happen: those named by their ids, or those that a dry run found.
+// DiscardDeadLettersRequest says which dead letters will not happen: those named by their ids, or those that a dry run
+// found.
 type DiscardDeadLettersRequest struct {
 	Explained
 
 	// IDs name effects, and events that are dead letters themselves.
 	IDs []inbox.ID `json:"ids,omitempty"`
 
-	// Filter finds them, for a dry run.
+	// Filter selects them for a dry run.
 	Filter DeadLetterFilter `json:"filter,omitzero"`
 
-	// All finds every dead letter there is, for a dry run.
+	// All selects every dead letter for a dry run.
 	All bool `json:"all,omitempty"`
 
 	// Seen is what a dry run found.
 	Seen Seen `json:"seen,omitempty"`
 
-	// Max refuses a dry run that finds more. It defaults to 1,000, and 100,000 is the most.
+	// Max is the largest number that a dry run may find; it is refused if it finds more. It defaults to 1,000 and is at
+	// most 100,000.
 	Max int `json:"max,omitempty"`
 
 	// DryRun counts them and changes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// DiscardDeadLettersResponse says what became of the dead letters.
+// DiscardDeadLettersResponse is the result for the dead letters.
 type DiscardDeadLettersResponse struct {
 	inbox.Discarded
 
-	// Left is how many the request did not come to: make it again with Seen. Of a dry run it is all that it found.
+	// Left is how many the request did not handle: repeat it with Seen. For a dry run it is all that were found.
 	Left int `json:"left"`
 
 	// Seen are those that are left.
@@ -68,7 +70,7 @@ var DiscardDeadLetters = Operation[DiscardDeadLettersRequest, DiscardDeadLetters
 	},
 }
 
-// deadLetters gives those that a request is about.
+// deadLetters returns the dead letters that a request is about.
 func (s *Service) deadLetters(ctx context.Context, access Access, r DiscardDeadLettersRequest) ([]sight, error) {
 	if r.Seen != "" {
 		if len(r.IDs) > 0 || r.Filter != (DeadLetterFilter{}) || r.All || r.DryRun {

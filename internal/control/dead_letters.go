@@ -10,7 +10,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// DeadLetterFilter narrows dead letters; a zero field does not.
+// DeadLetterFilter narrows dead letters. A zero field does not narrow them.
 type DeadLetterFilter struct {
 	TenantFilter
 
@@ -26,19 +26,19 @@ type DeadLetterFilter struct {
 	// Target is the name of a target.
 	Target string `json:"target,omitempty"`
 
-	// Reason is why an effect is dead or why its last attempt failed, or unusable or beyond_retention for events so admitted.
+	// Reason is why an effect is dead or why its last attempt failed. For events, it is unusable or beyond_retention.
 	Reason string `json:"reason,omitempty"`
 
-	// ErrorClass is what kind of thing kept an effect from happening.
+	// ErrorClass is the class of the error that prevented the effect.
 	ErrorClass inbox.ErrorClass `json:"error_class,omitempty"`
 
 	// EventID is the sender's, exact.
 	EventID string `json:"event_id,omitempty"`
 
-	// Text is looked for in what the last attempts said, whatever the case. It needs read-payload.
+	// Text is searched for in the replies of the last attempts, ignoring case. It needs read-payload.
 	Text string `json:"text,omitempty"`
 
-	// Since and Until are the earliest receipt and the end of the receipts.
+	// Since is the earliest receipt of the event. Until is the end of the receipts.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
@@ -72,11 +72,11 @@ type ListDeadLettersRequest struct {
 	DeadLetterFilter
 }
 
-// DeadLetter is a dead letter as it is listed.
+// DeadLetter is a dead letter in a list.
 type DeadLetter struct {
 	inbox.DeadRow
 
-	// PayloadHidden says that what the last attempt said was left out, because the access lacks read-payload.
+	// PayloadHidden says that the reply of the last attempt was left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
@@ -98,7 +98,7 @@ var ListDeadLetters = Operation[ListDeadLettersRequest, inbox.Page[DeadLetter]]{
 	},
 }
 
-// GroupDeadLetters sums dead letters up.
+// GroupDeadLetters counts dead letters in groups.
 var GroupDeadLetters = Operation[DeadLetterFilter, inbox.Page[inbox.DeadGroup]]{
 	ID: "group_dead_letters", Method: "GET", Path: "/dead-letters/groups", Scope: ReadMetadata,
 	Summary: "Count dead letters by source, route, reason and the target's code, the largest group first.",
@@ -111,7 +111,7 @@ var GroupDeadLetters = Operation[DeadLetterFilter, inbox.Page[inbox.DeadGroup]]{
 	},
 }
 
-// DeadLetterDetail is a dead letter in full: an effect, or an event that nothing can be done for.
+// DeadLetterDetail is a dead letter in full: an effect, or an event that cannot be processed.
 type DeadLetterDetail struct {
 	// Effect is set if the dead letter is an effect.
 	Effect *Effect `json:"effect,omitempty"`

@@ -21,10 +21,11 @@ type ReplayDeadLettersRequest struct {
 
 	RunScope
 
-	// Options are what the plan takes in beside dead effects.
+	// Options are what the plan includes in addition to dead effects.
 	Options replay.Options `json:"options,omitzero"`
 
-	// Rate is how many items a second are taken at most; 0 is as many as can be beside deliveries.
+	// Rate is the largest number of items per second. 0 is as many as live deliveries leave room
+	// for.
 	Rate float32 `json:"rate,omitempty"`
 
 	// DryRun makes the plan and does not run it.
@@ -66,5 +67,6 @@ var ReplayDeadLetters = Operation[ReplayDeadLettersRequest, PlannedReplay]{
 	},
 }
 
-// deadPlanWait is longer than planWait: there are few effects, and the run waits for their plan.
+// deadPlanWait is longer than planWait because there are few effects and the run waits for their
+// plan.
 const deadPlanWait = 15 * time.Second

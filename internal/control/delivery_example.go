@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// ExampleDelivery is the example of a provider with an event id and a time, before it is signed. The body is empty if the catalogue
-// has no example.
+// ExampleDelivery returns the example of a provider with an event id and a time, before it is signed. The body is empty
+// if the catalogue has no example.
 func ExampleDelivery(p *providers.Provider, id string, made time.Time) (http.Header, []byte) {
 	spec := p.Spec()
 	fill := strings.NewReplacer("{{id}}", id, "{{now}}", strconv.FormatInt(made.Unix(), 10), "{{now_rfc3339}}", made.UTC().Format(time.RFC3339))
@@ -24,8 +24,8 @@ func ExampleDelivery(p *providers.Provider, id string, made time.Time) (http.Hea
 	return header, []byte(fill.Replace(spec.Example.Body))
 }
 
-// IdentifyDelivery sets the header of the event id that goes with the headers that a delivery has, where a provider has several
-// generations of them.
+// IdentifyDelivery sets the event id in the header that belongs to the other headers of the delivery. A provider may
+// have several generations of such headers.
 func IdentifyDelivery(header http.Header, candidates []providers.Field, id string) {
 	for _, c := range candidates {
 		if len(c.Join) < 2 || c.Join[0].Header == "" {
@@ -40,7 +40,7 @@ func IdentifyDelivery(header http.Header, candidates []providers.Field, id strin
 	}
 }
 
-// FreshEventID looks like the ids that the provider makes.
+// FreshEventID returns a random id that looks like the provider's own ids.
 func FreshEventID(provider string) string {
 	var raw [16]byte
 	_, _ = rand.Read(raw[:])

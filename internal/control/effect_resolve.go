@@ -7,28 +7,28 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// ResolveEffectRequest says what became of an effect whose outcome is unknown.
+// ResolveEffectRequest records the outcome of an effect whose outcome is unknown.
 type ResolveEffectRequest struct {
 	Match
 	Explained
 
-	// ID is the effect's.
+	// ID identifies the effect.
 	ID inbox.ID `json:"id"`
 
-	// As is done, if it happened, or resend to send it again.
+	// As is done if the effect happened, or resend to send it again.
 	As inbox.Resolution `json:"as"`
 
-	// CalledAgain goes with resend: although a later call repeats the effect's operation.
+	// CalledAgain is for resend: send it again although a later call repeats the effect's operation.
 	CalledAgain bool `json:"called_again,omitempty"`
 }
 
-// ResolveEffectResponse says what was decided.
+// ResolveEffectResponse is the decision that was recorded.
 type ResolveEffectResponse struct {
 	Effect   inbox.ID         `json:"effect"`
 	Resolved inbox.Resolution `json:"resolved"`
 }
 
-// ResolveEffect records what became of an effect whose outcome is unknown.
+// ResolveEffect records the outcome of an effect whose outcome is unknown.
 var ResolveEffect = Operation[ResolveEffectRequest, ResolveEffectResponse]{
 	ID: "resolve_effect", Method: "POST", Path: "/effects/{id}/resolve", Scope: Operate,
 	Summary: "Record what became of an effect whose outcome is unknown: done, or resend, which happens twice if it had happened.",
@@ -67,56 +67,58 @@ func checkResolution(as inbox.Resolution) error {
 	return nil
 }
 
-// UnknownFilter narrows the effects whose outcome is unknown; a zero field does not.
+// UnknownFilter narrows the effects whose outcome is unknown. A zero field does not narrow them.
 type UnknownFilter struct {
 	TenantFilter
 
-	// Source is the name of a source, Type the event's type, Route and Target names of those.
+	// Source, Route and Target are names of a source, a route and a target. Type is the event's type.
 	Source string `json:"source,omitempty"`
 	Type   string `json:"type,omitempty"`
 	Route  string `json:"route,omitempty"`
 	Target string `json:"target,omitempty"`
 
-	// Since and Until are the earliest receipt of the event and the end of the receipts.
+	// Since is the earliest receipt of the event. Until is the end of the receipts.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-// ResolveEffectsRequest says what became of many effects whose outcome is unknown: those that a dry run found.
+// ResolveEffectsRequest records the outcome of many effects whose outcome is unknown, which a dry run found.
 type ResolveEffectsRequest struct {
 	Explained
 
-	// As is done, if they happened, or resend to send them again.
+	// As is done if they happened, or resend to send them again.
 	As inbox.Resolution `json:"as,omitempty"`
 
-	// Filter finds them, for a dry run; All finds every one.
+	// Filter selects them for a dry run. All selects every one.
 	Filter UnknownFilter `json:"filter,omitzero"`
 	All    bool          `json:"all,omitempty"`
 
 	// Seen is what a dry run found.
 	Seen Seen `json:"seen,omitempty"`
 
-	// Max refuses a dry run that finds more. It defaults to 1,000, and 100,000 is the most.
+	// Max is the largest number that a dry run may find; it is refused if it finds more. It defaults to 1,000
+	// and is at most 100,000.
 	Max int `json:"max,omitempty"`
 
 	// DryRun counts them and changes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// ResolveEffectsResponse says what became of the effects.
+// ResolveEffectsResponse is the result for the effects.
 type ResolveEffectsResponse struct {
 	inbox.ResolvedMany
 
-	// Matched is how many a dry run found, or Seen had, and Groups where those of a dry run are.
+	// Matched is how many effects a dry run found or Seen named. Groups counts those of a dry run by source,
+	// route and target.
 	Matched int                  `json:"matched"`
 	Groups  []inbox.UnknownGroup `json:"groups,omitempty"`
 
-	// Left is how many the request did not come to: make it again with Seen. Of a dry run it is all that it found.
+	// Left is how many the request did not handle: repeat it with Seen. For a dry run it is all that were found.
 	Left int  `json:"left"`
 	Seen Seen `json:"seen,omitempty"`
 }
 
-// ResolveEffects records what became of many effects whose outcome is unknown.
+// ResolveEffects records the outcome of many effects whose outcome is unknown.
 var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
 	ID: "resolve_effects", Method: "POST", Path: "/indeterminates/resolve", Scope: Operate,
 	Summary: "Record what became of many effects whose outcome is unknown. Find them with dry_run, then hand back its seen.",
@@ -155,7 +157,7 @@ var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
 	},
 }
 
-// findUnknown counts what a filter finds.
+// findUnknown counts the effects that a filter selects.
 func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffectsRequest) (out ResolveEffectsResponse, err error) {
 	if r.Filter == (UnknownFilter{}) && !r.All {
 		return out, invalid("name effects by a filter, or say all")

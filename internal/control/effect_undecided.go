@@ -6,27 +6,28 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// DecideEffectRequest decides about an effect that is held for a person, because its place in its sequence is not known or is taken.
+// DecideEffectRequest decides about an effect that is held for an operator because its place in its sequence is unknown
+// or taken.
 type DecideEffectRequest struct {
 	Match
 	Explained
 
-	// ID is the effect's.
+	// ID identifies the effect.
 	ID inbox.ID `json:"id"`
 }
 
-// DecidedEffects says which effects are held for a person no longer.
+// DecidedEffects are the effects that are no longer held for an operator.
 type DecidedEffects struct {
-	// Ended is how many effects wait no longer.
+	// Ended is how many effects are no longer held.
 	Ended int `json:"ended"`
 
-	// As is how they go on: apply or skip.
+	// As is the decision: apply or skip.
 	As inbox.UndecidedEnd `json:"as"`
 
 	Effects []inbox.ID `json:"effects"`
 }
 
-// ApplyEffect lets an effect run that is held for a person.
+// ApplyEffect lets an effect run that is held for an operator.
 var ApplyEffect = Operation[DecideEffectRequest, DecidedEffects]{
 	ID: "apply_effect", Method: "POST", Path: "/effects/{id}/apply", Scope: Operate,
 	Summary: "Let an effect run that is held for a person: in its turn if its number is taken, else as soon as it can.",
@@ -35,7 +36,7 @@ var ApplyEffect = Operation[DecideEffectRequest, DecidedEffects]{
 	},
 }
 
-// SkipEffect settles an effect as skipped that is held for a person.
+// SkipEffect settles an effect that is held for an operator as skipped.
 var SkipEffect = Operation[DecideEffectRequest, DecidedEffects]{
 	ID: "skip_effect", Method: "POST", Path: "/effects/{id}/skip", Scope: Operate,
 	Summary: "Skip an effect that is held for a person: it never happens.",

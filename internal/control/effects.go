@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// ListEffectsRequest narrows a list of effects; a zero field does not.
+// ListEffectsRequest narrows a list of effects. A zero field does not narrow it.
 type ListEffectsRequest struct {
 	PageRequest
 	TenantFilter
@@ -25,18 +25,18 @@ type ListEffectsRequest struct {
 	// Target is the name of a target.
 	Target string `json:"target,omitempty"`
 
-	// State is the state of the effects, and Reason why they are in it, exact.
+	// State is the state of the effects. Reason is why they are in it. It must match exactly.
 	State  string `json:"state,omitempty"`
 	Reason string `json:"reason,omitempty"`
 
 	// EventID is the sender's id of the event, exact.
 	EventID string `json:"event_id,omitempty"`
 
-	// Key is an idempotency key of Oncegate, or a Message-ID that it made: the list has the effects of which an attempt was made
-	// under it, those of one meaning and those that were sent again among them.
+	// Key is an idempotency key of Oncegate, or a Message-ID that Oncegate made. The list has every effect of which an
+	// attempt was made under it, including effects of the same meaning and effects that were sent again.
 	Key string `json:"key,omitempty"`
 
-	// Since and Until are the earliest time at which the effect was recorded, and the end of those times.
+	// Since is the earliest time at which the effect was recorded. Until is the end of those times.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
@@ -69,21 +69,21 @@ func (s *Service) effects(ctx context.Context, access Access, r ListEffectsReque
 	})
 }
 
-// IDRequest names one thing by Oncegate's id.
+// IDRequest identifies one object by Oncegate's id.
 type IDRequest struct {
 	// ID is Oncegate's id.
 	ID inbox.ID `json:"id"`
 }
 
-// Effect is an effect as it is shown.
+// Effect is an effect with its attempts.
 type Effect struct {
 	inbox.EffectDetail
 
-	// Message is what the effect's mail says. It is absent for an effect that sends none, or whose message is not rendered yet or was
-	// erased.
+	// Message is the content of the effect's mail. It is absent for an effect that sends no mail, and for a message that
+	// is not rendered yet or was erased.
 	Message *Message `json:"message,omitempty"`
 
-	// PayloadHidden says that excerpts of answers were left out, because the access lacks read-payload.
+	// PayloadHidden says that excerpts of replies were left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
@@ -217,11 +217,11 @@ type ListAttemptsRequest struct {
 	IDRequest
 }
 
-// Attempt is an attempt as it is shown.
+// Attempt is an attempt at an effect.
 type Attempt struct {
 	inbox.AttemptRow
 
-	// PayloadHidden says that the excerpt of the answer was left out, because the access lacks read-payload.
+	// PayloadHidden says that the excerpt of the reply was left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
@@ -242,7 +242,7 @@ var ListAttempts = Operation[ListAttemptsRequest, inbox.Page[Attempt]]{
 	},
 }
 
-// ListIndeterminatesRequest narrows a list of unknown outcomes; a zero field does not.
+// ListIndeterminatesRequest narrows a list of unknown outcomes. A zero field does not narrow it.
 type ListIndeterminatesRequest struct {
 	PageRequest
 	TenantFilter
@@ -271,7 +271,8 @@ var ListIndeterminates = Operation[ListIndeterminatesRequest, inbox.Page[inbox.E
 	},
 }
 
-// GroupIndeterminatesRequest narrows the unknown outcomes that are counted; a zero field does not.
+// GroupIndeterminatesRequest narrows the unknown outcomes that are counted. A zero field does not narrow
+// them.
 type GroupIndeterminatesRequest struct {
 	TenantFilter
 
@@ -281,11 +282,11 @@ type GroupIndeterminatesRequest struct {
 	// Type is the event's type, exact.
 	Type string `json:"type,omitempty"`
 
-	// Route is the name of a route, and Target that of a target.
+	// Route is the name of a route. Target is the name of a target.
 	Route  string `json:"route,omitempty"`
 	Target string `json:"target,omitempty"`
 
-	// Since and Until are the earliest receipt of the event and the end of the receipts.
+	// Since is the earliest receipt of the event. Until is the end of the receipts.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
@@ -308,7 +309,7 @@ var GroupIndeterminates = Operation[GroupIndeterminatesRequest, inbox.Page[inbox
 	},
 }
 
-// ordered refuses a time that ends before it begins.
+// ordered refuses a period that ends before it begins.
 func ordered(since, until time.Time) error {
 	if !until.IsZero() && !until.After(since) {
 		return &Problem{Code: CodeInvalid, Detail: fmt.Sprintf("until %s is not after since %s: nothing could match", until.Format(time.RFC3339), since.Format(time.RFC3339))}

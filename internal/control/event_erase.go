@@ -6,7 +6,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/prune"
 )
 
-// EraseEventRequest says whose content goes for good.
+// EraseEventRequest names the event whose content is erased permanently.
 type EraseEventRequest struct {
 	Explained
 

@@ -9,15 +9,15 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// EffectStates are all states of effects.
+// EffectStates returns all states of effects.
 func EffectStates() []string {
 	return []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"}
 }
 
-// Admissions are how an event may be admitted, other than as ok.
+// Admissions returns how an event may be admitted, other than as ok.
 func Admissions() []string { return []string{"unusable", "beyond_retention", "unrouted"} }
 
-// oneOf refuses a word that is none of the known ones.
+// oneOf refuses a word that is not one of the known ones.
 func oneOf(field, word string, known []string) error {
 	if word == "" || slices.Contains(known, word) {
 		return nil
@@ -25,7 +25,7 @@ func oneOf(field, word string, known []string) error {
 	return invalid("%s %q is unknown; known are %s", field, word, strings.Join(known, ", "))
 }
 
-// ListEventsRequest narrows a list of events; a zero field does not.
+// ListEventsRequest narrows a list of events. A zero field does not narrow it.
 type ListEventsRequest struct {
 	PageRequest
 	TenantFilter
@@ -36,19 +36,20 @@ type ListEventsRequest struct {
 	// Type is the event's type, exact.
 	Type string `json:"type,omitempty"`
 
-	// State takes events that have an effect in this state, or, for unusable, beyond_retention and unrouted, events so admitted.
+	// State selects events that have an effect in this state. For unusable, beyond_retention and unrouted, it selects
+	// events so admitted.
 	State string `json:"state,omitempty"`
 
-	// Route takes events that have an effect of this route.
+	// Route selects events that have an effect of this route.
 	Route string `json:"route,omitempty"`
 
 	// EventID is the sender's id of the event, exact.
 	EventID string `json:"event_id,omitempty"`
 
-	// Label is what the source declares that its events are searched by, as name=value.
+	// Label selects events by a label that their source declares, as name=value.
 	Label string `json:"label,omitempty"`
 
-	// Since and Until are the earliest receipt and the end of the receipts.
+	// Since is the earliest receipt of the event. Until is the end of the receipts.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
@@ -116,7 +117,7 @@ func (s *Service) event(ctx context.Context, access Access, ref string) (*inbox.
 	return event, nil
 }
 
-// ReadEventBody gives the exact bytes of an event's body.
+// ReadEventBody returns the exact bytes of an event's body.
 var ReadEventBody = Operation[EventReference, Content]{
 	ID: "read_event_body", Method: "GET", Path: "/events/{ref}/body", Scope: ReadPayload,
 	Summary: "Give the exact bytes of an event's body.",

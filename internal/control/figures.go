@@ -10,12 +10,12 @@ import (
 	"github.com/oncegate/oncegate/inbox/rollup"
 )
 
-// ShowAttentionRequest asks what waits for a person.
+// ShowAttentionRequest asks what waits for an operator.
 type ShowAttentionRequest struct {
 	TenantFilter
 }
 
-// ShowAttention shows what waits for a person.
+// ShowAttention shows what waits for an operator.
 var ShowAttention = Operation[ShowAttentionRequest, attention.Attention]{
 	ID: "show_attention", Method: "GET", Path: "/attention", Scope: ReadMetadata,
 	Summary: "Show what waits for a person, by kind: how many, since when, and where. Counts are bounded.",
@@ -35,11 +35,11 @@ var ShowAttention = Operation[ShowAttentionRequest, attention.Attention]{
 	},
 }
 
-// ShowFiguresRequest narrows figures; a zero field does not.
+// ShowFiguresRequest narrows figures. A zero field does not narrow them.
 type ShowFiguresRequest struct {
 	TenantFilter
 
-	// Source and Route are names of those.
+	// Source is the name of a source. Route is the name of a route.
 	Source string `json:"source,omitempty"`
 	Route  string `json:"route,omitempty"`
 
@@ -47,20 +47,21 @@ type ShowFiguresRequest struct {
 	Window rollup.Window `json:"window,omitempty"`
 }
 
-// Figures are what was counted in a window.
+// Figures are the counts of a window.
 type Figures struct {
 	rollup.Sums
 
-	// StepSeconds is how long each point is; the last one is not over yet.
+	// StepSeconds is the length of each point. The last point is not complete yet.
 	StepSeconds float64 `json:"step_seconds"`
 
-	// Points are in the order of time, one for each minute or hour.
+	// Points are in order of time, one for each minute or hour.
 	Points []rollup.Point `json:"points"`
 
-	// Activities are the sources by when they had their last event.
+	// Activities are the sources, by the time of their last event.
 	Activities []rollup.Activity `json:"activities"`
 
-	// Unsettled is what is held, and how old the oldest effect is that is not settled: now, whatever the window is.
+	// Unsettled is what is held and how old the oldest unsettled effect is, at this moment and independent of the
+	// window.
 	Unsettled inbox.Unsettled `json:"unsettled"`
 }
 
@@ -98,5 +99,5 @@ var ShowFigures = Operation[ShowFiguresRequest, *Figures]{
 	},
 }
 
-// Step is how long each point is.
+// Step returns the length of each point.
 func (f *Figures) Step() time.Duration { return time.Duration(f.StepSeconds * float64(time.Second)) }

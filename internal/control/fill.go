@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// fillLists makes empty lists of those in an answer that are nil: in JSON a list is a list and not null, unless its field says by
-// the tag nullable that nil has a meaning of its own. It changes the answer, which must belong to the caller.
+// fillLists replaces nil lists in an answer with empty ones, because in JSON a list is a list and not null, unless the
+// tag nullable of its field says that nil has a meaning. It changes the answer, which must belong to the caller.
 func fillLists(v reflect.Value) {
 	switch v.Kind() { //nolint:exhaustive // nothing else holds a list
 	case reflect.Pointer:
@@ -40,12 +40,13 @@ func fillLists(v reflect.Value) {
 	}
 }
 
-// isList leaves out bytes and what is JSON already.
+// isList reports whether a type is a list. Bytes and raw JSON are not.
 func isList(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 && t != reflect.TypeFor[json.RawMessage]()
 }
 
-// holdsLists spares looking into what can hold none: ids, times, and all that writes itself as JSON or as a text.
+// holdsLists reports whether a type may contain lists. Ids, times and all types that marshal themselves to JSON or text
+// do not.
 func holdsLists(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

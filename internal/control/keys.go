@@ -17,16 +17,16 @@ type ListKeysRequest struct {
 
 // Key is a sealing key, without its content.
 type Key struct {
-	// ID is the number of the key; 0 stands for what is stored in plain.
+	// ID is the number of the key. 0 stands for what is stored unsealed.
 	ID int32 `json:"id"`
 
-	// Active says that the key seals what is written now.
+	// Active says that the key seals new data.
 	Active bool `json:"active"`
 
-	// Fingerprint is the beginning of a digest of the key; LOST for a key that the keyring lacks.
+	// Fingerprint is the beginning of a digest of the key, or LOST for a key that the keyring lacks.
 	Fingerprint string `json:"fingerprint"`
 
-	// Usage counts what is sealed with the key, if that was asked for.
+	// Usage counts what is sealed with the key, if that was requested.
 	Usage []prune.KeyUsage `json:"usage,omitempty"`
 }
 
@@ -52,8 +52,8 @@ var ListKeys = Operation[ListKeysRequest, inbox.Page[Key]]{
 	},
 }
 
-// KeysOf are the keys of a keyring, which may be nil, and those that something is sealed with. The command line, which can read
-// a keyring without a database, shows the same.
+// KeysOf returns the keys of a keyring, which may be nil, and the keys with which something is sealed. The command line
+// can read a keyring without a database and shows the same.
 func KeysOf(ring *seal.Ring, used []prune.KeyUsage) []Key {
 	var keys []Key
 	if ring != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/oncegate/oncegate/internal/access/logins"
 )
 
-// ListLoginsRequest narrows a list of console logins; a zero field does not.
+// ListLoginsRequest narrows a list of console logins. A zero field does not narrow it.
 type ListLoginsRequest struct {
 	PageRequest
 	TenantFilter
 
-	// All adds the logins that are over. Prune removes a login a day after its end.
+	// All includes the logins that have ended. Prune removes a login a day after its end.
 	All bool `json:"all,omitempty"`
 }
 
@@ -33,7 +33,7 @@ var ListLogins = Operation[ListLoginsRequest, inbox.Page[*logins.Login]]{
 	},
 }
 
-// RevokeLoginRequest says which login ends and why.
+// RevokeLoginRequest names the login that is ended, and why.
 type RevokeLoginRequest struct {
 	// ID is the id of the login.
 	ID string `json:"id"`
@@ -42,7 +42,7 @@ type RevokeLoginRequest struct {
 	Reason string `json:"reason"`
 }
 
-// RevokeLogin ends somebody's login.
+// RevokeLogin ends a login.
 var RevokeLogin = Operation[RevokeLoginRequest, *logins.Login]{
 	ID: "revoke_login", Method: "POST", Path: "/logins/{id}/revoke", Scope: Admin,
 	Summary: "End somebody's login to the console. Every process notices within seconds.",
@@ -66,25 +66,25 @@ var RevokeLogin = Operation[RevokeLoginRequest, *logins.Login]{
 	},
 }
 
-// CreateLoginLinkRequest says what whoever uses the link may do.
+// CreateLoginLinkRequest says what the user of the link may do.
 type CreateLoginLinkRequest struct {
-	// Scopes are what the login permits; admin by default.
+	// Scopes are what the login permits. The default is admin.
 	Scopes []string `json:"scopes,omitempty"`
 
-	// Tenant is the only tenant whose things the login reaches; empty is everybody's, or the caller's own if they are limited
-	// to one.
+	// Tenant limits the login to the objects of one tenant. Empty is no limit, or the caller's own tenant if the caller
+	// is limited to one.
 	Tenant string `json:"tenant,omitempty"`
 
-	// Seconds is how long the link is valid, at most 3600; 600 by default.
+	// Seconds is how long the link is valid, at most 3600. The default is 600.
 	Seconds int `json:"seconds,omitempty"`
 }
 
 // LoginLink is a link that logs in to the console, once.
 type LoginLink struct {
-	// Code is what the address holds: <console>/login?link=<code>. It is given this once: nothing keeps it.
+	// Code is the part of the address <console>/login?link=<code>. Only this answer has it; it is not stored.
 	Code string `json:"code"`
 
-	// ExpiresAt is until when the link is valid.
+	// ExpiresAt is when the link expires.
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
@@ -115,7 +115,8 @@ var CreateLoginLink = Operation[CreateLoginLinkRequest, *LoginLink]{
 	},
 }
 
-// linkActor is the name of whoever logs in with a link, in the audit: the name of who made it, who knows to whom they gave it.
+// linkActor returns the audit name of a user who logs in with a link. It contains the name of the link's maker, who
+// knows to whom they gave it.
 func linkActor(maker string) string {
 	const prefix, longest = "link:", 128
 	if len(prefix)+len(maker) > longest {
@@ -124,12 +125,12 @@ func linkActor(maker string) string {
 	return prefix + maker
 }
 
-// logins gives the store of logins.
+// logins returns the store of logins.
 func (s *Service) logins() *logins.Store {
 	return logins.NewStore(logins.Config{Pool: s.cfg.Pool, Now: s.cfg.Now})
 }
 
-// loginProblem makes a problem of what the store refuses.
+// loginProblem converts an error of the store into a Problem.
 func loginProblem(ref string, err error) error {
 	switch {
 	case errors.Is(err, logins.ErrNotFound):

@@ -7,14 +7,14 @@ import (
 	"github.com/oncegate/oncegate/inbox/node"
 )
 
-// NoRequest asks for everything.
+// NoRequest has no parameters.
 type NoRequest struct{}
 
 // Node is a process that serves this database.
 type Node struct {
 	node.Row
 
-	// SilentSeconds is how long ago the process was last heard of, by the database's clock.
+	// SilentSeconds is how long ago the process last reported, by the database's clock.
 	SilentSeconds float64 `json:"silent_seconds"`
 }
 

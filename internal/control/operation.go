@@ -6,44 +6,44 @@ import (
 	"reflect"
 )
 
-// Operation is one thing that can be asked or done, declared once for the API, the command line and the console.
+// Operation is something that a caller can read or do, declared once for the API, the command line and the console.
 //
-// A field of Request whose JSON name stands in braces in Path is a part of the path. The others are the query of a GET or
-// DELETE, and the JSON body of any other method.
+// A field of Request whose JSON name is in braces in Path is a part of the path. The other fields are the query of a
+// GET or DELETE, and the JSON body of any other method.
 type Operation[Request, Response any] struct {
 	// ID is the name in the API's description: a verb and a noun, such as list_events. It is unique.
 	ID string
 
-	// Method and Path are those of the API, below /api/v1, such as GET /events/{ref}.
+	// Method and Path are the API's, below /api/v1, such as GET /events/{ref}.
 	Method, Path string
 
-	// Scope is what the caller needs.
+	// Scope is the scope that the caller needs.
 	Scope Scope
 
-	// Summary says in one sentence what it does.
+	// Summary describes in one sentence what the operation does.
 	Summary string
 
-	// Secret says that the answer holds a secret: it is not kept for a request that is made again.
+	// Secret says that the answer contains a secret, so it is not kept for a repeated request.
 	Secret bool
 
-	// Reads says that a POST changes nothing: it has a body because what it asks about must not stand in an address. Its answer,
-	// which may hold content, is never kept under an Idempotency-Key.
+	// Reads says that a POST changes nothing. It has a body because its parameters must not appear in an address. Its
+	// answer may contain content and is never kept under an Idempotency-Key.
 	Reads bool
 
-	// Do carries it out. It must heed access.Tenant, and access.Scopes where content is shown.
+	// Do carries it out. It must respect access.Tenant, and access.Scopes when it shows content.
 	Do func(ctx context.Context, s *Service, access Access, request Request) (Response, error)
 }
 
-// Definition is an operation without its types, as what serves or describes all of them needs it.
+// Definition is an operation without its types, for code that serves or describes all operations.
 type Definition interface {
-	// Describe says what the operation is.
+	// Describe returns the operation's description.
 	Describe() Description
 
-	// Run carries the operation out. decode fills the request that it is given a pointer to.
+	// Run carries the operation out. decode fills the request to which it gets a pointer.
 	Run(ctx context.Context, s *Service, access Access, decode func(request any) error) (any, error)
 }
 
-// Description is what the API's description and its client need to know about an operation.
+// Description is what the API's description and the client need to know about an operation.
 type Description struct {
 	ID, Method, Path  string
 	Scope             Scope
@@ -52,7 +52,7 @@ type Description struct {
 	Request, Response reflect.Type
 }
 
-// Describe says what the operation is.
+// Describe returns the operation's description.
 func (o *Operation[Request, Response]) Describe() Description {
 	return Description{
 		ID: o.ID, Method: o.Method, Path: o.Path, Scope: o.Scope, Summary: o.Summary, Secret: o.Secret, Reads: o.Reads,
@@ -77,13 +77,14 @@ func (o *Operation[Request, Response]) Run(ctx context.Context, s *Service, acce
 	return answer, nil
 }
 
-// Caller carries out operations, here or at a server.
+// Caller carries out operations, in this process or at a server.
 type Caller interface {
-	// Call carries out an operation. request is of the operation's type, response a pointer to one of its.
+	// Call carries out an operation. request has the operation's request type, and response is a pointer to its
+	// response type.
 	Call(ctx context.Context, operation Definition, request, response any) error
 }
 
-// Call carries out an operation by a caller.
+// Call carries out an operation with a caller.
 func Call[Request, Response any](ctx context.Context, caller Caller, operation *Operation[Request, Response], request Request) (Response, error) {
 	var response Response
 	err := caller.Call(ctx, operation, request, &response)

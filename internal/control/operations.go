@@ -1,6 +1,6 @@
 package control
 
-// Operations are all operations, in the order of the API's description.
+// Operations returns all operations, in the order of the API's description.
 func Operations() []Definition {
 	reads := []Definition{
 		&ListEvents, &ShowEvent, &ReadEventBody,

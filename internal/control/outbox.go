@@ -9,7 +9,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// ListOutboxRequest narrows a list of emitted events that are not admitted yet; a zero field does not.
+// ListOutboxRequest narrows a list of emitted events that are not admitted yet. A zero field does not
+// narrow it.
 type ListOutboxRequest struct {
 	PageRequest
 	TenantFilter
@@ -17,7 +18,7 @@ type ListOutboxRequest struct {
 	// Source is the name of a source.
 	Source string `json:"source,omitempty"`
 
-	// Refused takes those that can never be admitted.
+	// Refused selects the events that can never be admitted.
 	Refused bool `json:"refused,omitempty"`
 
 	// Since is the earliest call of emit.
@@ -45,7 +46,7 @@ type OutboxReference struct {
 	ID int64 `json:"id"`
 }
 
-// ReadOutboxPayload gives the exact bytes of an emitted event.
+// ReadOutboxPayload returns the exact bytes of an emitted event.
 var ReadOutboxPayload = Operation[OutboxReference, Content]{
 	ID: "read_outbox_payload", Method: "GET", Path: "/outbox/{id}/payload", Scope: ReadPayload,
 	Summary: "Give the exact bytes of an emitted event that is not admitted yet.",

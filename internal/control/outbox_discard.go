@@ -11,7 +11,7 @@ import (
 type DiscardOutboxRequest struct {
 	Explained
 
-	// ID is the row's.
+	// ID is the number of the row.
 	ID int64 `json:"id"`
 }
 

@@ -7,20 +7,20 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// PageRequest is how every list is asked for its pages.
+// PageRequest selects the page of a list.
 type PageRequest struct {
-	// Limit is the most rows of the page, from 1 to 1,000; 0 is 50.
+	// Limit is the largest number of rows in the page, from 1 to 1,000. 0 is 50.
 	Limit int `json:"limit,omitempty"`
 
-	// After is the cursor of the page before: its next. It belongs to the same filter.
+	// After is the cursor of the previous page, its next. It is only valid with the same filter.
 	After string `json:"after,omitempty"`
 
-	// Behind is the id of the last row of the page before, for the command line on the database, which has taken ids for longer
-	// than there have been cursors. It counts where After is empty.
+	// Behind is the id of the previous page's last row. The command line uses it on the database, because it took ids
+	// before there were cursors. It is ignored unless After is empty.
 	Behind string `json:"-"`
 }
 
-// limit gives the size of the page, or refuses it.
+// limit returns the size of the page, or an error.
 func (p PageRequest) limit() (int, error) {
 	switch {
 	case p.Limit == 0:
@@ -38,11 +38,11 @@ const (
 
 // TenantFilter is the part of a request that narrows a list to one tenant.
 type TenantFilter struct {
-	// Tenant is whose rows are wanted; empty is everybody's that the access may see.
+	// Tenant selects the rows of one tenant. Empty selects all rows that the access may see.
 	Tenant string `json:"tenant,omitempty"`
 }
 
-// narrow gives the tenant that a list is narrowed to: the caller's own, or the one that is asked for.
+// narrow returns the tenant of the list: the caller's own or the requested one.
 func (t TenantFilter) narrow(access Access) (string, error) {
 	if access.Tenant == "" || t.Tenant == "" || t.Tenant == access.Tenant {
 		return or(access.Tenant, t.Tenant), nil
@@ -50,7 +50,7 @@ func (t TenantFilter) narrow(access Access) (string, error) {
 	return "", &Problem{Code: CodeForbidden, Detail: fmt.Sprintf("your access is limited to the tenant %s", access.Tenant)}
 }
 
-// untenanted refuses an access that is limited to one tenant for what belongs to the whole installation.
+// untenanted refuses what belongs to the whole installation to an access limited to one tenant.
 func (a Access) untenanted(what string) error {
 	if a.Tenant == "" {
 		return nil
@@ -58,7 +58,7 @@ func (a Access) untenanted(what string) error {
 	return &Problem{Code: CodeForbidden, Detail: fmt.Sprintf("%s belong to the whole installation, and your access is limited to the tenant %s", what, a.Tenant)}
 }
 
-// owns refuses a thing of another tenant as if it were not there.
+// owns refuses an object of another tenant as if it did not exist.
 func (a Access) owns(tenant, what, ref string) error {
 	if a.Tenant == "" || a.Tenant == tenant {
 		return nil
@@ -68,7 +68,7 @@ func (a Access) owns(tenant, what, ref string) error {
 
 func notFound(what, ref string) error { return fmt.Errorf("%s %s: %w", what, ref, inbox.ErrNotFound) }
 
-// readPage reads a page of a list of the inbox, whose cursor the list makes.
+// readPage reads a page of a list of the inbox. The list makes the cursor.
 func readPage[Row any](r PageRequest, read func(at inbox.PageRequest) (inbox.Page[Row], error)) (page inbox.Page[Row], err error) {
 	limit, err := r.limit()
 	if err != nil {
@@ -83,7 +83,7 @@ func readPage[Row any](r PageRequest, read func(at inbox.PageRequest) (inbox.Pag
 	return read(at)
 }
 
-// readNumberPage is readPage for a list whose rows have numbers for ids.
+// readNumberPage is readPage for a list whose rows have numeric ids.
 func readNumberPage[Row any](r PageRequest, read func(cursor string, after int64, limit int) (inbox.Page[Row], error)) (page inbox.Page[Row], err error) {
 	limit, err := r.limit()
 	if err != nil {
@@ -98,8 +98,8 @@ func readNumberPage[Row any](r PageRequest, read func(cursor string, after int64
 	return read(r.After, after, limit)
 }
 
-// idPage reads a page of a list that is ordered by an id and short, so that its cursor is an id. read is asked for one row
-// more than the page has: whether it comes says whether there are more.
+// idPage reads a page of a short list that is ordered by an id, so that its cursor is an id. It asks read for one row
+// more than the page has, to find out whether there are more.
 func idPage[Row any](r PageRequest, read func(before inbox.ID, limit int) ([]Row, error), id func(*Row) inbox.ID) (page inbox.Page[Row], err error) {
 	limit, err := r.limit()
 	if err != nil {
@@ -116,13 +116,13 @@ func idPage[Row any](r PageRequest, read func(before inbox.ID, limit int) ([]Row
 		return page, err
 	}
 	page = inbox.PageOf(rows, limit, func(row Row) string { return id(&row).String() })
-	if limit == maxPage && len(rows) == maxPage { // one more cannot be asked for: the next page may be empty
+	if limit == maxPage && len(rows) == maxPage { // one row more than maxPage cannot be read, so the next page may be empty
 		page.HasMore, page.Next = true, id(&rows[maxPage-1]).String()
 	}
 	return page, nil
 }
 
-// mapPage makes each row of a page one as it is shown.
+// mapPage converts each row of a page with show.
 func mapPage[Row, Shown any](page inbox.Page[Row], show func(Row) Shown) inbox.Page[Shown] {
 	out := inbox.Page[Shown]{Data: make([]Shown, len(page.Data)), HasMore: page.HasMore, Next: page.Next, SearchedTo: page.SearchedTo}
 	for i, row := range page.Data {
@@ -131,7 +131,7 @@ func mapPage[Row, Shown any](page inbox.Page[Row], show func(Row) Shown) inbox.P
 	return out
 }
 
-// whole is the one page of a list that is always short.
+// whole returns the single page of a list that is always short.
 func whole[Row any](rows []Row) inbox.Page[Row] {
 	if rows == nil {
 		rows = []Row{}

@@ -15,12 +15,12 @@ import (
 	"github.com/oncegate/oncegate/visible"
 )
 
-// PayloadRequest names a payload.
+// PayloadRequest identifies a payload.
 type PayloadRequest struct {
 	// Kind is what the payload is of: event, conflict or refusal.
 	Kind string `json:"kind"`
 
-	// ID is Oncegate's id of it.
+	// ID is Oncegate's id of the object.
 	ID inbox.ID `json:"id"`
 }
 
@@ -28,39 +28,40 @@ type PayloadRequest struct {
 type Header struct {
 	Name string `json:"name"`
 
-	// Value is empty where Masked is true.
+	// Value is empty if Masked is true.
 	Value  string `json:"value,omitempty"`
 	Masked bool   `json:"masked,omitempty"`
 }
 
-// Payload is a payload as it may be shown.
+// Payload is a payload in the form that the access may see.
 type Payload struct {
 	Kind   string   `json:"kind"`
 	ID     inbox.ID `json:"id"`
 	Source string   `json:"source"`
 
-	// Bytes is how long the payload is.
+	// Bytes is the length of the payload.
 	Bytes int `json:"bytes"`
 
-	// Format is json, or other for what is no JSON.
+	// Format is json, or other for a payload that is not JSON.
 	Format string `json:"format"`
 
-	// Text is the payload laid out for people, without what is masked. It is empty for what is no JSON.
+	// Text is the payload formatted for people, without the masked values. It is empty if the payload
+	// is not JSON.
 	Text string `json:"text,omitempty"`
 
 	// Masked is how many members are masked.
 	Masked int `json:"masked"`
 
-	// Shape says that only names and kinds of values are shown, because the access lacks read-payload.
+	// Shape says that only names and kinds of values are shown because the access lacks read-payload.
 	Shape bool `json:"shape,omitempty"`
 
-	// Cut says that Text ends before the payload.
+	// Cut says that Text ends before the payload does.
 	Cut bool `json:"cut,omitempty"`
 
 	Headers []Header `json:"headers"`
 }
 
-// ShowPayload shows a payload with its members masked that the configuration names.
+// ShowPayload shows a payload. It masks the members that the configuration names.
 var ShowPayload = Operation[PayloadRequest, *Payload]{
 	ID: "show_payload", Method: "GET", Path: "/payloads/{kind}/{id}", Scope: ReadMetadata,
 	Summary: "Show the payload of an event, a conflict or a refusal, laid out, with what is secret masked. Without read-payload its shape is shown: names, and the kinds of values.",
@@ -84,7 +85,7 @@ type Revealed struct {
 	Headers []Header `json:"headers"`
 }
 
-// RevealPayload shows a payload with nothing masked, and says so in the audit first.
+// RevealPayload shows a payload with nothing masked. It first writes an audit entry.
 var RevealPayload = Operation[PayloadRequest, *Revealed]{
 	ID: "reveal_payload", Method: "GET", Path: "/payloads/{kind}/{id}/content", Scope: ReadPayload,
 	Summary: "Give the exact bytes of a payload and its headers, with nothing masked. The audit says who looked.",
@@ -107,7 +108,7 @@ type ComparePayloadsRequest struct {
 	Second inbox.ID `json:"second"`
 }
 
-// ComparePayloads tells in what the payloads of two events differ.
+// ComparePayloads lists the differences between the payloads of two events.
 var ComparePayloads = Operation[ComparePayloadsRequest, inbox.Page[replay.Change]]{
 	ID: "compare_payloads", Method: "GET", Path: "/events/{first}/changes/{second}", Scope: ReadPayload,
 	Summary: "List in what the payloads of two events differ; members that are secret by name or by the configuration are masked.",
@@ -136,14 +137,14 @@ var ComparePayloads = Operation[ComparePayloadsRequest, inbox.Page[replay.Change
 	},
 }
 
-// storedPayload is a payload as it came.
+// storedPayload is a payload as it was received.
 type storedPayload struct {
 	source, tenant string
 	body           []byte
 	headers        map[string][]string
 }
 
-// payload reads a payload that the access may know of.
+// payload reads a payload whose existence the access may know.
 func (s *Service) payload(ctx context.Context, access Access, r PayloadRequest) (p storedPayload, err error) {
 	switch r.Kind {
 	case "event":
@@ -155,7 +156,7 @@ func (s *Service) payload(ctx context.Context, access Access, r PayloadRequest) 
 	default:
 		return p, invalid("kind %q is unknown; known are event, conflict, refusal", r.Kind)
 	}
-	if access.Tenant != "" && p.tenant != access.Tenant { // also where reading failed: another's thing does not exist
+	if access.Tenant != "" && p.tenant != access.Tenant { // also after a read error, because another tenant's object does not exist for the caller
 		return storedPayload{}, fmt.Errorf("%s %s: %w", r.Kind, r.ID, inbox.ErrNotFound)
 	}
 	return p, err
@@ -195,7 +196,7 @@ func (s *Service) refusalPayload(ctx context.Context, id inbox.ID) (p storedPayl
 	return storedPayload{source: refusal.Source, tenant: refusal.Tenant, body: refusal.Body, headers: refusal.Headers}, nil
 }
 
-// show lays a payload out as the access may see it.
+// show formats a payload as the access may see it.
 func (s *Service) show(access Access, r PayloadRequest, stored storedPayload) *Payload {
 	hide := app.Masks(s.cfg.Settings, stored.source)
 	p := &Payload{Kind: r.Kind, ID: r.ID, Source: stored.source, Bytes: len(stored.body), Format: "other", Shape: !access.Scopes.Allow(ReadPayload)}
@@ -208,7 +209,8 @@ func (s *Service) show(access Access, r PayloadRequest, stored storedPayload) *P
 	return p
 }
 
-// headersOf are headers by name; hide names those without their value.
+// headersOf returns headers sorted by name. It leaves out the values of the names for which hide
+// returns true.
 func headersOf(from map[string][]string, hide func(name string) bool) []Header {
 	out := []Header{}
 	for _, name := range slices.Sorted(maps.Keys(from)) {

@@ -12,10 +12,10 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// Code says to a program why an operation failed. Callers compare it: never change one.
+// Code tells a program why an operation failed. Callers compare it: never change one.
 type Code string
 
-// The codes. [Codes] says of each which status it has and what to do next.
+// The codes. [Codes] has the status of each and what to do next.
 const (
 	CodeUnauthorized Code = "unauthorized"
 	CodeForbidden    Code = "forbidden"
@@ -39,10 +39,10 @@ type CodeMeaning struct {
 	// Status is the HTTP status of the answer.
 	Status int
 
-	// Title says in a few words what is wrong. It is the same for every answer with the code.
+	// Title describes the error in a few words. It is the same for every answer with the code.
 	Title string
 
-	// Retriable: the same request, made again, may succeed and does no harm.
+	// Retriable means that the same request may succeed if it is repeated, and does no harm.
 	Retriable bool
 
 	// Next is what the caller should do next.
@@ -76,10 +76,10 @@ var codes = [...]CodeMeaning{
 	{Code: CodeInternal, Status: 500, Title: "something went wrong that is not your fault", Next: "Look for the request id in the log of the server."},
 }
 
-// Codes gives the table of codes.
+// Codes returns the table of codes.
 func Codes() []CodeMeaning { return append([]CodeMeaning(nil), codes[:]...) }
 
-// Meaning gives the row of a code; that of [CodeInternal] for one that is unknown.
+// Meaning returns the row of a code, or that of [CodeInternal] if the code is unknown.
 func (c Code) Meaning() CodeMeaning {
 	for _, row := range codes {
 		if row.Code == c {
@@ -89,24 +89,25 @@ func (c Code) Meaning() CodeMeaning {
 	return codes[len(codes)-1]
 }
 
-// Problem is an operation that failed for a reason that its caller can act on.
+// Problem means that an operation failed for a reason that its caller can act on.
 type Problem struct {
 	Code Code
 
-	// Detail is one line that says what is wrong with this request and what to do. It holds keys and ids, never content.
+	// Detail is one line that says what is wrong with this request and what to do. It contains keys and ids, never
+	// content.
 	Detail string
 }
 
-// Error gives the detail, or the title of the code.
+// Error returns the detail, or the title of the code.
 func (p *Problem) Error() string { return or(p.Detail, p.Code.Meaning().Title) }
 
-// invalid is a request that cannot be carried out as it is.
+// invalid returns a Problem for a request that cannot be carried out.
 func invalid(format string, args ...any) error {
 	return &Problem{Code: CodeInvalid, Detail: fmt.Sprintf(format, args...)}
 }
 
-// ProblemOf makes a Problem of any error that an operation returns. What is nobody's business but the log's gets
-// [CodeInternal] and no detail.
+// ProblemOf converts any error that an operation returns into a Problem. An error that only the log may show becomes
+// [CodeInternal] without a detail.
 func ProblemOf(err error) *Problem {
 	if problem, ok := errors.AsType[*Problem](err); ok {
 		return problem
@@ -129,7 +130,7 @@ func ProblemOf(err error) *Problem {
 	return problemOfDatabase(err)
 }
 
-// problemOfDatabase tells a database that cannot be asked, or takes too long, from what should not happen.
+// problemOfDatabase distinguishes a database that is not available, or takes too long, from an internal error.
 func problemOfDatabase(err error) *Problem {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) || errors.Is(err, inbox.ErrStandby) || errors.Is(err, inbox.ErrReadOnly) || errors.Is(err, session.ErrShared) {

@@ -14,23 +14,23 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// ProviderRow is a provider as it is listed.
+// ProviderRow is a provider in a list.
 type ProviderRow struct {
-	// Name is the word that a configuration uses, and Title the name for people.
+	// Name is the word that a configuration uses. Title is the name for people.
 	Name  string `json:"name"`
 	Title string `json:"title"`
 
-	// Verifies says how a request is authenticated, and Proves how much of the event the signature covers.
+	// Verifies says how a request is authenticated. Proves says how much of the event the signature covers.
 	Verifies string `json:"verifies"`
 	Proves   string `json:"proves"`
 
-	// ID says whether the signature covers the id of an event: signed, unsigned, or none where there is no id.
+	// ID says whether the signature covers the id of an event: signed, unsigned, or none if there is no id.
 	ID string `json:"id"`
 
-	// Order is what the events say about their order; none is nothing.
+	// Order is what the events say about their order, or none if they say nothing.
 	Order string `json:"order"`
 
-	// Retries is how long the provider tries again, and Docs where it says so.
+	// Retries is how long the provider retries. Docs is the address where it says so.
 	Retries string `json:"retries"`
 	Docs    string `json:"docs"`
 }
@@ -51,7 +51,7 @@ func NewProviderRow(p *providers.Provider) ProviderRow {
 	return row
 }
 
-// verifies says in a few words how a request is authenticated.
+// verifies describes in a few words how a request is authenticated.
 func verifies(spec *providers.Spec) string {
 	var words []string
 	for _, scheme := range spec.Verify.Signature.Schemes {
@@ -70,7 +70,7 @@ func verifies(spec *providers.Spec) string {
 	return strings.Join(words, ", ")
 }
 
-// ProviderRows are the rows of the providers whose name, title or scheme holds the text, by name.
+// ProviderRows returns the rows of the providers whose name, title or scheme contains the text, by name.
 func ProviderRows(all map[string]*providers.Provider, text string) []ProviderRow {
 	rows := []ProviderRow{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -83,9 +83,9 @@ func ProviderRows(all map[string]*providers.Provider, text string) []ProviderRow
 	return rows
 }
 
-// ListProvidersRequest narrows a list of providers; a zero field does not.
+// ListProvidersRequest narrows a list of providers. A zero field does not narrow it.
 type ListProvidersRequest struct {
-	// Text is looked for in the names, titles and schemes, whatever the case.
+	// Text is searched for in the names, titles and schemes, ignoring case.
 	Text string `json:"text,omitempty"`
 }
 
@@ -98,7 +98,7 @@ var ListProviders = Operation[ListProvidersRequest, inbox.Page[ProviderRow]]{
 	},
 }
 
-// providers are those of the catalogue, and those that the configuration defines.
+// providers returns the providers of the configuration if there are any, otherwise those of the catalogue.
 func (s *Service) providers() map[string]*providers.Provider {
 	if s.cfg.Settings != nil && len(s.cfg.Settings.Providers) > 0 {
 		return s.cfg.Settings.Providers
@@ -106,7 +106,7 @@ func (s *Service) providers() map[string]*providers.Provider {
 	return s.cfg.Catalog
 }
 
-// ProviderReference names a provider.
+// ProviderReference identifies a provider.
 type ProviderReference struct {
 	// Name is the word that a configuration uses.
 	Name string `json:"name"`
@@ -119,7 +119,7 @@ type Provider struct {
 	// IDUnsigned says that the signature does not cover the id of an event.
 	IDUnsigned bool `json:"id_unsigned"`
 
-	// Entry is the entry in full, as a custom provider would write it.
+	// Entry is the complete entry, as a custom provider would write it.
 	Entry json.RawMessage `json:"entry"`
 }
 

@@ -12,24 +12,25 @@ import (
 type RunPruneRequest struct {
 	Explained
 
-	// Include names what prune leaves alone by itself: dead, indeterminate, held, replay.
+	// Include names what prune does not remove by default: dead, indeterminate, held, replay.
 	Include []prune.Prunable `json:"include,omitempty"`
 
-	// Resume goes on where the request before ended, instead of beginning anew.
+	// Resume continues where the previous request ended, instead of starting over.
 	Resume bool `json:"resume,omitempty"`
 
-	// DryRun counts what would go, by class, and removes nothing. Of a table with more than 10,000 old rows it says "at least".
+	// DryRun counts what would be removed, by class, and removes nothing. For a table with more than 10,000 old rows it
+	// says "at least".
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// Pruned says what a pass removed, or would remove.
+// Pruned is what a pass removed, or would remove.
 type Pruned struct {
 	DryRun bool `json:"dry_run"`
 
 	// Counts are what a dry run found.
 	Counts []prune.Count `json:"counts"`
 
-	// Report is what was removed; nil of a dry run. If it is not complete, the request is made again with resume.
+	// Report is what was removed. It is nil for a dry run. If it is not complete, repeat the request with resume.
 	Report *prune.Report `json:"report,omitempty"`
 }
 

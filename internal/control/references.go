@@ -8,27 +8,27 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// FindReferenceRequest is what a person types for a thing.
+// FindReferenceRequest is a reference that an operator types.
 type FindReferenceRequest struct {
-	// Kind is what it should name: event, effect, dead_letter, refusal, conflict, replay or session.
+	// Kind is the kind of object: event, effect, dead_letter, refusal, conflict, replay or session.
 	Kind string `json:"kind"`
 
-	// Ref is Oncegate's id, or the beginning of it with at least 6 digits. Events, effects and dead letters are named by
-	// source/event-id and by the sender's id of the event as well, effects and dead letters also by the idempotency key of an attempt or
-	// by the Message-ID of a mail.
+	// Ref is Oncegate's id, or the beginning of it with at least 6 digits. For events, effects and dead letters it may
+	// also be source/event-id or the sender's id of the event. For effects and dead letters it may also be the
+	// idempotency key of an attempt or the Message-ID of a mail.
 	Ref string `json:"ref"`
 }
 
-// FoundReference is what a reference names.
+// FoundReference is the object that a reference identifies.
 type FoundReference struct {
-	// Kind is that of the request.
+	// Kind is the kind in the request.
 	Kind string `json:"kind"`
 
-	// ID is Oncegate's id of the one thing that answers to the reference.
+	// ID is Oncegate's id of the only object that matches the reference.
 	ID inbox.ID `json:"id"`
 }
 
-// FindReference gives the id of what a reference names.
+// FindReference returns the id of the object that a reference identifies.
 var FindReference = Operation[FindReferenceRequest, FoundReference]{
 	ID: "find_reference", Method: "GET", Path: "/references/{kind}/{ref}", Scope: ReadMetadata,
 	Summary: "Give the id of what a reference names: an id, the beginning of one, source/event-id, a sender's id, an idempotency key, or a Message-ID. If several things answer to it, none is chosen.",
@@ -42,7 +42,7 @@ var FindReference = Operation[FindReferenceRequest, FoundReference]{
 	},
 }
 
-// referredKinds are the kinds of things that people refer to.
+// referredKinds returns the kinds of objects that operators refer to.
 func referredKinds() []inbox.Kind {
 	return []inbox.Kind{inbox.KindEvent, inbox.KindEffect, inbox.KindDeadLetter, inbox.KindRefusal, inbox.KindConflict, inbox.KindReplay, inbox.KindAgentSession}
 }

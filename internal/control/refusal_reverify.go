@@ -9,31 +9,31 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 )
 
-// ReverifyRefusalsRequest says which kept refusals are verified once more.
+// ReverifyRefusalsRequest says which kept refusals are verified again.
 type ReverifyRefusalsRequest struct {
 	Explained
 
 	// Source is the name of a source; it is required.
 	Source string `json:"source"`
 
-	// Cause narrows to one cause, Since to those received since.
+	// Cause selects one cause. Since selects refusals received since then.
 	Cause string    `json:"cause,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 
-	// After is the next of the answer before, to go on where it ended.
+	// After is the next of the previous answer, to continue where it ended.
 	After inbox.ID `json:"after,omitzero"`
 
 	// DryRun says what would be admitted and changes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// ReverifyRefusalsResponse counts what became of the refusals.
+// ReverifyRefusalsResponse counts the results of the refusals.
 type ReverifyRefusalsResponse struct {
 	DryRun bool `json:"dry_run"`
 	refusal.ReverifyReport
 }
 
-// reverifyStep is how many refusals one request verifies at most.
+// reverifyStep is the largest number of refusals that one request verifies.
 const reverifyStep = 500
 
 // ReverifyRefusals verifies kept refusals with today's secrets, and admits those that verify.

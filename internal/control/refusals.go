@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/receiver"
 )
 
-// ListRefusalsRequest narrows a list of refused deliveries; a zero field does not.
+// ListRefusalsRequest narrows a list of refused deliveries. A zero field does not narrow it.
 type ListRefusalsRequest struct {
 	PageRequest
 	TenantFilter
@@ -16,10 +16,10 @@ type ListRefusalsRequest struct {
 	// Source is the name of a source.
 	Source string `json:"source,omitempty"`
 
-	// Cause is why they were refused, exact.
+	// Cause is why they were refused. It must match exactly.
 	Cause string `json:"cause,omitempty"`
 
-	// Whole takes only those whose headers and body were kept.
+	// Whole selects the refusals whose headers and body were kept.
 	Whole bool `json:"whole,omitempty"`
 
 	// Since is the earliest receipt.
@@ -46,11 +46,11 @@ var ListRefusals = Operation[ListRefusalsRequest, inbox.Page[inbox.RefusalRow]]{
 	},
 }
 
-// Refusal is a refused delivery as it is shown.
+// Refusal is a refused delivery.
 type Refusal struct {
 	inbox.RefusalDetail
 
-	// PayloadHidden says that the values of the headers were left out, because the access lacks read-payload.
+	// PayloadHidden says that the values of the headers were left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
@@ -84,7 +84,7 @@ func (s *Service) refusal(ctx context.Context, access Access, id inbox.ID) (*inb
 	return detail, access.owns(detail.Tenant, "refusal", id.String())
 }
 
-// ReadRefusalBody gives the exact bytes of the body of a refused delivery.
+// ReadRefusalBody returns the exact bytes of the body of a refused delivery.
 var ReadRefusalBody = Operation[IDRequest, Content]{
 	ID: "read_refusal_body", Method: "GET", Path: "/refusals/{id}/body", Scope: ReadPayload,
 	Summary: "Give the exact bytes of the body of a refused delivery that was kept whole.",

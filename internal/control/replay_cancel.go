@@ -7,11 +7,11 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
-// CancelReplayRequest says which replay ends.
+// CancelReplayRequest names the replay that is cancelled.
 type CancelReplayRequest struct {
 	Explained
 
-	// ID is the replay's.
+	// ID identifies the replay.
 	ID inbox.ID `json:"id"`
 }
 

@@ -15,34 +15,35 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// ReplayScope says what a replay is about: effects and events by their ids, or what a filter finds, or everything at rest.
+// ReplayScope says what a replay is about: effects and events by their ids, what a filter selects, or everything in a
+// resting state.
 type ReplayScope struct {
 	// IDs name effects, or events with all their effects.
 	IDs []inbox.ID `json:"ids,omitempty"`
 
-	// Filter finds them.
+	// Filter selects them.
 	Filter DeadLetterFilter `json:"filter,omitzero"`
 
-	// All takes everything that is at rest.
+	// All selects everything in a resting state.
 	All bool `json:"all,omitempty"`
 
 	RunScope
 }
 
-// PlanReplayRequest says what is to be planned. The reason may be given when the plan is run.
+// PlanReplayRequest says what to plan. The reason may also be given when the plan is run.
 type PlanReplayRequest struct {
 	Explained
 	ReplayScope
 
-	// Options are what the plan takes in beside dead effects.
+	// Options are what the plan includes in addition to dead effects.
 	Options replay.Options `json:"options,omitzero"`
 }
 
-// PlannedReplay is a plan, or what there is of one that is still being made: ask for it again until its state is not planning.
+// PlannedReplay is a plan. If it is still being made, read it again until its state is not planning.
 type PlannedReplay struct {
 	replay.Replay
 
-	// Warnings say what of the configuration the plan leaves out, one line each.
+	// Warnings name the parts of the configuration that the plan leaves out, one per line.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -60,17 +61,17 @@ var PlanReplay = Operation[PlanReplayRequest, PlannedReplay]{
 }
 
 const (
-	// planWait is how long an answer waits for a plan; most are made by then.
+	// planWait is how long an answer waits for a plan. Most plans are made by then.
 	planWait = 3 * time.Second
 
-	// planSlot is how long a plan waits for another one: they read much, and are made one after the other.
+	// planSlot is how long a plan waits for another one. Plans read many rows, so only one is made at a time.
 	planSlot = 5 * time.Second
 
-	// planLongest bounds a plan that goes on behind its answer.
+	// planLongest bounds a plan that is still being made after its request was answered.
 	planLongest = time.Hour
 )
 
-// planReplay makes a plan, and waits for it at most as long as given.
+// planReplay makes a plan. It waits for the plan at most as long as wait.
 func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayRequest, wait time.Duration) (out PlannedReplay, err error) {
 	scope, err := s.replayScope(access, r.ReplayScope)
 	if err != nil {
@@ -113,7 +114,7 @@ func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayReq
 		return out, ctx.Err()
 	case <-late.C:
 	}
-	select { // it goes on behind the answer, which needs its id
+	select { // the plan continues after the answer, which needs its id
 	case id := <-begun:
 		so, err := s.runs.Status(ctx, id)
 		if err == nil {
@@ -127,7 +128,7 @@ func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayReq
 	}
 }
 
-// replayScope checks what a plan is about and limits it to what the access may see.
+// replayScope checks the scope of a plan and limits it to what the access may see.
 func (s *Service) replayScope(access Access, r ReplayScope) (out replay.Scope, err error) {
 	if out.DeadFilter, err = r.Filter.filter(access); err != nil {
 		return out, err
@@ -153,7 +154,7 @@ func (s *Service) replayScope(access Access, r ReplayScope) (out replay.Scope, e
 	return out, nil
 }
 
-// planner makes what plans, by today's configuration if it is known.
+// planner returns the store that makes plans. It uses today's configuration if that is known.
 func (s *Service) planner(ctx context.Context, access Access) (*replay.Store, []string, error) {
 	if s.cfg.Settings == nil {
 		return s.runs, nil, nil
@@ -175,7 +176,7 @@ func (s *Service) planner(ctx context.Context, access Access) (*replay.Store, []
 	return store, warnings, err
 }
 
-// namedTo leaves out the routes, as source/route, of sources that no event of the access's tenant comes from.
+// namedTo returns the routes, as source/route, without those of sources that have no events of the access's tenant.
 func (s *Service) namedTo(access Access, routes []string) []string {
 	return slices.DeleteFunc(slices.Clone(routes), func(route string) bool {
 		source, _, _ := strings.Cut(route, "/")

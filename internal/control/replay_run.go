@@ -11,13 +11,15 @@ import (
 type RunReplayRequest struct {
 	Explained
 
-	// ID is the plan's.
+	// ID identifies the plan.
 	ID inbox.ID `json:"id"`
 
-	// Digest is what the plan showed, or at least its first 8 characters. It is required.
+	// Digest is the digest that the plan showed, or at least its first 8 characters. It is
+	// required.
 	Digest string `json:"digest"`
 
-	// Rate is how many items a second are taken at most; 0 is as many as can be beside deliveries.
+	// Rate is the largest number of items per second. 0 is as many as live deliveries leave room
+	// for.
 	Rate float32 `json:"rate,omitempty"`
 }
 

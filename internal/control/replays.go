@@ -7,12 +7,12 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
-// replayStates are all states of replays.
+// replayStates returns all states of replays.
 func replayStates() []string {
 	return []string{"planning", "planned", "running", "cancelled", "done", "expired"}
 }
 
-// ListReplaysRequest narrows a list of replays; a zero field does not.
+// ListReplaysRequest narrows a list of replays. A zero field does not narrow it.
 type ListReplaysRequest struct {
 	PageRequest
 	TenantFilter
@@ -21,7 +21,8 @@ type ListReplaysRequest struct {
 	State string `json:"state,omitempty"`
 }
 
-// ListReplays lists replays. One that is not narrowed to a tenant belongs to the whole installation.
+// ListReplays lists replays. A replay that is not narrowed to a tenant belongs to the whole
+// installation.
 var ListReplays = Operation[ListReplaysRequest, inbox.Page[Replay]]{
 	ID: "list_replays", Method: "GET", Path: "/replays", Scope: ReadMetadata,
 	Summary: "List replays, newest first. A tenant sees those that are narrowed to it.",
@@ -40,14 +41,15 @@ var ListReplays = Operation[ListReplaysRequest, inbox.Page[Replay]]{
 	},
 }
 
-// Replay is a replay as it is shown.
+// Replay is a replay with its progress.
 type Replay struct {
 	replay.Replay
 
-	// ETA is how long the rest of a running replay will take, such as 1m30s; empty if that cannot be said.
+	// ETA is how long the rest of a running replay will take, such as 1m30s. It is empty if that is
+	// unknown.
 	ETA string `json:"eta,omitempty"`
 
-	// EffectsNow counts by state where the effects stand now that the replay has moved on. Lists leave it out.
+	// EffectsNow counts the replay's effects by their current state. Lists leave it out.
 	EffectsNow map[string]int `json:"effects_now,omitempty"`
 }
 
@@ -96,7 +98,7 @@ func (s *Service) replay(ctx context.Context, access Access, id inbox.ID) (*repl
 	return found, access.owns(found.Scope.Tenant, "replay", id.String())
 }
 
-// ListReplayItemsRequest narrows the items of a replay; a zero field does not.
+// ListReplayItemsRequest narrows the items of a replay. A zero field does not narrow them.
 type ListReplayItemsRequest struct {
 	PageRequest
 	IDRequest
@@ -110,18 +112,18 @@ type ListReplayItemsRequest struct {
 	// Verdict is what today's configuration would make of the items.
 	Verdict replay.Verdict `json:"verdict,omitempty"`
 
-	// Outcome is what became of the items.
+	// Outcome is the outcome of the items.
 	Outcome replay.ItemOutcome `json:"outcome,omitempty"`
 
-	// Open takes those that a run has not acted on yet.
+	// Open selects the items on which a run has not acted yet.
 	Open bool `json:"open,omitempty"`
 }
 
-// ReplayItem is an item of a replay as it is listed.
+// ReplayItem is an item of a replay.
 type ReplayItem struct {
 	replay.Item
 
-	// PayloadHidden says that the diff was left out, because the access lacks read-payload.
+	// PayloadHidden says that the diff was left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 

@@ -15,35 +15,35 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 )
 
-// KeyedRequest is a request that must happen once, however often it is made under its key.
+// KeyedRequest is a request that must happen only once, even if it is repeated under its key.
 type KeyedRequest struct {
-	// Access is who asks: keys of others are others.
+	// Access is the caller. Each caller has separate keys.
 	Access Access
 
 	// Key is the Idempotency-Key, of at most 255 bytes.
 	Key string
 
-	// Operation is what is asked for, and Request how.
+	// Operation is the requested operation, and Request its parameters.
 	Operation Description
 	Request   any
 
-	// Match is what the If-Match header names.
+	// Match is the value of the If-Match header.
 	Match string
 }
 
-// Repeated is returned for a request that happened before, with what was answered then.
+// Repeated is returned for a request that happened before. It has the answer that was given then.
 type Repeated struct {
 	Answer []byte
 }
 
-// Error says that the request happened before.
+// Error returns that the request happened before.
 func (r *Repeated) Error() string { return "the request happened before" }
 
 const (
 	// requestKeyLife is how long a key is remembered.
 	requestKeyLife = 24 * time.Hour
 
-	// requestLease is how long a request may be under way: longer than any answer takes.
+	// requestLease is how long a request may take. It is longer than any answer takes.
 	requestLease = 2 * time.Minute
 
 	maxRequestKey = 255
@@ -57,8 +57,8 @@ type RequestInProgress struct {
 	secret  bool
 }
 
-// The insert decides who carries the request out: of those that come at the same instant one gets a row. A key that has
-// expired is free again, also before prune has removed it.
+// The insert decides who carries the request out: of requests that arrive at the same instant, one inserts the row. An
+// expired key is free again even if prune has not removed it yet.
 const beginRequest = `
 INSERT INTO api_request AS r (key_hash, request_hash, lease, actor, operation, begun_at, lease_until, expires_at)
 VALUES ($1, $2, $3, $4, $5, now(), now() + $6::bigint * interval '1 microsecond', now() + $7::bigint * interval '1 microsecond')
@@ -73,9 +73,10 @@ SELECT request_hash, ended_at IS NOT NULL, ended_at IS NULL AND lease_until > no
 FROM api_request
 WHERE key_hash = $1`
 
-// BeginRequest begins a keyed request, if it is the first under its key: whoever gets no error carries it out and calls
-// [RequestInProgress.End]. It returns [Repeated] for one that has ended, and a [Problem] for one that is under way, that is
-// another one, or of which nobody knows how it ended.
+// BeginRequest begins a keyed request if it is the first under its key. A caller that gets no error carries the request
+// out and calls [RequestInProgress.End]. BeginRequest returns [Repeated] for a request that has ended. It returns a
+// [Problem] if the request is under way, if the key was used for another request, or if the outcome of the request is
+// unknown.
 func (s *Service) BeginRequest(ctx context.Context, k KeyedRequest) (*RequestInProgress, error) {
 	if k.Key == "" || len(k.Key) > maxRequestKey {
 		return nil, invalid("Idempotency-Key: must have from 1 to %d bytes", maxRequestKey)
@@ -86,7 +87,7 @@ func (s *Service) BeginRequest(ctx context.Context, k KeyedRequest) (*RequestInP
 	}
 	lease := inbox.NewID(s.cfg.Now())
 	_, _ = rand.Read(lease[8:]) // never fails
-	// A row that is read as gone was released meanwhile: its request did nothing.
+	// A row that is gone when it is read was released meanwhile, so its request did nothing.
 	for range 3 {
 		var begun bool
 		err := s.cfg.Pool.QueryRow(ctx, beginRequest, keyHash, requestHash, lease, k.Access.Actor, k.Operation.ID, requestLease.Microseconds(), requestKeyLife.Microseconds()).Scan(&begun)
@@ -121,8 +122,8 @@ func (s *Service) BeginRequest(ctx context.Context, k KeyedRequest) (*RequestInP
 	return nil, &Problem{Code: CodeKeyInFlight, Detail: "the request under this Idempotency-Key is under way"}
 }
 
-// hashes are what is kept of a key and its request. The key is in the hash of the request, so that nobody can guess at what a
-// request held.
+// hashes returns what is stored of a key and its request. The hash of the request includes the key, so that the content
+// of a request cannot be guessed from its hash.
 func (k *KeyedRequest) hashes() (key, request []byte, err error) {
 	content, err := json.Marshal(k.Request)
 	if err != nil {
@@ -135,7 +136,7 @@ func (k *KeyedRequest) hashes() (key, request []byte, err error) {
 	return hash("key", k.Access.Actor, k.Access.Tenant, k.Access.Scopes.String(), k.Key), hash("request", k.Key, k.Operation.ID, k.Match, string(content)), nil
 }
 
-// Only whoever carries the request out ends it: after its lease another may have taken the key.
+// Only the process that carries the request out may end it. After its lease another process may have taken the key.
 const (
 	endRequest = `UPDATE api_request SET ended_at = now(), answer = $3 WHERE key_hash = $1 AND lease = $2`
 
@@ -144,9 +145,9 @@ const (
 	loseRequest = `UPDATE api_request SET lease_until = now() WHERE key_hash = $1 AND lease = $2 AND ended_at IS NULL`
 )
 
-// End records how the request ended: with an answer, or with an error. Whatever was refused has changed nothing, or does the
-// rest when it is made again, and may be made again under its key. After any other error nobody knows what happened, and that is
-// what the next one is told.
+// End records how the request ended: with an answer or with an error. A refused request has changed nothing, or does
+// the rest when it is repeated, so it may be repeated under its key. After any other error the outcome is unknown, and
+// the next request under the key gets that answer.
 func (r *RequestInProgress) End(ctx context.Context, answer []byte, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -166,7 +167,7 @@ func (r *RequestInProgress) End(ctx context.Context, answer []byte, failed error
 	return nil
 }
 
-// refused reports whether an error says for certain that the same request may be made again.
+// refused reports whether an error means that the same request may certainly be made again.
 func refused(err error) bool {
 	code := ProblemOf(err).Code
 	if code == CodeUnavailable {

@@ -9,14 +9,14 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-// ListRetentionRequest narrows a list of retentions; a zero field does not.
+// ListRetentionRequest narrows a list of retentions. A zero field does not narrow it.
 type ListRetentionRequest struct {
 	TenantFilter
 }
 
-// Retention is how long what belongs to a source is kept. The times are as in a configuration, such as 30d.
+// Retention is how long the data of a source is kept. The times are written as in a configuration, such as 30d.
 type Retention struct {
-	// Source is the name of the source, and Class that of its retention class.
+	// Source is the name of the source. Class is the name of its retention class.
 	Source string `json:"source"`
 	Class  string `json:"class"`
 
@@ -33,7 +33,7 @@ type Retention struct {
 	Tombstone string `json:"tombstone"`
 }
 
-// ListRetention lists how long what belongs to each source is kept.
+// ListRetention lists how long the data of each source is kept.
 var ListRetention = Operation[ListRetentionRequest, inbox.Page[Retention]]{
 	ID: "list_retention", Method: "GET", Path: "/retention", Scope: ReadMetadata,
 	Summary: "List how long what belongs to each source is kept.",
@@ -60,26 +60,26 @@ var ListRetention = Operation[ListRetentionRequest, inbox.Page[Retention]]{
 	},
 }
 
-// Pruning is how pruning keeps up.
+// Pruning says whether pruning keeps up.
 type Pruning struct {
 	// At is when this was read, by the database's clock.
 	At time.Time `json:"at"`
 
-	// Backlog is how many events are due and were not reached, counted up to 100,000; OldestDueSeconds is how long the oldest of them
-	// has been due.
+	// Backlog is how many events are due and not removed yet, counted up to 100,000. OldestDueSeconds is how long the
+	// oldest of them has been due.
 	Backlog          int64   `json:"backlog"`
 	OldestDueSeconds float64 `json:"oldest_due_seconds"`
 
-	// Incoming and Drained are all events that were ever recorded and removed, as PostgreSQL counts them. The difference of two
-	// readings is the pace.
+	// Incoming and Drained are the numbers of all events that were ever recorded and removed, as PostgreSQL counts
+	// them. The difference between two readings is the pace.
 	Incoming int64 `json:"incoming"`
 	Drained  int64 `json:"drained"`
 
-	// Walks are how far prune has come in each table.
+	// Walks are how far prune has got in each table.
 	Walks []prune.Walk `json:"walks"`
 }
 
-// ShowPruning shows how pruning keeps up.
+// ShowPruning shows whether pruning keeps up.
 var ShowPruning = Operation[NoRequest, *Pruning]{
 	ID: "show_pruning", Method: "GET", Path: "/pruning", Scope: ReadMetadata,
 	Summary: "Show how pruning keeps up with what comes in, and how far it has come in each table.",

@@ -9,12 +9,12 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// AuditReveal records that somebody read content: a body, or a payload. Stored: never change.
+// AuditReveal records that a caller read content: a body or a payload. Stored: never change.
 const AuditReveal inbox.AuditAction = "payload.reveal"
 
-// reveal records that the caller gets the content of an object, such as event/<id>. An operation calls it before it gives
-// the content: what cannot be recorded is not shown. An access without an actor is that of a command which reads the
-// database itself, for which nobody needs an operation.
+// reveal writes an audit entry that the caller reads the content of an object, such as event/<id>. An operation calls
+// it before it returns the content, so that unrecorded content is never shown. An access without an actor belongs to a
+// command that reads the database directly and needs no operation, so it is not recorded.
 func (s *Service) reveal(ctx context.Context, access Access, object string) error {
 	if access.Actor == "" {
 		return nil
@@ -28,7 +28,7 @@ func (s *Service) reveal(ctx context.Context, access Access, object string) erro
 	return nil
 }
 
-// revealed gives content once it is recorded that the caller gets it.
+// revealed returns content after it has recorded that the caller reads it.
 func (s *Service) revealed(ctx context.Context, access Access, object string, content Content) (Content, error) {
 	if err := s.reveal(ctx, access, object); err != nil {
 		return Content{}, err

@@ -6,25 +6,26 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// DiscardRouteRequest says for which route that is gone nothing happens any more.
+// DiscardRouteRequest names a removed route whose waiting effects are discarded.
 type DiscardRouteRequest struct {
 	Explained
 
-	// Source and Route are the route.
+	// Source and Route identify the route.
 	Source string `json:"source"`
 	Route  string `json:"route"`
 
-	// Seen is what a dry run found; it is required without DryRun.
+	// Seen is what a dry run found. It is required without DryRun.
 	Seen Seen `json:"seen,omitempty"`
 
-	// Max refuses a dry run that finds more. It defaults to 1,000, and 100,000 is the most.
+	// Max is the largest number that a dry run may find; it is refused if it finds more. It defaults to 1,000 and is at
+	// most 100,000.
 	Max int `json:"max,omitempty"`
 
-	// DryRun counts what waits and changes nothing.
+	// DryRun counts the waiting effects and changes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// MoveRouteRequest says to which route the effects of one that is gone move.
+// MoveRouteRequest names the route to which the effects of a removed route move.
 type MoveRouteRequest struct {
 	DiscardRouteRequest
 
@@ -32,20 +33,21 @@ type MoveRouteRequest struct {
 	To string `json:"to"`
 }
 
-// ClearedRoute says what became of what waits for a route.
+// ClearedRoute is the result for the effects that wait for a route.
 type ClearedRoute struct {
-	// Matched is how many effects wait, or Seen had; Cleared of them moved or are skipped now, and Stay were left as they are:
-	// they changed meanwhile, may have happened, or have a place in a list or a sequence.
+	// Matched is how many effects wait, or how many Seen named. Cleared is how many of them were moved or are now
+	// skipped. Stay is how many were not changed, because they changed meanwhile, may have happened, or have a place in
+	// a list or a sequence.
 	Matched int `json:"matched"`
 	Cleared int `json:"cleared"`
 	Stay    int `json:"stay"`
 
-	// Left is how many the request did not come to: make it again with Seen. Of a dry run it is all that it found.
+	// Left is how many the request did not handle: repeat it with Seen. For a dry run it is all that were found.
 	Left int  `json:"left"`
 	Seen Seen `json:"seen,omitempty"`
 }
 
-// DiscardRoute discards what waits for a route that is gone.
+// DiscardRoute discards the effects that wait for a removed route.
 var DiscardRoute = Operation[DiscardRouteRequest, ClearedRoute]{
 	ID: "discard_route", Method: "POST", Path: "/routes/{source}/{route}/discard", Scope: Operate,
 	Summary: "Discard what waits for a route that is gone. Find it with dry_run, then hand back its seen.",
@@ -54,7 +56,7 @@ var DiscardRoute = Operation[DiscardRouteRequest, ClearedRoute]{
 	},
 }
 
-// MoveRoute moves what waits for a route that is gone.
+// MoveRoute moves the effects that wait for a removed route.
 var MoveRoute = Operation[MoveRouteRequest, ClearedRoute]{
 	ID: "move_route", Method: "POST", Path: "/routes/{source}/{route}/move", Scope: Operate,
 	Summary: "Move what waits for a route that is gone to another route of its source. Find it with dry_run, then hand back its seen.",
@@ -72,7 +74,7 @@ var MoveRoute = Operation[MoveRouteRequest, ClearedRoute]{
 	},
 }
 
-// unordered refuses to move effects into a sequence: places there are given when events come.
+// unordered refuses to move effects into a sequence, because events get their places there when they arrive.
 func (s *Service) unordered(source, route string) error {
 	settings, err := s.settings()
 	if err != nil {
@@ -128,7 +130,7 @@ func (s *Service) clearRoute(ctx context.Context, access Access, r DiscardRouteR
 	return ClearedRoute{Matched: len(all), Cleared: cleared.Cleared, Stay: cleared.Left, Left: len(left), Seen: seenOf(left)}, err
 }
 
-// ownsSource refuses a source of another tenant as if it were not there.
+// ownsSource refuses a source of another tenant as if it did not exist.
 func (s *Service) ownsSource(ctx context.Context, access Access, source string) error {
 	if access.Tenant == "" {
 		return nil
@@ -140,7 +142,7 @@ func (s *Service) ownsSource(ctx context.Context, access Access, source string) 
 	return access.owns(tenant, "source", source)
 }
 
-// checkRoute refuses effects that are not of the route: whoever hands back what another dry run found would clear those.
+// checkRoute refuses effects that do not belong to the route, because Seen of another dry run would clear them.
 func (s *Service) checkRoute(ctx context.Context, source, route string, ids []inbox.ID) error {
 	other, err := s.lister.NotOfRoute(ctx, source, route, ids)
 	if err != nil {

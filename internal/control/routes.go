@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// ListRoutesRequest narrows a list of routes; a zero field does not.
+// ListRoutesRequest narrows a list of routes. A zero field does not narrow it.
 type ListRoutesRequest struct {
 	// Source is the name of a source.
 	Source string `json:"source,omitempty"`

@@ -8,18 +8,19 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// Seen are the effects and events that a dry run found, each as it was then. It is opaque: whoever decides hands it back, and
-// the decision holds for these and for nothing that came since. One that has changed meanwhile is left alone.
+// Seen are the effects and events that a dry run found, each in its state at that time. It is opaque: the caller sends
+// it back with the decision, which applies only to these. Anything that has changed since is not touched.
 type Seen string
 
-// sight is one of them.
+// sight is one effect or event of a Seen.
 type sight struct {
 	id                inbox.ID
 	event             bool
 	version, revision int
 }
 
-// The first byte says how the rest is written: each an id, whether it is an event, and two numbers.
+// seenFormat is the first byte. It determines the format of the rest: for each object an id, whether it is an event,
+// and two numbers.
 const seenFormat = 1
 
 func seenOf(all []sight) Seen {
@@ -71,7 +72,7 @@ func (s sight) seen() inbox.Seen { return inbox.Seen{ID: s.id, Event: s.event, R
 
 func sightOf(s inbox.Seen) sight { return sight{id: s.ID, event: s.Event, revision: s.Revision} }
 
-// mapped makes one list of another.
+// mapped returns a list with change applied to each element.
 func mapped[From, To any](all []From, change func(From) To) []To {
 	out := make([]To, len(all))
 	for i, one := range all {
@@ -80,7 +81,7 @@ func mapped[From, To any](all []From, change func(From) To) []To {
 	return out
 }
 
-// chosen gives what a decision is about now, and what is left for the next request.
+// chosen splits a list into the elements that this request handles and those left for the next one.
 func chosen(all []sight) (now, left []sight) {
 	n := min(len(all), step)
 	return all[:n], all[n:]

@@ -21,62 +21,63 @@ import (
 
 // Config configures a [Service]. Pool is required.
 type Config struct {
-	// Pool is for what changes something. It is shared with nothing that takes or works on deliveries.
+	// Pool is for operations that change something. Nothing that accepts deliveries or works on them shares it.
 	Pool *pgxpool.Pool
 
-	// Lists is for what only reads; its sessions are read-only and have a short statement_timeout. It defaults to Pool.
+	// Lists is for operations that only read. Its sessions are read-only and have a short statement_timeout. It
+	// defaults to Pool.
 	Lists *pgxpool.Pool
 
-	// Plans is for replays that are planned, which read much: they need at least three connections. It defaults to Pool.
+	// Plans is for planning replays, which reads many rows. It needs at least three connections and defaults to Pool.
 	Plans *pgxpool.Pool
 
-	// Keyring opens what is sealed; nil where nothing is.
+	// Keyring opens sealed data. It is nil if nothing is sealed.
 	Keyring *seal.Keyring
 
-	// Settings are the configuration of the process or of the command. It is nil for a command that has only the address of
-	// the database: operations that need more say so.
+	// Settings are the configuration of the process or of the command. It is nil for a command that has only the
+	// address of the database. Operations that need the configuration then return a Problem.
 	Settings *config.Config
 
-	// Deliver takes deliveries of this process, for test deliveries; nil where it takes none.
+	// Deliver accepts deliveries in this process, for test deliveries. It is nil if the process accepts none.
 	Deliver http.Handler
 
-	// Suppressions says how suppressed addresses are kept, where Settings are nil.
+	// Suppressions says how suppressed addresses are stored, if Settings is nil.
 	Suppressions config.Suppressions
 
 	// DevURL is the address of the development target, for targets of kind dev.
 	DevURL string
 
-	// Logger gets what goes on behind answers. It defaults to discarding.
+	// Logger gets the messages of background work. It defaults to discarding.
 	Logger *slog.Logger
 
-	// Catalog are the providers that are known, by name.
+	// Catalog are the known providers, by name.
 	Catalog map[string]*providers.Provider
 
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
 
-	// Ready says why the process cannot keep its promise now; nil where no server answers.
+	// Ready returns why the process is not ready now. It is nil if no server answers.
 	Ready func(context.Context) error
 
-	// Patient says that nobody waits for the answer to a request of HTTP, as a command does not: a plan is waited for until it
-	// is made, and prune goes on until it is done.
+	// Patient is set by a command, which has no HTTP client waiting for its answer: it waits until a plan is made, and
+	// prunes until everything is done.
 	Patient bool
 
-	// AskTargets has a comparison of a run ask the targets about its steps, by the probes and dry runs that the configuration
-	// declares. A command does that for the person who calls it; a server never does.
+	// AskTargets makes a comparison of a run ask the targets about its steps, by the probes and dry runs that the
+	// configuration declares. A command does that for its caller; a server never does.
 	AskTargets bool
 
-	// Progress, if set, is told how far a long operation is, as it goes on: what it does, and how many it has done.
+	// Progress, if set, is called during a long operation with what it is doing and how many rows it has done.
 	Progress func(doing string, done int64)
 
-	// ListBudget is how long a list is searched before it answers with what it has; 0 is [inbox.ListBudget].
+	// ListBudget is how long a list is searched before it answers with what it has. 0 is [inbox.ListBudget].
 	ListBudget time.Duration
 
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
 
-// Service carries out the operations. It is safe for use by several goroutines at once.
+// Service carries out the operations. It is safe for concurrent use.
 type Service struct {
 	cfg          Config
 	lister       *inbox.Lister

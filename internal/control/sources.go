@@ -15,18 +15,20 @@ type ListSourcesRequest struct {
 	TenantFilter
 }
 
-// Source is a source as it is listed.
+// Source is a source in a list.
 type Source struct {
-	// Name is the name of the source, and Address the path that its sender posts to, below the address of the public listener.
+	// Name is the name of the source. Address is the path to which its sender posts, below the address of the public
+	// listener.
 	Name    string `json:"name"`
 	Address string `json:"address"`
 
-	// Provider, Class and Tenant are as they were registered.
+	// Provider, Class and Tenant are as registered.
 	Provider string `json:"provider"`
 	Class    string `json:"class"`
 	Tenant   string `json:"tenant,omitempty"`
 
-	// Configured says that the configuration of the server that answers has the source. Others have rows and take nothing.
+	// Configured says that the configuration of the server that answers has the source. Other sources have rows and
+	// accept nothing.
 	Configured bool `json:"configured"`
 
 	// CreatedAt is when a server was first started with the source.
@@ -58,7 +60,8 @@ func (s *Service) source(row *inbox.SourceRow) Source {
 	}
 }
 
-// configured is a source of the configuration; nil if it has none of that name, or if there is no configuration.
+// configured returns a source of the configuration. It returns nil if there is no source of that name or no
+// configuration.
 func (s *Service) configured(name string) *config.Source {
 	if s.cfg.Settings == nil {
 		return nil
@@ -71,7 +74,7 @@ func (s *Service) configured(name string) *config.Source {
 	return nil
 }
 
-// sourcesOf are the names of the sources of a tenant; nil for no tenant.
+// sourcesOf returns the names of the sources of a tenant, or nil if tenant is empty.
 func (s *Service) sourcesOf(ctx context.Context, tenant string) (map[string]bool, error) {
 	if tenant == "" {
 		return nil, nil
@@ -84,7 +87,7 @@ func (s *Service) sourcesOf(ctx context.Context, tenant string) (map[string]bool
 	return names, err
 }
 
-// SourceReference names a source.
+// SourceReference identifies a source.
 type SourceReference struct {
 	// Name is the name of a source.
 	Name string `json:"name"`
@@ -92,13 +95,13 @@ type SourceReference struct {
 
 // SecretSlot is a secret of a source, without its content.
 type SecretSlot struct {
-	// Credential is the credential that the secret belongs to; empty for a source that has none.
+	// Credential is the credential to which the secret belongs. It is empty if the source has no credentials.
 	Credential string `json:"credential,omitempty"`
 
 	// From says where the secret is read from, such as env:STRIPE_SECRET.
 	From string `json:"from"`
 
-	// Until is when the secret stops being accepted; absent is never.
+	// Until is when the secret stops being accepted. If it is absent, the secret does not expire.
 	Until *time.Time `json:"until,omitempty"`
 }
 
@@ -110,7 +113,7 @@ type SourceRoute struct {
 	// Types are the event types that the route takes; none takes all.
 	Types []string `json:"types,omitempty"`
 
-	// Target and Kind are the name of the target and what kind it is; Address is where it sends to, without credentials.
+	// Target is the name of the target and Kind its kind. Address is where it sends to, without credentials.
 	Target  string `json:"target"`
 	Kind    string `json:"kind"`
 	Address string `json:"address,omitempty"`
@@ -118,11 +121,11 @@ type SourceRoute struct {
 	// Condition says that the route takes only events for which its condition is true.
 	Condition bool `json:"condition,omitempty"`
 
-	// Order is how the effects are ordered; empty is not at all.
+	// Order is how the effects are ordered. It is empty if they are not.
 	Order string `json:"order,omitempty"`
 }
 
-// SourceDetail is a source with what its configuration says. It holds no secret.
+// SourceDetail is a source with its configuration. It contains no secret.
 type SourceDetail struct {
 	Source
 
@@ -132,7 +135,8 @@ type SourceDetail struct {
 	// Secrets are where the secrets are read from, and until when each is accepted.
 	Secrets []SecretSlot `json:"secrets"`
 
-	// Settings are what the provider asks for beside the secrets, as it is written: a value, or where it is read from.
+	// Settings are what the provider needs in addition to the secrets, as written in the configuration: a value, or
+	// where it is read from.
 	Settings map[string][]string `json:"settings,omitempty"`
 
 	// Operations are the names of the operations that a source of operations declares.
@@ -141,10 +145,10 @@ type SourceDetail struct {
 	// Redact are the members of a body whose values are masked.
 	Redact []string `json:"redact,omitempty"`
 
-	// Emit says that the source takes events of the SQL function emit.
+	// Emit says that the source accepts events from the SQL function emit.
 	Emit bool `json:"emit,omitempty"`
 
-	// MaxBody is the largest body in bytes; absent is the provider's.
+	// MaxBody is the largest body in bytes. If it is absent, the provider's limit applies.
 	MaxBody int64 `json:"max_body,omitempty"`
 
 	// Routes are the routes in the order of the configuration.
@@ -172,7 +176,7 @@ var ShowSource = Operation[SourceReference, *SourceDetail]{
 	},
 }
 
-// configure adds what the configuration says.
+// configure adds what the configuration says about the source.
 func (d *SourceDetail) configure(settings *config.Source) {
 	d.ExternalURL, d.Redact, d.Emit, d.MaxBody = config.RedactURLs(settings.ExternalURL), settings.Redact, settings.Emit, settings.MaxBody
 	d.Secrets = append(d.Secrets, secretSlots("", settings.Secrets)...)

@@ -8,22 +8,22 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// Status is what a page of status asks first.
+// Status is the state of the server that answers.
 type Status struct {
-	// Version is that of the program that answers.
+	// Version is the version of the program that answers.
 	Version string `json:"version"`
 
-	// Schema is the version of the tables, and SchemaKnown the one that the program knows.
+	// Schema is the version of the tables. SchemaKnown is the version that the program knows.
 	Schema      int `json:"schema"`
 	SchemaKnown int `json:"schema_known"`
 
-	// Ready says that the process can keep its promise now. It is absent where no server answers.
+	// Ready says that the process is ready now. It is absent if no server answers.
 	Ready *bool `json:"ready,omitempty"`
 
-	// Problems say why it cannot, one line for each check that fails.
+	// Problems say why the process is not ready, one line for each failed check.
 	Problems []string `json:"problems,omitempty"`
 
-	// Time is when this was asked, by the clock of the program.
+	// Time is when the status was read, by the program's clock.
 	Time time.Time `json:"time"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// DecideStreamRequest decides about a stream that stands still.
+// DecideStreamRequest decides about a stream that makes no progress.
 type DecideStreamRequest struct {
 	Match
 	Explained
@@ -16,25 +16,25 @@ type DecideStreamRequest struct {
 	// Ref is the stream's id, or source/route/key.
 	Ref string `json:"ref"`
 
-	// DryRun says what would be done and changes nothing.
+	// DryRun returns what would be done and changes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// StreamPassed says how a stream goes on.
+// StreamPassed is the result of a decision about a stream.
 type StreamPassed struct {
 	Stream int64            `json:"stream"`
 	Passed inbox.StreamPass `json:"passed"`
 
-	// What is what was given up or left behind, or would be.
+	// What describes what was given up or passed over, or would be.
 	What string `json:"what"`
 
-	// Effects are those that were held for a person and wait no longer, where those were decided about.
+	// Effects are the effects that were held for an operator, if the decision was about those.
 	Effects []inbox.ID `json:"effects,omitempty"`
 
-	// Ended is how many of them that were.
+	// Ended is how many effects are no longer held.
 	Ended int `json:"ended,omitempty"`
 
-	// Tag is what If-Match takes after a dry run.
+	// Tag is the value for If-Match after a dry run.
 	Tag string `json:"tag,omitempty"`
 }
 
@@ -47,7 +47,7 @@ var SkipStream = Operation[DecideStreamRequest, StreamPassed]{
 	},
 }
 
-// UnblockStream lets the effects behind the one that blocks a stream go on.
+// UnblockStream releases the effects that wait for the one that blocks a stream.
 var UnblockStream = Operation[DecideStreamRequest, StreamPassed]{
 	ID: "unblock_stream", Method: "POST", Path: "/streams/{ref}/unblock", Scope: Operate,
 	Summary: "Let the effects behind the one that blocks a stream go on, and leave that one as it is.",
@@ -56,7 +56,7 @@ var UnblockStream = Operation[DecideStreamRequest, StreamPassed]{
 	},
 }
 
-// ApplyStream lets the effects of a stream run that are held for a person.
+// ApplyStream lets the effects of a stream run that are held for an operator.
 var ApplyStream = Operation[DecideStreamRequest, StreamPassed]{
 	ID: "apply_stream", Method: "POST", Path: "/streams/{ref}/apply", Scope: Operate,
 	Summary: "Let the effects of a stream run that are held for a person.",
@@ -120,7 +120,7 @@ func (s *Service) passStream(ctx context.Context, access Access, r DecideStreamR
 	return out, r.changed(s.store.PassStream(ctx, p))
 }
 
-// missing are the numbers that are waited for.
+// missing returns the numbers for which the stream waits.
 func missing(d *inbox.StreamDetail) string {
 	if d.MissingFrom == d.MissingTo {
 		return d.MissingFrom
@@ -128,7 +128,7 @@ func missing(d *inbox.StreamDetail) string {
 	return d.MissingFrom + " to " + d.MissingTo
 }
 
-// endUndecidedOf ends the wait of the effects of a stream that are held for a person.
+// endUndecidedOf decides about the effects of a stream that are held for an operator.
 func (s *Service) endUndecidedOf(ctx context.Context, access Access, stream *inbox.StreamDetail, r DecideStreamRequest, as inbox.UndecidedEnd) (out StreamPassed, err error) {
 	page, err := s.lister.Undecided(ctx, inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
 	if err != nil {

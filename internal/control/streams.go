@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// ListStreamsRequest narrows a list of streams; a zero field does not.
+// ListStreamsRequest narrows a list of streams. A zero field does not narrow it.
 type ListStreamsRequest struct {
 	PageRequest
 	TenantFilter
@@ -18,11 +18,11 @@ type ListStreamsRequest struct {
 	// Route is the name of a route.
 	Route string `json:"route,omitempty"`
 
-	// Key takes the streams with exactly this sequence key, also where the key was erased.
+	// Key selects the streams with exactly this sequence key, even if the key was erased.
 	Key string `json:"key,omitempty"`
 
-	// Blocked takes streams that an effect at rest holds up, and Gap those that wait for a missing number. With both, a stream that
-	// is one of the two is taken.
+	// Blocked selects streams that are blocked by an effect in a resting state. Gap selects streams that wait for a
+	// missing number. Blocked and Gap together select the streams for which one of them is true.
 	Blocked bool `json:"blocked,omitempty"`
 	Gap     bool `json:"gap,omitempty"`
 }
@@ -32,11 +32,12 @@ func (r *ListStreamsRequest) filter(access Access) (inbox.StreamFilter, error) {
 	return inbox.StreamFilter{Source: r.Source, Route: r.Route, Tenant: tenant, Key: r.Key, Blocked: r.Blocked, Gap: r.Gap}, err
 }
 
-// Stream is a stream as it is listed.
+// Stream is a stream in a list.
 type Stream struct {
 	inbox.StreamRow
 
-	// PayloadHidden says that the key was left out, because the access lacks read-payload: it is a value of payloads.
+	// PayloadHidden says that the key was left out because the access lacks read-payload: the key is a value of
+	// payloads.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
@@ -65,11 +66,12 @@ type StreamReference struct {
 	Ref string `json:"ref"`
 }
 
-// StreamDetail is a stream as it is shown.
+// StreamDetail is a stream with its next effects.
 type StreamDetail struct {
 	inbox.StreamDetail
 
-	// PayloadHidden says that the key was left out, because the access lacks read-payload: it is a value of payloads.
+	// PayloadHidden says that the key was left out because the access lacks read-payload: the key is a value of
+	// payloads.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
@@ -101,7 +103,7 @@ var ShowStream = Operation[StreamReference, *StreamDetail]{
 	},
 }
 
-// narrow leaves the effects of other tenants out.
+// narrow removes the effects of other tenants.
 func (d *StreamDetail) narrow(tenant string) {
 	d.Waiting = slices.DeleteFunc(d.Waiting, func(e inbox.StreamEffect) bool { return e.Tenant != tenant })
 	if e := d.InFlightEffect; e == nil || e.Tenant != tenant {
@@ -112,7 +114,7 @@ func (d *StreamDetail) narrow(tenant string) {
 	}
 }
 
-// ListUndecidedRequest narrows the effects that are held for a person; a zero field does not.
+// ListUndecidedRequest narrows the effects that are held for an operator. A zero field does not narrow them.
 type ListUndecidedRequest struct {
 	TenantFilter
 
@@ -122,28 +124,29 @@ type ListUndecidedRequest struct {
 	// Route is the name of a route.
 	Route string `json:"route,omitempty"`
 
-	// Key takes the effects with exactly this sequence key.
+	// Key selects the effects with exactly this sequence key.
 	Key string `json:"key,omitempty"`
 
-	// Stream takes the effects of the stream with this id.
+	// Stream selects the effects of the stream with this id.
 	Stream int64 `json:"stream,omitempty"`
 
-	// Limit is the most rows, from 1 to 1,000; 0 is 50.
+	// Limit is the largest number of rows, from 1 to 1,000. 0 is 50.
 	Limit int `json:"limit,omitempty"`
 
-	// After is the cursor of the page before: its next. It belongs to the same filter.
+	// After is the cursor of the previous page, its next. It is only valid with the same filter.
 	After string `json:"after,omitempty"`
 }
 
-// Undecided is an effect that is held for a person, as it is listed.
+// Undecided is an effect that is held for an operator.
 type Undecided struct {
 	inbox.Undecided
 
-	// PayloadHidden says that the key was left out, because the access lacks read-payload: it is a value of payloads.
+	// PayloadHidden says that the key was left out because the access lacks read-payload: the key is a value of
+	// payloads.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
-// ListUndecided lists effects that are held for a person.
+// ListUndecided lists the effects that are held for an operator.
 var ListUndecided = Operation[ListUndecidedRequest, inbox.Page[Undecided]]{
 	ID: "list_undecided_effects", Method: "GET", Path: "/undecided-effects", Scope: ReadMetadata,
 	Summary: "List the effects that are held for a person, because their place in a sequence is not known or is taken; the oldest first.",

@@ -7,15 +7,15 @@ import (
 	"github.com/oncegate/oncegate/inbox/suppression"
 )
 
-// SuppressionTerms are what entries for addresses have in common.
+// SuppressionTerms are what the entries of one request have in common.
 type SuppressionTerms struct {
-	// As is why: bounce, complaint, unsubscribe or manual. It defaults to manual.
+	// As is the reason: bounce, complaint, unsubscribe or manual. It defaults to manual.
 	As suppression.Reason `json:"as,omitempty"`
 
-	// Target limits it to messages of one target; empty is every target.
+	// Target limits the entries to messages of one target. Empty is every target.
 	Target string `json:"target,omitempty"`
 
-	// ExpiresAt is when the address may be written to again; left out is never.
+	// ExpiresAt is when the suppression ends. Without it the suppression does not end.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
@@ -31,12 +31,12 @@ func (t SuppressionTerms) entries(addresses ...string) ([]suppression.Entry, err
 	return out, nil
 }
 
-// AddSuppressionRequest says to which address no message is sent.
+// AddSuppressionRequest names the address to which no messages are sent.
 type AddSuppressionRequest struct {
 	Explained
 	SuppressionTerms
 
-	// Address is compared without regard to case.
+	// Address is compared ignoring case.
 	Address string `json:"address"`
 }
 

@@ -11,18 +11,18 @@ type ImportSuppressionsRequest struct {
 	Explained
 	SuppressionTerms
 
-	// Addresses are at most 1,000. If one of them is none, nothing is changed.
+	// Addresses are at most 1,000. If one of them is invalid, nothing is changed.
 	Addresses []string `json:"addresses"`
 
-	// DryRun says which of them are no addresses and changes nothing.
+	// DryRun returns which of them are invalid and changes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// ImportedSuppressions says what became of the addresses.
+// ImportedSuppressions is the result for the addresses.
 type ImportedSuppressions struct {
 	suppression.Added
 
-	// Invalid are the places of those that are no addresses, counted from 0. Only a dry run has any.
+	// Invalid are the positions of the invalid addresses, counted from 0. Only a dry run has any.
 	Invalid []int `json:"invalid,omitempty"`
 }
 

@@ -8,19 +8,19 @@ import (
 	"github.com/oncegate/oncegate/inbox/suppression"
 )
 
-// RemoveSuppressionRequest says to which address messages are sent again. The address is in the body, since addresses of requests
-// are logged in many places.
+// RemoveSuppressionRequest names the address to which messages are sent again. The address is in the body because many
+// systems log the URLs of requests.
 type RemoveSuppressionRequest struct {
 	Explained
 
-	// Address is compared without regard to case.
+	// Address is compared ignoring case.
 	Address string `json:"address"`
 
-	// Target names the entry for one target; empty is the one for every target.
+	// Target selects the entry for one target. Empty selects the entry for every target.
 	Target string `json:"target,omitempty"`
 }
 
-// RemovedSuppression says that an address is written to again.
+// RemovedSuppression says whether an entry was removed.
 type RemovedSuppression struct {
 	Removed bool `json:"removed"`
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/oncegate/oncegate/inbox/suppression"
 )
 
-// ListSuppressionsRequest narrows a list of suppressed addresses; a zero field does not.
+// ListSuppressionsRequest narrows a list of suppressed addresses. A zero field does not narrow it.
 type ListSuppressionsRequest struct {
 	PageRequest
 
 	// Reason is why the addresses are suppressed.
 	Reason string `json:"reason,omitempty"`
 
-	// Target takes the entries of this target alone, without those for every target.
+	// Target selects only the entries of this target, without those for every target.
 	Target string `json:"target,omitempty"`
 
 	// Since is the earliest creation.
@@ -26,7 +26,7 @@ type ListSuppressionsRequest struct {
 type Suppression struct {
 	suppression.Row
 
-	// PayloadHidden says that the address was left out, because the access lacks read-payload.
+	// PayloadHidden says that the address was left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
@@ -54,22 +54,22 @@ var ListSuppressions = Operation[ListSuppressionsRequest, inbox.Page[Suppression
 	},
 }
 
-// CheckSuppressionRequest asks whether messages to an address are sent. It is a POST, so that the address stands in no log of
-// addresses.
+// CheckSuppressionRequest asks whether messages to an address are sent. It is a POST, so that the address is not in
+// logs of URLs.
 type CheckSuppressionRequest struct {
-	// Address is an address of mail.
+	// Address is a mail address.
 	Address string `json:"address"`
 
-	// Target is the name of a target; empty asks for entries for every target alone.
+	// Target is the name of a target. Empty checks only the entries for every target.
 	Target string `json:"target,omitempty"`
 }
 
 // SuppressionCheck says whether messages to an address are sent.
 type SuppressionCheck struct {
-	// Suppressed says that none are.
+	// Suppressed says that no messages are sent.
 	Suppressed bool `json:"suppressed"`
 
-	// Entry is why; nil if messages are sent.
+	// Entry is the entry that suppresses them. It is nil if messages are sent.
 	Entry *Suppression `json:"entry,omitempty"`
 }
 

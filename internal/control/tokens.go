@@ -9,15 +9,15 @@ import (
 	"github.com/oncegate/oncegate/internal/access/tokens"
 )
 
-// DefaultTokenLife is how long a token works whose creation names no expiry.
+// DefaultTokenLife is how long a token is valid if its creation names no expiry.
 const DefaultTokenLife = 90 * 24 * time.Hour
 
-// ListTokensRequest narrows a list of tokens; a zero field does not.
+// ListTokensRequest narrows a list of tokens. A zero field does not narrow it.
 type ListTokensRequest struct {
 	PageRequest
 	TenantFilter
 
-	// All adds the tokens that have expired or were revoked.
+	// All includes the tokens that have expired or were revoked.
 	All bool `json:"all,omitempty"`
 }
 
@@ -36,20 +36,20 @@ var ListTokens = Operation[ListTokensRequest, inbox.Page[*tokens.Token]]{
 	},
 }
 
-// CreateTokenRequest says what the new token is called and what it permits.
+// CreateTokenRequest has the name and the permissions of a new token.
 type CreateTokenRequest struct {
-	// Name is what lists and the audit call the token: at most 63 of a-z, 0-9, ., - and _. No other token that is not revoked
-	// has it.
+	// Name identifies the token in lists and in the audit: at most 63 of a-z, 0-9, ., - and _. No other token that is
+	// not revoked has it.
 	Name string `json:"name"`
 
 	// Scopes are what the token permits.
 	Scopes []string `json:"scopes"`
 
-	// Tenant is the only tenant whose things the token reaches; empty is everybody's, or the caller's own if they are limited
-	// to one.
+	// Tenant limits the token to the objects of one tenant. Empty is no limit, or the caller's own tenant if the caller
+	// is limited to one.
 	Tenant string `json:"tenant,omitempty"`
 
-	// ExpiresAt is when the token stops working; it defaults to 90 days from now.
+	// ExpiresAt is when the token stops working. It defaults to 90 days from now.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 
 	// NeverExpires makes a token without an expiry.
@@ -60,7 +60,7 @@ type CreateTokenRequest struct {
 type CreatedToken struct {
 	tokens.Token
 
-	// Text is the token itself. It is given this once: nothing keeps it.
+	// Text is the token itself. Only this answer has it; it is not stored.
 	Text string `json:"token"`
 }
 
@@ -93,7 +93,7 @@ var CreateToken = Operation[CreateTokenRequest, *CreatedToken]{
 	},
 }
 
-// RevokeTokenRequest says which token ends and why.
+// RevokeTokenRequest names the token that is revoked, and why.
 type RevokeTokenRequest struct {
 	// Ref is the id or the name of the token.
 	Ref string `json:"ref"`
@@ -119,10 +119,10 @@ var RevokeToken = Operation[RevokeTokenRequest, *tokens.Token]{
 	},
 }
 
-// tokens gives the store of tokens.
+// tokens returns the store of tokens.
 func (s *Service) tokens() *tokens.Store { return tokens.NewStore(s.cfg.Pool, s.cfg.Now) }
 
-// token finds a token by its id or its name. To whom one of another tenant belongs is nobody's business.
+// token finds a token by its id or its name. A token of another tenant is not found.
 func (s *Service) token(ctx context.Context, access Access, ref string) (*tokens.Token, error) {
 	var found *tokens.Token
 	id, err := inbox.ParseID(ref)
@@ -140,7 +140,7 @@ func (s *Service) token(ctx context.Context, access Access, ref string) (*tokens
 	return found, nil
 }
 
-// tokenProblem makes a problem of what the store refuses.
+// tokenProblem converts an error of the store into a Problem.
 func tokenProblem(ref string, err error) error {
 	switch {
 	case errors.Is(err, tokens.ErrNotFound):
@@ -160,7 +160,7 @@ func tokenProblem(ref string, err error) error {
 	return err
 }
 
-// names gives the words of the scopes.
+// names returns the names of the scopes.
 func (s Scopes) names() []string {
 	names := make([]string, len(s))
 	for i, scope := range s {

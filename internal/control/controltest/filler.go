@@ -1,4 +1,4 @@
-// Package controltest answers operations in tests of what asks them, without a database.
+// Package controltest answers operations without a database, for tests of their callers.
 package controltest
 
 import (
@@ -15,8 +15,8 @@ import (
 // SomeID is every id of an answer.
 const SomeID = "0199aaaa-0000-7000-8000-0000000000a1"
 
-// Filler answers every operation with a response in which every text is Text, every time is At, every list has two rows,
-// and every number is 7. It is safe for use by several goroutines at once.
+// Filler answers every operation with a response in which every text is Text, every time is At, every list has two
+// rows, and every number is 7. It is safe for concurrent use.
 type Filler struct {
 	Text string
 	At   time.Time
@@ -31,7 +31,7 @@ func (f *Filler) Call(_ context.Context, operation control.Definition, _, respon
 	return nil
 }
 
-// Answer notes that an operation was asked, and fills its response.
+// Answer counts that an operation was asked, and fills its response.
 func (f *Filler) Answer(operation string, response any) {
 	f.mu.Lock()
 	if f.asked == nil {
@@ -42,7 +42,7 @@ func (f *Filler) Answer(operation string, response any) {
 	f.fill(reflect.ValueOf(response).Elem(), 0)
 }
 
-// Asked gives how often each operation was asked since the last time, by its id.
+// Asked returns how often each operation was asked since the last call, by its id.
 func (f *Filler) Asked() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
