@@ -61,7 +61,7 @@ func (s Scopes) String() string {
 
 // Access identifies the caller and says what the caller may see and do. The zero Access may do nothing.
 type Access struct {
-	// Actor is who the audit names.
+	// Actor is the name of the caller in the audit.
 	Actor string
 
 	// Scopes are the caller's permissions.

@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// DiscardOutboxRequest says which emitted event goes.
+// DiscardOutboxRequest names the emitted event that is removed.
 type DiscardOutboxRequest struct {
 	Explained
 

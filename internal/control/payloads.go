@@ -17,7 +17,7 @@ import (
 
 // PayloadRequest identifies a payload.
 type PayloadRequest struct {
-	// Kind is what the payload is of: event, conflict or refusal.
+	// Kind is the kind of object that has the payload: event, conflict or refusal.
 	Kind string `json:"kind"`
 
 	// ID is Oncegate's id of the object.

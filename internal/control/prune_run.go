@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/prune"
 )
 
-// RunPruneRequest says what one pass may take. The reason is needed with Include.
+// RunPruneRequest says what one pass may remove. The reason is required with Include.
 type RunPruneRequest struct {
 	Explained
 

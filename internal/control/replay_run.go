@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
-// RunReplayRequest says which plan is run.
+// RunReplayRequest names the plan that is run.
 type RunReplayRequest struct {
 	Explained
 

@@ -110,7 +110,7 @@ type SourceRoute struct {
 	// Name is the name of the route.
 	Name string `json:"name"`
 
-	// Types are the event types that the route takes; none takes all.
+	// Types are the event types that the route takes. If there are none, it takes all.
 	Types []string `json:"types,omitempty"`
 
 	// Target is the name of the target and Kind its kind. Address is where it sends to, without credentials.

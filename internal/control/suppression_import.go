@@ -6,7 +6,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/suppression"
 )
 
-// ImportSuppressionsRequest has the addresses of a part of a file.
+// ImportSuppressionsRequest has some or all of the addresses of a file.
 type ImportSuppressionsRequest struct {
 	Explained
 	SuppressionTerms

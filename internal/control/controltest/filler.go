@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// SomeID is every id of an answer.
+// SomeID is used for every id in an answer.
 const SomeID = "0199aaaa-0000-7000-8000-0000000000a1"
 
 // Filler answers every operation with a response in which every text is Text, every time is At, every list has two
