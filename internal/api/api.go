@@ -25,7 +25,8 @@ import (
 type Config struct {
 	Service *control.Service
 
-	// Authenticate says who asks. Its error is answered as [control.CodeUnauthorized], if it is not a [control.Problem].
+	// Authenticate identifies the caller. If its error is not a [control.Problem], the answer is
+	// [control.CodeUnauthorized].
 	Authenticate func(*http.Request) (control.Access, error)
 
 	Logger *slog.Logger
@@ -34,7 +35,7 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// maxRequest is the largest body of a request, in bytes. The largest are lists of ids.
+// maxRequest is the largest body of a request, in bytes. Lists of ids are the largest requests.
 const maxRequest = 4 << 20
 
 // API serves the operations.
@@ -65,7 +66,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a.mux.HandleFunc("GET "+Prefix+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(reference.OpenAPI()) // the peer is gone, and there is nobody else to tell
+		_, _ = w.Write(reference.OpenAPI()) // the client is gone if this fails
 	})
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, &control.Problem{Code: control.CodeNotFound, Detail: "the API has no such path"})
@@ -73,7 +74,8 @@ func New(cfg Config) (*API, error) {
 	return a, nil
 }
 
-// dispatch serves a path by its methods. The mux does not: to it, a method that a path lacks would be one of a more general path.
+// dispatch serves a path by its methods. The mux does not do that, because it would pass a method that a path lacks to
+// a more general path.
 func (a *API) dispatch(methods map[string]http.Handler) http.Handler {
 	if read := methods[http.MethodGet]; read != nil {
 		methods[http.MethodHead] = read
@@ -92,7 +94,7 @@ func (a *API) dispatch(methods map[string]http.Handler) http.Handler {
 // requestID is the key of the id of a request in its context.
 type requestID struct{}
 
-// ServeHTTP answers a request, and never lets a cache keep the answer.
+// ServeHTTP answers a request. No cache may store the answer.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := rand.Text()
 	header := w.Header()
@@ -136,7 +138,7 @@ func (a *API) serve(operation control.Definition) http.Handler {
 		if before, ok := errors.AsType[*control.Repeated](err); ok {
 			w.Header().Set("Idempotent-Replayed", "true")
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(before.Answer) // the peer is gone, and there is nobody else to tell
+			_, _ = w.Write(before.Answer) // the client is gone if this fails
 			return
 		}
 		var text []byte
@@ -153,7 +155,7 @@ func (a *API) serve(operation control.Definition) http.Handler {
 		if content, ok := answer.(control.Content); ok {
 			w.Header().Set("Content-Type", "application/octet-stream")
 			w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": content.Name}))
-			_, _ = w.Write(content.Bytes) // the peer is gone, and there is nobody else to tell
+			_, _ = w.Write(content.Bytes) // the client is gone if this fails
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -165,11 +167,11 @@ func (a *API) serve(operation control.Definition) http.Handler {
 				return
 			}
 		}
-		_, _ = w.Write(text) // the peer is gone, and there is nobody else to tell
+		_, _ = w.Write(text) // the client is gone if this fails
 	})
 }
 
-// decode reads a request out of its path, query and body.
+// decode reads a request from its path, query and body.
 func decode(w http.ResponseWriter, r *http.Request, d control.Description, request reflect.Value) error {
 	body := hasBody(d.Method)
 	if body {
@@ -197,34 +199,34 @@ func decode(w http.ResponseWriter, r *http.Request, d control.Description, reque
 	return nil
 }
 
-// ProblemDocument is the answer to a request that failed (RFC 9457).
+// ProblemDocument is the answer to a failed request (RFC 9457).
 type ProblemDocument struct {
-	// Type names the kind of problem: the address of what the reference says about the code.
+	// Type identifies the kind of problem by the address of its code in the reference.
 	Type string `json:"type"`
 
-	// Title says in a few words what is wrong. It is the same for every answer with the code.
+	// Title describes the error in a few words. It is the same for every answer with the code.
 	Title string `json:"title"`
 
 	// Status is the HTTP status of the answer.
 	Status int `json:"status"`
 
-	// Detail is one line that says what is wrong with this request. It holds keys and ids, never content.
+	// Detail is one line that says what is wrong with this request. It contains keys and ids, never content.
 	Detail string `json:"detail,omitempty"`
 
-	// Code says to a program why the request failed.
+	// Code tells a program why the request failed.
 	Code control.Code `json:"code"`
 
-	// Retriable says that the same request, made again, may succeed and does no harm.
+	// Retriable says that the same request may succeed if it is repeated, and does no harm.
 	Retriable bool `json:"retriable"`
 
 	// Next is what the caller should do next.
 	Next string `json:"next"`
 
-	// RequestID is the id of the request, by which the log of the server names it.
+	// RequestID is the id of the request in the log of the server.
 	RequestID string `json:"request_id"`
 }
 
-// problemType begins the types of problem documents: what the reference says about each code. Never change it.
+// problemType is the prefix of the types of problem documents. It leads to the reference of each code. Never change it.
 const problemType = "https://github.com/oncegate/oncegate/blob/main/docs/reference/errors.md#api-"
 
 // refuse answers with the problem document of err.
@@ -248,5 +250,5 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(meaning.Status)
-	_, _ = w.Write(append(visible.JSON(text), '\n')) // the peer is gone, and there is nobody else to tell
+	_, _ = w.Write(append(visible.JSON(text), '\n')) // the client is gone if this fails
 }

@@ -32,7 +32,7 @@ type Client struct {
 	// HTTP makes the requests; its Timeout bounds each.
 	HTTP *http.Client
 
-	// Pause is how long the client waits before it repeats a request whose answer it did not get. It defaults to 1 s.
+	// Pause is how long the client waits before it repeats a request that got no answer. It defaults to 1 s.
 	Pause time.Duration
 }
 
@@ -40,14 +40,15 @@ const (
 	// maxAnswer is the largest answer that a client reads, in bytes.
 	maxAnswer = 256 << 20
 
-	// maxRepeats is how often a request is repeated whose answer did not come: for longer than a server works on one.
+	// maxRepeats is how often the client repeats a request that got no answer. That takes longer than a server works
+	// on a request.
 	maxRepeats = 30
 )
 
-// Call carries out an operation at the server. What the server refuses is a [control.Problem].
+// Call carries out an operation at the server. A refusal by the server is a [control.Problem].
 //
-// A POST has an Idempotency-Key of its own. If its connection breaks, the same request is made again under the same key, so
-// that it happens once. If the server cannot be asked any more, the problem is [control.CodeOutcomeUnknown].
+// Each POST has a new Idempotency-Key. If its connection breaks, the client repeats the request under the same key, so
+// that it happens once. If the client cannot get an answer, the problem is [control.CodeOutcomeUnknown].
 func (c *Client) Call(ctx context.Context, operation control.Definition, request, response any) error {
 	made, err := c.newRequest(operation.Describe(), request)
 	if err != nil {
@@ -63,7 +64,7 @@ func (c *Client) Call(ctx context.Context, operation control.Definition, request
 			return err
 		case isNoAnswer(err) && (lost != nil || !isNoConnection(err)):
 			lost = err
-		case lost != nil && isForLater(err): // such as the first of the requests, which is still carried out
+		case lost != nil && isForLater(err): // such as the first request, which the server still carries out
 		case lost != nil && isUnauthorized(err):
 			return unknownOutcome(lost)
 		default:
@@ -82,7 +83,7 @@ func unknownOutcome(lost error) error {
 	}
 }
 
-// outgoing is a request as it is sent, perhaps several times.
+// outgoing is a request to send, possibly several times.
 type outgoing struct {
 	method, address string
 	body            []byte
@@ -112,7 +113,7 @@ func (c *Client) newRequest(d control.Description, request any) (*outgoing, erro
 	return out, nil
 }
 
-// noAnswer is a request whose answer did not come, or not all of it.
+// noAnswer means that a request got no answer, or an incomplete one.
 type noAnswer struct{ err error }
 
 func (e *noAnswer) Error() string { return "asking the server: " + e.err.Error() }
@@ -129,7 +130,7 @@ func isNoConnection(err error) bool {
 	return ok && network.Op == "dial"
 }
 
-// isForLater reports whether the server says that the same request may be answered later.
+// isForLater reports whether the server says that the same request may succeed later.
 func isForLater(err error) bool {
 	problem, ok := errors.AsType[*control.Problem](err)
 	return ok && problem.Code.Meaning().Retriable
@@ -177,7 +178,7 @@ func (c *Client) send(ctx context.Context, made *outgoing) ([]byte, http.Header,
 	return text, answer.Header, nil
 }
 
-// readAnswer reads what the server answered.
+// readAnswer reads the server's answer.
 func readAnswer(text []byte, header http.Header, response any) error {
 	if content, ok := response.(*control.Content); ok {
 		_, parameters, err := mime.ParseMediaType(header.Get("Content-Disposition"))

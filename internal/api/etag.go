@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// An ETag is the tag of the state that a decision may be about, if the answer has one, a dot, and the beginning of the hash of the
-// whole answer: If-Match compares the first part, If-None-Match the whole.
+// tagSum is the length of the second part of an ETag. An ETag is the tag of the state that a decision may be about, if
+// the answer has one, then a dot, then the beginning of the hash of the whole answer. If-Match compares the first part,
+// If-None-Match the whole ETag.
 const tagSum = 16
 
-// etag gives the tag of an answer as it is sent.
+// etag returns the ETag of an answer with its text.
 func etag(answer any, text []byte) string {
 	sum := sha256.Sum256(text)
 	tag := "." + hex.EncodeToString(sum[:])[:tagSum]
@@ -21,7 +22,7 @@ func etag(answer any, text []byte) string {
 	return `"` + tag + `"`
 }
 
-// known reports whether the caller has the answer already.
+// known reports whether the caller already has the answer.
 func known(r *http.Request, tag string) bool {
 	for _, value := range r.Header.Values("If-None-Match") {
 		for given := range strings.SplitSeq(value, ",") {

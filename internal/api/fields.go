@@ -16,7 +16,7 @@ type field struct {
 	index []int
 }
 
-// fields gives the fields of a request, with those of embedded structs.
+// fields returns the fields of a request, including those of embedded structs.
 func fields(request reflect.Type) []field {
 	var out []field
 	for _, f := range reflect.VisibleFields(request) {
@@ -31,7 +31,7 @@ func fields(request reflect.Type) []field {
 
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// pathNames gives the names in braces of a path.
+// pathNames returns the names in braces of a path.
 func pathNames(path string) map[string]bool {
 	names := map[string]bool{}
 	for _, match := range placeholder.FindAllStringSubmatch(path, -1) {
@@ -40,10 +40,10 @@ func pathNames(path string) map[string]bool {
 	return names
 }
 
-// hasBody reports whether requests with the method carry a body.
+// hasBody reports whether requests with the method have a body.
 func hasBody(method string) bool { return method != "GET" && method != "DELETE" }
 
-// setText reads the texts of a path or a query into a field.
+// setText parses the texts of a path or a query into a field.
 func setText(target reflect.Value, texts []string) error {
 	if target.Kind() == reflect.Slice && target.Type().Elem().Kind() != reflect.Uint8 {
 		list := reflect.MakeSlice(target.Type(), len(texts), len(texts))
@@ -94,7 +94,7 @@ func setText(target reflect.Value, texts []string) error {
 	return nil
 }
 
-// texts writes a field for a path or a query; a zero field has none.
+// texts returns the texts of a field for a path or a query. A zero field has none.
 func texts(value reflect.Value) ([]string, error) {
 	if value.IsZero() {
 		return nil, nil
@@ -134,7 +134,7 @@ func text(value reflect.Value) (string, error) {
 	}
 }
 
-// decodeAddress fills the fields of a request that come in the path and the query.
+// decodeAddress sets the fields of a request that are in the path and the query.
 func decodeAddress(request reflect.Value, path string, pathValue func(name string) string, query url.Values, body bool) error {
 	inPath := pathNames(path)
 	known := map[string]bool{}
@@ -162,7 +162,7 @@ func decodeAddress(request reflect.Value, path string, pathValue func(name strin
 	return nil
 }
 
-// encodeAddress gives the path and the query of a request.
+// encodeAddress returns the path and the query of a request.
 func encodeAddress(request reflect.Value, path string, body bool) (string, url.Values, error) {
 	inPath, query := pathNames(path), url.Values{}
 	for _, f := range fields(request.Type()) {

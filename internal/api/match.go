@@ -12,17 +12,18 @@ type matched interface {
 	SetIfMatch(tag string)
 }
 
-// matching is the same where it is sent.
+// matching is such a request in the client.
 type matching interface {
 	GetIfMatch() string
 }
 
-// tagged is an answer that shows a state which a decision may be about.
+// tagged is an answer that shows a state that a decision may be about.
 type tagged interface {
 	Tag() string
 }
 
-// readIfMatch hands the If-Match header to a request. One that cannot heed it is refused: its caller counts on it.
+// readIfMatch passes the If-Match header to a request. A request that cannot use it is refused, because its caller
+// relies on the header.
 func readIfMatch(r *http.Request, request any) error {
 	given := strings.TrimSpace(strings.Join(r.Header.Values("If-Match"), ","))
 	if given == "" {
@@ -43,7 +44,7 @@ func readIfMatch(r *http.Request, request any) error {
 	return nil
 }
 
-// writeIfMatch sends it.
+// writeIfMatch sets the If-Match header if the request names a state.
 func writeIfMatch(header http.Header, request any) {
 	from, ok := request.(matching)
 	if !ok {

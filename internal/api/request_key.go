@@ -9,11 +9,12 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// keyHeader names the request, so that it happens once however often it is sent
+// keyHeader identifies a request, so that it happens once even if it is sent several times
 // (draft-ietf-httpapi-idempotency-key-header).
 const keyHeader = "Idempotency-Key"
 
-// readKey gives the key of a request; empty if it has none. One in quotes and the bare one are one key.
+// readKey returns the key of a request, or an empty text if it has none. A key means the same with and without
+// quotes.
 func readKey(r *http.Request) (string, error) {
 	values := r.Header.Values(keyHeader)
 	if len(values) == 0 || r.Method != http.MethodPost {
@@ -29,7 +30,8 @@ func readKey(r *http.Request) (string, error) {
 	return key, nil
 }
 
-// begin begins a request that has a key, so that it happens once; nil for one without.
+// begin begins a request that has a key, so that it happens once. It returns nil for a request without a key and for
+// one that only reads.
 func (a *API) begin(ctx context.Context, r *http.Request, key string, access control.Access, d control.Description, request any) (*control.RequestInProgress, error) {
 	if key == "" || d.Reads {
 		return nil, nil //nolint:nilnil // what has no key or changes nothing cannot have happened before
@@ -39,8 +41,8 @@ func (a *API) begin(ctx context.Context, r *http.Request, key string, access con
 	})
 }
 
-// end records how a request with a key ended. That it cannot is no reason to say that the request failed: whoever makes it again
-// is told that nobody knows.
+// end records how a request with a key ended. If it cannot record that, the request does not fail. If the client then
+// repeats the request, it gets "outcome unknown".
 func (a *API) end(ctx context.Context, begun *control.RequestInProgress, answer []byte, failed error) {
 	if begun == nil {
 		return
@@ -50,7 +52,8 @@ func (a *API) end(ctx context.Context, begun *control.RequestInProgress, answer 
 	}
 }
 
-// detached goes on after its client has gone: what has been begun under a key is finished, and its answer kept.
+// detached returns a context that does not end when the client disconnects, if the request has a key. The server
+// finishes such a request and keeps its answer.
 func (a *API) detached(ctx context.Context, key string) (context.Context, context.CancelFunc) {
 	if key == "" {
 		return ctx, func() {}

@@ -14,7 +14,8 @@ import (
 
 const module = "github.com/oncegate/oncegate"
 
-// comments are the doc comments of types and of their fields, and the constants of types, read from the source of a module.
+// comments has the doc comments of types and of their fields, and the constants of types, read from the source of a
+// module.
 type comments struct {
 	root   string
 	known  map[string]bool     // packages that were read
@@ -26,7 +27,7 @@ func newComments(root string) *comments {
 	return &comments{root: root, known: map[string]bool{}, texts: map[string]string{}, values: map[string][]string{}}
 }
 
-// read parses the package of a type, once.
+// read parses the package of a type once.
 func (c *comments) read(pkg string) error {
 	if c.known[pkg] || !strings.HasPrefix(pkg, module) {
 		return nil
@@ -84,7 +85,7 @@ func (c *comments) readGroup(pkg string, group *ast.GenDecl) {
 	}
 }
 
-// readFields keeps the comment of each field. A comment that stands above several names speaks of all of them.
+// readFields stores the comment of each field. A comment above several fields belongs to all of them that it names.
 func (c *comments) readFields(owner string, fields *ast.StructType) {
 	last := ""
 	for _, field := range fields.Fields.List {
@@ -109,7 +110,7 @@ var (
 	space = regexp.MustCompile(`\s+`)
 )
 
-// of gives the comment of a type, or of a field of it, in one line, with the names of fields as they are in JSON.
+// of returns the comment of a type, or of a field of it, in one line, with the JSON names of fields.
 func (c *comments) of(t reflect.Type, field string) (string, error) {
 	if err := c.read(t.PkgPath()); err != nil {
 		return "", err
@@ -133,7 +134,7 @@ func (c *comments) of(t reflect.Type, field string) (string, error) {
 	return text, nil
 }
 
-// constants gives the values that a named text has in the code.
+// constants returns the values that the code declares for a string type.
 func (c *comments) constants(t reflect.Type) ([]string, error) {
 	err := c.read(t.PkgPath())
 	return c.values[t.PkgPath()+"."+t.Name()], err

@@ -51,7 +51,7 @@ func Build(root string) (*openapi3.T, error) {
 	return document, b.err
 }
 
-// Text writes a description as it is committed.
+// Text returns a description as it is committed.
 func Text(document *openapi3.T) ([]byte, error) {
 	text, err := json.MarshalIndent(document, "", "  ")
 	if err != nil {
@@ -60,7 +60,7 @@ func Text(document *openapi3.T) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// tagOf is the noun that an operation is about.
+// tagOf returns the noun of an operation.
 func tagOf(d *control.Description) string {
 	noun, _, _ := strings.Cut(strings.TrimPrefix(d.Path, "/"), "/")
 	return noun
@@ -133,7 +133,7 @@ func (b *builder) parameter(p *openapi3.Parameter, f *field) *openapi3.Parameter
 	return p
 }
 
-// examples are values of parameters, by name.
+// examples are example values of parameters, by name.
 var examples = map[string]any{
 	"source": "stripe", "route": "ledger", "target": "ledger", "type": "invoice.paid", "limit": 50, "since": "2026-11-20T12:00:00Z",
 	"until": "2026-11-21T12:00:00Z", "id": "0199aaaa-0000-7000-8000-000000000001", "cause": "mismatch", "tenant": "acme",
@@ -159,14 +159,14 @@ func (b *builder) answer(d *control.Description) *openapi3.Response {
 	return out
 }
 
-// headerTexts are the headers of answers.
+// headerTexts describes the headers of answers.
 var headerTexts = map[string]string{
 	"X-Request-Id":        "The id of the request, by which the log of the server names it.",
 	"ETag":                "Names the state that the answer shows: If-Match and If-None-Match take it.",
 	"Idempotent-Replayed": "`true` if the request had happened before under its Idempotency-Key: this is what was answered then.",
 }
 
-// headers describes headers of an answer.
+// headers describes the named headers of an answer.
 func headers(names ...string) openapi3.Headers {
 	out := openapi3.Headers{}
 	for _, name := range names {

@@ -1,6 +1,7 @@
 package openapi
 
-// members describe what has the same meaning in many answers, where the code does not say it again.
+// members describes members that have the same meaning in many answers. It is used for members
+// without a comment in the code.
 var members = map[string]string{
 	"acted_at":         "When the run acted on it.",
 	"action":           "What was done.",

@@ -17,7 +17,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/rollup"
 )
 
-// builder makes schemas of Go types. Structs with a name become components.
+// builder makes schemas of Go types. Named structs become components.
 type builder struct {
 	comments   *comments
 	components openapi3.Schemas
@@ -25,7 +25,7 @@ type builder struct {
 	err        error
 }
 
-// field is one member of a struct as JSON has it.
+// field is one member of a struct in JSON.
 type field struct {
 	reflect.StructField
 	owner    reflect.Type
@@ -33,8 +33,8 @@ type field struct {
 	optional bool
 }
 
-// fieldsOf gives the members of a struct, those of embedded structs among them, by the rules of encoding/json. Those of Go
-// differ: an embedded struct Discarded hides its own field Discarded.
+// fieldsOf returns the members of a struct, including those of embedded structs, by the rules of encoding/json. Go's
+// own rules differ: an embedded struct Discarded hides its own field Discarded.
 func fieldsOf(t reflect.Type) []field {
 	var out []field
 	depths := map[string]int{}
@@ -77,18 +77,19 @@ var (
 	packageName = map[string]string{"inbox": "", "control": "", "tokens": "", "logins": "", "api": "", "openapi": ""}
 )
 
-// Latency is what a rollup.Latency is in JSON, which it writes by itself.
+// Latency is the JSON form of a rollup.Latency, which marshals itself.
 type Latency struct {
 	// Count is how many acknowledgements there were.
 	Count int64 `json:"count"`
 
-	// P50 is the time in seconds within which half of them came, P95 that of 95 of 100, and P99 that of 99 of 100.
+	// P50 is the time in seconds within which half of them were sent. P95 and P99 are the times for 95 and 99 of 100.
 	P50 float64 `json:"p50_seconds"`
 	P95 float64 `json:"p95_seconds"`
 	P99 float64 `json:"p99_seconds"`
 }
 
-// name is the name of the component of a type: that of the type, with its package where that says what it is about.
+// name returns the component name of a type: the name of the type, with its package if that says what the type is
+// about.
 func name(t reflect.Type) string {
 	if strings.HasPrefix(t.Name(), "Page[") {
 		data, _ := t.FieldByName("Data")
@@ -164,7 +165,8 @@ func (b *builder) fail(err error) {
 	}
 }
 
-// text is the schema of a text. Its values are described and not bound: a later version may know more.
+// text returns the schema of a string type. It describes the values and does not restrict them, because a later version
+// may have more.
 func (b *builder) text(t reflect.Type) *openapi3.SchemaRef {
 	schema := openapi3.NewStringSchema()
 	values, err := b.comments.constants(t)
@@ -177,7 +179,7 @@ func (b *builder) text(t reflect.Type) *openapi3.SchemaRef {
 	return openapi3.NewSchemaRef("", schema)
 }
 
-// component gives a reference to the schema of a struct, which it makes once.
+// component returns a reference to the schema of a struct. It makes the schema once.
 func (b *builder) component(t reflect.Type) *openapi3.SchemaRef {
 	name := name(t)
 	if known := b.types[name]; known != nil && known != t {
@@ -185,7 +187,7 @@ func (b *builder) component(t reflect.Type) *openapi3.SchemaRef {
 	}
 	if b.types[name] == nil {
 		b.types[name] = t
-		b.components[name] = openapi3.NewSchemaRef("", &openapi3.Schema{}) // a struct may hold itself
+		b.components[name] = openapi3.NewSchemaRef("", &openapi3.Schema{}) // a struct may contain itself
 		schema := b.object(t, fieldsOf(t))
 		schema.Description = b.comment(t, "")
 		b.components[name].Value = schema
@@ -193,7 +195,7 @@ func (b *builder) component(t reflect.Type) *openapi3.SchemaRef {
 	return openapi3.NewSchemaRef("#/components/schemas/"+name, nil)
 }
 
-// object makes the schema of members. Whoever asks must bear members that a later version adds.
+// object makes the schema of members. Clients must accept members that a later version adds.
 func (b *builder) object(_ reflect.Type, fields []field) *openapi3.Schema {
 	object := openapi3.NewObjectSchema()
 	object.Properties = openapi3.Schemas{}
@@ -236,7 +238,7 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// comment gives the comment of a type, or of a field of it.
+// comment returns the comment of a type, or of a field of it.
 func (b *builder) comment(t reflect.Type, field string) string {
 	text, err := b.comments.of(t, field)
 	if err != nil {
