@@ -13,8 +13,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// makeAdmin makes the private server. Its checks say whether this process can
-// keep the promise now.
+// makeAdmin makes the private server. Its checks say whether this process is ready to work.
 func (a *App) makeAdmin() error {
 	a.checks = []admin.Check{
 		{Name: "process", Ready: func(context.Context) error {
@@ -53,29 +52,29 @@ func (a *App) makeAdmin() error {
 	return nil
 }
 
-// Mount serves handler on the private listener, for everything but /healthz, /readyz and /metrics. It is called before
-// Start, once.
+// Mount serves handler on the private listener, for everything but /healthz, /readyz and /metrics. Call it once,
+// before Start.
 func (a *App) Mount(handler http.Handler) { a.private.Mount(handler) }
 
-// OpenPool opens a pool that is closed when the process stops. It is for what people ask for; what takes or works on
-// deliveries has pools of its own.
+// OpenPool opens a pool that is closed when the process stops. It is for requests of operators. The parts that accept
+// deliveries or work on them have separate pools.
 func (a *App) OpenPool(ctx context.Context, name string, size int32) (*pgxpool.Pool, error) {
 	return a.openPool(ctx, name, session.PoolAdmin, size)
 }
 
-// OnStop has undo called when the process stops, before what was opened until now is closed.
+// OnStop registers undo to be called when the process stops, before everything that was opened earlier is closed.
 func (a *App) OnStop(name string, undo func(context.Context) error) { a.cleanups.add(name, undo) }
 
-// Deliver is what takes deliveries of this process; nil without the role, and before Assemble.
+// Deliver returns the handler that accepts deliveries in this process. It is nil without the role, and before Assemble.
 func (a *App) Deliver() http.Handler { return a.receiver }
 
-// DevURL is the address of the development target; empty where there is none.
+// DevURL returns the address of the development target. It is empty if there is none.
 func (a *App) DevURL() string { return a.cfg.DevURL }
 
-// Keyring opens what is sealed; it is nil where nothing is.
+// Keyring returns the keys that open sealed data. It is nil if nothing is sealed.
 func (a *App) Keyring() *seal.Keyring { return a.keys }
 
-// onceStarted is a check of a part that may not be made yet.
+// onceStarted returns a check of a part that may not exist before Start has ended.
 func (a *App) onceStarted(ready func() error) func(context.Context) error {
 	return func(context.Context) error {
 		if !a.started.Load() {
@@ -85,8 +84,8 @@ func (a *App) onceStarted(ready func() error) func(context.Context) error {
 	}
 }
 
-// Ready returns why this process cannot keep the promise now, one line for each check that
-// fails; nil if it can. The text holds no secret.
+// Ready returns why this process is not ready, one line for each failed check, or nil if it is. The text contains no
+// secret.
 func (a *App) Ready(ctx context.Context) error {
 	var errs []error
 	for _, check := range a.checks {

@@ -1,9 +1,9 @@
-// Package app wires the parts of Oncegate to one process. It is the room behind package
-// oncegate, which programs use; the command line's database commands go through it too.
+// Package app connects the parts of Oncegate to one process. Package oncegate, which programs use, is
+// built on it, and so are the database commands of the command line.
 //
-// [Open] opens the database, [App.Assemble] makes the parts, [App.Start] sets them going and
-// [App.Stop] drains them. [NewJudge], [Reverify], [AdmitConflict], [CheckRegistration] and
-// [OrderChanges] are for commands. Nothing else in the module makes these parts for a process.
+// [Open] opens the database, [App.Assemble] makes the parts, [App.Start] starts them and [App.Stop]
+// drains them. [NewJudge], [Reverify], [AdmitConflict], [CheckRegistration] and [OrderChanges] are for
+// commands. Nothing else in the module makes these parts for a process.
 package app
 
 import (
@@ -41,10 +41,10 @@ type Config struct {
 	Settings *config.Config
 	Logger   *slog.Logger
 
-	// LogFolds says that Logger bounds by itself what repeats.
+	// LogFolds says that Logger itself limits repeated messages.
 	LogFolds bool
 
-	// Receive takes deliveries, Work carries out effects; at least one.
+	// Receive accepts deliveries, Work carries out effects. At least one of them is required.
 	Receive, Work bool
 
 	// DevURL is the address of the development target, for targets of kind dev.
@@ -53,20 +53,20 @@ type Config struct {
 	// Version is shown by the metric oncegate_build_info.
 	Version string
 
-	// Migrate brings the schema to the version of this program before it is looked at.
+	// Migrate brings the schema to the version of this program before the schema is checked.
 	Migrate bool
 
-	// Metrics, if set, gets the metrics of this process beside its own registry, but not
-	// those of Go and of the process.
+	// Metrics, if set, also gets the metrics of this process, without the metrics of Go and of the
+	// operating system's process.
 	Metrics prometheus.Registerer
 
-	// Uncounted counts nothing by minute, so that a benchmark can tell what that costs.
+	// Uncounted disables the counts by minute, so that a benchmark can measure their cost.
 	Uncounted bool
 
 	// Now is the machine's clock. It defaults to time.Now.
 	Now func() time.Time
 
-	// Tests replace the receiver's clock and where providers' keys come from.
+	// Tests replace the receiver's clock and the source of the providers' keys.
 	receiveNow func() time.Time
 	keysOf     func(source string) outside
 }
@@ -94,11 +94,11 @@ type App struct {
 	sessions session.Guard     // of all pools
 	standbys *session.Standbys // nil of a process that works on nothing
 	tables   int64             // in which this process has registered its sources
-	commits  *gate.CommitProbe // set when everything is made
+	commits  *gate.CommitProbe // set when all parts are made
 
-	keys       *seal.Keyring          // nil where nothing is sealed
+	keys       *seal.Keyring          // nil if nothing is sealed
 	differing  string                 // which live processes have another configuration
-	keyTrouble atomic.Pointer[string] // what is wrong with them, by those of other processes
+	keyTrouble atomic.Pointer[string] // what is wrong with them, compared with those of other processes
 	work       *jobs.Client           // nil without the role
 
 	sources map[string]registry.Registered
@@ -108,7 +108,7 @@ type App struct {
 	operations map[string]bool      // by source
 
 	gate   *gate.Gate
-	rollup *rollup.Recorder // what people look at of what this process does
+	rollup *rollup.Recorder // records what the console shows about this process
 	starts []step           // in order
 
 	series     map[int32]inbox.Series              // of the ordered routes, by id
@@ -138,30 +138,30 @@ type App struct {
 	cleanups          cleanups
 }
 
-// step is something that Start sets going.
+// step is something that Start starts or Stop undoes.
 type step struct {
 	name string
 	run  func(ctx context.Context) error
 }
 
-// Parts say what a process is made of beside its configuration.
+// Parts are what a process consists of in addition to its configuration.
 type Parts struct {
 	// Handlers are the Go functions that carry out the effects of routes without a
 	// target, by the route's name.
 	Handlers map[string]Handler
 
-	// Listen has the process listen on the addresses of the configuration. Otherwise the
-	// program mounts [App.Deliveries] and [App.Admin] in servers of its own.
+	// Listen lets the process listen on the addresses of the configuration. Otherwise the program
+	// mounts [App.Deliveries] and [App.Admin] in its own servers.
 	Listen bool
 }
 
-// New opens the database and makes every part of a process that listens, but listens to
-// nothing yet and works on nothing. What it opened is closed again if it fails.
+// New opens the database and makes every part of a process that listens, but starts neither the
+// listeners nor the work. If it fails, it closes what it opened.
 func New(ctx context.Context, cfg Config) (*App, error) { return build(ctx, cfg, false) }
 
-// Check builds the process as [New] does, and takes it apart again. It asks the database for
-// nothing, so all that it cannot refuse is what only the database can tell. Whoever adds
-// something to New that can fail adds it to Check.
+// Check builds the process as [New] does and takes it apart again. It does not query the database, so
+// it misses only what depends on the database. If you add something to New that can fail, add it to
+// Check.
 func Check(ctx context.Context, cfg Config) error {
 	a, err := build(ctx, cfg, true)
 	if err != nil {
@@ -181,8 +181,8 @@ func build(ctx context.Context, cfg Config, unasked bool) (*App, error) {
 	return a, nil
 }
 
-// Open opens the pool that everything needs, migrates the schema if that is asked for, and
-// refuses a database that does not fit. What it opened is closed again if it fails.
+// Open opens the pool that everything needs, migrates the schema if Config.Migrate is set, and refuses
+// a database that does not fit. If it fails, it closes what it opened.
 func Open(ctx context.Context, cfg Config) (*App, error) { return open(ctx, cfg, false) }
 
 func open(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
@@ -230,8 +230,8 @@ func open(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
 	return a, nil
 }
 
-// Assemble writes the sources and routes and makes every part, in the order in which they
-// need each other. It is called once. What was opened is closed again if it fails.
+// Assemble writes the sources and routes and makes every part, in the order in which they need each
+// other. Call it once. If it fails, it closes what was opened.
 func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
 	a.parts = parts
 	defer func() {
@@ -274,9 +274,9 @@ func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
 	return a.makeCommitProbe()
 }
 
-// Start listens, if it is to, and sets everything going, in the order in which the parts
-// need each other. The listeners are bound first, so that a taken port is found
-// before anything works. What was started is stopped again if it fails.
+// Start listens if Parts.Listen is set, and starts all parts in the order in which they need each
+// other. It binds the listeners first, so that it finds a port that is in use before any part works.
+// If it fails, it stops what it started.
 func (a *App) Start(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -308,24 +308,26 @@ func (a *App) Start(ctx context.Context) (err error) {
 		a.door.open(a.receiver)
 	}
 	if a.receiver != nil && a.outcomes != nil {
-		// First of all: who waits for an operation must not hold up the listener.
+		// This runs first in Stop, because callers that wait for an operation must not delay the
+		// listener.
 		a.cleanups.add("waiting callers", func(context.Context) error { a.outcomes.Release(); return nil })
 	}
 	a.started.Store(true)
 	return nil
 }
 
-// Failed tells when a part has ended by itself; the process should stop then.
+// Failed returns a channel that receives an error when a part has ended unexpectedly. The process
+// should stop then.
 func (a *App) Failed() <-chan error { return a.failed }
 
-// Stop drains in the reverse order: stop accepting, finish the gate, finish the
-// effects under way, close the pools. It tolerates a second call.
+// Stop drains in the reverse order: it stops accepting, finishes the gate and the effects under way,
+// and closes the pools. A second call does nothing.
 func (a *App) Stop(ctx context.Context) error {
 	a.draining.Store(true)
 	return a.cleanups.run(ctx)
 }
 
-// nodeName tells the processes of one database apart in attempts.
+// nodeName returns a name that distinguishes the processes of one database in attempts.
 func nodeName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {

@@ -10,9 +10,9 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
-// Results asks today's targets about the steps of an audit: their probes what has become of a step, and their dry runs
-// what they would do with it. Both are questions that the configuration declares; a target without them is not asked.
-// Close it when it is no longer needed.
+// Results asks today's targets about the steps of an audit. Their probes say whether a step was done, and their dry
+// runs what they would do with it. The configuration declares both questions; a target without them is not asked. Call
+// Close when it is no longer needed.
 type Results struct {
 	judge   *Judge
 	probes  map[string]*forward.Prober
@@ -43,7 +43,7 @@ func (j *Judge) Results() (*Results, error) {
 	return out, nil
 }
 
-// Comparison is that of the judge. It also keeps what the dry runs are to be asked about.
+// Comparison returns the judge's comparison. It also stores the questions for the dry runs.
 func (r *Results) Comparison() *Comparison { return &Comparison{judge: r.judge, kept: r.kept} }
 
 // Close closes the connections to the targets.
@@ -93,8 +93,8 @@ func (r *Results) probe(ctx context.Context, audit *replay.Audit, s *replay.RunS
 	s.Result.Match = agree(s.State, found.Outcome)
 }
 
-// agree reports whether a state and the target's word fit; nil where either says nothing. That a target does not
-// know of an effect which is still to be sent is no difference.
+// agree reports whether a state and the target's answer agree, or nil if one of them is unknown. A target may lack an
+// effect that is still to be sent.
 func agree(state inbox.EffectState, found effect.ProbeOutcome) *bool {
 	switch {
 	case found == effect.ProbeUnknown, state == inbox.EffectIndeterminate, state == inbox.EffectDuplicate:

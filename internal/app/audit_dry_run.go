@@ -39,21 +39,21 @@ func newDryRun(t *config.Target, limit jobs.Target, now func() time.Time) (*dryR
 	return &dryRun{runner: runner, limit: jobs.NewTargetLimit(limit, now), volatile: t.DryRun.VolatilePaths()}, nil
 }
 
-// maxKept bounds the bytes that are kept of the steps of a page until their targets are asked: nobody is asked while a
-// transaction of the database is open.
+// maxKept bounds the bytes stored for the steps of a page until their targets are asked, because no target is asked
+// while a database transaction is open.
 const maxKept = 64 << 20
 
-// keptQuestions are what targets are to be asked about, by effect.
+// keptQuestions are the questions for targets, by effect.
 type keptQuestions struct {
 	dryRuns map[string]*dryRun
 	byID    map[inbox.ID]*keptQuestion
 	bytes   int
 }
 
-// keptQuestion is what one target is to be asked about.
+// keptQuestion is the question for one target.
 type keptQuestion struct {
 	target string
-	call   *effect.DryCall // nil: it cannot be asked, for why
+	call   *effect.DryCall // nil if it cannot be asked, because of why
 	why    string
 	stored []byte // what was kept of the reply
 	reason inbox.Reason
@@ -64,7 +64,7 @@ func newKeptQuestions(dryRuns map[string]*dryRun) *keptQuestions {
 	return &keptQuestions{dryRuns: dryRuns, byID: map[inbox.ID]*keptQuestion{}}
 }
 
-// keep notes what the target of today's route is to be asked about a step. A nil receiver keeps nothing.
+// keep stores the question about a step for the target of today's route. A nil receiver stores nothing.
 func (k *keptQuestions) keep(j *Judge, s *comparing) {
 	if k == nil || s.route == nil || k.dryRuns[s.route.today.Target] == nil {
 		return
@@ -94,7 +94,7 @@ func callSize(call *effect.DryCall, stored []byte) int {
 	return len(call.Event.Body) + len(call.Today.Body) + len(stored)
 }
 
-// ask asks the target of a step; nil if it has no dry run.
+// ask asks the target of a step. It returns nil if the target has no dry run.
 func (k *keptQuestions) ask(ctx context.Context, s *replay.RunStep) *replay.StepDryRun {
 	q := k.byID[s.Effect]
 	switch {
@@ -124,7 +124,8 @@ func (k *keptQuestions) ask(ctx context.Context, s *replay.RunStep) *replay.Step
 	return out
 }
 
-// attemptOf says of an answer what the limits of the target have to know: whether it is in trouble, and wants peace.
+// attemptOf converts an answer to what the target's limits need to know: whether the target is failing, and when to
+// ask again.
 func attemptOf(found effect.DryResult) effect.Result {
 	if found.Outcome == effect.DryUnknown {
 		return effect.Result{Outcome: effect.Retry, Reason: found.Reason, Code: found.Code, RetryAfter: found.RetryAfter}
@@ -132,11 +133,11 @@ func attemptOf(found effect.DryResult) effect.Result {
 	return effect.Result{Outcome: effect.Done, Code: found.Code}
 }
 
-// refusals are the reasons of effects that their target has refused for good.
+// refusals are the reasons of effects that their target has refused permanently.
 var refusals = []inbox.Reason{reasons.Status4xx, reasons.Status410}
 
-// compare compares what the target would do with what is stored. They can be compared where the target has answered both
-// times: what is done with what it would accept, and what it refused for good with what it would refuse.
+// compare compares what the target would do with the stored result. That is possible if the target has answered both
+// times: a done effect should be accepted, and an effect that was refused permanently should be refused.
 func (q *keptQuestion) compare(out *replay.StepDryRun, state inbox.EffectState, found *effect.DryResult, volatile [][]string) {
 	refused := state == inbox.EffectDead && slices.Contains(refusals, q.reason)
 	if found.Outcome == effect.DryUnknown || state != inbox.EffectDone && !refused {
@@ -147,7 +148,7 @@ func (q *keptQuestion) compare(out *replay.StepDryRun, state inbox.EffectState, 
 		return
 	}
 	differ, ok := jsonspan.ChangesWithout(volatile, q.stored, found.Body, replay.MaxChanges, q.hides)
-	if !ok { // one of them is no JSON, and a text has no members
+	if !ok { // one of them is not JSON, and a text has no members
 		return
 	}
 	for _, c := range differ {

@@ -5,7 +5,7 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// callersOf says what the credentials of a source may do.
+// callersOf returns what the credentials of a source may do.
 func callersOf(s *config.Source) map[string]receiver.Credential {
 	out := make(map[string]receiver.Credential, len(s.Credentials))
 	for _, c := range s.Credentials {
@@ -14,7 +14,7 @@ func callersOf(s *config.Source) map[string]receiver.Credential {
 	return out
 }
 
-// tenantKeys are the quotas of the tenants that have one.
+// tenantKeys returns the quotas of the tenants that have one.
 func tenantKeys(settings *config.Config) map[string]receiver.KeyQuota {
 	out := map[string]receiver.KeyQuota{}
 	for _, t := range settings.Tenants {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// cleanups is a stack of what has to be undone, by name.
+// cleanups is a stack of functions that undo something, by name.
 type cleanups struct {
 	mu    sync.Mutex
 	stack []step
@@ -20,7 +20,7 @@ func (c *cleanups) add(name string, undo func(ctx context.Context) error) {
 	c.stack = append(c.stack, step{name: name, run: undo})
 }
 
-// run undoes everything, last first, and joins what went wrong.
+// run undoes everything, last first, and joins the errors.
 func (c *cleanups) run(ctx context.Context) error {
 	c.mu.Lock()
 	stack := c.stack

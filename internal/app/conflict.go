@@ -12,8 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// AdmitConflictConfig says which conflict [AdmitConflict] admits. All fields but Now
-// are required.
+// AdmitConflictConfig configures [AdmitConflict]. All fields but Now are required.
 type AdmitConflictConfig struct {
 	Settings *config.Config
 	Logger   *slog.Logger
@@ -28,8 +27,8 @@ type AdmitConflictConfig struct {
 	Now func() time.Time
 }
 
-// AdmitConflict admits the payload of a conflict as an event of its own, through a
-// gate of its own, for the routes that the servers were started with.
+// AdmitConflict admits the payload of a conflict as a separate event. It opens its own gate and
+// uses the routes that the servers were started with.
 func AdmitConflict(ctx context.Context, cfg AdmitConflictConfig) (out inbox.AdmittedConflict, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -50,9 +49,9 @@ func AdmitConflict(ctx context.Context, cfg AdmitConflictConfig) (out inbox.Admi
 	}.Run(ctx)
 }
 
-// PayloadChanges are what differs between two payloads of a source, at most
-// [replay.MaxChanges], with what stands there. Members whose names say that they are
-// secret are masked, and so are those that the console or the source redacts; settings may be nil.
+// PayloadChanges returns the differences between two payloads of a source with their values, at
+// most [replay.MaxChanges]. Members whose names say that they are secret are masked, and so are
+// those that the console or the source redacts. settings may be nil.
 func PayloadChanges(settings *config.Config, source string, first, other []byte) []replay.Change {
 	var redact []string
 	if settings != nil {

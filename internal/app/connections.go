@@ -10,12 +10,12 @@ import (
 	"github.com/oncegate/oncegate/jobs"
 )
 
-// filesBeside are the open files of this process that are neither connections of senders
-// nor counted one by one: logs, the private listener, what the runtime needs.
+// filesBeside is the number of open files of this process that are neither connections of senders
+// nor counted individually: logs, the private listener, and files of the runtime.
 const filesBeside = 64
 
-// makeConnections makes the bounds of the public listener's connections. Where the limit
-// of open files leaves no room for as many as are wanted, there are fewer of them.
+// makeConnections makes the limits of the public listener's connections. If the limit of open files
+// leaves no room for the configured number, it allows fewer.
 func (a *App) makeConnections() error {
 	listen := a.settings.Listen
 	most, wanted := listen.Connections, listen.Connections
@@ -39,7 +39,7 @@ func (a *App) makeConnections() error {
 	return a.collect(receiver.NewConnectionsCollector(a.connections.Stats))
 }
 
-// filesElsewhere is how many files this process may have open beside connections of
+// filesElsewhere returns how many files this process may have open in addition to connections of
 // senders: its connections to the database, and those of its workers to targets.
 func (a *App) filesElsewhere() int {
 	db := a.settings.Database
@@ -50,8 +50,8 @@ func (a *App) filesElsewhere() int {
 	return files
 }
 
-// writeTimeout leaves time to read a body, to commit it and to wait for the result of an
-// operation, 45 s at most.
+// writeTimeout returns enough time to read a body, to commit it and to wait for the result of an
+// operation, which takes at most 45 s.
 func (a *App) writeTimeout() time.Duration {
 	body := a.settings.Bodies.Resolved(len(a.settings.Sources)).BodyTimeout
 	return body + cmp.Or(a.settings.Gate.Deadline, 8*time.Second) + 50*time.Second

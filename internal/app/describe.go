@@ -13,9 +13,9 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
-// routeDescription is what a route led to in one version, for people and for
-// plans. It holds no secret: an address is kept as far as its host, with a hash
-// of the whole. Stored: names are added, never changed.
+// routeDescription describes one version of a route, for people and for plans. It contains no
+// secret: an address is stored up to its host, with a hash of the whole address. Stored: names are
+// added, never changed.
 type routeDescription struct {
 	Types         []string          `json:"types,omitempty"`
 	Target        string            `json:"target,omitempty"`
@@ -45,7 +45,7 @@ func describe(r *config.Route) routeDescription {
 			d.Method = "POST"
 		}
 		d.Address, d.AddressSHA256 = addressOf(t.URL)
-		if literals, _, err := forward.SplitAddress(t.URL); err == nil { // expressions need not be fit for an address
+		if literals, _, err := forward.SplitAddress(t.URL); err == nil { // an address with expressions may not be valid
 			d.Address, _ = addressOf(strings.Join(literals, "x"))
 		}
 	case config.KindMail:
@@ -90,8 +90,8 @@ func (d routeDescription) document() ([]byte, error) {
 	return document, nil
 }
 
-// renders reports whether what is sent is made of the event, and so stored
-// before it is sent.
+// renders reports whether the request is made from the event. Such a request is stored before it is
+// sent.
 func (d routeDescription) renders() bool { return d.Map != nil || d.Mail != nil }
 
 // elsewhere reports whether two descriptions lead to different places.
@@ -99,7 +99,7 @@ func (d routeDescription) elsewhere(from routeDescription) bool {
 	return d.Target != from.Target || d.Kind != from.Kind || d.Method != from.Method || d.Address != from.Address || d.AddressSHA256 != from.AddressSHA256
 }
 
-// sameStatement reports whether the same is run in the database.
+// sameStatement reports whether both run the same statement in the database.
 func (d routeDescription) sameStatement(as routeDescription) bool {
 	if d.Statement != as.Statement || len(d.Parameters) != len(as.Parameters) {
 		return false
@@ -112,11 +112,11 @@ func (d routeDescription) sameStatement(as routeDescription) bool {
 	return true
 }
 
-// known reports whether anything was kept of the version.
+// known reports whether the version was described.
 func (d routeDescription) known() bool { return d.Kind != "" }
 
-// addressOf gives as much of an address as cannot be a credential: paths and
-// queries of webhooks often are.
+// addressOf returns the part of an address that cannot be a credential. Paths and queries of
+// webhooks often are credentials.
 func addressOf(s string) (shown, hash string) {
 	if s == "" {
 		return "", ""

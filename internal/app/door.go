@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// door takes deliveries for a program that listens itself. While it is shut it answers 503,
+// door accepts deliveries for a program that has its own listener. While it is shut it answers 503,
 // so that senders deliver again.
 type door struct {
 	mu       sync.Mutex
 	receiver http.Handler  // nil while the door is shut
 	inside   int           // requests under way
-	empty    chan struct{} // closed when the last of them has left a door that was shut
+	empty    chan struct{} // closed when the last of them has left after the door was shut
 }
 
 func newDoor() *door { return &door{} }
@@ -24,7 +24,7 @@ func (d *door) open(receiver http.Handler) {
 	d.receiver = receiver
 }
 
-// shut lets no more deliveries in and waits for those under way, but not longer than ctx.
+// shut refuses further deliveries and waits for those under way, but not longer than ctx.
 func (d *door) shut(ctx context.Context) error {
 	d.mu.Lock()
 	d.receiver = nil
@@ -61,15 +61,15 @@ func (d *door) leave() {
 	}
 }
 
-// afterShut is when a sender that met a shut door may deliver again, in seconds: as after any
-// other fault of ours.
+// afterShut is when a sender that met a shut door may deliver again, in seconds, as after any other
+// fault of ours.
 const afterShut = "5"
 
 // ServeHTTP implements [http.Handler].
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	receiver := d.enter()
 	if receiver == nil {
-		// The body is not read, so a connection of HTTP/1 cannot go on.
+		// The body is not read, so a connection of HTTP/1 cannot be used again.
 		if r.ProtoMajor < 2 {
 			w.Header().Set("Connection", "close")
 		}
@@ -81,9 +81,9 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	receiver.ServeHTTP(w, r)
 }
 
-// Deliveries takes deliveries at /in/<source>, from Start to Stop, if this process does not
-// listen itself and has the role. Otherwise it answers 503.
+// Deliveries returns the handler of deliveries at /in/<source>. From Start to Stop it accepts them
+// if this process has the role and does not listen itself. Otherwise it answers 503.
 func (a *App) Deliveries() http.Handler { return a.door }
 
-// Admin serves /healthz, /readyz, /metrics and what is mounted.
+// Admin returns the handler of /healthz, /readyz, /metrics and everything that is mounted.
 func (a *App) Admin() http.Handler { return a.admin.Handler }

@@ -15,8 +15,8 @@ import (
 // servedRoute is a route of this process, as metrics name it.
 type servedRoute struct{ source, route string }
 
-// effectGauges show how effects stand. They are read from the database now and then, with bounded
-// counts.
+// effectGauges show the states of effects. They are read from the database periodically, with
+// bounded counts.
 type effectGauges struct {
 	pending, oldest, dead, indeterminate *prometheus.GaugeVec
 }
@@ -31,7 +31,7 @@ func newEffectGauges(routes map[int32]servedRoute) *effectGauges {
 	}
 }
 
-// newRouteGauge makes a gauge by source and route, which begins at 0 for each of the routes.
+// newRouteGauge makes a gauge by source and route, which starts at 0 for each of the routes.
 func newRouteGauge(name, help string, routes iter.Seq[servedRoute]) *prometheus.GaugeVec {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"source", "route"})
 	for r := range routes {
@@ -47,7 +47,7 @@ func (g *effectGauges) set(r servedRoute, s inbox.EffectStats) {
 	g.indeterminate.WithLabelValues(r.source, r.route).Set(float64(s.Indeterminate))
 }
 
-// makeEffectMetrics makes the gauges of a process that works.
+// makeEffectMetrics makes the gauges of a process that carries out effects.
 func (a *App) makeEffectMetrics(client *jobs.Client) error {
 	routes := map[int32]servedRoute{}
 	var ids []int32

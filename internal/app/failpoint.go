@@ -26,32 +26,32 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// The fail points of a binary built with the tag failpoint, for the crash test
-// and the campaign for order. ONCEGATE_FAILPOINT=name:n kills the process when it passes the point for the
-// n-th time.
+// The fail points of a binary built with the tag failpoint, for the crash test and the ordering campaign.
+// ONCEGATE_FAILPOINT=name:n kills the process when it passes the point for the n-th time.
 const (
 	failBeforeCommit = "gate-before-commit" // a group's transaction is open, its COMMIT not sent
-	failAfterCommit  = "gate-after-commit"  // committed, nobody acknowledged
+	failAfterCommit  = "gate-after-commit"  // committed, no delivery acknowledged
 	failBeforeSend   = "work-before-send"   // claimed, nothing sent
 	failAfterSend    = "work-after-send"    // the target has answered, nothing settled
 
-	// A gate that acknowledges before the commit: the crash test must notice.
+	// wrongAckEarly is a gate that acknowledges before the commit. The crash test must notice.
 	wrongAckEarly = "gate-ack-early"
-	// A gate that does not wait for the disk: likewise.
+	// wrongAsynchronous is a gate that does not wait for the disk. The crash test must notice.
 	wrongAsynchronous = "gate-asynchronous"
-	// A gate that loses so many bytes with each delivery: a soak must notice.
+	// wrongLeak is a gate that leaks the given number of bytes with each delivery. A soak must notice.
 	wrongLeak = "gate-leak"
-	// Workers that do not lock streams: the campaign for order must notice.
+	// wrongUnlocked makes workers that do not lock streams. The ordering campaign must notice.
 	wrongUnlocked = "work-unlocked"
 
-	// A process that uses any session, even on a former primary: the trial of failovers must notice.
+	// wrongUnfenced is a process that uses any session, even on a former primary. The failover trial must
+	// notice.
 	wrongUnfenced = "unfenced"
 	// Workers that do not wait for standbys before they send: likewise.
 	wrongUnreceived = "work-unreceived"
 
-	// Workers that break the promise, which the kill test must notice: one that says
-	// done and sends then, keys and bytes that differ between attempts, a transport
-	// that sends again by itself, and no answer taken for a success.
+	// These workers break the guarantee, and the kill test must notice. They settle an effect before they
+	// send it, change the key or the bytes between attempts, use a transport that repeats requests, or
+	// treat a missing answer as success.
 	wrongSettleFirst  = "work-settle-first"
 	wrongFreshKeys    = "work-fresh-keys"
 	wrongOtherBytes   = "work-other-bytes"
@@ -59,8 +59,8 @@ const (
 	wrongGuess        = "work-guess"
 )
 
-// skewedClock is how many seconds the machine's clock is ahead: not a point, but
-// told in the same way.
+// skewedClock is how many seconds the machine's clock is ahead. It is not a point, but it is set with the
+// same variable.
 const skewedClock = "clock"
 
 func failingNow(now func() time.Time) func() time.Time {
@@ -75,7 +75,7 @@ func failingNow(now func() time.Time) func() time.Time {
 	return func() time.Time { return now().Add(time.Duration(ahead) * time.Second) }
 }
 
-// wrongOnPurpose reports whether the process is to be wrong in the way.
+// wrongOnPurpose reports whether ONCEGATE_FAILPOINT selects this fault.
 func wrongOnPurpose(way string) bool {
 	name, _, _ := strings.Cut(os.Getenv("ONCEGATE_FAILPOINT"), ":")
 	return name == way
@@ -98,7 +98,7 @@ func newFailpoint(name string) *failpoint {
 	return f
 }
 
-// pass kills the process, without any of its defers, if its time has come.
+// pass kills the process without running any of its defers, if this is the n-th pass.
 func (f *failpoint) pass() {
 	if f.left.Load() > 0 && f.left.Add(-1) == 0 {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -137,7 +137,7 @@ func (c failingConn) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResul
 	return failingResults{BatchResults: c.Conn.SendBatch(ctx, b), after: c.after}
 }
 
-// Warned implements [gate.Conn]; the crash test has no standby to warn of.
+// Warned implements [gate.Conn]. The crash test has no standby to warn about.
 func (c failingConn) Warned() bool { return false }
 
 // Release implements [gate.Conn].
@@ -163,7 +163,7 @@ func (r failingResults) Close() error {
 	return err
 }
 
-// failingPool gives the pool, or one whose connections lock no streams.
+// failingPool returns the pool, or one whose connections lock no streams.
 func failingPool(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Pool, error) {
 	if !wrongOnPurpose(wrongUnlocked) {
 		return pool, nil
@@ -206,9 +206,9 @@ type leakingGate struct {
 	lost [][]byte
 }
 
-// Accept records, and loses memory.
+// Accept records the delivery and leaks memory.
 func (g *leakingGate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
-	lost := bytes.Repeat([]byte{1}, g.bytes) // written, or it would not be resident
+	lost := bytes.Repeat([]byte{1}, g.bytes) // written to, because otherwise it would not be resident
 	g.mu.Lock()
 	g.lost = append(g.lost, lost)
 	g.mu.Unlock()
@@ -218,7 +218,7 @@ func (g *leakingGate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Rec
 // earlyGate is wrong on purpose.
 type earlyGate struct{ receiver.Accepter }
 
-// Accept acknowledges at once and records a little later.
+// Accept acknowledges immediately and records later.
 func (g earlyGate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 	later := *a
 	later.Body, later.Headers = bytes.Clone(a.Body), bytes.Clone(a.Headers)
@@ -242,7 +242,7 @@ type killedSender struct {
 	before, after *failpoint
 }
 
-// Address implements [effect.Addresser] for what it stands before.
+// Address implements [effect.Addresser] for the wrapped sender.
 func (s killedSender) Address(call *effect.Call) (string, error) {
 	if a, ok := s.Sender.(effect.Addresser); ok {
 		return a.Address(call)
@@ -250,7 +250,7 @@ func (s killedSender) Address(call *effect.Call) (string, error) {
 	return "", nil
 }
 
-// Reaches implements [effect.Addresser] for what it stands before.
+// Reaches implements [effect.Addresser] for the wrapped sender.
 func (s killedSender) Reaches(address string) bool {
 	a, ok := s.Sender.(effect.Addresser)
 	return ok && a.Reaches(address)
@@ -264,7 +264,7 @@ func (s killedSender) Send(ctx context.Context, call *effect.Call) effect.Result
 	return result
 }
 
-// wrongly makes an attempt, in the way the process is to be wrong in, if any.
+// wrongly makes an attempt with the fault that ONCEGATE_FAILPOINT selects, if any.
 func wrongly(ctx context.Context, sender effect.Sender, call *effect.Call) effect.Result {
 	again := *call
 	switch {
@@ -285,11 +285,11 @@ func wrongly(ctx context.Context, sender effect.Sender, call *effect.Call) effec
 	return result
 }
 
-// careless is a client as anybody would make it.
+// careless is an HTTP client with the usual settings.
 var careless = &http.Client{Timeout: time.Second}
 
-// resendable sends as one would without thinking of it: net/http may send such a
-// request a second time when a connection that was kept alive breaks.
+// resendable sends without precautions. net/http may repeat such a request when a kept-alive connection
+// breaks.
 func resendable(ctx context.Context, call *effect.Call) effect.Result {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv("FAILPOINT_URL"), bytes.NewReader(call.Event.Body))
 	if err != nil {

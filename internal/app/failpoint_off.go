@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// The binary that is shipped has no fail points.
+// A released binary has no fail points.
 
 func failingAcquire(*pgxpool.Pool) gate.Acquire { return nil }
 

@@ -2,5 +2,5 @@
 
 package app
 
-// openFiles is how many files this process may have open; 0 if there is no limit.
+// openFiles returns how many files this process may have open, or 0 if there is no limit.
 func openFiles() int { return 0 }

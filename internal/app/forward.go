@@ -8,7 +8,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
 
-// addressValues give what stands in an address, by the texts of the expressions.
+// addressValues returns the values for the expressions of an address, by the texts of the
+// expressions.
 func addressValues(programs map[string]*expression.Program) map[string]forward.Value {
 	out := make(map[string]forward.Value, len(programs))
 	for text, program := range programs {

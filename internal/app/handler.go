@@ -5,8 +5,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// Handler is a Go function that carries out the effects of a route: one of the two. The
-// zero Handler stands for one that is not known, as for a command that only plans.
+// Handler is a Go function that carries out the effects of a route. One of the two fields is set.
+// The zero Handler represents an unknown handler, as in a command that only plans.
 type Handler struct {
 	// Transactional acts inside the database, in the transaction that records the outcome.
 	Transactional effect.Transactional
@@ -19,13 +19,13 @@ func (h Handler) inDatabase(t *config.Target) bool {
 	return t.Kind == config.KindHandler && h.Sender == nil
 }
 
-// deduplicates reports whether the handler of a target may be called again after an attempt
-// whose end is not known.
+// deduplicates reports whether the handler of a target may be called again after an attempt whose
+// end is unknown.
 func (h Handler) deduplicates(t *config.Target) bool {
 	return t.Kind == config.KindHandler && h.Sender != nil && h.Sender.Idempotent()
 }
 
-// add puts the handler among what carries effects out.
+// add registers the handler as the target's sender or transactional.
 func (h Handler) add(to *targets, name string) {
 	switch {
 	case h.Sender != nil:

@@ -29,19 +29,19 @@ type JudgeConfig struct {
 	Pool     *pgxpool.Pool
 	Logger   *slog.Logger
 
-	// Keyring opens the secrets under which sequence keys are hashed; nil where there are none.
+	// Keyring opens the secrets under which sequence keys are hashed. It is nil if there are none.
 	Keyring *seal.Keyring
 
-	// DevURL is as in [Config].
+	// DevURL is the same as in [Config].
 	DevURL string
 
-	// Now is the time that key windows are compared with. It defaults to time.Now.
+	// Now returns the time with which key windows are compared. It defaults to time.Now.
 	Now func() time.Time
 }
 
-// Judge says what today's configuration would make of recorded events, by the
-// code of the receiver and of the worker. It sends nothing, fetches nothing and
-// writes nothing. It may be used by several goroutines at once.
+// Judge says what today's configuration would do with recorded events. It runs the code of the
+// receiver and of the worker. It sends nothing, fetches nothing and writes nothing. It is safe for
+// concurrent use.
 type Judge struct {
 	cfg       JudgeConfig
 	registry  *registry.Registry
@@ -51,9 +51,9 @@ type Judge struct {
 	limits    map[string]jobs.Target // by the names of targets
 	versions  sync.Map               // of routeVersion to routeDescription, as they are met
 
-	// Unregistered are the routes of the configuration that no server has been
-	// started with, as source/route; nothing can be replayed to them yet. Stale are
-	// those that the servers were started with another version of.
+	// Unregistered are the routes of the configuration, as source/route, with which no server has
+	// been started. Nothing can be replayed to them yet. Stale are the routes of which the servers
+	// were started with another version.
 	Unregistered, Stale []string
 }
 
@@ -79,7 +79,7 @@ type judgedRoute struct {
 	source  *judgedSource
 }
 
-// offline is for keys that are published: a plan asks nobody.
+// offline replaces the fetching of published keys, because a plan asks no one over the network.
 type offline struct{}
 
 var errOffline = errors.New("keys are not fetched for a plan")
@@ -90,8 +90,8 @@ func (offline) Fetch(scheme.KeyRequest) ([]byte, error) { return nil, errOffline
 // Ask implements [providers.Asker].
 func (offline) Ask(*scheme.Question) ([]byte, error) { return nil, errOffline }
 
-// NewJudge makes a judge of the configuration and of what is registered in the
-// database, which it only reads.
+// NewJudge makes a judge from the configuration and from what is registered in the database. It
+// only reads the database.
 func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -204,7 +204,7 @@ type routeVersion struct {
 	version int
 }
 
-// version is what a route was when an effect was recorded.
+// version returns the description of a route when an effect was recorded.
 func (j *Judge) version(e *replay.RecordedEffect) (routeDescription, error) {
 	key := routeVersion{e.RouteID, e.RouteVersion}
 	if met, ok := j.versions.Load(key); ok {
@@ -227,7 +227,7 @@ func (j *Judge) describe(e *replay.RecordedEffect) (routeDescription, error) {
 		return d, fmt.Errorf("reading version %d of route %s/%s: %w", e.RouteVersion, e.Route, e.Target, err)
 	}
 	if !d.known() {
-		d.Target = v.Target // all that is known of a version before the first that was described
+		d.Target = v.Target // all that is known about a version older than the first described one
 	}
 	return d, nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// address tells where the effect was sent and where it goes, if its address is made of the event. It gives
-// what the route was, with the address of the effect itself in the place of the route's own.
+// address records where the effect was sent and where it would go, if its address is computed from the event. It
+// returns the description was, with the address of the effect instead of the route's.
 func (j *Judge) address(event *judgedEvent, e *replay.RecordedEffect, route *judgedRoute, was routeDescription, p *jobs.Preview, d *diff) routeDescription {
 	fixed, err := effect.ReadRendered(e.Rendered)
 	if err != nil || fixed.Address == "" {
@@ -32,7 +32,7 @@ func (j *Judge) address(event *judgedEvent, e *replay.RecordedEffect, route *jud
 	return was
 }
 
-// freshAddress is what today's configuration would make of the event if nothing had been stored.
+// freshAddress returns the address that today's configuration would compute if none were stored.
 func (j *Judge) freshAddress(event *judgedEvent, e *replay.RecordedEffect) (string, bool) {
 	if event.NewKey {
 		return "", false
@@ -43,8 +43,8 @@ func (j *Judge) freshAddress(event *judgedEvent, e *replay.RecordedEffect) (stri
 	return fresh.Request.Address, fresh.State == "" && fresh.Items <= 1
 }
 
-// shownAddress gives an address that was made of an event as `config print` shows one: without what may be a
-// credential. Where an expression of it names something that is not to be shown, it is shown as far as its host.
+// shownAddress returns an address that was computed from an event, in the form that `config print` uses: without
+// parts that may be a credential. If an expression in it names a redacted member, only the host is shown.
 func (r *judgedRoute) shownAddress(address string) (shown, hash string) {
 	host, hash := addressOf(address)
 	for text := range r.Target.Values {

@@ -18,19 +18,19 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// Comparison says what today's configuration would send for each effect of an event, whatever became of it. It
-// holds no more of a [Judge] than that, and so cannot send.
+// Comparison says what today's configuration would send for each effect of an event, in any state of the
+// effect. It has no other method of a [Judge] and sends nothing.
 type Comparison struct {
 	judge *Judge
-	kept  *keptQuestions // what dry runs are to be asked about; nil if none is
+	kept  *keptQuestions // the questions for dry runs; nil if none is asked
 }
 
 var _ replay.Comparer = (*Comparison)(nil)
 
-// Comparison gives what an audit asks.
+// Comparison returns the comparison that an audit uses.
 func (j *Judge) Comparison() *Comparison { return &Comparison{judge: j} }
 
-// comparing is one step under comparison.
+// comparing is one step that is being compared.
 type comparing struct {
 	event  *judgedEvent
 	effect *replay.RecordedEffect
@@ -72,7 +72,7 @@ func (c *Comparison) Compare(_ context.Context, r *replay.RecordedEvent) ([]repl
 			}
 		}
 	}
-	if len(out) == 0 { // no route took it, and none would
+	if len(out) == 0 { // no route took it, and none would today
 		blank.Match, blank.Verdict, blank.Why = true, replay.StepSame, []string{"no route took it, and none would today"}
 		out = append(out, blank)
 	}
@@ -83,7 +83,8 @@ func (c *comparing) why(format string, args ...any) {
 	c.step.Why = append(c.step.Why, fmt.Sprintf(format, args...))
 }
 
-// verdict compares one effect. What was stored for it is set aside: the request is made anew, of the event alone.
+// verdict compares one effect. It ignores what was stored for the effect and makes the request from the event
+// alone.
 func (c *Comparison) verdict(s *comparing) replay.StepVerdict {
 	e := s.effect
 	switch {
@@ -132,14 +133,14 @@ func (c *Comparison) verdict(s *comparing) replay.StepVerdict {
 	return c.requests(s, &p, sent)
 }
 
-// preview makes today's request under the key that the effect has.
+// preview makes today's request under the effect's recorded key.
 func (c *Comparison) preview(s *comparing) jobs.Preview {
 	claim := claimOf(s.event, s.effect, c.judge.cfg.Now())
 	claim.Rendered, claim.UnknownSince, claim.KeyHash = nil, time.Time{}, nil
 	return c.judge.previewer.Preview(claim)
 }
 
-// requests compares what was sent with what would be.
+// requests compares the request that was sent with today's.
 func (c *Comparison) requests(s *comparing, p *jobs.Preview, sent []byte) replay.StepVerdict {
 	e, today := s.effect, s.route.today
 	was := s.was
@@ -178,17 +179,17 @@ func (c *Comparison) requests(s *comparing, p *jobs.Preview, sent []byte) replay
 	return replay.StepSame
 }
 
-// madeBy reports whether the key that the effect has was made of the hash.
+// madeBy reports whether the effect's key was made from the hash.
 func (c *comparing) madeBy(hash []byte) bool {
 	return hash != nil && bytes.Equal(inbox.StoredKeyHash(hash, c.route.stored.KeyWithin, c.event.Event.ReceivedAt), c.effect.KeyHash)
 }
 
-// isStoredList reports whether what was stored of an effect of item 0 is the list that it became.
+// isStoredList reports whether the stored bytes of an effect of item 0 are the list that it became.
 func isStoredList(stored []byte, e *replay.RecordedEffect) bool {
 	return e.Rendered != nil && len(stored) > 0 && stored[0] == '[' && e.Item == 0
 }
 
-// lists compares the recipients of a list, and what its messages are made of: one list and one
+// lists compares the recipients of a list and the template of its messages, because the same list and the same
 // template make the same messages.
 func (c *Comparison) lists(s *comparing, p *jobs.Preview, sent []byte) replay.StepVerdict {
 	var before []string
@@ -205,7 +206,7 @@ func (c *Comparison) lists(s *comparing, p *jobs.Preview, sent []byte) replay.St
 	return replay.StepSame
 }
 
-// newRoute tells of a route that would take the event today and has no effect of it.
+// newRoute describes a route that would take the event today and has no effect of it.
 func (c *Comparison) newRoute(event *judgedEvent, route *judgedRoute, step *replay.RunStep) bool {
 	e := &replay.RecordedEffect{RouteID: route.inbox.ID, Route: route.Name}
 	p := c.judge.previewer.Preview(claimOf(event, e, c.judge.cfg.Now()))
@@ -223,7 +224,7 @@ func (c *Comparison) newRoute(event *judgedEvent, route *judgedRoute, step *repl
 	return true
 }
 
-// sameJSON reports whether both are JSON with one canonical form (RFC 8785).
+// sameJSON reports whether both are JSON with the same canonical form (RFC 8785).
 func sameJSON(a, b []byte) bool {
 	x, errX := jcs.Transform(a)
 	y, errY := jcs.Transform(b)

@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// effect says what would become of one recorded effect.
+// effect returns what would happen to one recorded effect.
 func (j *Judge) effect(ctx context.Context, event *judgedEvent, e *replay.RecordedEffect) (replay.Judgement, error) {
 	was, err := j.version(e)
 	if err != nil {
@@ -30,7 +30,7 @@ func (j *Judge) effect(ctx context.Context, event *judgedEvent, e *replay.Record
 	return d.judgement(e.Effect, e.RouteID, verdict)
 }
 
-// verdict decides, and writes into the diff what it decides by.
+// verdict returns the verdict and writes its reasons into the diff.
 func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *replay.RecordedEffect, was routeDescription, d *diff) (replay.Verdict, error) {
 	discarded := event.IncludeDiscarded && e.State == inbox.EffectSkipped && e.Reason == inbox.ReasonDiscarded
 	switch {
@@ -100,7 +100,7 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *replay.Recor
 	return verdict, nil
 }
 
-// cannotRender says why no request can be made.
+// cannotRender returns why no request can be made.
 func cannotRender(p jobs.Preview) string {
 	switch p.Reason { //nolint:exhaustive // the others speak for themselves
 	case inbox.ReasonBodyGone, "":
@@ -116,7 +116,7 @@ func cannotRender(p jobs.Preview) string {
 	return string(p.Reason) + ": " + p.Said
 }
 
-// claimOf is the claim that the first attempt of a replay makes.
+// claimOf returns the claim that the first attempt of a replay would make.
 func claimOf(event *judgedEvent, e *replay.RecordedEffect, now time.Time) *inbox.Claim {
 	claim := &inbox.Claim{
 		Effect: e.Effect, RouteID: e.RouteID, Attempt: 1, Version: e.Version + 1, RouteVersion: e.RouteVersion, StartedAt: now, Since: now, Key: e.Key, Item: e.Item,
@@ -126,11 +126,11 @@ func claimOf(event *judgedEvent, e *replay.RecordedEffect, now time.Time) *inbox
 	if event.NewKey || event.ForgetUnknown {
 		claim.UnknownSince = time.Time{}
 	}
-	if event.NewKey && e.Key != "" { // what is rendered may hold the key: a mail's Message-ID
+	if event.NewKey && e.Key != "" { // a rendered request may contain the key: a mail's Message-ID
 		claim.Key = replay.FreshKey(e.Key, e.Version+1)
 	}
 	lost := e.Lost
-	if event.NewKey && e.Item == 0 { // what an item of a list sends is known from the list alone
+	if event.NewKey && e.Item == 0 { // only the list says what an item sends
 		claim.Rendered, lost = nil, false
 	}
 	if e.Item > 0 && claim.Rendered == nil {
@@ -145,7 +145,7 @@ func claimOf(event *judgedEvent, e *replay.RecordedEffect, now time.Time) *inbox
 	return claim
 }
 
-// listText gives the text of an item that could not be rendered, from the list.
+// listText returns the text, from the list, of an item that could not be rendered.
 func listText(event *judgedEvent, item *replay.RecordedEffect) string {
 	for i := range event.Effects {
 		if head := &event.Effects[i]; head.RouteID == item.RouteID && head.Item == 0 {
@@ -155,7 +155,7 @@ func listText(event *judgedEvent, item *replay.RecordedEffect) string {
 	return ""
 }
 
-// body compares what was sent with what would be.
+// body compares the body that was sent with the one that would be.
 func (j *Judge) body(event *judgedEvent, e *replay.RecordedEffect, route *judgedRoute, was routeDescription, p *jobs.Preview, d *diff) (changed bool) {
 	if p.Items > 1 {
 		_ = d.why("it becomes %d messages", p.Items)
@@ -184,7 +184,7 @@ func (j *Judge) body(event *judgedEvent, e *replay.RecordedEffect, route *judged
 		_ = d.why("the database runs another statement or other parameters")
 		return true
 	case p.Stored && e.RouteVersion != int(route.inbox.Version):
-		// What today's configuration would make of it, if it were allowed to.
+		// This is the request that today's configuration would make if nothing were stored.
 		again := claimOf(event, e, j.cfg.Now())
 		again.Rendered = nil
 		if fresh := j.previewer.Preview(again); fresh.State == "" && fresh.Items <= 1 && !sameRequest(fresh.Request.Body, recorded) {
@@ -195,10 +195,11 @@ func (j *Judge) body(event *judgedEvent, e *replay.RecordedEffect, route *judged
 	return false
 }
 
-// sentBody is what was sent, or would have been; made is false if no request was.
+// sentBody returns the body that was sent, or would have been. made is false if no request was
+// made.
 func sentBody(event *judgedEvent, e *replay.RecordedEffect, was routeDescription) (body []byte, made bool) {
 	if fixed, err := effect.ReadRendered(e.Rendered); err == nil && e.Rendered != nil {
-		if fixed.Body == nil { // it went out as received, to an address of its own
+		if fixed.Body == nil { // the body was sent as received, to the stored address
 			return event.Event.Body, event.Event.Body != nil
 		}
 		return fixed.Body, true
@@ -213,7 +214,8 @@ func sentBody(event *judgedEvent, e *replay.RecordedEffect, was routeDescription
 	return event.Event.Body, !was.renders()
 }
 
-// key reports whether the target, or the route, would not take it for the same.
+// key reports whether the target, or the route, would treat the effect as a different one because
+// of its key.
 func (j *Judge) key(ctx context.Context, event *judgedEvent, e *replay.RecordedEffect, route *judgedRoute, p *jobs.Preview, d *diff) (bool, error) {
 	if event.NewKey {
 		_ = d.why("it is sent under a new key: the target will not recognise it")
@@ -226,7 +228,7 @@ func (j *Judge) key(ctx context.Context, event *judgedEvent, e *replay.RecordedE
 		return event.NewKey, nil
 	}
 	if p.RecipeHash != nil && bytes.Equal(inbox.StoredKeyHash(p.RecipeHash, route.stored.KeyWithin, event.Event.ReceivedAt), e.KeyHash) {
-		return event.NewKey, nil // of an earlier version, which left the recipient out
+		return event.NewKey, nil // made by an earlier version, which left the recipient out
 	}
 	d.Today.KeyHash = hex.EncodeToString(hash)
 	owner, err := inbox.KeyOwner(ctx, j.cfg.Pool, e.RouteID, hash)
@@ -288,7 +290,7 @@ func (e *judgedEvent) diff(route string) *diff {
 	}}
 }
 
-// why adds a reason. It gives nil, so that a verdict can be returned with it.
+// why adds a reason. It always returns nil, so that a verdict can be returned together with it.
 func (d *diff) why(format string, args ...any) error {
 	d.Why = append(d.Why, fmt.Sprintf(format, args...))
 	return nil

@@ -19,7 +19,7 @@ type judgedEvent struct {
 	signature string
 	identity  []replay.Change
 
-	// item is the event as it is read today; nil if it is not.
+	// item is the event as it is read today. It is nil if it cannot be read.
 	item *providers.Item
 
 	// unusable is why the event could not be used today either.
@@ -29,8 +29,8 @@ type judgedEvent struct {
 // wasUnusable reports whether the event was recorded under the hash of its bytes.
 func (e *judgedEvent) wasUnusable() bool { return strings.HasPrefix(e.Event.EventID, "~") }
 
-// extract verifies the delivery with today's secrets, at the time at which it was
-// received, and reads the event out of it as the receiver would.
+// extract verifies the delivery with today's secrets, at the time of its receipt, and reads the
+// event from it as the receiver would.
 func (e *judgedEvent) extract() {
 	switch {
 	case e.source == nil:
@@ -72,10 +72,10 @@ func (e *judgedEvent) extract() {
 	}
 }
 
-// read gives the delivery's events, and what became of its signature.
+// read returns the delivery's events, and the result of verifying its signature.
 func (e *judgedEvent) read() (items []providers.Item, said string) {
 	defer func() {
-		if recover() != nil { // a provider's fault, as in the receiver
+		if recover() != nil { // the provider's code failed, as it can in the receiver
 			items, said = nil, "not checked: the provider's code failed"
 		}
 	}()

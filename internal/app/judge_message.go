@@ -17,11 +17,11 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
-// maxNesting bounds how deep the parts of a message are looked into.
+// maxNesting bounds how deeply nested parts of a message are compared.
 const maxNesting = 5
 
-// messageChanges are the members in which two mails differ: headers with their values, and texts and attachments with their
-// lengths. ok is false if one of the two is no mail, or if nothing that was looked at differs.
+// messageChanges returns the members in which two mails differ: headers with their values, and texts and attachments
+// with their lengths. ok is false if one of the two is not a mail, or if no compared member differs.
 func messageChanges(before, after []byte) (out []replay.Change, ok bool) {
 	b, okB := messageMembers(before)
 	a, okA := messageMembers(after)
@@ -51,7 +51,7 @@ func (m member) shown() string {
 	return short([]byte(m.text))
 }
 
-// messageMembers reads a mail into its headers and parts, by names that people know them by.
+// messageMembers parses a mail into its headers and parts, under names that people know.
 func messageMembers(message []byte) (members map[string]member, ok bool) {
 	read, err := mail.ReadMessage(bytes.NewReader(message))
 	if err != nil || len(read.Header) == 0 {
@@ -93,12 +93,12 @@ func readPart(members map[string]member, header textproto.MIMEHeader, body io.Re
 	case "base64":
 		body = base64.NewDecoder(base64.StdEncoding, body)
 	}
-	content, _ := io.ReadAll(body) // what cannot be decoded differs by what can
+	content, _ := io.ReadAll(body) // an undecodable rest is compared by its decodable beginning
 	name := map[string]string{"text/plain": "text", "text/html": "html"}[kind]
 	if disposition, parameters, err := mime.ParseMediaType(header.Get("Content-Disposition")); err == nil && disposition == "attachment" || name == "" {
 		name = "attachment " + parameters["filename"]
 	}
-	for n, free := 2, name; ; n++ { // a second one of the same name
+	for n, free := 2, name; ; n++ { // a second part of the same name
 		if _, taken := members[free]; !taken {
 			members[free] = member{text: string(content), content: true}
 			return

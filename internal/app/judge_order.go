@@ -10,7 +10,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
-// passed says why an effect of an ordered route would not be carried out, because
+// passed returns why an effect of an ordered route would not be carried out because its sequence
+// has moved past it. It is empty if the effect would be carried out.
 // its sequence has come further; empty if it would.
 func (r *judgedRoute) passed(e *replay.RecordedEffect) string {
 	policy := r.inbox.Order.WithDefaults()
@@ -30,8 +31,8 @@ func (r *judgedRoute) passed(e *replay.RecordedEffect) string {
 	return ""
 }
 
-// replaced says where the event would stand in the route's sequence if it were
-// admitted today, as far as that is not where it was recorded.
+// replaced returns how the event's place in the route's sequence would differ from the recorded one
+// if it were admitted today.
 func (r *judgedRoute) replaced(event *judgedEvent, e *replay.RecordedEffect) (out []replay.Change) {
 	mode := r.inbox.Order.WithDefaults().Mode
 	if event.item == nil || e.SequenceKeyHash == nil || mode == "" || mode == sequence.None {
@@ -47,7 +48,7 @@ func (r *judgedRoute) replaced(event *judgedEvent, e *replay.RecordedEffect) (ou
 		}, 0)
 	}
 	if !bytes.Equal(r.keyHash(key), e.SequenceKeyHash) {
-		out = append(out, replay.Change{Path: "sequence_key", After: short([]byte(key))}) // the recorded one is known by its hash alone
+		out = append(out, replay.Change{Path: "sequence_key", After: short([]byte(key))}) // only the hash of the recorded key is known
 	}
 	if mode == sequence.Arrival {
 		return out // the database gave its number
@@ -63,12 +64,12 @@ func (r *judgedRoute) replaced(event *judgedEvent, e *replay.RecordedEffect) (ou
 	return out
 }
 
-// keyHash is how a sequence key of the route is stored.
+// keyHash returns the stored form of a sequence key of the route.
 func (r *judgedRoute) keyHash(key string) []byte {
 	return r.inbox.Series.KeyHash(cmp.Or(r.source.keyName, r.source.Name), cmp.Or(r.inbox.KeyName, r.Name), key)
 }
 
-// place adds the sequence to what is told of an effect.
+// place adds the changes of the sequence to the diff of an effect.
 func (r *judgedRoute) place(event *judgedEvent, e *replay.RecordedEffect, d *diff) {
 	if changes := r.replaced(event, e); len(changes) > 0 {
 		d.Identity = append(slices.Clone(d.Identity), changes...)

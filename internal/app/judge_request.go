@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// maxShown bounds a value of a change, maxCanonical a canonical body.
+	// maxShown bounds a value of a change in bytes, maxCanonical a canonical body.
 	maxShown     = 200
 	maxCanonical = 2 << 10
 )
 
-// recordedRequest is the side of a diff that is known from the rows.
+// recordedRequest returns the recorded side of a diff, from the rows.
 func recordedRequest(event *judgedEvent, e *replay.RecordedEffect, was routeDescription) *replay.DiffRequest {
 	out := &replay.DiffRequest{
 		RouteVersion: e.RouteVersion, Target: was.Target, Kind: was.Kind, Method: was.Method, Address: was.Address, AddressSHA256: was.AddressSHA256,
@@ -30,7 +30,7 @@ func recordedRequest(event *judgedEvent, e *replay.RecordedEffect, was routeDesc
 	if !e.FinishedAt.IsZero() {
 		out.FinishedAt = &e.FinishedAt
 	}
-	fixed, _ := effect.ReadRendered(e.Rendered) // what cannot be read was not made
+	fixed, _ := effect.ReadRendered(e.Rendered) // a request that cannot be read was not made
 	if fixed.Address != "" {
 		out.Address, out.AddressSHA256 = addressOf(fixed.Address)
 	}
@@ -41,7 +41,7 @@ func recordedRequest(event *judgedEvent, e *replay.RecordedEffect, was routeDesc
 	return out
 }
 
-// todayRequest is the side that today's configuration gives.
+// todayRequest returns the side of a diff that today's configuration makes.
 func todayRequest(event *judgedEvent, e *replay.RecordedEffect, route *judgedRoute, p *jobs.Preview) *replay.DiffRequest {
 	out := &replay.DiffRequest{
 		RouteVersion: int(route.inbox.Version), Target: route.today.Target, Kind: route.today.Kind, Method: route.today.Method,
@@ -64,8 +64,8 @@ func todayRequest(event *judgedEvent, e *replay.RecordedEffect, route *judgedRou
 	return out
 }
 
-// shownHeaders are a request's headers, without values that may be credentials;
-// the key is told apart.
+// shownHeaders returns a request's headers, without values that may be credentials and without the
+// key, which the diff shows separately.
 func shownHeaders(h http.Header, keyHeader string) map[string]string {
 	if len(h) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func describeBody(content []byte, made bool, from string) *replay.DiffBody {
 	return &replay.DiffBody{Bytes: len(content), SHA256: hex.EncodeToString(sum[:]), From: from}
 }
 
-// canonical adds the canonical form, where there is one, masked.
+// canonical adds the masked canonical form of a body, if it has one.
 func canonical(b *replay.DiffBody, content []byte, redact redaction) {
 	if b == nil {
 		return
@@ -106,8 +106,8 @@ func canonical(b *replay.DiffBody, content []byte, redact redaction) {
 	}
 }
 
-// changes are what differs between two bodies: by path where both are JSON, by
-// member where both are mails, else as a whole without content.
+// changes returns the differences between two bodies: by path if both are JSON, by member if both
+// are mails, otherwise only that they differ, without content.
 func changes(before, after []byte, redact redaction) []replay.Change {
 	if found, ok := jsonspan.Changes(before, after, replay.MaxChanges, redact.hides); ok {
 		out := make([]replay.Change, len(found))
@@ -125,7 +125,7 @@ func changes(before, after []byte, redact redaction) []replay.Change {
 
 func short(value []byte) string { return cutAt(value, maxShown) }
 
-// cutAt bounds a text, and makes it one that JSON can hold.
+// cutAt shortens a text to limit bytes and makes it valid UTF-8.
 func cutAt(value []byte, limit int) string {
 	if len(value) <= limit {
 		return strings.ToValidUTF8(string(value), "?")

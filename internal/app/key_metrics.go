@@ -10,10 +10,10 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// keyGaugesEvery is how often the gauges of keys are read: they change slowly.
+// keyGaugesEvery is how often the gauges of keys are read. They change slowly.
 const keyGaugesEvery = time.Minute
 
-// makeKeyMetrics makes the gauges of keys in a process that works.
+// makeKeyMetrics makes the gauges of keys in a process that carries out effects.
 func (a *App) makeKeyMetrics() error {
 	age := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "oncegate_keys", Help: "About how many keys of events there are by age, as the statistics of the database say: each is counted in the first age that it has not passed.",

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// openKeyring reads the keys under which bodies and results are sealed. They are read
-// again with every heartbeat (see enlist): a rotation needs no restart.
+// openKeyring reads the keys with which bodies and results are sealed. Every heartbeat reads them
+// again (see enlist), so a rotation needs no restart.
 func (a *App) openKeyring(ctx context.Context) error {
 	keys, err := a.settings.Seal.Open(a.cfg.Now)
 	if err != nil {
@@ -15,7 +15,7 @@ func (a *App) openKeyring(ctx context.Context) error {
 	}
 	if keys == nil {
 		if a.cfg.DevURL != "" {
-			return nil // development keeps no secrets
+			return nil // development stores no secrets
 		}
 		a.log.WarnContext(ctx, "bodies, headers and results are stored in plain: set seal.keyring to have them sealed")
 		return nil

@@ -10,8 +10,9 @@ import (
 	"github.com/oncegate/oncegate/providers/fetch"
 )
 
-// makeKeys makes what fetches the keys of providers. It has the receiver's clock, by which
-// a copy and a request are compared. Its store is read before anything is received.
+// makeKeys makes the fetcher of the providers' keys. It uses the receiver's clock, because the age
+// of a copy is compared with the time of a request. Its store is loaded before the process receives
+// anything.
 func (a *App) makeKeys() (*fetch.Fetcher, error) {
 	keys, err := fetch.New(fetch.Config{Now: a.clock.Now, Logger: a.log, Store: keyStore{a.adminPool}})
 	if err != nil {
@@ -27,7 +28,7 @@ func (a *App) makeKeys() (*fetch.Fetcher, error) {
 	return keys, nil
 }
 
-// keyStore keeps in the database which keys have verified something.
+// keyStore records in the database which keys have verified something.
 type keyStore struct{ pool *pgxpool.Pool }
 
 var _ fetch.Store = keyStore{}
@@ -59,7 +60,7 @@ func (s keyStore) Save(ctx context.Context, c fetch.Copy) error {
 	})
 }
 
-// keyCollector shows what fetching keys comes to. All labels are from closed sets.
+// keyCollector shows how fetches of keys ended. All labels are from closed sets.
 type keyCollector struct {
 	take                       func() fetch.Stats
 	fetches, putOff, documents *prometheus.Desc

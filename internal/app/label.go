@@ -19,8 +19,9 @@ import (
 	"github.com/oncegate/oncegate/jobs"
 )
 
-// labelsOf gives what makes the labels of a source's events; nil if it declares none. An event without a field has no label of it. What
-// cannot be made for another reason is counted, and is no reason to refuse the event.
+// labelsOf returns the function that makes the labels of a source's events. It is nil if the source declares none. An
+// event without a field lacks the label for it. A label that cannot be made for another reason is counted, and the
+// event is admitted.
 func (a *App) labelsOf(s *config.Source, registered registry.Registered) func(d *inbox.Admission, event int) []inbox.Label {
 	if len(s.Labels) == 0 {
 		return nil
@@ -60,8 +61,8 @@ func (a *App) labelsOf(s *config.Source, registered registry.Registered) func(d 
 	}
 }
 
-// readInstallation reads the secret under which labels and the keys of recipes are hashed; none where nothing is sealed or no
-// source has labels or recipes.
+// readInstallation reads the secret with which labels and the keys of recipes are hashed. There is none if nothing is
+// sealed, or if no source has labels or recipes.
 func (a *App) readInstallation() (err error) {
 	hashes := func(s *config.Source) bool {
 		return len(s.Labels) > 0 || slices.ContainsFunc(s.Routes, func(r *config.Route) bool { return r.Key != nil })
@@ -80,8 +81,8 @@ func (a *App) readInstallation() (err error) {
 	return nil
 }
 
-// makeLabelIndexer makes what moves labels into their index: in each process that has a gate, also if no source of it has labels,
-// since another process may have left some.
+// makeLabelIndexer makes the indexer, which moves labels into their index. Every process with a gate has one, even if
+// none of its sources has labels, because another process may have left some.
 func (a *App) makeLabelIndexer() (*labels.Indexer, error) {
 	indexer, err := labels.New(labels.Config{DB: a.adminPool, Now: a.clock.Now, Logger: a.log})
 	if err != nil {

@@ -8,12 +8,13 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// labelPaths finds labels that are members of the body in one pass over its bytes. An expression takes the whole body apart into
-// values, which costs more than all else that the gate does for an event.
+// labelPaths finds labels that are members of the body in one pass over its bytes. An expression decodes the whole
+// body, which costs more than everything else that the gate does for an event.
 type labelPaths struct {
 	set *jsonspan.PathSet
 
-	// slots are, for each label, those of its path from the body itself to the member; nil for another expression.
+	// slots has, for each label, the slots of its path from the body itself to the member. It is nil for any other
+	// expression.
 	slots [][]int
 }
 
@@ -35,14 +36,14 @@ func newLabelPaths(names []string, programs map[string]*expression.Program) *lab
 	return p
 }
 
-// labelSpans are where the labels of one body are.
+// labelSpans are the positions of the labels in one body.
 type labelSpans struct {
 	paths *labelPaths
 	body  []byte
-	spans []jsonspan.Span // nil if that is not known
+	spans []jsonspan.Span // nil if the positions are unknown
 }
 
-// read passes over the body. What it cannot tell is left to the expressions.
+// read passes over the body once. Expressions compute what it cannot determine.
 func (p *labelPaths) read(body []byte) labelSpans {
 	out := labelSpans{paths: p, body: body}
 	if p.set != nil {
@@ -51,9 +52,10 @@ func (p *labelPaths) read(body []byte) labelSpans {
 	return out
 }
 
-// text gives what [expression.Program.Text] gives for a label. known is false where only that can tell: for everything but plain texts,
-// whole numbers as they are usually written, true, false, null, and members that an object does not have.
-func (s *labelSpans) text(label int) (value string, err error, known bool) { //nolint:revive // known says whether the others mean anything
+// text returns the result of [expression.Program.Text] for a label. known is false if only the expression can compute
+// it: for everything but plain texts, whole numbers in their usual form, true, false, null, and members that an object
+// lacks.
+func (s *labelSpans) text(label int) (value string, err error, known bool) { //nolint:revive // known says whether the others are valid
 	slots := s.paths.slots[label]
 	if s.spans == nil || slots == nil {
 		return "", nil, false
@@ -81,7 +83,8 @@ func (s *labelSpans) text(label int) (value string, err error, known bool) { //n
 	}
 }
 
-// isPlainWhole reports whether a number is written as a whole one is written out: other spellings of it would be other labels.
+// isPlainWhole reports whether a number is written in the usual form of a whole number. Other spellings would be other
+// labels.
 func isPlainWhole(raw []byte) bool {
 	for _, c := range raw {
 		if c < '0' || c > '9' {

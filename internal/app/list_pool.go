@@ -12,14 +12,14 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// listConnections are enough for some people at once, and few enough to take little from deliveries.
+// listConnections are enough for several operators at once, and few enough not to slow down deliveries.
 const listConnections = 3
 
-// ListPool is for lists and for what is shown: nothing can be written through it, and no statement of it runs for long.
+// ListPool returns the pool for lists and details. It is read-only, and its statements have a short timeout.
 func (a *App) ListPool() *pgxpool.Pool { return a.lists }
 
-// openListPool opens the pool of lists as database.list_url says, if that is set. Deliveries need no list: a role that lacks
-// a right, or that cannot be asked now, is no reason not to start. The log says then what to do.
+// openListPool opens the pool of lists as database.list_url says, if that is set. Deliveries need no list, so the
+// process starts even if the role lacks a right or cannot connect. The log then says what to do.
 func (a *App) openListPool(ctx context.Context) (err error) {
 	if a.settings.Database.ListURL == "" {
 		a.lists, err = a.openPool(ctx, "list pool", session.PoolList, listConnections)
@@ -40,8 +40,8 @@ func (a *App) openListPool(ctx context.Context) (err error) {
 	return nil
 }
 
-// OpenListPool opens a pool for lists by database.list_url, or by database.url where that is not set. A pooler that shares
-// the sessions of database.list_url stops this pool and no other.
+// OpenListPool opens a pool for lists with database.list_url, or with database.url if that is not set. If a pooler
+// shares the sessions of database.list_url, only this pool stops working.
 func OpenListPool(ctx context.Context, database config.Database, size int32, options ...session.PoolOption) (*pgxpool.Pool, error) {
 	if database.ListURL == "" {
 		return session.OpenPool(ctx, database.URL, database.Schema, session.PoolList, size, options...)

@@ -14,7 +14,7 @@ func (a *App) listen(ctx context.Context, name, address string, bound *net.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening on the %s address %s: %w", name, address, err)
 	}
-	// Closing twice is harmless: the server closes it too, once it serves.
+	// Closing twice is harmless: the server closes the listener too, once it serves.
 	a.cleanups.add(name+" socket", func(context.Context) error { _ = listener.Close(); return nil })
 	*bound = listener.Addr()
 	return listener, nil
@@ -36,8 +36,9 @@ func (a *App) serve(name string, server *http.Server, listener net.Listener) {
 	}()
 }
 
-// PublicAddr is where deliveries are taken, once started; nil without the role.
+// PublicAddr returns the address at which deliveries are accepted, once started. It is nil without
+// the role.
 func (a *App) PublicAddr() net.Addr { return a.publicAddr }
 
-// AdminAddr is where health and metrics are served, once started.
+// AdminAddr returns the address at which health and metrics are served, once started.
 func (a *App) AdminAddr() net.Addr { return a.adminAddr }

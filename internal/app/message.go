@@ -7,7 +7,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/mail"
 )
 
-// messageFeatures is what a route's message has beside its texts. What it does not use is left out.
+// messageFeatures returns what a route's message has in addition to its texts. It leaves out what the message does not
+// use.
 func messageFeatures(r *config.Route) (out []any) {
 	m := r.Mail
 	if m.ReplyTo != "" {
@@ -22,6 +23,6 @@ func messageFeatures(r *config.Route) (out []any) {
 	return out
 }
 
-// sameRequest compares what was sent with what would be. Signatures of messages are left out: they hold the time at which they
-// were made.
+// sameRequest reports whether the request that was sent equals today's. It ignores signatures of messages, because they
+// contain the time at which they were made.
 func sameRequest(a, b []byte) bool { return bytes.Equal(mail.Unsigned(a), mail.Unsigned(b)) }

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/jobs"
 )
 
-// newRegistry makes the registry of this process, with what every process tells.
+// newRegistry makes the registry of this process, with the metrics that every process has.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -27,8 +27,8 @@ func newBuildInfo(version string) prometheus.Collector {
 	return build
 }
 
-// mirror registers metrics in the registry of this process and in that of the program
-// which embeds it, if it gave one.
+// mirror registers metrics in the registry of this process and in the registry of the program that
+// embeds it, if it has one.
 type mirror struct {
 	own    *prometheus.Registry
 	theirs prometheus.Registerer // may be nil
@@ -66,7 +66,7 @@ func (m *mirror) Unregister(c prometheus.Collector) bool {
 	return m.own.Unregister(c)
 }
 
-// withdraw takes everything back from the registry of the program.
+// withdraw removes all metrics from the program's registry.
 func (m *mirror) withdraw() {
 	for _, c := range m.all {
 		m.theirs.Unregister(c)
@@ -83,8 +83,8 @@ func (a *App) collect(all ...prometheus.Collector) error {
 	return nil
 }
 
-// workMetrics count the attempts of effects. All labels are from closed sets:
-// the configuration's names, states and reasons.
+// workMetrics count the attempts of effects. All labels are from closed sets: the configuration's
+// names, states and reasons.
 type workMetrics struct {
 	attempts  *prometheus.CounterVec
 	postponed *prometheus.CounterVec
@@ -120,11 +120,11 @@ func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
 	return m, nil
 }
 
-// observe counts what ended. Only what has an outcome was an attempt.
+// observe counts a report. Only a report with an outcome is an attempt.
 func (m *workMetrics) observe(r jobs.Report) {
 	switch {
 	case r.Route == "" && r.Reason == inbox.ReasonRoute:
-		m.strays.Inc() // its names are those of no configuration
+		m.strays.Inc() // the names are empty because no configuration here has the route
 	case r.Outcome != "":
 		m.attempts.WithLabelValues(r.Source, r.Route, r.Target, string(r.Outcome), string(r.Reason)).Inc()
 		m.seconds.WithLabelValues(r.Target).Observe(r.Elapsed.Seconds())

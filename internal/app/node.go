@@ -17,13 +17,12 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// keyNeeded is how long after an effect was put off for want of a key this process is
-// not ready, unless it gets the key: longer than effects are put off.
+// keyNeeded is how long this process is not ready after it put off an effect because it lacks a
+// key, unless it gets the key. It is longer than effects are put off.
 const keyNeeded = 2 * time.Minute
 
-// enlist writes the process into the table of nodes, goes on showing that it lives,
-// and takes up changes of its keyring. The commands that rotate keys read the table to
-// learn which processes have a key.
+// enlist writes the process into the table of nodes, renews its heartbeat, and reloads its keyring.
+// The commands that rotate keys read the table to find out which processes have a key.
 func (a *App) enlist(ctx context.Context) error {
 	var roles []string
 	if a.cfg.Receive {
@@ -73,9 +72,8 @@ func (a *App) enlist(ctx context.Context) error {
 	return nil
 }
 
-// compareConfigurations logs once which live processes have another configuration. That
-// is so during a deploy; for good, it means that what becomes of an effect depends on
-// which process takes it.
+// compareConfigurations logs once which live processes have another configuration. That is normal
+// during a deploy. If it lasts, the result of an effect depends on which process takes it.
 func (a *App) compareConfigurations(ctx context.Context, self inbox.ID, nodes []node.Row) {
 	own := a.settings.Fingerprint()
 	var others []string
@@ -93,9 +91,9 @@ func (a *App) compareConfigurations(ctx context.Context, self inbox.ID, nodes []
 	}
 }
 
-// announce tells the other processes which routes this one works, and takes that back
-// when it stops, before its workers do: they fetch nothing from then on, but may take
-// long to finish.
+// announce tells the other processes which routes this one works. Before this process's workers
+// stop, it withdraws the routes, because the workers then fetch nothing more but may take long to
+// finish.
 func (a *App) announce(ctx context.Context, routes []int32) error {
 	a.cleanups.add("routes", func(ctx context.Context) error { return a.fleet.Work(ctx, nil) })
 	return a.fleet.Work(ctx, routes)
@@ -113,7 +111,7 @@ func (a *App) reloadKeyring(ctx context.Context) {
 	}
 }
 
-// compareKeys notes what is wrong with this process's keyring, by those of the others.
+// compareKeys records how this process's keyring conflicts with those of the others.
 func (a *App) compareKeys(ctx context.Context, self inbox.ID, nodes []node.Row) {
 	var problem error
 	if ring := a.keys.Ring(); ring != nil {
@@ -128,7 +126,7 @@ func (a *App) compareKeys(ctx context.Context, self inbox.ID, nodes []node.Row) 
 	}
 }
 
-// keyProblem says which live process seals with a key that is not in the ring, or has
+// keyProblem returns an error if a live process seals with a key that is not in the ring, or has
 // another key of the same id.
 func keyProblem(ring *seal.Ring, self inbox.ID, nodes []node.Row) error {
 	own := map[int32]string{}
@@ -151,8 +149,8 @@ func keyProblem(ring *seal.Ring, self inbox.ID, nodes []node.Row) error {
 	return nil
 }
 
-// checkKeys says whether this process can open what it has to work on. A process that
-// only receives needs no earlier key to take deliveries.
+// checkKeys returns an error if this process cannot open what it works on. A process that only
+// receives needs no earlier key to accept deliveries.
 func (a *App) checkKeys() error {
 	if a.work == nil {
 		return nil
@@ -177,7 +175,7 @@ func (a *App) countPulledBack(store *inbox.Effects) error {
 	}, func() float64 { return float64(store.PulledBack()) }))
 }
 
-// countMissingKeys makes the metric of effects that were put off for want of a key.
+// countMissingKeys makes the metric of effects that were put off because a key is missing.
 func (a *App) countMissingKeys() error {
 	return a.collect(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "oncegate_sealed_postponements_total", Help: "How often effects were put off because this process lacks their sealing key.",

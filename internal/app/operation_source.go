@@ -7,8 +7,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// declaredOperations are the operations that a source declares, as the receiver takes them; nil for
-// a source that takes any.
+// declaredOperations returns the operations that a source declares, as the receiver uses them, or
+// nil for a source that takes any operation.
 func declaredOperations(s *config.Source) map[string]*receiver.Operation {
 	if len(s.Operations) == 0 {
 		return nil
@@ -28,7 +28,7 @@ func declaredOperations(s *config.Source) map[string]*receiver.Operation {
 	return out
 }
 
-// comparisons say how payloads of the declared operations of a source are compared.
+// comparisons returns how payloads of the declared operations of a source are compared.
 func comparisons(s *config.Source) map[string]*inbox.Comparison {
 	out := make(map[string]*inbox.Comparison, len(s.Operations))
 	for _, o := range s.Operations {

@@ -17,11 +17,11 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// outcomeConnections is the size of the pool that answers what became of events.
+// outcomeConnections is the size of the pool that reads the outcomes of events.
 const outcomeConnections = 4
 
-// makeOperations makes what answers operations and duplicates with their
-// outcome, if a source asks for it.
+// makeOperations makes the part that answers operations and duplicates with their outcome, if a
+// source needs it.
 func (a *App) makeOperations() error {
 	wanted := false
 	a.operations = map[string]bool{}
@@ -53,14 +53,15 @@ func (a *App) makeOperations() error {
 	return nil
 }
 
-// settled tells who waits for an operation that one of its effects has ended here.
+// settled notifies the callers that wait for an operation that one of its effects has ended in this
+// process.
 func (a *App) settled(r jobs.Report) {
 	if a.outcomes != nil && a.operations[r.Source] && !r.Event.IsZero() {
 		a.outcomes.Settled(r.Event)
 	}
 }
 
-// receiverOutcomes keeps a nil of ours from becoming an interface that is none.
+// receiverOutcomes keeps a nil pointer from becoming a non-nil interface.
 func (a *App) receiverOutcomes() receiver.Outcomes {
 	if a.outcomes == nil {
 		return nil
@@ -68,7 +69,7 @@ func (a *App) receiverOutcomes() receiver.Outcomes {
 	return a.outcomes
 }
 
-// sessionStore keeps a nil of ours from becoming an interface that is none.
+// sessionStore keeps a nil pointer from becoming a non-nil interface.
 func (a *App) sessionStore() receiver.SessionStore {
 	if a.agents == nil {
 		return nil
@@ -76,13 +77,13 @@ func (a *App) sessionStore() receiver.SessionStore {
 	return a.agents
 }
 
-// makeGate makes the gate, once for all that take events in.
+// makeGate makes the gate once, for all parts that admit events.
 func (a *App) makeGate() error {
 	if a.gate != nil {
 		return nil
 	}
 	var err error
-	if err := a.makeRollup(); err != nil { // a command has none yet
+	if err := a.makeRollup(); err != nil { // in a command it does not exist yet
 		return err
 	}
 	if a.gatePool, err = a.openPool(context.Background(), "gate pool", session.PoolGate, a.settings.Database.GateConnections); err != nil {
@@ -112,7 +113,7 @@ func (a *App) makeGate() error {
 	return a.collect(receiver.NewGateCollector(a.gate.Stats))
 }
 
-// makeRelay makes what brings emitted events to the gate.
+// makeRelay makes the relay, which brings emitted events to the gate.
 func (a *App) makeRelay() error {
 	sources := map[string]*inbox.Source{}
 	for _, s := range a.settings.Sources {
@@ -122,7 +123,7 @@ func (a *App) makeRelay() error {
 		}
 	}
 	cfg := relay.Config{Pool: a.workPool, Clock: a.clock, Logger: a.log, Sources: sources, Fits: a.mayWork}
-	if len(sources) > 0 { // without any, it only refuses what was emitted to sources that are gone
+	if len(sources) > 0 { // without such sources, the relay only refuses events for sources that were removed
 		if err := a.makeGate(); err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func (a *App) makeRelay() error {
 	)
 }
 
-// makeProber makes what asks targets about indeterminate effects, for those that
+// makeProber makes the prober, which asks targets about indeterminate effects, for the targets that
 // can be asked.
 func (a *App) makeProber(store *inbox.Effects) error {
 	probes := map[string]effect.Prober{}
@@ -207,14 +208,14 @@ func (a *App) makeProber(store *inbox.Effects) error {
 	return a.collect(asked, resolved)
 }
 
-// probeConfig lets the probe go where the target itself may be.
+// probeConfig allows the probe the same networks as the target.
 func probeConfig(t *config.Target) forward.ProberConfig {
 	out := t.Probe.Effect()
 	out.Allow = t.Allow
 	return out
 }
 
-// unsettledMetrics count what a person or the two sides' books have to look at.
+// unsettledMetrics count effects that an operator must look at, and keys that a target recognised.
 type unsettledMetrics struct {
 	indeterminate, recognised *prometheus.CounterVec
 }

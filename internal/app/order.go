@@ -10,9 +10,9 @@ import (
 	"github.com/oncegate/oncegate/jobs"
 )
 
-// sequenceOf gives what reads an event's sequence key and number for a route; nil
-// takes what the provider publishes. What cannot be read is empty, which the gate
-// counts as missing. source is its name as keys see it.
+// sequenceOf returns the function that reads an event's sequence key and number for a route. It
+// returns nil if the route uses what the provider publishes. A value that cannot be read is empty,
+// which the gate counts as missing. source is the source's name as keys see it.
 func sequenceOf(source string, s *config.Source, r *config.Route) func(a *inbox.Admission, event int) (key, number string, timed bool) {
 	o := r.Order
 	if o.Key == nil && o.Number == nil {
@@ -50,8 +50,8 @@ func nameOf(p *expression.Program, in *expression.Input) string {
 	return name
 }
 
-// placeOf reads a number exactly, with one spelling for each value. Where every
-// number is waited for, only whole ones have successors.
+// placeOf reads a number exactly, with one spelling for each value. A contiguous sequence accepts
+// only whole numbers, because others have no successor.
 func placeOf(o *config.Order, in *expression.Input) (number string, timed bool) {
 	text, timed, err := o.Number.Number(in)
 	if err != nil {
@@ -64,11 +64,11 @@ func placeOf(o *config.Order, in *expression.Input) (number string, timed bool) 
 	return n.String(), timed
 }
 
-// publishesTimes says that the sequence numbers of the source's provider are times.
+// publishesTimes reports whether the sequence numbers of the source's provider are times.
 func publishesTimes(s *config.Source) bool { return s.Provider.Spec().Sequence.Kind == "time" }
 
-// mentionsHeaders says that an expression may read a header: reading them all for
-// each event is worth avoiding.
+// mentionsHeaders reports whether an expression may read a header, because reading all headers for
+// each event costs time.
 func mentionsHeaders(p *expression.Program) bool {
 	return p != nil && strings.Contains(p.String(), "headers")
 }

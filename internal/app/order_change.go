@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// orderDefinition is how a route's order is defined; nil for one without.
+// orderDefinition returns the definition of a route's order, or nil if it has none.
 func orderDefinition(s *config.Source, r *config.Route) *inbox.OrderDefinition {
 	o := &r.Order
 	if !o.Ordered() {
@@ -28,8 +28,8 @@ func orderDefinition(s *config.Source, r *config.Route) *inbox.OrderDefinition {
 	return &inbox.OrderDefinition{Words: fmt.Sprintf("mode %s, key %s, number %s", o.Mode, key, number), Policy: o.Policy}
 }
 
-// OrderChanges says which routes' order the configuration defines another way than the
-// database knows it, and what becomes of what they hold. It writes nothing.
+// OrderChanges returns the routes whose order the configuration defines differently from the
+// database, and what happens to the effects that they hold. It writes nothing.
 func OrderChanges(ctx context.Context, pool *pgxpool.Pool, cfg *config.Config) ([]inbox.OrderChange, error) {
 	var out []inbox.OrderChange
 	for _, s := range cfg.Sources {
@@ -46,7 +46,7 @@ func OrderChanges(ctx context.Context, pool *pgxpool.Pool, cfg *config.Config) (
 	return out, nil
 }
 
-// registerOrders writes how routes are ordered, and says what that changes.
+// registerOrders writes how routes are ordered, and logs what that changes.
 func (a *App) registerOrders(ctx context.Context) error {
 	changes, err := OrderChanges(ctx, a.adminPool, a.settings)
 	if err != nil {
@@ -60,7 +60,8 @@ func (a *App) registerOrders(ctx context.Context) error {
 	return err
 }
 
-// orders are the definitions of the order of the sources' routes that have a row, by its id.
+// orders returns the definitions of the orders of the sources' routes that have a row, by the row's
+// id.
 func (a *App) orders(sources ...*config.Source) map[int32]inbox.OrderDefinition {
 	orders := map[int32]inbox.OrderDefinition{}
 	for _, s := range sources {
