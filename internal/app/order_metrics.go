@@ -18,7 +18,7 @@ type orderedRoute struct {
 	warn time.Duration
 }
 
-// orderedRoutes gives them by id.
+// orderedRoutes returns the ordered routes by id.
 func (a *App) orderedRoutes() map[int32]orderedRoute {
 	out := map[int32]orderedRoute{}
 	for _, s := range a.settings.Sources {
@@ -31,7 +31,7 @@ func (a *App) orderedRoutes() map[int32]orderedRoute {
 	return out
 }
 
-// orderCounters are what [inbox.OrderStats] counts.
+// orderCounters are the counters of [inbox.OrderStats].
 var orderCounters = []struct {
 	name, help string
 	value      func(inbox.OrderStats) uint64
@@ -87,15 +87,15 @@ func (c *orderCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// orderGauges show how the streams of the ordered routes stand. They are read
-// from the database now and then, with bounded counts.
+// orderGauges show the states of the streams of ordered routes. They are read from the database
+// periodically, with bounded counts.
 type orderGauges struct {
 	held, gaps, oldestGap, blocked *prometheus.GaugeVec
 }
 
 const (
-	// orderGaugesEvery is how often the gauges are read, orderGaugesBound how long
-	// that may take.
+	// orderGaugesEvery is how often the gauges are read, and orderGaugesBound how long that may
+	// take.
 	orderGaugesEvery = 15 * time.Second
 	orderGaugesBound = 5 * time.Second
 )
@@ -125,8 +125,8 @@ func (g *orderGauges) set(r orderedRoute, s inbox.StreamStats) {
 	g.blocked.WithLabelValues(r.source, r.route).Set(float64(s.Blocked))
 }
 
-// makeOrderMetrics makes the metrics of ordered routes; without such a route there
-// are none. A process that works also reads how their streams stand.
+// makeOrderMetrics makes the metrics of ordered routes, if there are any. A process that carries
+// out effects also reads the states of their streams.
 func (a *App) makeOrderMetrics() error {
 	routes := a.orderedRoutes()
 	if len(routes) == 0 {
@@ -142,7 +142,7 @@ func (a *App) makeOrderMetrics() error {
 	if err := a.collect(gauges.all()...); err != nil {
 		return err
 	}
-	told := map[int64]time.Time{} // by stream: since when its gap was
+	told := map[int64]time.Time{} // by stream: since when the logged gap has existed
 	read := func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
 		defer cancel()

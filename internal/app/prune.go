@@ -11,13 +11,13 @@ import (
 	"github.com/oncegate/oncegate/jobs"
 )
 
-// makePruner makes what the job of prune runs.
+// makePruner makes the pruner that the prune job runs.
 func (a *App) makePruner() (*prune.Pruner, error) {
 	return prune.New(prune.Config{Pool: a.adminPool, Logger: a.log, Budget: jobs.DefaultPruneBudget, Now: a.cfg.Now})
 }
 
-// pruneMetrics tell how pruning keeps up. The gauges are those of the process
-// that made the last pass; the counters add up.
+// pruneMetrics show whether pruning keeps up. Only the process that made the last pass has current
+// gauges. The counters of all processes add up.
 type pruneMetrics struct {
 	log    *slog.Logger
 	pruner *prune.Pruner
@@ -65,7 +65,7 @@ func (a *App) newPruneMetrics(pruner *prune.Pruner) (*pruneMetrics, error) {
 	return m, a.collect(m.rows, m.partitions, m.passes, m.seconds, m.incoming, m.drained, m.backlog, m.oldest, m.headroom)
 }
 
-// pruned is told of each pass of this process.
+// pruned is called after each pass of this process.
 func (m *pruneMetrics) pruned(ctx context.Context, report prune.Report) {
 	if !report.Obtained {
 		m.passes.WithLabelValues("skipped").Inc()

@@ -13,15 +13,15 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// How often it is proved that no pooler shares the process's sessions: a pooler may be told to
-// while it has clients. Where there is none, only connections to come can lead to one.
+// How often the process checks that no pooler shares its sessions. A pooler may be reconfigured
+// while it has clients. Without a pooler, only new connections can lead to one.
 const (
 	provedEvery       = 5 * time.Second
 	provedDirectEvery = 30 * time.Second
 )
 
-// proveSessions refuses a database whose sessions a pooler shares, and goes on looking once the
-// process is started. What cannot be asked now proves nothing.
+// proveSessions refuses a database whose sessions a pooler shares, and repeats the check once the
+// process is started. If the check cannot be made, nothing is refused.
 func (a *App) proveSessions(ctx context.Context) error {
 	if err := a.sessions.Prove(ctx, a.adminPool); errors.Is(err, session.ErrShared) {
 		return err
@@ -47,7 +47,7 @@ func (a *App) proveSessions(ctx context.Context) error {
 	return nil
 }
 
-// makeCommitProbe makes what tries commits: on the gate's pool, where there is a gate.
+// makeCommitProbe makes the probe that tries commits, on the gate's pool if there is a gate.
 func (a *App) makeCommitProbe() error {
 	cfg := gate.CommitProbeConfig{Pool: a.adminPool, Asking: a.adminPool, Logger: a.log, Now: a.cfg.Now}
 	if a.gate != nil {
@@ -64,7 +64,7 @@ func (a *App) makeCommitProbe() error {
 	return nil
 }
 
-// checkDatabase says why the database can take nothing now.
+// checkDatabase returns why the database cannot be written now.
 func (a *App) checkDatabase(ctx context.Context) error {
 	err := inbox.Writable(ctx, a.adminPool)
 	setting, differs := errors.AsType[*session.SettingError](err)
@@ -72,7 +72,8 @@ func (a *App) checkDatabase(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, inbox.ErrStandby), errors.Is(err, inbox.ErrReadOnly):
-		// The others lead to the same server. What is under way on them ends first.
+		// The connections of the other pools lead to the same server. What they are doing ends
+		// first.
 		if a.started.Load() {
 			for _, pool := range []*pgxpool.Pool{a.gatePool, a.workPool, a.queuePool} {
 				if pool != nil {
@@ -92,5 +93,5 @@ func (a *App) checkDatabase(ctx context.Context) error {
 	case differs:
 		return setting
 	}
-	return errors.New("not reachable") // the cause may hold the address and user
+	return errors.New("not reachable") // the cause may contain the address and user
 }

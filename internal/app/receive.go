@@ -95,7 +95,7 @@ func (a *App) makePublic() (err error) {
 	return err
 }
 
-// passedHeaders are the headers that targets of the source get.
+// passedHeaders returns the headers that targets of the source get.
 func passedHeaders(s *config.Source) (names []string) {
 	for _, r := range s.Routes {
 		names = append(names, r.Target.PassHeaders...)
@@ -103,13 +103,13 @@ func passedHeaders(s *config.Source) (names []string) {
 	return names
 }
 
-// outside is all that verification may reach.
+// outside is everything that verification may contact.
 type outside interface {
 	providers.Fetcher
 	providers.Asker
 }
 
-// bound is a source's provider with the source's own settings.
+// bound returns a source's provider with the source's settings.
 func bound(s *config.Source, o outside) (*providers.Provider, error) {
 	provider, err := s.Provider.Bind(providers.Binding{Settings: s.Values(), Fetcher: o, Asker: o})
 	if err != nil {
@@ -118,7 +118,7 @@ func bound(s *config.Source, o outside) (*providers.Provider, error) {
 	return provider, nil
 }
 
-// inboxSource is a source as the gate needs it, with the ids its rows have.
+// inboxSource returns a source as the gate needs it, with the ids of its rows.
 func (a *App) inboxSource(s *config.Source) *inbox.Source {
 	registered := a.sources[s.Name]
 	out := &inbox.Source{

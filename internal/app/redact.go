@@ -9,18 +9,18 @@ import (
 	"github.com/oncegate/oncegate/internal/jsonspan"
 )
 
-// secretWords make a member's name one that no plan shows the value of, wherever
-// in the name they stand.
+// secretWords are words that make a member secret if its name contains one of them. No plan shows the value of a
+// secret member.
 var secretWords = []string{
 	"password", "passwd", "passphrase", "secret", "token", "apikey", "privatekey", "accesskey", "authorization", "credential",
 	"cookie", "signature", "cardnumber",
 }
 
-// secretNames do so alone.
+// secretNames make a member secret if they are its whole name.
 var secretNames = []string{"cvc", "cvv", "pan", "pin", "otp", "iban", "ssn"}
 
-// redaction says what of a body is not shown: members whose names say that they
-// are secret, and those that the source names.
+// redaction says which parts of a body are not shown: members whose names say that they are secret, and those that the
+// configuration names.
 type redaction struct {
 	names []string
 	paths [][]string
@@ -38,8 +38,7 @@ func newRedaction(configured []string) redaction {
 	return r
 }
 
-// hides reports whether what is at a path is not to be shown; what is below it is
-// not either.
+// hides reports whether the value at a path must not be shown. Everything below a hidden path is hidden too.
 func (r redaction) hides(path string) bool {
 	for step := range strings.SplitSeq(path, ".") {
 		if secretName(step) || slices.Contains(r.names, step) {
@@ -63,9 +62,8 @@ func (r redaction) hides(path string) bool {
 	})
 }
 
-// secretName reports whether a member's or header's name says that it is secret,
-// however it is written: api_key, apiKey and X-Api-Key are one. It is asked of every
-// member of every body that differs.
+// secretName reports whether the name of a member or a header says that it is secret, in any spelling: api_key, apiKey
+// and X-Api-Key are the same. It is called for every member of every body that differs.
 func secretName(name string) bool {
 	var short [64]byte
 	plain := short[:0]
@@ -78,20 +76,20 @@ func secretName(name string) bool {
 		}
 	}
 	if len(plain) < 3 {
-		return false // shorter than any of them
+		return false // shorter than any secret name
 	}
 	return slices.ContainsFunc(secretNames, func(n string) bool { return n == string(plain) }) ||
 		slices.ContainsFunc(secretWords, func(word string) bool { return bytes.Contains(plain, []byte(word)) })
 }
 
-// shown masks in a recorded payload what plans do not show either.
+// shown returns a function that masks in a recorded payload the members that plans do not show.
 func shown(s *config.Source) func(canonical []byte) ([]byte, bool) {
 	hides := newRedaction(s.Redact).hides
 	return func(canonical []byte) ([]byte, bool) { return jsonspan.Mask(canonical, hides) }
 }
 
-// Masks says which members of a payload of a source are not shown until somebody reveals them: those whose names say that
-// they are secret, those that the console redacts, and those that the source does. settings may be nil.
+// Masks returns a function that reports which members of a source's payload are masked until an operator reveals them:
+// those whose names say that they are secret, and those that the console or the source redacts. settings may be nil.
 func Masks(settings *config.Config, source string) func(path string) bool {
 	var redact []string
 	if settings != nil {

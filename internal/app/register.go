@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// partitionsAhead is how many days of body partitions exist in advance: a
-	// process may be down, or its maintenance fail, for nearly that long.
+	// partitionsAhead is how many days of body partitions exist in advance. A process may be down,
+	// or its maintenance fail, for almost that long.
 	partitionsAhead = 7
 	partitionsEvery = time.Hour
 )
 
-// sourceRows are the sources and routes of the configuration as they are registered.
+// sourceRows returns the sources and routes of the configuration as they are registered.
 func sourceRows(settings *config.Config) ([]registry.Source, error) {
 	rows := make([]registry.Source, 0, len(settings.Sources))
 	for _, s := range settings.Sources {
@@ -56,7 +56,7 @@ func sourceRows(settings *config.Config) ([]registry.Source, error) {
 	return rows, nil
 }
 
-// register writes the sources and routes and makes the partitions their bodies go to.
+// register writes the sources and routes and makes the partitions for their bodies.
 func (a *App) register(ctx context.Context) error {
 	rows, err := sourceRows(a.settings)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *App) register(ctx context.Context) error {
 	return nil
 }
 
-// suppose gives the sources and routes the ids that an empty database would give them.
+// suppose assigns the sources and routes the ids that they would get in an empty database.
 func (a *App) suppose(rows []registry.Source) {
 	a.sources, a.series = make(map[string]registry.Registered, len(rows)), map[int32]inbox.Series{}
 	next := int32(0)
@@ -127,7 +127,7 @@ func (a *App) suppose(rows []registry.Source) {
 	}
 }
 
-// every runs do in the background until the app stops.
+// every runs do in the background, once per pause, until the app stops.
 func (a *App) every(ctx context.Context, name string, pause time.Duration, do func(ctx context.Context)) {
 	a.cleanups.add(name, background.Run(ctx, func(ctx context.Context) {
 		ticker := time.NewTicker(pause)
@@ -143,7 +143,7 @@ func (a *App) every(ctx context.Context, name string, pause time.Duration, do fu
 	}))
 }
 
-// storedKind is the kind as the route table names it. Stored: never change.
+// storedKind returns the kind's name in the route table. Stored: never change.
 func storedKind(kind config.Kind) string {
 	if kind == config.KindDev {
 		return string(config.KindForward)
@@ -151,8 +151,8 @@ func storedKind(kind config.Kind) string {
 	return string(kind)
 }
 
-// definitionOf is what a route does. What a route does not use is left out, so
-// that a new key in the configuration gives no route a new version.
+// definitionOf returns what a route does. It leaves out the settings that a route does not use, so
+// that a new key of the configuration does not give every route a new version.
 func definitionOf(r *config.Route) []any {
 	t := r.Target
 	out := []any{r.Types, t.Name, t.Kind, t.URL, t.Idempotent, t.KeyHeader, t.Call}
@@ -193,7 +193,7 @@ func definitionOf(r *config.Route) []any {
 	return out
 }
 
-// keyRecipe says how the keys of a route are made; nil is by no recipe.
+// keyRecipe returns how the keys of a route are made, or nil if it has no recipe.
 func keyRecipe(r *config.Route) *registry.KeyRecipe {
 	if r.Key == nil || r.Key.Recipe == nil {
 		return nil
@@ -208,8 +208,8 @@ func keyRecipe(r *config.Route) *registry.KeyRecipe {
 	return &registry.KeyRecipe{Version: r.Key.Recipe.Version, Words: text}
 }
 
-// routeDigest identifies what a route does: another digest makes a new version.
-// Secrets, timeouts and retries are left out, since changing them changes no effect.
+// routeDigest identifies what a route does: another digest makes a new version. Secrets, timeouts
+// and retries are left out, because changing them changes no effect.
 func routeDigest(r *config.Route) ([]byte, error) {
 	definition, err := json.Marshal(definitionOf(r))
 	if err != nil {

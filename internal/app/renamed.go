@@ -7,8 +7,8 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// tellRenamed logs which sources and routes this start renamed, and which ones have
-// another name in the database than in this configuration.
+// tellRenamed logs which sources and routes this start renamed, and which have another name in the
+// database than in this configuration.
 func (a *App) tellRenamed(ctx context.Context) {
 	for _, s := range a.settings.Sources {
 		row := a.sources[s.Name]
@@ -31,8 +31,8 @@ func (a *App) tellName(ctx context.Context, what, configured, stored, renamed st
 	}
 }
 
-// keySource is the name of a source as keys see it: the one that it was first
-// registered under, so that they stay the same.
+// keySource returns the name of a source as keys see it: the name under which it was first
+// registered, so that the keys stay the same.
 func (a *App) keySource(s *config.Source) string {
 	if row, ok := a.sources[s.Name]; ok && row.KeyName != "" {
 		return row.KeyName

@@ -17,8 +17,8 @@ import (
 	"github.com/oncegate/oncegate/providers/fetch"
 )
 
-// ReverifyConfig says which kept refusals [Reverify] looks at. Settings, Logger
-// and Source are required.
+// ReverifyConfig says which kept refusals [Reverify] verifies. Settings, Logger and Source are
+// required.
 type ReverifyConfig struct {
 	Settings *config.Config
 	Logger   *slog.Logger
@@ -26,7 +26,7 @@ type ReverifyConfig struct {
 	// Source is the name of a source of the configuration.
 	Source string
 
-	// The others are those of [refusal.Reverify].
+	// The other fields are the same as in [refusal.Reverify].
 	Cause         string
 	Since         time.Time
 	After         inbox.ID
@@ -39,13 +39,12 @@ type ReverifyConfig struct {
 	Now func() time.Time
 }
 
-// ErrConfiguration is wrapped where the configuration does not fit what is asked:
-// trying again cannot help.
+// ErrConfiguration is wrapped by errors that say that the configuration does not fit the request.
+// Repeating the request cannot help.
 var ErrConfiguration = errors.New("configuration")
 
-// Reverify verifies a source's kept refusals with today's secrets and admits
-// those that verify through a gate of its own, for the routes that the servers
-// were started with.
+// Reverify verifies a source's kept refusals with today's secrets and admits those that verify. It
+// opens its own gate and uses the routes that the servers were started with.
 func Reverify(ctx context.Context, cfg ReverifyConfig) (report refusal.ReverifyReport, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -84,13 +83,13 @@ func Reverify(ctx context.Context, cfg ReverifyConfig) (report refusal.ReverifyR
 	return run.Run(ctx)
 }
 
-// reverifyRate is how many keys that have verified nothing a run may ask for in a minute:
-// all of them, since there are no more than refusals are kept, and it asks for one after
-// the other. A server's budget is the server's, and a run has nothing to do with it.
+// reverifyRate is how many unproven keys a run may fetch per minute. That is all of them, because
+// there are no more than kept refusals, and the run fetches one after the other. The run does not
+// use the budget of a server.
 const reverifyRate = 1 << 20
 
-// openKeys makes what a command fetches keys with. It knows those that have verified
-// something for a server, but tells the servers of none.
+// openKeys makes the fetcher of a command. It knows the keys that have verified something for a
+// server, but it does not save new ones for the servers.
 func (a *App) openKeys(ctx context.Context) (*fetch.Fetcher, error) {
 	keys, err := fetch.New(fetch.Config{Now: a.cfg.Now, Logger: a.log, Store: keyStore{a.adminPool}, Rate: reverifyRate})
 	if err != nil {
@@ -100,8 +99,8 @@ func (a *App) openKeys(ctx context.Context) (*fetch.Fetcher, error) {
 	return keys, keys.Load(ctx)
 }
 
-// openSource opens what a command needs to admit to a source of the configuration.
-// The caller runs the cleanups of the App, also after an error, unless it is nil.
+// openSource opens what a command needs to admit events to a source of the configuration. Unless
+// the App is nil, the caller runs its cleanups, also after an error.
 func openSource(ctx context.Context, settings *config.Config, logger *slog.Logger, now func() time.Time, name string) (*App, *config.Source, error) {
 	at := slices.IndexFunc(settings.Sources, func(s *config.Source) bool { return s.Name == name })
 	if at < 0 {
@@ -135,9 +134,8 @@ func (a *App) startGate(ctx context.Context) error {
 	return nil
 }
 
-// readRegistered reads the rows of a source and its routes. It refuses a
-// configuration that no server was started with: effects are written for routes
-// that the workers know.
+// readRegistered reads the rows of a source and its routes. It refuses a configuration that no
+// server was started with, because effects may only be written for routes that the workers know.
 func (a *App) readRegistered(ctx context.Context, s *config.Source) error {
 	registry, err := registry.Read(ctx, a.adminPool)
 	if err != nil {

@@ -11,12 +11,13 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// makeRollup makes what counts by minute, once for all that counts. It is started before them and stopped after them.
+// makeRollup makes the counts by minute, once for all parts that count. It is started before them and stopped after
+// them.
 func (a *App) makeRollup() (err error) {
 	if a.rollup != nil || a.cfg.Uncounted {
 		return nil
 	}
-	self := inbox.NewToken() // of a command, which is not among the nodes
+	self := inbox.NewToken() // for a command, which is not among the nodes
 	if a.fleet != nil {
 		self = a.fleet.ID()
 	}
@@ -31,7 +32,7 @@ func (a *App) makeRollup() (err error) {
 	return nil
 }
 
-// countEvents counts what the gate made of a delivery, wherever that came from.
+// countEvents counts the events of a delivery by what the gate did with them.
 func (a *App) countEvents(d *inbox.Admission, receipt *inbox.Receipt, at time.Time) {
 	counters := a.rollup.Counters(d.Source.ID, 0, cmp.Or(d.Tenant, d.Source.Tenant))
 	recorded := 0
@@ -55,10 +56,10 @@ func (a *App) countEvents(d *inbox.Admission, receipt *inbox.Receipt, at time.Ti
 	counters.AddEvents(at, recorded)
 }
 
-// countEffect counts how an attempt ended, or that an effect came to rest without one.
+// countEffect counts how an attempt ended, or that an effect reached a resting state without an attempt.
 func (a *App) countEffect(r *jobs.Report) {
 	source, ok := a.sources[r.Source]
-	if !ok { // the route is none of this process's
+	if !ok { // the route does not belong to this process
 		return
 	}
 	var kind rollup.Kind
@@ -74,20 +75,20 @@ func (a *App) countEffect(r *jobs.Report) {
 			return
 		}
 		kind = rollup.Retried
-	default: // the others are no news
+	default: // the other states are not counted
 		return
 	}
 	a.rollup.Counters(source.ID, source.Routes[r.Route].ID, cmp.Or(r.Tenant, a.tenantOf(r.Source))).Add(a.rollup.Now(), kind, 1)
 }
 
-// countProbed counts an effect of which its target said that it had happened.
+// countProbed counts an effect that happened according to its target.
 func (a *App) countProbed(r *jobs.ProbeReport) {
 	if r.Resolved && r.Outcome == effect.ProbeDone {
 		a.countEffect(&jobs.Report{Source: r.Source, Route: r.Route, State: inbox.EffectDone})
 	}
 }
 
-// tenantOf is the tenant of a source in the configuration.
+// tenantOf returns the tenant of a source in the configuration.
 func (a *App) tenantOf(source string) string {
 	for _, s := range a.settings.Sources {
 		if s.Name == source {

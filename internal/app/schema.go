@@ -14,16 +14,15 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// schemaEvery is how often a process looks whether it may still run on the schema.
+// schemaEvery is how often a process checks whether it may still run on the schema.
 const schemaEvery = 5 * time.Second
 
-// schemaFit is what a process last read about the schema: a newer program may migrate
-// it at any time.
+// schemaFit is the last result of that check. A newer program may migrate the schema at any time.
 type schemaFit struct {
 	misfit atomic.Pointer[error] // nil while this process may run on it
 }
 
-// Err returns why this process must not run on the schema; nil while it may.
+// Err returns why this process must not run on the schema, or nil while it may.
 func (f *schemaFit) Err() error {
 	if err := f.misfit.Load(); err != nil {
 		return *err
@@ -31,7 +30,7 @@ func (f *schemaFit) Err() error {
 	return nil
 }
 
-// watchSchema keeps asking. A schema that cannot be read is as it was last read.
+// watchSchema repeats the check. If the schema cannot be read, the last result remains.
 func (a *App) watchSchema() {
 	a.starts = append(a.starts, step{name: "schema", run: func(ctx context.Context) error {
 		a.every(ctx, "schema", schemaEvery, a.lookAtSchema)
@@ -53,8 +52,9 @@ func (a *App) lookAtSchema(ctx context.Context) {
 	}
 }
 
-// validate says whether this process may run on the schema as it is: it fits the program, and its
-// tables are those in which the process has registered its sources. Others may have made them anew.
+// validate returns an error unless this process may run on the schema: the schema must fit the
+// program, and its tables must be those in which the process has registered its sources. Another
+// program may have recreated them.
 func (a *App) validate(ctx context.Context) error {
 	status, err := migrations.Read(ctx, a.adminPool)
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *App) validate(ctx context.Context) error {
 	return nil
 }
 
-// checkSchema is validate for readiness, without what a driver says.
+// checkSchema is validate for readiness, without the driver's messages.
 func (a *App) checkSchema(ctx context.Context) error {
 	err := a.validate(ctx)
 	if err != nil && !errors.Is(err, migrations.ErrSchema) {
@@ -78,7 +78,7 @@ func (a *App) checkSchema(ctx context.Context) error {
 	return err
 }
 
-// fittingGate takes no delivery while this process must not run on the schema.
+// fittingGate accepts no delivery while this process must not run on the schema.
 type fittingGate struct {
 	receiver.Accepter
 	fit *schemaFit

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// startPatience is for how long a start waits for locks of tables. Processes that start together
-	// register one after the other.
+	// startPatience is how long a start waits for locks of tables. Processes that start together register one after
+	// the other.
 	startPatience = time.Minute
 
-	// startPause is between two tries. Each try waits as well, as long as the session's lock_timeout.
+	// startPause is the pause between two tries. Each try also waits as long as the session's lock_timeout.
 	startPause = 200 * time.Millisecond
 )
 
-// LockError is a start that gave up, because others kept tables locked that it has to write to.
+// LockError means that a start gave up because other sessions kept tables locked that it must write to.
 type LockError struct {
-	// What was to be done, as in "waiting to ...".
+	// What is the step that waited, as in "waiting to ...".
 	What    string
 	Holders []session.Backend
 	Waited  time.Duration
@@ -38,8 +38,8 @@ func (e *LockError) Error() string {
 
 func (e *LockError) Unwrap() error { return e.cause }
 
-// tableLocks selects the processes with locks of Oncegate's tables that keep a registration waiting. A transaction that writes takes
-// ROW EXCLUSIVE.
+// tableLocks selects the processes whose locks of Oncegate's tables keep a registration waiting. A transaction that
+// writes takes ROW EXCLUSIVE.
 const tableLocks = `
 SELECT l.pid
 FROM pg_locks l
@@ -48,8 +48,8 @@ WHERE l.locktype = 'relation' AND l.granted AND l.database = (SELECT d.oid FROM 
     AND (l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
         OR l.mode = 'RowExclusiveLock' AND c.relname IN ('source', 'route'))`
 
-// whenUnlocked does a step of the start. If the step does not obtain a lock, whenUnlocked tries it again, for a
-// minute in all, and the log says who has the lock. A step that fails must change nothing.
+// whenUnlocked does a step of the start. If the step does not obtain a lock, whenUnlocked repeats it, for a minute in
+// all, and logs who has the lock. A step that fails must change nothing.
 func (a *App) whenUnlocked(ctx context.Context, what string, do func() error) error {
 	began, told := a.cfg.Now(), ""
 	for {
@@ -75,8 +75,8 @@ func (a *App) whenUnlocked(ctx context.Context, what string, do func() error) er
 	}
 }
 
-// lockNotObtained reports whether a try may be repeated: a lock timeout, or a deadlock or a conflict
-// that PostgreSQL ended here.
+// lockNotObtained reports whether a step may be repeated: after a lock timeout, or after a deadlock or conflict that
+// PostgreSQL resolved by ending this step.
 func lockNotObtained(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (pg.Code == "55P03" || pg.Code == "40P01" || pg.Code == "40001")

@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/mail"
 )
 
-// NewStore makes the store of effects for a command, which settles effects and wakes what waits
-// behind them but carries out none. keys opens what is sealed; nil is nothing.
+// NewStore makes the store of effects for a command, which settles effects and wakes the effects
+// that waited for them, but carries out none. keys opens sealed data; nil opens none.
 func NewStore(pool *pgxpool.Pool, keys *seal.Keyring) (*inbox.Effects, error) {
 	return inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "cli", Keyring: keys, EvidenceOf: mail.MessageID})
 }

@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// strandedBound is how long a start counts what the configuration leaves behind.
+	// strandedBound is how long a start may count the effects and keys of removed sources and
+	// routes.
 	strandedBound = 10 * time.Second
 
 	// strandedLines is how many removed sources and routes a start names.
 	strandedLines = 20
 )
 
-// CheckRegistration says what starting a server with the configuration would rename, and
-// what nobody would look after. It writes nothing.
+// CheckRegistration returns what a server started with the configuration would rename, and which
+// effects and keys no process would handle. It writes nothing.
 func CheckRegistration(ctx context.Context, pool *pgxpool.Pool, cfg *config.Config) (*registry.RegistrationCheck, error) {
 	rows, err := sourceRows(cfg)
 	if err != nil {
@@ -31,7 +32,8 @@ func CheckRegistration(ctx context.Context, pool *pgxpool.Pool, cfg *config.Conf
 	return registry.Registration{Pool: pool, Sources: rows, Configuration: cfg.Fingerprint()}.Check(ctx)
 }
 
-// warnStranded logs what this configuration leaves behind. A start does not fail for it.
+// warnStranded logs the effects and keys of removed sources and routes. They do not make the start
+// fail.
 func (a *App) warnStranded(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, strandedBound)
 	defer cancel()
@@ -58,8 +60,8 @@ func (a *App) warnStranded(ctx context.Context) {
 	}
 }
 
-// makeStrandedMetric makes the gauge of effects that nobody carries out. Its names are
-// those of the database, and only of routes that are gone.
+// makeStrandedMetric makes the gauge of effects that no process carries out. Its labels come from
+// the database and only name removed routes.
 func (a *App) makeStrandedMetric() error {
 	gauge := newRouteGauge("oncegate_stranded_effects",
 		"Effects that wait for a route that no live configuration names, looked for among the 100,000 that are due first and counted up to 10,001.", slices.Values([]servedRoute(nil)))
@@ -73,7 +75,7 @@ func (a *App) makeStrandedMetric() error {
 	return nil
 }
 
-// strandedEvery is how often stranded effects are counted: nothing about them changes quickly.
+// strandedEvery is how often stranded effects are counted. Their number changes slowly.
 const strandedEvery = time.Minute
 
 func (a *App) readStranded(ctx context.Context, gauge *prometheus.GaugeVec) {
@@ -84,7 +86,7 @@ func (a *App) readStranded(ctx context.Context, gauge *prometheus.GaugeVec) {
 		a.log.WarnContext(ctx, "counting effects of removed routes failed", slog.Any("error", err))
 		return
 	}
-	gauge.Reset() // a route that is back is no longer among them
+	gauge.Reset() // a route that is configured again is no longer counted
 	for _, r := range routes {
 		gauge.WithLabelValues(r.Source, r.Route).Set(float64(r.Waiting()))
 	}

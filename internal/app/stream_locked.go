@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// streamLocked tells people that somebody keeps a stream locked, and what to end.
+// streamLocked logs that another session keeps a stream locked, and which session to end.
 func (a *App) streamLocked(ctx context.Context, s inbox.LockedStream) {
 	attrs := []slog.Attr{
 		slog.String("source", s.Source), slog.String("route", s.Route), slog.Int64("stream", s.ID), slog.Time("since", s.Since),

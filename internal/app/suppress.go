@@ -17,7 +17,7 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/suppress"
 )
 
-// makeSuppressions makes the store of suppressed addresses, which every message is held against.
+// makeSuppressions makes the store of suppressed addresses, which is checked before every message.
 func (a *App) makeSuppressions() (err error) {
 	a.suppressions, err = suppression.New(suppression.Config{
 		Pool: a.workPool, Keyring: a.keys, HashOnly: a.settings.Suppressions.HashOnly, Now: a.cfg.Now,
@@ -34,7 +34,8 @@ func (a *App) makeSuppressions() (err error) {
 	return a.collect(a.suppressedAddresses)
 }
 
-// suppressed tells of a rendered message of the target whether its recipient is suppressed.
+// suppressed returns the function that reports whether the recipient of a rendered message of the
+// target is suppressed.
 func (a *App) suppressed(target string) func(context.Context, []byte) (bool, error) {
 	return func(ctx context.Context, rendered []byte) (bool, error) {
 		to, err := mail.RecipientOf(rendered)

@@ -19,19 +19,18 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// The bounds of how long a connection of the workers may owe an answer.
+// The limits of how long a connection of the workers may go without an answer.
 const (
 	leastSilence = 2 * time.Second
 	mostSilence  = 20 * time.Second
 )
 
-// makeWork makes the effect worker: the targets, the store of effects and the
-// jobs client.
+// makeWork makes the effect worker: the targets, the store of effects and the jobs client.
 func (a *App) makeWork() error {
 	var err error
 	ctx := context.Background()
-	// A statement of a user's may take as long as its attempt, which ends before the
-	// lease. River's are short, and some of them have no deadline of their own.
+	// A user's statement may take as long as its attempt, which ends before the lease. River's statements are short,
+	// and some of them have no deadline.
 	lease := cmp.Or(a.settings.Work.Lease, inbox.DefaultLease)
 	if a.workPool, err = a.openPoolWithin(ctx, "work pool", session.PoolWork, a.settings.Database.WorkConnections, max(lease, leastSilence), session.CarriesOut()); err != nil {
 		return err
@@ -137,7 +136,7 @@ func (a *App) makeWork() error {
 	return nil
 }
 
-// deliveries is what the gate of this process has answered; there may be none.
+// deliveries returns what the gate of this process has answered. There may be no gate.
 func (a *App) deliveries() (answered uint64, waited time.Duration) {
 	if a.gate == nil {
 		return 0, 0
@@ -146,7 +145,7 @@ func (a *App) deliveries() (answered uint64, waited time.Duration) {
 	return stats.Answered, stats.Waited
 }
 
-// routes gives every route by id, once for the store and once for the worker.
+// routes returns every route by id, once for the store and once for the worker.
 func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error) {
 	var errs []error
 	store, worker := map[int32]inbox.EffectRoute{}, map[int32]jobs.Route{}
@@ -158,7 +157,7 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 				Target:     r.Target.Name,
 				Lease:      a.settings.Work.Lease,
 				InDatabase: r.Target.Kind == config.KindSQL || r.Target.Kind == config.KindSuppress || a.parts.Handlers[r.Target.Name].inDatabase(r.Target),
-				// Doing nothing twice is doing nothing.
+				// Doing nothing twice is harmless.
 				Idempotent: r.Target.Idempotent || r.Target.Kind == config.KindNoop || a.parts.Handlers[r.Target.Name].deduplicates(r.Target),
 				Rearms:     s.Rearm,
 				Order:      r.Order.Policy,
@@ -197,12 +196,13 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 	return store, worker, errors.Join(errs...)
 }
 
-// keyOf makes the idempotency keys of a route's effects of its recipe, with what the source and the route were first named.
+// keyOf returns the function that makes the idempotency keys of a route's effects from its recipe. source and route are
+// the names under which the two were first registered.
 func (a *App) keyOf(source, route string) func(recipe []byte) string {
 	return func(recipe []byte) string { return inbox.MeaningKey(a.installation.Value, source, route, recipe) }
 }
 
-// list makes the messages of a route, one for each recipient.
+// list returns how the messages of a route are made, one for each recipient.
 func list(r *config.Route) (*jobs.List, error) {
 	cfg, err := r.MessageConfig(func(call *effect.Call) (any, error) { return r.Mail.Attachments.Value(jobs.Input(call)) })
 	if err != nil {
@@ -225,7 +225,7 @@ func mailSender(t *config.Target) (effect.Sender, error) {
 	return failingSender(m), nil
 }
 
-// parameters are the values of a statement's parameters.
+// parameters returns the values of a statement's parameters.
 func parameters(t *config.Target) map[string]sql.Parameter {
 	out := make(map[string]sql.Parameter, len(t.Parameters))
 	for name, p := range t.Parameters {
@@ -240,7 +240,7 @@ type targets struct {
 	limits         map[string]jobs.Target
 }
 
-// targets makes what carries effects out, by the name of the target.
+// targets makes the senders and transactionals by the name of the target.
 func (a *App) targets() (targets, error) {
 	out := targets{
 		senders: map[string]effect.Sender{}, transactionals: map[string]effect.Transactional{}, limits: map[string]jobs.Target{},

@@ -8,10 +8,10 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
-// A counter that begins with its first event shows no increase for it. Every combination of labels
-// that can occur is therefore there from the start, with 0.
+// A counter that is created by its first event shows no increase for that event. Every combination
+// of labels that can occur is therefore created at the start, with 0.
 
-// attemptReasons are the reasons that an attempt at a target of the kind can end with.
+// attemptReasons returns the reasons with which an attempt at a target of the kind can end.
 func attemptReasons(kind config.Kind) []inbox.Reason {
 	common := []inbox.Reason{
 		inbox.ReasonExhausted, inbox.ReasonDeadline, inbox.ReasonLeaseExpired, reasons.Stopped, inbox.ReasonPanic, reasons.Timeout,
@@ -40,14 +40,14 @@ func attemptReasons(kind config.Kind) []inbox.Reason {
 	return common
 }
 
-// postponements are the reasons for which an effect is put off.
+// postponements returns the reasons for which an effect is put off.
 func postponements() []inbox.Reason {
 	return []inbox.Reason{
 		inbox.ReasonBreaker, inbox.ReasonRate, inbox.ReasonSaturated, inbox.ReasonKeyMissing, inbox.ReasonElsewhere, reasons.Unavailable, inbox.ReasonListOpen,
 	}
 }
 
-// begin makes the series of every route.
+// begin creates the series of every route.
 func (m *workMetrics) begin(sources []*config.Source) {
 	eachRoute(sources, func(source string, r *config.Route) {
 		t := r.Target
@@ -74,7 +74,7 @@ func (m *workMetrics) begin(sources []*config.Source) {
 	})
 }
 
-// begin makes the series of every route.
+// begin creates the series of every route.
 func (m *unsettledMetrics) begin(sources []*config.Source) {
 	eachRoute(sources, func(source string, r *config.Route) {
 		m.recognised.WithLabelValues(source, r.Name, r.Target.Name)
@@ -87,7 +87,8 @@ func (m *unsettledMetrics) begin(sources []*config.Source) {
 	})
 }
 
-// begin makes the series of every table that prune removes from, and of every way a pass ends.
+// begin creates the series of every table from which prune removes rows, and of every way in which
+// a pass ends.
 func (m *pruneMetrics) begin() {
 	for _, table := range []string{
 		"audit", "conflict", "effect", "effect_attempt", "effect_key", "event_label", "inbox_body", "inbox_event", "operation_result", "refusal", "replay",
@@ -100,7 +101,7 @@ func (m *pruneMetrics) begin() {
 	}
 }
 
-// deduplicates reports whether no attempt at the target leaves its outcome unknown.
+// deduplicates reports whether an attempt at the target never leaves its outcome unknown.
 func deduplicates(t *config.Target) bool {
 	switch t.Kind {
 	case config.KindSQL, config.KindSuppress, config.KindNoop:
