@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// showAccess shows who may do what: the access of its reader, tokens, and logins.
+// showAccess shows the access of its reader, the tokens, and the logins.
 func showAccess(r *request) (*page, error) {
 	p := &page{Title: "Access", Lead: "Who may see and do what."}
 	p.Blocks = append(p.Blocks, block{ID: "own", Title: "You", Facts: facts(is("Name in the audit", text(r.access.Actor)), is("Scopes", text(r.access.Scopes.String())), is("Tenant", text(or(r.access.Tenant, "everybody's"))))})
@@ -68,7 +68,7 @@ func createToken(r *request) (*page, error) {
 	}}, nil
 }
 
-// revokeToken ends a token.
+// revokeToken revokes a token.
 func revokeToken(r *request) (*page, error) {
 	why, err := r.why("revoke")
 	if err != nil {
@@ -80,7 +80,7 @@ func revokeToken(r *request) (*page, error) {
 	return r.seeOther("/access", "revoked")
 }
 
-// revokeLogin ends somebody's login.
+// revokeLogin ends a login.
 func revokeLogin(r *request) (*page, error) {
 	why, err := r.why("end")
 	if err != nil {
@@ -92,12 +92,12 @@ func revokeLogin(r *request) (*page, error) {
 	return r.seeOther("/access", "revoked")
 }
 
-// scopeField offers a scope. The least one is ticked.
+// scopeField offers a scope. The least powerful one is ticked.
 func scopeField(scope control.Scope, hint string) field {
 	return field{Name: string(scope), Label: string(scope), Kind: "checkbox", Hint: hint, Checked: scope == control.ReadMetadata}
 }
 
-// scopes are those that are ticked, of which there is one at least.
+// scopes returns the ticked scopes. At least one is required.
 func (r *request) scopes() (out []string, err error) {
 	for _, scope := range control.KnownScopes() {
 		if r.ticked(string(scope)) {

@@ -16,14 +16,14 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// asset is a file that browsers keep for ever: its name changes with its content.
+// asset is a file that browsers may cache permanently, because its name changes with its content.
 type asset struct {
 	Path, Integrity string
 	kind            string
 	content         []byte
 }
 
-// assets are the files by the names under which pages ask for them.
+// assets are the files by the names that pages use.
 var assets = map[string]*asset{
 	"console.css": loadAsset("console.css"),
 	"console.js":  loadAsset("console.js"),
@@ -51,7 +51,7 @@ func loadAsset(name string) *asset {
 	}
 }
 
-// serveAsset gives a file. It needs no login: there is nothing in it but what everybody can download.
+// serveAsset serves a file. It needs no login, because the files are public.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	for _, a := range assets {
 		if a.Path == r.URL.Path {

@@ -32,10 +32,10 @@ func listAudit(r *request) (*page, error) {
 	}}, nil
 }
 
-// actionText says an action in words.
+// actionText returns an action in words.
 func actionText(action string) string { return strings.ReplaceAll(action, ".", " ") }
 
-// changeText is what an entry changed.
+// changeText returns what an entry changed.
 func changeText(a inbox.AuditRow) string {
 	before, after := membersText(a.Before), membersText(a.After)
 	if before == "" || after == "" {
@@ -44,7 +44,7 @@ func changeText(a inbox.AuditRow) string {
 	return cut(before + " → " + after)
 }
 
-// membersText writes stored JSON for a person: its members by name, without those that say nothing.
+// membersText formats stored JSON for people: its members by name, without empty ones.
 func membersText(stored []byte) string {
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(stored))
@@ -77,10 +77,11 @@ func valueText(value any) string {
 	if digest, ok := value.(string); ok && len(digest) == 64 && !strings.ContainsFunc(digest, func(c rune) bool { return !strings.ContainsRune("0123456789abcdef", c) }) {
 		return digest[:12] + "…"
 	}
-	return strings.ReplaceAll(fmt.Sprint(value), "\uFFFD", `\ufffd`) // it stands for what was no text, as it is stored
+	return strings.ReplaceAll(fmt.Sprint(value), "\uFFFD", `\ufffd`) // U+FFFD replaces invalid text; it is shown as an escape
 }
 
-// objectLink leads to the page of what an entry of the audit names; empty if it has none.
+// objectLink returns the address of the page of an audit entry's object. It is empty if there is
+// none.
 func objectLink(object string) string {
 	kind, ref, _ := strings.Cut(object, "/")
 	if _, err := inbox.ParseID(ref); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// listOperations finds a call of an operation, and shows the sessions of agents and what waits in the outbox.
+// listOperations finds a call of an operation, and shows the sessions of agents and the outbox.
 func listOperations(r *request) (*page, error) {
 	p := &page{Title: "Operations", Lead: "Events that your own services call and wait for, under a key of their own."}
 	find := r.filterOf(
@@ -46,7 +46,7 @@ func listOperations(r *request) (*page, error) {
 	return p, nil
 }
 
-// operationBlock says what became of a call.
+// operationBlock shows the outcome of a call.
 func operationBlock(o *control.OperationOutcome) []block {
 	rest := "running"
 	if o.AtRest {
@@ -84,7 +84,7 @@ func revokeSessions(r *request) (*page, error) {
 	return r.seeOther("/operations", "revoked")
 }
 
-// sessionCells are the cells of an agent session.
+// sessionCells returns the cells of an agent session.
 func sessionCells(s inbox.AgentSessionRow) []cell {
 	return []cell{instant(s.CreatedAt), {Text: s.Run, Href: to("/runs", "source", s.Source, "run", s.Run), Detail: s.ID.String()}, text(s.Source), text(s.Credential), instant(s.ExpiresAt)}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// chart is a small picture of how a number went over time, one bar for each part of it.
+// chart shows how a number changed over time, one bar for each interval.
 type chart struct {
 	Title, Total, Summary string
 	From, To              string
@@ -13,7 +13,7 @@ type chart struct {
 	Bars                  []bar
 }
 
-// bar is one bar; Text is what is said of it when somebody points at it.
+// bar is one bar. Text is its tooltip.
 type bar struct {
 	X, Y, Width, Height int
 	Kind, Text          string
@@ -24,13 +24,13 @@ const (
 	chartHeight = 60
 )
 
-// point is how often something happened in one part of a time.
+// point is how often something happened in one interval.
 type point struct {
 	At time.Time
 	N  int64
 }
 
-// newChart draws points, which lie evenly and in order. Kind is good, bad, warn or empty.
+// newChart draws points, which are evenly spaced and in order. kind is good, bad, warn or empty.
 func newChart(title, kind string, points []point, every time.Duration) chart {
 	c := chart{Title: title, Width: max(1, len(points)) * chartBar, Height: chartHeight}
 	var most, total int64

@@ -11,22 +11,22 @@ type page struct {
 	// Lead is the sentence below the heading.
 	Lead string
 
-	// Back leads to where the page belongs.
+	// Back is the link to the parent page.
 	Back *link
 
-	// Refresh is how often the script asks for the page again while it is visible, in seconds; 0 does not. Without
-	// the script the browser does it itself, more slowly.
+	// Refresh is how often the script reloads the page while it is visible, in seconds. 0 is never. Without the
+	// script the browser reloads the page itself, less often.
 	Refresh int
 
-	// Live is the query of the live list that the page is told of new rows by; empty has none.
+	// Live is the query of the live list that reports new rows to the page. It is empty if there is none.
 	Live string
 
 	Blocks []block
 }
 
-// block is one component with its heading. One of its fields is set, and those beside it if they belong together.
+// block is one component with its heading. One of its fields is set, or several if they belong together.
 type block struct {
-	// ID is the anchor of the block; empty has none.
+	// ID is the anchor of the block. It is empty if there is none.
 	ID, Title, Text string
 
 	Notice *notice
@@ -37,7 +37,7 @@ type block struct {
 	Charts []chart
 	Story  []moment
 	Body   *body
-	Code   string // one command or address, to be copied
+	Code   string // one command or address to copy
 	Forms  []form
 	Links  []link
 }
@@ -49,14 +49,14 @@ type notice struct{ Kind, Text, Detail string }
 type link struct {
 	Text, Href string
 
-	// Key is the second letter of the shortcut after g, if there is one.
+	// Key is the second letter of the shortcut that starts with g, if there is one.
 	Key string
 
-	// Current: it leads to what is shown.
+	// Current means that the link leads to the current view.
 	Current bool
 }
 
-// tile is one number with what it counts.
+// tile is one number with a label.
 type tile struct {
 	Count, Text, Href, Detail string
 	Kind                      string // good, bad, warn or empty
@@ -70,50 +70,50 @@ type fact struct {
 	Values []cell
 }
 
-// cell is one value. It is shown as text, and leads somewhere if Href is set.
+// cell is one value. It is shown as text, and is a link if Href is set.
 type cell struct {
 	Text, Href string
 	At         time.Time // shown instead of Text, unless it is zero
 	State      string    // shown with its colour
 	Marks      []mark    // several states with their numbers
-	Code       bool      // in a fixed width
-	Number     bool      // to the right
+	Code       bool      // in a fixed-width font
+	Number     bool      // aligned to the right
 	Detail     string    // a second, smaller line
 }
 
-// mark is a state, and how often if more than once.
+// mark is a state, and its count if that is more than one.
 type mark struct{ State, Count string }
 
-// table is rows of cells. A cell below an empty heading has no label where the table becomes cards.
+// table is rows of cells. A cell below an empty heading has no label when the table is shown as cards.
 type table struct {
 	Heads []string
 	Rows  [][]cell
 
-	// Empty is what stands there without rows.
+	// Empty is shown if there are no rows.
 	Empty string
 
-	// Next leads to the next page; empty on the last one. First leads to the first page, from the others.
+	// Next is the link to the next page, empty on the last one. First is the link to the first page, empty there.
 	Next, First string
 
-	// Forward says that the first page has what came first.
+	// Forward says that the list runs from the earliest to the latest, so that the first page has what came first.
 	Forward bool
 
-	// SearchedTo is how far the list was searched within its time; zero is all the way.
+	// SearchedTo is how far the list was searched within its time. It is zero if everything was searched.
 	SearchedTo time.Time
 }
 
-// filter is a form that narrows a list. It is sent by GET, so that the address holds all of it.
+// filter is a form that narrows a list. It is sent by GET, so that the address contains the whole filter.
 type filter struct {
 	Action string
 	Fields []field
 
-	// Button is what the button says; empty is Filter.
+	// Button is the label of the button. Empty is Filter.
 	Button string
 
-	// Hidden are parameters that stay as they are.
+	// Hidden are parameters that keep their values.
 	Hidden []field
 
-	// Set: some field narrows, so that there is something to clear.
+	// Set means that a field narrows the list, so that there is something to clear.
 	Set bool
 }
 
@@ -121,7 +121,8 @@ type filter struct {
 type field struct {
 	Name, Label, Value, Hint string
 
-	// Kind is the type of the input: text if it is empty, or search, number, datetime-local, select, checkbox, textarea, hidden.
+	// Kind is the type of the input: text if it is empty, or search, number, datetime-local, select, checkbox,
+	// textarea, hidden.
 	Kind     string
 	Options  []option
 	Required bool
@@ -140,17 +141,17 @@ type form struct {
 	ID, Title, Text, Action, Button string
 	Fields                          []field
 
-	// Choices are several buttons in the place of one; what is chosen is sent as ChoiceName.
+	// Choices are several buttons instead of one. The value of the clicked one is sent as ChoiceName.
 	ChoiceName string
 	Choices    []option
 
-	// Danger: what it does cannot be undone.
+	// Danger means that the change cannot be undone.
 	Danger bool
 
-	// Closed: the form is folded until somebody opens it.
+	// Closed means that the form is folded at first.
 	Closed bool
 
-	// Disabled is why the form cannot be sent; empty if it can.
+	// Disabled is why the form cannot be sent. It is empty if it can.
 	Disabled string
 }
 
@@ -168,16 +169,16 @@ type moment struct {
 
 // body is a payload as text.
 type body struct {
-	// Views are the ways of looking at it, of which one is shown.
+	// Views are the ways to show the payload, of which one is active.
 	Views []link
 
-	// Lines is the text that is shown, already made visible.
+	// Text is the text to show, already made visible.
 	Text string
 
-	// Note says what is left out or hidden.
+	// Note says what was left out or hidden.
 	Note string
 
-	// Download leads to the bytes; empty if they are not given.
+	// Download is the link to the bytes. It is empty if they cannot be downloaded.
 	Download string
 
 	Changes []change
@@ -195,7 +196,7 @@ func number[N ~int | ~int32 | ~int64](n N) cell {
 	return cell{Text: groupDigits(int64(n)), Number: true}
 }
 
-// instantOf is an instant that may not be there.
+// instantOf returns a cell for an instant that may be missing.
 func instantOf(at *time.Time) cell {
 	if at == nil {
 		return cell{}
@@ -203,7 +204,7 @@ func instantOf(at *time.Time) cell {
 	return cell{At: *at}
 }
 
-// facts leaves out those without a value.
+// facts leaves out the facts without a value.
 func facts(all ...fact) []fact {
 	var out []fact
 	for _, f := range all {

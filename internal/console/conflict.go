@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// listConflicts shows the payloads that came under the id of another event.
+// listConflicts shows the payloads that arrived under the id of another event.
 func listConflicts(r *request) (*page, error) {
 	since, err := r.since("since")
 	if err != nil {
@@ -41,7 +41,7 @@ func conflictTable(r *request, found inbox.Page[inbox.ConflictRow], empty string
 	})
 }
 
-// showConflict shows one conflict with what differs.
+// showConflict shows one conflict with the differences.
 func showConflict(r *request) (*page, error) {
 	id, err := r.id()
 	if err != nil {
@@ -62,7 +62,7 @@ func showConflict(r *request) (*page, error) {
 	return conflictPage(r, c, differs, payload, missing), nil
 }
 
-// showChanges shows what differs between the payload of a conflict and that of its event.
+// showChanges shows the differences between the payload of a conflict and that of its event.
 func showChanges(r *request) (*page, error) {
 	id, err := r.id()
 	if err != nil {
@@ -117,7 +117,7 @@ func conflictPage(r *request, c *inbox.ConflictRow, differs block, payload *cont
 	return p
 }
 
-// admitConflict makes an event of a payload that conflicts.
+// admitConflict admits a conflicting payload as an event.
 func admitConflict(r *request) (*page, error) {
 	id, err := r.id()
 	if err != nil {

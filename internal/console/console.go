@@ -14,32 +14,33 @@ import (
 
 // Config configures a [Console]. Caller, Authenticate and Logger are required.
 type Config struct {
-	// Caller gives what carries out operations for somebody.
+	// Caller returns the caller that carries out operations with an access.
 	Caller func(control.Access) control.Caller
 
-	// Authenticate says who asks. Its error is a [control.Problem]; one with [control.CodeUnauthorized] leads to
+	// Authenticate identifies the user. Its error is a [control.Problem]; one with [control.CodeUnauthorized] leads to
 	// Login.
 	Authenticate func(*http.Request) (control.Access, error)
 
-	// Login is the address at which the browser logs in and comes back to the page of the request. It defaults to /login.
+	// Login returns the address at which the browser logs in and then returns to the requested page. It defaults to
+	// /login.
 	Login func(*http.Request) string
 
-	// Protect refuses requests that another site has a browser make. It defaults to [http.CrossOriginProtection].
+	// Protect refuses requests that another site makes the browser send. It defaults to [http.CrossOriginProtection].
 	Protect func(http.Handler) http.Handler
 
-	// Logger is told of pages that fail for a reason that their reader cannot mend.
+	// Logger gets the errors of pages that fail for a reason that the user cannot fix.
 	Logger *slog.Logger
 
-	// Done ends what stays open: live lists. It is closed when the process stops; nil never is.
+	// Done ends the live lists when it is closed, which happens when the process stops. nil never ends them.
 	Done <-chan struct{}
 
-	// Timeout bounds what one page asks for. It defaults to 20 s, less than the server's WriteTimeout.
+	// Timeout bounds the operations of one page. It defaults to 20 s, less than the server's WriteTimeout.
 	Timeout time.Duration
 
-	// Every is how often a live list looks for what is new. It defaults to 2 s.
+	// Every is how often a live list looks for new rows. It defaults to 2 s.
 	Every time.Duration
 
-	// Streams is how many live lists are open at once, of all browsers. It defaults to 32.
+	// Streams is how many live lists may be open at once, for all browsers. It defaults to 32.
 	Streams int
 
 	// Now defaults to time.Now.
@@ -89,7 +90,7 @@ func New(cfg Config) (*Console, error) {
 	return c, nil
 }
 
-// ServeHTTP answers a request. No cache keeps a page, and nothing frames it.
+// ServeHTTP answers a request. No cache may store a page, and no site may frame it.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protectPage(w.Header())
 	c.mux.ServeHTTP(w, r)
@@ -99,7 +100,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func protectPage(h http.Header) {
 	h.Set("Content-Security-Policy", contentPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY") // for browsers that do not know frame-ancestors
+	h.Set("X-Frame-Options", "DENY") // for browsers without frame-ancestors
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -109,7 +110,7 @@ func protectPage(h http.Header) {
 // maxForm bounds the body of a form, in bytes.
 const maxForm = 1 << 20
 
-// request is one request for a page, of somebody who is logged in.
+// request is one request for a page, by a user who is logged in.
 type request struct {
 	*http.Request
 	console *Console
@@ -119,22 +120,22 @@ type request struct {
 	w       http.ResponseWriter
 }
 
-// call carries out an operation for whoever asks for a page.
+// call carries out an operation with the access of the page's user.
 func call[Request, Response any](r *request, operation *control.Operation[Request, Response], ask Request) (Response, error) {
 	return control.Call(r.Context(), r.caller, operation, ask)
 }
 
-// may reports whether whoever asks has a scope, so that a page shows no button that would be refused. The operation
-// checks it again.
+// may reports whether the user has a scope, so that a page shows no button that would be refused. The operation checks
+// the scope again.
 func (r *request) may(scope control.Scope) bool { return r.access.Scopes.Allow(scope) }
 
-// query gives a parameter of the address.
+// query returns a parameter of the address.
 func (r *request) query(name string) string { return strings.TrimSpace(r.URL.Query().Get(name)) }
 
-// errAnswered is returned by what has written the answer itself.
+// errAnswered means that the answer is already written.
 var errAnswered = errors.New("answered")
 
-// page serves what draw makes.
+// page serves the page that draw makes.
 func (c *Console) page(draw func(*request) (*page, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		access, err := c.cfg.Authenticate(hr)
@@ -163,7 +164,7 @@ func (c *Console) page(draw func(*request) (*page, error)) http.Handler {
 	})
 }
 
-// refuse answers somebody who is not logged in, or must wait.
+// refuse answers a user who is not logged in or must wait.
 func (c *Console) refuse(w http.ResponseWriter, hr *http.Request, err error) {
 	problem := control.ProblemOf(err)
 	if problem.Code == control.CodeUnauthorized {
@@ -188,7 +189,7 @@ func (c *Console) fail(r *request, err error) {
 	c.render(r, meaning.Status, p)
 }
 
-// nextStep says what a person at a page does next, where what the table of codes says is meant for a program.
+// nextStep returns what the user of a page should do next. The table of codes is partly meant for programs.
 func nextStep(code control.Code, meaning control.CodeMeaning) string {
 	if code == control.CodeForbidden {
 		return "Ask whoever runs Oncegate for an access with that scope."
@@ -202,7 +203,7 @@ func nextStep(code control.Code, meaning control.CodeMeaning) string {
 	return meaning.Next
 }
 
-// seeOther sends the browser on after something was done, so that a reload does not do it again. done is one of the words
+// seeOther redirects the browser after something was done, so that a reload does not repeat it. done is one of the keys
 // of doneTexts.
 func (r *request) seeOther(path, done string) (*page, error) {
 	if done != "" {

@@ -12,7 +12,7 @@ import (
 // deadFields are the parameters that narrow dead letters, in the order of the form.
 var deadFields = []string{"source", "route", "target", "reason", "error_class", "type", "event_id", "text", "tenant", "since", "until"}
 
-// deadFilter reads what narrows dead letters.
+// deadFilter reads the parameters that narrow dead letters.
 func (r *request) deadFilter() (f control.DeadLetterFilter, err error) {
 	f = control.DeadLetterFilter{
 		TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source"), Route: r.query("route"), Target: r.query("target"),
@@ -25,7 +25,7 @@ func (r *request) deadFilter() (f control.DeadLetterFilter, err error) {
 	return f, err
 }
 
-// errorClasses are the kinds of failure to choose from.
+// errorClasses returns the kinds of failure to choose from.
 func errorClasses() []string {
 	classes := make([]string, 0, len(inbox.ErrorClasses()))
 	for _, class := range inbox.ErrorClasses() {
@@ -34,7 +34,8 @@ func errorClasses() []string {
 	return classes
 }
 
-// narrowing are the parameters of the address that narrow, for a link or a form that keeps them.
+// narrowing returns the named parameters of the address that are set, for a link or a form that
+// keeps them.
 func (r *request) narrowing(names ...string) url.Values {
 	out := url.Values{}
 	for _, name := range names {
@@ -45,7 +46,7 @@ func (r *request) narrowing(names ...string) url.Values {
 	return out
 }
 
-// listDead shows dead letters by cause, and one by one.
+// listDead shows dead letters by cause and individually.
 func listDead(r *request) (*page, error) {
 	filter, err := r.deadFilter()
 	if err != nil {
@@ -104,7 +105,7 @@ func deadPage(r *request, groups inbox.Page[inbox.DeadGroup], found inbox.Page[c
 	return p
 }
 
-// previewDiscard counts the dead letters that a decision would end.
+// previewDiscard counts the dead letters that a decision would discard.
 func previewDiscard(r *request) (*page, error) {
 	filter, err := r.deadFilter()
 	if err != nil {
@@ -128,10 +129,10 @@ func previewDiscard(r *request) (*page, error) {
 	return p, nil
 }
 
-// maxSteps is how many requests a bulk decision may take; each decides about some hundreds.
+// maxSteps is how many requests a bulk decision may take. Each handles up to 1,000 effects.
 const maxSteps = 200
 
-// discardDead ends the dead letters that a preview found.
+// discardDead discards the dead letters that a preview found.
 func discardDead(r *request) (*page, error) {
 	why, err := r.why(r.PostFormValue("count"))
 	if err != nil {
@@ -153,7 +154,7 @@ func discardDead(r *request) (*page, error) {
 	}}}}, nil
 }
 
-// changedText says that some were left alone.
+// changedText says that some dead letters changed and were not touched.
 func changedText(n int) string {
 	if n == 0 {
 		return ""
@@ -161,7 +162,7 @@ func changedText(n int) string {
 	return fmt.Sprintf("%s changed meanwhile and was left alone.", count(n, "of them", "of them"))
 }
 
-// discardOne ends one dead letter.
+// discardOne discards one dead letter.
 func discardOne(r *request) (*page, error) {
 	id, err := r.id()
 	if err != nil {
@@ -177,7 +178,8 @@ func discardOne(r *request) (*page, error) {
 	return r.seeOther(r.backTo("/effects/"+id.String()), "discarded")
 }
 
-// backTo is the path that a form names for after it, if it is one of ours.
+// backTo returns the page to show after a form: that of the event if the form names it, or
+// otherwise.
 func (r *request) backTo(otherwise string) string {
 	if r.PostFormValue("of") == "event" {
 		return "/events/" + r.PathValue("id")

@@ -141,7 +141,7 @@ func effectPage(r *request, e *control.Effect, audit []inbox.AuditRow) *page {
 	return p
 }
 
-// effectNotice says what somebody should know before they decide about an effect.
+// effectNotice returns what an operator should know before deciding about an effect.
 func effectNotice(e *control.Effect) *notice {
 	switch e.State {
 	case "indeterminate":

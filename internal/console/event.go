@@ -15,11 +15,11 @@ const (
 	// shownEffects is how many effects of an event are shown with their attempts.
 	shownEffects = 20
 
-	// shownRows bounds the short lists on a page of one thing.
+	// shownRows bounds the short lists on a page about one object.
 	shownRows = 20
 )
 
-// eventView is what the page of an event is made of.
+// eventView has the data of the page of an event.
 type eventView struct {
 	event     *inbox.EventDetail
 	effects   []*control.Effect // the first shownEffects of them
@@ -29,7 +29,7 @@ type eventView struct {
 	missing   string           // why there is no payload
 }
 
-// showEvent shows one event: how it came, what became of it, and what it holds.
+// showEvent shows one event: how it arrived, what was done with it, and its content.
 func showEvent(r *request) (*page, error) {
 	id, err := r.id()
 	if err != nil {
@@ -122,7 +122,7 @@ func eventPage(r *request, v *eventView) *page {
 	return p
 }
 
-// deliveries says how often the event came.
+// deliveries returns how often the event was delivered.
 func deliveries(e *inbox.EventDetail) string {
 	text := count(e.Deliveries, "delivery", "deliveries")
 	if n := e.Deliveries - 1 - e.Conflicts; n > 0 {
@@ -131,7 +131,8 @@ func deliveries(e *inbox.EventDetail) string {
 	return text
 }
 
-// eventStory is the timeline of an event: its deliveries, its effects with their attempts, and what people did.
+// eventStory returns the timeline of an event: its deliveries, its effects with their attempts, and the
+// decisions of operators.
 func eventStory(v *eventView) []moment {
 	e := v.event
 	story := []moment{{At: e.ReceivedAt, Title: "Received and recorded", State: e.Admission, Detail: byteSize(int64(e.BodyLength)) + ", sha256 " + e.BodySHA256}}
@@ -155,10 +156,10 @@ func eventStory(v *eventView) []moment {
 	return story
 }
 
-// effectStory is an effect with its attempts.
+// effectStory returns the steps of an effect and its attempts.
 func effectStory(e *control.Effect) []moment {
 	reason, code := e.Reason, e.Code
-	if n := len(e.AttemptRows); n > 0 { // the last attempt says the same
+	if n := len(e.AttemptRows); n > 0 { // the last attempt has the same reason
 		last := e.AttemptRows[n-1]
 		if reason == last.Reason {
 			reason = ""
@@ -181,7 +182,7 @@ func effectStory(e *control.Effect) []moment {
 	return append([]moment{m}, attemptStory(e)...)
 }
 
-// attemptStory are the attempts of an effect.
+// attemptStory returns the attempts of an effect.
 func attemptStory(e *control.Effect) []moment {
 	var story []moment
 	for _, a := range e.AttemptRows {
@@ -204,7 +205,7 @@ func attemptStory(e *control.Effect) []moment {
 	return story
 }
 
-// milliseconds writes how long a request took.
+// milliseconds formats how long a request took.
 func milliseconds(d time.Duration) string {
 	if d < 10*time.Second {
 		return groupDigits(d.Milliseconds()) + " ms"
@@ -212,10 +213,10 @@ func milliseconds(d time.Duration) string {
 	return roughly(d)
 }
 
-// reasonText says what a stored reason means.
+// reasonText returns a stored reason in words.
 func reasonText(reason string) string { return strings.ReplaceAll(reason, "_", " ") }
 
-// eventActions is what somebody can do with an event.
+// eventActions returns the actions for an event.
 func eventActions(r *request, e *inbox.EventDetail) block {
 	b := block{ID: "actions", Title: "Actions"}
 	if !r.may(control.Operate) {
@@ -254,7 +255,7 @@ func eraseEvent(r *request) (*page, error) {
 	return r.seeOther(eventLink(id), "erased")
 }
 
-// eventCurl sends the body of an event to an address of the reader's own.
+// eventCurl returns a command that sends the body of an event to an address of the user.
 func eventCurl(r *request, v *eventView) string {
 	kind := "application/octet-stream"
 	if v.payload != nil {
@@ -268,14 +269,14 @@ func eventCurl(r *request, v *eventView) string {
 		r.origin(), v.event.ID, kind)
 }
 
-// plainContentType reports whether a header's value can stand in a command as it is.
+// plainContentType reports whether a header's value can be part of a command without quoting.
 func plainContentType(s string) bool {
 	return s != "" && len(s) < 128 && !strings.ContainsFunc(s, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("/+-.;= ", c)
 	})
 }
 
-// origin is the address of this server as the browser knows it, fit for a command.
+// origin returns the address of this server as the browser knows it. It is safe to put into a command.
 func (r *request) origin() string {
 	scheme := "http"
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {

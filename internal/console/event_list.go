@@ -7,10 +7,11 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// eventStates are what a list of events is narrowed by: the states of effects, and how events were admitted.
+// eventStates returns the values that narrow a list of events: the states of effects, and how events were
+// admitted.
 func eventStates() []string { return append(control.EffectStates(), control.Admissions()...) }
 
-// listEvents shows events, newest first. The address holds the whole filter.
+// listEvents shows events, newest first. The address contains the whole filter.
 func listEvents(r *request) (*page, error) {
 	since, err := r.since("since")
 	if err != nil {
@@ -67,7 +68,7 @@ func eventTable(r *request, found inbox.Page[inbox.EventRow], empty string) *tab
 	})
 }
 
-// effectMarks are the states of an event's effects, or how it was admitted where it has none.
+// effectMarks returns the states of an event's effects, or how the event was admitted if it has none.
 func effectMarks(e inbox.EventRow) cell {
 	if e.Effects == "" {
 		return state(e.Admission)
@@ -75,7 +76,7 @@ func effectMarks(e inbox.EventRow) cell {
 	return cell{Marks: states(e.Effects)}
 }
 
-// join writes texts after each other; empty ones are left out.
+// join joins texts with a separator and leaves out empty ones.
 func join(texts ...string) string {
 	out := ""
 	for _, t := range texts {

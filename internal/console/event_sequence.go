@@ -6,7 +6,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// labelCells are the labels of an event. Each leads to the events that have the same.
+// labelCells returns the labels of an event. Each links to the events with the same label.
 func labelCells(labels []inbox.EventLabel) []cell {
 	out := make([]cell, 0, len(labels))
 	for i := range labels {
@@ -28,7 +28,8 @@ func sequenceBlock(r *request, e *inbox.EventDetail) block {
 	})}
 }
 
-// neighbourCell is the event beside another one, and how many numbers are missing between the two.
+// neighbourCell shows the event before or after another one, and how many numbers are missing
+// between the two.
 func neighbourCell(n *inbox.Neighbour, missing string) cell {
 	gap := ""
 	if missing != "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// find leads to the one thing that somebody names: by our id, by source/event-id, by the sender's id alone, or by an idempotency key
-// or a Message-ID. Of several effects of one key it shows the list.
+// find redirects to the object that the user names: by our id, by source/event-id, by the sender's id alone, or
+// by an idempotency key or a Message-ID. If a key or a Message-ID matches several effects, it redirects to their list.
 func find(r *request) (*page, error) {
 	q := r.query("q")
 	if q == "" {

@@ -5,7 +5,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// findOther finds what one of our ids names beside events; empty if nothing.
+// findOther returns the page of the object other than an event that has one of our ids. It is empty
+// if there is none.
 func findOther(r *request, q string) (string, error) {
 	id, err := inbox.ParseID(q)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// pageRequest is the page of a list that the address asks for.
+// pageRequest returns the page of a list that the address selects.
 func (r *request) pageRequest() control.PageRequest {
 	return control.PageRequest{After: r.query("after")}
 }
 
-// tableOf makes a table of a page of a list. Its links keep the rest of the address.
+// tableOf makes a table from a page of a list. Its links keep the rest of the address.
 func tableOf[Row any](r *request, p inbox.Page[Row], empty string, heads []string, cells func(Row) []cell) *table {
 	t := &table{Heads: heads, Empty: empty}
 	for _, row := range p.Data {
@@ -34,7 +34,7 @@ func tableOf[Row any](r *request, p inbox.Page[Row], empty string, heads []strin
 	return t
 }
 
-// with is the address of the page with another value of one parameter.
+// with returns the address of the page with one parameter changed.
 func (r *request) with(name, value string) string {
 	query := r.URL.Query()
 	query.Del("done")
@@ -46,7 +46,7 @@ func (r *request) with(name, value string) string {
 	return at(r.URL.Path, query)
 }
 
-// at is a path with a query.
+// at returns a path with a query.
 func at(path string, query url.Values) string {
 	if len(query) == 0 {
 		return path
@@ -54,7 +54,7 @@ func at(path string, query url.Values) string {
 	return path + "?" + query.Encode()
 }
 
-// to is a path with parameters in pairs; empty ones are left out.
+// to returns a path with parameters in pairs. It leaves out empty ones.
 func to(path string, pairs ...string) string {
 	query := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -65,17 +65,17 @@ func to(path string, pairs ...string) string {
 	return at(path, query)
 }
 
-// textField is a field of a filter that holds what the address says.
+// textField is a field of a filter with the value from the address.
 func (r *request) textField(name, label string) field {
 	return field{Name: name, Label: label, Value: r.query(name)}
 }
 
-// sinceField is the field of a time from which a list begins.
+// sinceField is a field for the time from which a list starts.
 func (r *request) sinceField(name, label string) field {
 	return field{Name: name, Label: label, Value: r.query(name), Hint: "1h, 7d or a time in UTC"}
 }
 
-// choiceField offers words; the first choice is everything.
+// choiceField offers words. The first choice selects everything.
 func (r *request) choiceField(name, label string, words ...string) field {
 	f := field{Name: name, Label: label, Kind: "select", Options: []option{{Text: "any"}}}
 	chosen := r.query(name)
@@ -85,12 +85,12 @@ func (r *request) choiceField(name, label string, words ...string) field {
 	return f
 }
 
-// checkField is a box to tick.
+// checkField is a checkbox.
 func (r *request) checkField(name, label string) field {
 	return field{Name: name, Label: label, Kind: "checkbox", Checked: r.query(name) == "true"}
 }
 
-// filterOf makes the form of a list.
+// filterOf makes the form that narrows a list.
 func (r *request) filterOf(fields ...field) *filter {
 	f := &filter{Action: r.URL.Path, Fields: fields}
 	for _, one := range fields {
@@ -99,7 +99,8 @@ func (r *request) filterOf(fields ...field) *filter {
 	return f
 }
 
-// since reads a time of the address: how long ago (90m, 24h, 7d), a day, or an instant. Without a zone it is in UTC.
+// since parses a time in the address: how long ago (90m, 24h, 7d), a day, or an instant. Without a zone it is in
+// UTC.
 func (r *request) since(name string) (time.Time, error) {
 	return parseSince(name, r.query(name), r.now)
 }
@@ -124,7 +125,7 @@ func parseSince(name, given string, now time.Time) (time.Time, error) {
 	return time.Time{}, &control.Problem{Code: control.CodeInvalid, Detail: fmt.Sprintf("%s: enter how long ago, such as 1h or 7d, or a time such as 2026-11-23 14:00", name)}
 }
 
-// states makes one badge of each state of a summary such as "done 2, dead 1".
+// states makes one badge for each state of a summary such as "done 2, dead 1".
 func states(summary string) []mark {
 	var out []mark
 	for part := range strings.SplitSeq(summary, ", ") {
@@ -143,5 +144,5 @@ func states(summary string) []mark {
 	return out
 }
 
-// words makes a phrase of a stored word.
+// words returns a stored word as a phrase.
 func words(s string) string { return strings.ReplaceAll(s, "_", " ") }
