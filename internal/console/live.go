@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// lives are the live lists that are open: a bounded number, and one for each browser, whose newest one ends the others.
+// lives are the open live lists. Their number is bounded. Each browser has one; a newer list ends the older one.
 type lives struct {
 	limit int
 
@@ -27,7 +27,7 @@ type liveList struct{ end chan struct{} }
 
 func newLives(limit int) *lives { return &lives{limit: limit, open: map[[sha256.Size]byte]*liveList{}} }
 
-// begin takes a place; ok is false if there is none.
+// begin takes a slot. ok is false if there is none.
 func (l *lives) begin(browser [sha256.Size]byte) (list *liveList, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +41,7 @@ func (l *lives) begin(browser [sha256.Size]byte) (list *liveList, ok bool) {
 	return list, true
 }
 
-// leave gives the place back, if no newer list of the browser has it.
+// leave returns the slot, unless a newer list of the browser has taken it.
 func (l *lives) leave(browser [sha256.Size]byte, list *liveList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,29 +51,29 @@ func (l *lives) leave(browser [sha256.Size]byte, list *liveList) {
 }
 
 const (
-	// liveOverlap is how far back each look reaches: commits are not in the order of ids, and a delivery may wait for its
-	// commit for the gate's deadline.
+	// liveOverlap is how far back each check reaches, because commits are not in the order of ids, and a delivery may
+	// wait for its commit as long as the gate's deadline.
 	liveOverlap = 12 * time.Second
 
-	// arrivalReach is how far back the first delivery of a source is looked for: it may have come while its reader was
-	// at the provider.
+	// arrivalReach is how far back the console looks for the first delivery of a source. It may have arrived while the
+	// user was at the provider.
 	arrivalReach = time.Hour
 
-	// liveFor is how long a live list stays open. The browser opens it again by itself.
+	// liveFor is how long a live list stays open. The browser then opens it again.
 	liveFor = 10 * time.Minute
 
 	// liveWrite is how long a browser may take to read a message. A slower one is dropped.
 	liveWrite = 5 * time.Second
 
-	// liveCount is how far new rows are counted.
+	// liveCount is the number up to which new rows are counted.
 	liveCount = 200
 )
 
-// live sends what is new in a list as server-sent events: how many rows came since, and no row itself.
+// live reports new rows of a list as server-sent events. It sends how many rows are new, but not the rows.
 func (c *Console) live(w http.ResponseWriter, hr *http.Request) {
 	access, err := c.cfg.Authenticate(hr)
 	if err != nil {
-		w.WriteHeader(http.StatusNoContent) // tells the browser not to try again
+		w.WriteHeader(http.StatusNoContent) // makes the browser stop retrying
 		return
 	}
 	browser := sha256.Sum256([]byte(access.Actor + "\x00" + hr.Header.Get("Cookie") + "\x00" + hr.Header.Get("Authorization")))
@@ -93,7 +93,7 @@ func (c *Console) live(w http.ResponseWriter, hr *http.Request) {
 	s.follow(hr.Context(), list.end)
 }
 
-// liveStream is one live list that is open.
+// liveStream is one open live list.
 type liveStream struct {
 	console *Console
 	request *http.Request
@@ -102,7 +102,7 @@ type liveStream struct {
 	caller  control.Caller
 	query   url.Values
 	began   time.Time
-	seen    map[string]bool // what was new, and what was there when the list was opened
+	seen    map[string]bool // the rows that were reported or existed when the list was opened
 	count   int
 	started bool
 }
@@ -110,11 +110,11 @@ type liveStream struct {
 func (s *liveStream) open() error {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("X-Accel-Buffering", "no") // a proxy must not hold messages back
+	h.Set("X-Accel-Buffering", "no") // a proxy must not delay messages
 	return s.send("retry: 10000\n\n")
 }
 
-// send writes a message, for which the browser has a bounded time.
+// send writes a message. The browser has liveWrite to read it.
 func (s *liveStream) send(message string) error {
 	if err := s.out.SetWriteDeadline(s.console.cfg.Now().Add(liveWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
@@ -133,7 +133,8 @@ func (s *liveStream) event(name string, data any) error {
 	return s.send(fmt.Sprintf("event: %s\ndata: %s\n\n", name, text))
 }
 
-// follow looks for what is new until the browser leaves, opens another list, or the process stops.
+// follow looks for new rows until the browser disconnects or opens another list, liveFor has passed, or the process
+// stops.
 func (s *liveStream) follow(ctx context.Context, end <-chan struct{}) {
 	timer := time.NewTicker(s.console.cfg.Every)
 	defer timer.Stop()
@@ -151,7 +152,7 @@ func (s *liveStream) follow(ctx context.Context, end <-chan struct{}) {
 			}
 			quiet = 0
 		}
-		if quiet > 0 && quiet%10 == 0 && s.send(": still here\n\n") != nil { // notices a browser that has gone
+		if quiet > 0 && quiet%10 == 0 && s.send(": still here\n\n") != nil { // finds out whether the browser has disconnected
 			return
 		}
 		select {
@@ -176,15 +177,15 @@ type freshRows struct {
 	data any
 }
 
-// look asks for the newest rows. The first look only learns what is there already.
+// look reads the newest rows. The first call only records the rows that exist already.
 func (s *liveStream) look(ctx context.Context) (*freshRows, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.console.cfg.Timeout)
 	defer cancel()
-	if _, err := s.console.cfg.Authenticate(s.request); err != nil { // whoever was logged out is told nothing more
+	if _, err := s.console.cfg.Authenticate(s.request); err != nil { // a user who was logged out gets no more messages
 		return nil, err
 	}
 	if s.count >= liveCount {
-		return nil, nil // the pill says that there are many, and the reader has not looked since
+		return nil, nil // the page shows that there are many, and the user has not reloaded it since
 	}
 	keys, more, err := s.rows(ctx)
 	if err != nil {
@@ -213,10 +214,10 @@ func (s *liveStream) look(ctx context.Context) (*freshRows, error) {
 	return &freshRows{"new", map[string]any{"count": s.count, "more": more || s.count >= liveCount}}, nil
 }
 
-// liveRow is a row by what it is known by.
+// liveRow is a row's id and link.
 type liveRow struct{ key, href string }
 
-// rows are those that a look reaches.
+// rows returns the rows that a check covers.
 func (s *liveStream) rows(ctx context.Context) (rows []liveRow, more bool, err error) {
 	since := s.began.Add(-liveOverlap)
 	if now := s.console.cfg.Now(); s.started && now.Sub(since) > time.Minute {

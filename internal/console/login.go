@@ -5,25 +5,26 @@ import (
 	"net/http"
 )
 
-// LoginPage is what the page for logging in shows. Its fields are those of package access.
+// LoginPage is the content of the login page. Package access sets its fields.
 type LoginPage struct {
-	// Problem says why the browser is not logged in; empty if nothing was tried.
+	// Problem says why the browser is not logged in. It is empty if no login was tried.
 	Problem string
 
-	// Unsafe says that nobody can log in at the address that the browser uses.
+	// Unsafe says that logging in is not possible at the address that the browser uses.
 	Unsafe bool
 
-	// Code is the code of a link that logs in once; empty shows the form for a token.
+	// Code is the code of a link that logs in once. Empty shows the form for a token.
 	Code string
 
-	// OIDC is the address that begins a login at the OpenID Connect provider; empty if there is none.
+	// OIDC is the address that starts a login at the OpenID Connect provider. It is empty if there is
+	// none.
 	OIDC string
 
-	// Return is the path to come back to; empty is the start.
+	// Return is the path to which the browser returns. Empty is the start page.
 	Return string
 }
 
-// DrawLogin draws the page for logging in.
+// DrawLogin writes the login page.
 func DrawLogin(w http.ResponseWriter, r *http.Request, status int, p LoginPage) {
 	protectPage(w.Header())
 	var out bytes.Buffer
@@ -36,5 +37,5 @@ func DrawLogin(w http.ResponseWriter, r *http.Request, status int, p LoginPage) 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(out.Bytes()) // the browser is gone, and there is nobody else to tell
+	_, _ = w.Write(out.Bytes()) // the browser is gone if this fails
 }

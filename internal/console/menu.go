@@ -8,7 +8,7 @@ type menuGroup struct {
 	Links []link
 }
 
-// menu gives the menu with the page that is shown marked. The keys follow a g.
+// menu returns the menu with the current page marked. The keys are pressed after g.
 func menu(path string) []menuGroup {
 	groups := []menuGroup{
 		{"", []link{

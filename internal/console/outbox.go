@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// outboxBlock shows what was emitted and is not admitted yet.
+// outboxBlock shows the emitted events that are not admitted yet.
 func outboxBlock(r *request, found inbox.Page[inbox.OutboxRow]) block {
 	return block{ID: "outbox", Title: "Emitted and not admitted yet", Text: "A relay admits what is emitted within a second. What it refuses waits for you.", Table: tableOf(r, unpaged(found), "Nothing waits in the outbox.", []string{"Emitted", "Event", "Type", "Refused because", ""}, func(o inbox.OutboxRow) []cell {
 		decide := cell{}
@@ -22,7 +22,7 @@ func outboxBlock(r *request, found inbox.Page[inbox.OutboxRow]) block {
 
 func outboxLink(id int64) string { return "/outbox/" + strconv.FormatInt(id, 10) }
 
-// outboxRow reads the number of a row in the path.
+// outboxRow reads the number of a row from the path.
 func (r *request) outboxRow() (int64, error) {
 	id, err := strconv.ParseInt(r.PathValue("ref"), 10, 64)
 	if err != nil || id < 1 {
@@ -31,7 +31,7 @@ func (r *request) outboxRow() (int64, error) {
 	return id, nil
 }
 
-// outboxAdvice says what a relay refuses in a row of the outbox, and what somebody can do about it.
+// outboxAdvice says why a relay refuses a row of the outbox, and what an operator can do about it.
 func outboxAdvice(o *inbox.OutboxRow) *notice {
 	switch o.Refusal {
 	case "":
@@ -78,7 +78,7 @@ func outboxPage(r *request, o *inbox.OutboxRow) *page {
 	return p
 }
 
-// downloadOutbox gives the payload of an emitted event.
+// downloadOutbox downloads the payload of an emitted event.
 func downloadOutbox(r *request) (*page, error) {
 	id, err := r.outboxRow()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// showOverview shows how much comes, and how it ends.
+// showOverview shows how many events arrive, and how their effects end.
 func showOverview(r *request) (*page, error) {
 	window := rollup.Window(or(r.query("window"), string(rollup.Hour)))
 	found, err := call(r, &control.ShowFigures, control.ShowFiguresRequest{
@@ -102,7 +102,7 @@ func perSecond(s *rollup.Sums, n int64) string {
 	return fmt.Sprintf("%.2g a second", s.PerSecond(n))
 }
 
-// latency is the 95th percentile for a person.
+// latency formats the 95th percentile.
 func latency(l *rollup.Latency) string {
 	if l.Count() == 0 {
 		return "none"
@@ -110,7 +110,7 @@ func latency(l *rollup.Latency) string {
 	return l.Quantile(0.95).Round(time.Millisecond).String()
 }
 
-// toneOf is the tone of a number that should be 0.
+// toneOf returns the tone of a number that should be 0.
 func toneOf(n int64, tone string) string {
 	if n == 0 {
 		return ""

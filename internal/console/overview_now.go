@@ -8,15 +8,15 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// unsettledOf is what is not settled of one source or of one of its routes.
+// unsettledOf has the unsettled effects of one source or of one of its routes.
 type unsettledOf struct {
 	inbox.UnsettledRoute
 
-	// whole: it is the sum over the routes of the source, and has no route.
+	// whole means that it is the sum over the routes of the source, and has no route.
 	whole bool
 }
 
-// add adds what is not settled of a route.
+// add adds the unsettled effects of a route.
 func (u *unsettledOf) add(r *inbox.UnsettledRoute) {
 	u.Held, u.HeldMore = u.Held+r.Held, u.HeldMore || r.HeldMore
 	if u.Held > inbox.MaxUnsettledSeen {
@@ -27,7 +27,7 @@ func (u *unsettledOf) add(r *inbox.UnsettledRoute) {
 	}
 }
 
-// held is the number of effects that are held, as a person reads it: "10,000+" where there are more.
+// held returns the number of held effects for people: "10,000+" if there are more.
 func (u *unsettledOf) held() string {
 	if u.HeldMore {
 		return groupDigits(u.Held) + "+"
@@ -35,7 +35,7 @@ func (u *unsettledOf) held() string {
 	return groupDigits(u.Held)
 }
 
-// unsettledRows are the sources with what is not settled, each before its routes.
+// unsettledRows returns the sources with their unsettled effects, each before its routes.
 func unsettledRows(routes []inbox.UnsettledRoute) (rows []unsettledOf, total unsettledOf) {
 	source := -1
 	for i := range routes {
@@ -51,7 +51,7 @@ func unsettledRows(routes []inbox.UnsettledRoute) (rows []unsettledOf, total uns
 	return rows, total
 }
 
-// unsettledTiles are the tiles of what waits now.
+// unsettledTiles returns the tiles for effects that wait now.
 func unsettledTiles(r *request, u *inbox.Unsettled) []tile {
 	_, total := unsettledRows(u.Routes)
 	oldest := tile{Count: "none", Text: "oldest unsettled", Href: "#unsettled"}
@@ -67,7 +67,8 @@ func unsettledTiles(r *request, u *inbox.Unsettled) []tile {
 	}
 }
 
-// unsettledBlock says by source and route what is held, and how old the oldest effect is that is not settled.
+// unsettledBlock shows by source and route how many effects are held, and how old the oldest unsettled effect
+// is.
 func unsettledBlock(r *request, u *inbox.Unsettled) block {
 	rows, _ := unsettledRows(u.Routes)
 	b := block{ID: "unsettled", Title: "Unsettled now", Text: "Effects that are not done yet: they are due, held, dead or of unknown outcome. These are figures of now, not of the window."}

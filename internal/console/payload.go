@@ -22,7 +22,8 @@ const (
 	shownHex = 32 << 10
 )
 
-// payload asks for a payload with what is secret masked. One that is not kept is no error of the page: missing says why.
+// payload reads a payload with its secrets masked. A payload that is not kept does not fail the page; missing then says
+// why.
 func (r *request) payload(kind string, id inbox.ID) (found *control.Payload, missing string, err error) {
 	found, err = call(r, &control.ShowPayload, control.PayloadRequest{Kind: kind, ID: id})
 	if err == nil {
@@ -37,7 +38,7 @@ func (r *request) payload(kind string, id inbox.ID) (found *control.Payload, mis
 	return nil, "", err
 }
 
-// payloadBlocks show a payload, with the forms that reveal it.
+// payloadBlocks shows a payload, with the forms that reveal it.
 func payloadBlocks(r *request, p *control.Payload, missing, path string) []block {
 	if p == nil {
 		return []block{{ID: "payload", Title: "Payload", Text: missing}}
@@ -79,7 +80,7 @@ func payloadViews() []option {
 	return []option{{Value: "pretty", Text: "Laid out"}, {Value: "raw", Text: "As it came"}, {Value: "hex", Text: "Hex"}, {Value: "download", Text: "Download"}}
 }
 
-// revealPayload makes what shows a payload of a kind with nothing masked.
+// revealPayload returns the handler that shows a payload of a kind with nothing masked.
 func revealPayload(kind string) func(*request) (*page, error) {
 	return func(r *request) (*page, error) {
 		id, err := r.id()
@@ -97,7 +98,7 @@ func revealPayload(kind string) func(*request) (*page, error) {
 	}
 }
 
-// download gives bytes that no browser shows or runs.
+// download sends bytes so that no browser shows or runs them.
 func (r *request) download(name string, content []byte) error {
 	h := r.w.Header()
 	h.Set("Content-Type", "application/octet-stream")
@@ -105,7 +106,7 @@ func (r *request) download(name string, content []byte) error {
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("Content-Length", strconv.Itoa(len(content)))
 	r.w.WriteHeader(http.StatusOK)
-	_, _ = r.w.Write(content) // the browser is gone, and there is nobody else to tell
+	_, _ = r.w.Write(content) // the browser is gone if this fails
 	return errAnswered
 }
 
@@ -157,7 +158,7 @@ func cutNote(shown, all int) string {
 	return fmt.Sprintf("; only the beginning is shown, %s: download it to see all of it", byteSize(int64(shown)))
 }
 
-// lines shows bytes as text: line breaks and tabs as they are, and everything that hides as an escape.
+// lines shows bytes as text: line breaks and tabs unchanged, and invisible characters as escapes.
 func lines(content string) string {
 	var b strings.Builder
 	for i, line := range strings.Split(content, "\n") {
@@ -174,7 +175,7 @@ func lines(content string) string {
 	return b.String()
 }
 
-// comparePayloads shows in what the payloads of two events differ.
+// comparePayloads shows the differences between the payloads of two events.
 func comparePayloads(r *request) (*page, error) {
 	first, err := call(r, &control.ShowEvent, control.EventReference{Ref: r.query("first")})
 	if err != nil {

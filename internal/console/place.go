@@ -1,22 +1,22 @@
 package console
 
-// Place says where one thing can be done: by an operation of the API, by commands, and on a page.
+// Place says where something can be done: by an operation of the API, by commands, and on a page.
 type Place struct {
-	// Operation is the operation's id, such as list_events; empty for a command that asks none.
+	// Operation is the operation's id, such as list_events. It is empty for a command without an operation.
 	Operation string
 
-	// Commands are those that ask the operation, without the name of the program.
+	// Commands are the commands that call the operation, without the name of the program.
 	Commands []string
 
-	// Page is the path of the page that asks the operation, or on which its forms are, as it is routed; empty has none.
+	// Page is the route of the page that calls the operation or has its forms. It is empty if there is none.
 	Page string
 
-	// Reason says why there is no operation, no command or no page. It is empty where there are all three.
+	// Reason says why there is no operation, no command or no page. It is empty if there are all three.
 	Reason string
 }
 
-// Places are all of them: every operation and every command is in one or more. Tests compare them with what pages and
-// commands ask.
+// Places returns all places. Every operation and every command is in at least one. Tests compare them with what pages
+// and commands call.
 func Places() []Place {
 	var out []Place
 	for _, part := range [][]Place{eventPlaces, decisionPlaces, setupPlaces, accessPlaces, machinePlaces} {
@@ -25,7 +25,7 @@ func Places() []Place {
 	return out
 }
 
-// only is a place for a command that asks no operation.
+// only returns a place for a command without an operation.
 func only(reason string, commands ...string) Place { return Place{Commands: commands, Reason: reason} }
 
 var eventPlaces = []Place{

@@ -10,7 +10,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// includes are what prune takes beside what nobody needs any more, as the boxes of a form say.
+// includes returns what prune should remove in addition to what is no longer needed, from the
+// checkboxes of a form.
 func (r *request) includes(value func(string) string) (out []prune.Prunable) {
 	for _, one := range prune.Prunables() {
 		if value("include_"+string(one)) == "true" {
@@ -20,7 +21,7 @@ func (r *request) includes(value func(string) string) (out []prune.Prunable) {
 	return out
 }
 
-// includeFields are those boxes.
+// includeFields returns those checkboxes.
 func includeFields(ticked []prune.Prunable, kind string) (out []field) {
 	for _, one := range []struct {
 		name        prune.Prunable
@@ -75,7 +76,7 @@ func previewPrune(r *request) (*page, error) {
 	return p, nil
 }
 
-// runPrune prunes for some seconds, and offers to go on.
+// runPrune prunes for several seconds, and offers to continue.
 func runPrune(r *request) (*page, error) {
 	why, err := r.why("prune")
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// id reads Oncegate's id out of the path.
+// id reads Oncegate's id from the path.
 func (r *request) id() (inbox.ID, error) { return parseID(r.PathValue("id")) }
 
-// formID reads Oncegate's id out of a form.
+// formID reads Oncegate's id from a form.
 func (r *request) formID(name string) (inbox.ID, error) { return parseID(r.PostFormValue(name)) }
 
 func parseID(text string) (inbox.ID, error) {
@@ -21,12 +21,12 @@ func parseID(text string) (inbox.ID, error) {
 	return id, nil
 }
 
-// short is the end of an id, by which people tell two apart: the beginning is its time.
+// short returns the end of an id, by which people can tell two apart. The beginning is its time.
 func short(id inbox.ID) string {
 	text := id.String()
 	return "…" + text[len(text)-8:]
 }
 
-// eventLink and its kin lead to the page of a thing.
+// eventLink and effectLink return the address of the page of an event or effect.
 func eventLink(id inbox.ID) string  { return "/events/" + id.String() }
 func effectLink(id inbox.ID) string { return "/effects/" + id.String() }

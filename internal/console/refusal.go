@@ -94,7 +94,7 @@ func refusalPage(r *request, refusal *control.Refusal, payload *control.Payload,
 	return p
 }
 
-// previewReverify says what today's secrets would make of the kept refusals of a source.
+// previewReverify shows the result of verifying the kept refusals of a source with today's secrets.
 func previewReverify(r *request) (*page, error) {
 	source := r.query("source")
 	found, err := call(r, &control.ReverifyRefusals, control.ReverifyRefusalsRequest{Source: source, DryRun: true})

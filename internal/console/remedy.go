@@ -10,11 +10,11 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// remedy is why an effect did not happen, and what somebody changes so that a replay succeeds. TARGET stands for the
-// name of its target, and CODE for what the target answered.
+// remedy says why an effect did not happen, and what an operator changes so that a replay succeeds. TARGET is replaced
+// with the name of the target, and CODE with the target's answer.
 type remedy struct{ why, mend string }
 
-// remedies are what is known for each reason.
+// remedies are the known remedies for each reason.
 var remedies = map[string]remedy{
 	reasons.Render:                {"The request could not be built for this event.", "Correct the route in the configuration file and restart the server."},
 	reasons.Mapping:               {"An expression of the route failed for this event.", "Correct the expression in the configuration file and restart the server."},
@@ -53,7 +53,7 @@ var remedies = map[string]remedy{
 	string(inbox.ReasonKeyWindow): {"The target remembers its idempotency key no longer.", "Ask the target whether it happened. If it did not, replay it under a new key."},
 }
 
-// remedyOf says why effects of a target failed for a reason, and what to change.
+// remedyOf returns why effects of a target failed for a reason, and what to change.
 func remedyOf(reason, target, code string) remedy {
 	found, known := remedies[reason]
 	if !known {
@@ -63,10 +63,11 @@ func remedyOf(reason, target, code string) remedy {
 	return remedy{why: fill.Replace(found.why), mend: fill.Replace(found.mend)}
 }
 
-// lastReasons say that no attempt follows, and not why the last one failed.
+// lastReasons only say that no attempt follows, not why the last one failed.
 var lastReasons = []inbox.Reason{inbox.ReasonExhausted, inbox.ReasonDeadline, inbox.ReasonKeyWindow}
 
-// lastFailure is why an effect failed: what ended its last attempt, where its own reason only says that no other follows.
+// lastFailure returns why an effect failed: the reason of its last attempt, if its own reason only says that no attempt
+// follows.
 func lastFailure(e *control.Effect) string {
 	n := len(e.AttemptRows)
 	if n > 0 && e.AttemptRows[n-1].Reason != "" && slices.Contains(lastReasons, inbox.Reason(e.Reason)) {
@@ -75,7 +76,7 @@ func lastFailure(e *control.Effect) string {
 	return e.Reason
 }
 
-// deadBlock says why a dead effect did not happen, what to change, and leads to it.
+// deadBlock shows why a dead effect did not happen and what to change, with a link.
 func deadBlock(r *request, e *control.Effect, said string) block {
 	found := remedyOf(lastFailure(e), e.Target, e.Code)
 	b := block{Notice: &notice{Kind: "bad", Text: said + " " + found.why, Detail: found.mend}}
@@ -86,7 +87,7 @@ func deadBlock(r *request, e *control.Effect, said string) block {
 	return b
 }
 
-// eventRemedies are notices of the effects of an event that wait for a person, the first ones of them.
+// eventRemedies returns notices for the first effects of an event that wait for an operator.
 func eventRemedies(r *request, effects []*control.Effect) []block {
 	var out []block
 	for _, e := range effects {
@@ -94,7 +95,7 @@ func eventRemedies(r *request, effects []*control.Effect) []block {
 			break
 		}
 		name := e.Route + " → " + e.Target
-		switch inbox.EffectState(e.State) { //nolint:exhaustive // nobody is needed for the others
+		switch inbox.EffectState(e.State) { //nolint:exhaustive // the others need no operator
 		case inbox.EffectDead:
 			b := deadBlock(r, e, name+" did not happen.")
 			b.Links = append([]link{{Text: "All attempts of " + name, Href: effectLink(e.ID)}}, b.Links...)

@@ -7,7 +7,8 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// refusalBlock says what somebody changes so that deliveries like a refused one are taken, and leads there.
+// refusalBlock shows what an operator changes so that deliveries like a refused one are accepted, with
+// links.
 func refusalBlock(r *request, refusal *control.Refusal) block {
 	b := block{ID: "actions", Title: "What to do"}
 	source := "/sources/" + url.PathEscape(refusal.Source)

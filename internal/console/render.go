@@ -17,7 +17,7 @@ import (
 var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	// v makes what a sender or a target chose safe to look at. Every text of a page passes through it.
+	// v makes text that a sender or a target chose safe to show. Every text of a page passes through it.
 	"v":          visible.Text,
 	"lines":      lines,
 	"asset":      func(name string) *asset { return assets[name] },
@@ -46,7 +46,7 @@ type frame struct {
 	Scopes string
 }
 
-// render writes a page. It is made whole first, so that what cannot be made is an error and no half of a page.
+// render writes a page. It renders the whole page first, so that an error does not leave half of a page.
 func (c *Console) render(r *request, status int, p *page) {
 	f := frame{
 		page: p, Now: r.now, Theme: theme(r.Request), Menu: menu(r.URL.Path), Actor: r.access.Actor, Tenant: r.access.Tenant,
@@ -61,10 +61,11 @@ func (c *Console) render(r *request, status int, p *page) {
 	r.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	r.w.Header().Set("Content-Length", strconv.Itoa(out.Len()))
 	r.w.WriteHeader(status)
-	_, _ = r.w.Write(out.Bytes()) // the browser is gone, and there is nobody else to tell
+	_, _ = r.w.Write(out.Bytes()) // the browser is gone if this fails
 }
 
-// doneTexts are what a page may say was done, by the word in its address. Nothing else in an address is shown as ours.
+// doneTexts are the confirmations that a page may show, by the word in its address. No other part of an address is
+// shown as a message of the console.
 var doneTexts = map[string]string{
 	"planned":    "The replay is planned. Nothing is sent before you run it.",
 	"running":    "The replay runs.",
@@ -84,10 +85,11 @@ var doneTexts = map[string]string{
 	"saved":      "It is saved.",
 }
 
-// themeCookie holds the theme that somebody chose. It is no secret, and none of ours depends on it.
+// themeCookie stores the theme that the user chose. It is not secret, and the security of the console does not depend
+// on it.
 const themeCookie = "oncegate-theme"
 
-// theme is light, dark, or empty for what the system prefers.
+// theme returns light, dark, or empty for the preference of the system.
 func theme(r *http.Request) string {
 	cookie, err := r.Cookie(themeCookie)
 	if err != nil || cookie.Value != "light" && cookie.Value != "dark" {
@@ -96,7 +98,7 @@ func theme(r *http.Request) string {
 	return cookie.Value
 }
 
-// setTheme keeps the theme of the browser and goes back to the page.
+// setTheme stores the theme in the browser and redirects to the page.
 func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
 	cookie := &http.Cookie{Name: themeCookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil, MaxAge: 365 * 24 * 3600} //nolint:gosec // it is no secret, and the console may be reached without TLS on this machine
@@ -114,7 +116,7 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // it is a path of this server, as was checked
 }
 
-// tone is the colour of a state: good, bad, warn, busy or plain.
+// tone returns the colour of a state: good, bad, warn, busy or plain.
 func tone(state string) string {
 	switch state {
 	case "done", "accepted", "resolved", "live", "active", "admitted", "ok", "replayed", "created", "verified", "matches":
@@ -130,7 +132,7 @@ func tone(state string) string {
 	return "plain"
 }
 
-// ago says roughly how long before now at was, or how long after.
+// ago says roughly how long before or after now at is.
 func ago(at, now time.Time) string {
 	d := now.Sub(at)
 	if d < 0 {
@@ -154,7 +156,7 @@ func roughly(d time.Duration) string {
 	return strconv.Itoa(int(d/(24*time.Hour))) + " days"
 }
 
-// groupDigits writes a number with commas between its thousands.
+// groupDigits formats a number with commas between its thousands.
 func groupDigits(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	sign := ""
@@ -167,7 +169,7 @@ func groupDigits(n int64) string {
 	return sign + s
 }
 
-// byteSize writes a number of bytes for a person.
+// byteSize formats a number of bytes for people.
 func byteSize(n int64) string {
 	switch {
 	case n < 1<<10:
@@ -178,7 +180,7 @@ func byteSize(n int64) string {
 	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 }
 
-// capital writes the first letter of a sentence.
+// capital makes the first letter of a sentence upper-case.
 func capital(s string) string {
 	if s == "" {
 		return s
@@ -186,7 +188,7 @@ func capital(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// or gives otherwise for an empty text.
+// or returns text, or otherwise if text is empty.
 func or(text, otherwise string) string {
 	if text == "" {
 		return otherwise
@@ -194,12 +196,12 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// count writes a number with what it counts.
+// count formats a number with its noun.
 func count(n int, one, several string) string {
 	return groupDigits(int64(n)) + " " + noun(int64(n), one, several)
 }
 
-// noun gives the form of a noun that fits a number.
+// noun returns the form of a noun that fits a number.
 func noun(n int64, one, several string) string {
 	if n == 1 {
 		return one
@@ -207,7 +209,7 @@ func noun(n int64, one, several string) string {
 	return several
 }
 
-// timedBlock and timedCell carry the time of the page to where it is compared with others.
+// timedBlock and timedCell carry the time of the page to the templates that compare times with it.
 type timedBlock struct {
 	block
 	Now time.Time

@@ -35,7 +35,7 @@ func listReplays(r *request) (*page, error) {
 	return p, nil
 }
 
-// scopeText says what a replay is about.
+// scopeText describes the scope of a replay.
 func scopeText(s replay.Scope) string {
 	switch {
 	case s.Named > 0:
@@ -63,7 +63,7 @@ func scopeText(s replay.Scope) string {
 	return strings.Join(parts, ", ")
 }
 
-// newReplay asks what is to be replayed, filled in from where its reader came.
+// newReplay shows the form for a plan, filled in from the page where the user was.
 func newReplay(r *request) (*page, error) {
 	if !r.may(control.Operate) {
 		return nil, &control.Problem{Code: control.CodeForbidden, Detail: "to plan a replay needs the scope operate"}
@@ -104,7 +104,7 @@ func newReplay(r *request) (*page, error) {
 	}}, nil
 }
 
-// planReplay makes a plan of the form.
+// planReplay makes a plan from the form.
 func planReplay(r *request) (*page, error) {
 	ask := control.PlanReplayRequest{Options: replay.Options{
 		IncludeDone: r.ticked("include_done"), IncludeIndeterminate: r.ticked("include_indeterminate"), IncludeDiscarded: r.ticked("include_discarded"),
@@ -231,7 +231,7 @@ func rateCell(rate float32) cell {
 	return text(strconv.FormatFloat(float64(rate), 'f', -1, 32) + " a second at most")
 }
 
-// actionOf says what a replay does with an item.
+// actionOf describes what a replay does with an item.
 func actionOf(a replay.Action) string {
 	switch a {
 	case replay.ActionReplay:
@@ -262,7 +262,7 @@ func optionsText(o replay.Options) string {
 	return strings.Join(out, ", ")
 }
 
-// effectsNow are the states of the effects that a replay has moved.
+// effectsNow returns the states of the effects on which a replay has acted.
 func effectsNow(counts map[string]int) cell {
 	var c cell
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -271,7 +271,7 @@ func effectsNow(counts map[string]int) cell {
 	return c
 }
 
-// diffText says what today's configuration would do otherwise.
+// diffText describes what today's configuration would do differently.
 func diffText(stored json.RawMessage) string {
 	var diff replay.Diff
 	if len(stored) == 0 || json.Unmarshal(stored, &diff) != nil {
@@ -287,7 +287,7 @@ func diffText(stored json.RawMessage) string {
 	return strings.Join(lines, "; ")
 }
 
-// replayActions are what somebody can do with a replay.
+// replayActions returns the actions for a replay.
 func replayActions(r *request, x *control.Replay) []block {
 	if !r.may(control.Operate) {
 		return nil
@@ -311,7 +311,7 @@ func replayActions(r *request, x *control.Replay) []block {
 	return []block{b}
 }
 
-// runReplay runs a plan whose digest somebody typed.
+// runReplay runs a plan. The user must have typed the beginning of its digest.
 func runReplay(r *request) (*page, error) {
 	id, err := r.id()
 	if err != nil {
@@ -336,7 +336,7 @@ func runReplay(r *request) (*page, error) {
 	return r.seeOther("/replays/"+id.String(), "running")
 }
 
-// cancelReplay ends a replay.
+// cancelReplay cancels a replay.
 func cancelReplay(r *request) (*page, error) {
 	id, err := r.id()
 	if err != nil {

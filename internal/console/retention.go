@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// showRetention shows how long everything is kept, and how prune keeps up.
+// showRetention shows how long everything is kept, and whether prune keeps up.
 func showRetention(r *request) (*page, error) {
 	kept, err := call(r, &control.ListRetention, control.ListRetentionRequest{TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}})
 	if err != nil {
@@ -48,7 +48,7 @@ func showRetention(r *request) (*page, error) {
 	return p, nil
 }
 
-// walkText says what a walk of prune looks at: a table, and how long its rows are kept.
+// walkText describes a walk of prune: a table, and how long its rows are kept.
 func walkText(name string) string {
 	what, kept, _ := strings.Cut(name, "/")
 	if d, err := time.ParseDuration(kept); err == nil {

@@ -2,14 +2,14 @@ package console
 
 import "github.com/oncegate/oncegate/internal/control"
 
-// route is one page, or one thing that a form does.
+// route is one page, or one action of a form.
 type route struct {
 	pattern string
 	make    func(*request) (*page, error)
 }
 
-// routes are all of them. What changes something is a POST, and is protected against requests that another site has a
-// browser make.
+// routes returns all of them. A route that changes something is a POST, and is protected against requests that
+// another site makes the browser send.
 func routes() []route {
 	return []route{
 		{"GET /{$}", start},

@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// routeTable shows routes with what is not settled of them. One that is gone has a page to clear it.
+// routeTable shows routes with their unsettled effects. A removed route has a link to the page that clears it.
 func routeTable(r *request, found inbox.Page[inbox.RouteBacklog]) *table {
 	return tableOf(r, found, "No server was started with a route yet.", []string{"Route", "Target", "Not settled", "Oldest", ""}, func(b inbox.RouteBacklog) []cell {
 		clearIt := cell{}
@@ -19,10 +19,10 @@ func routeTable(r *request, found inbox.Page[inbox.RouteBacklog]) *table {
 	})
 }
 
-// maxClear is how many effects a page clears at once: what was seen of them goes through a form of at most [maxForm] bytes.
+// maxClear is how many effects a page clears at once. Their Seen is sent in a form of at most [maxForm] bytes.
 const maxClear = 30_000
 
-// previewClear shows what waits for a route that is gone, and offers to discard it or to move it.
+// previewClear shows the effects that wait for a removed route, and offers to discard or move them.
 func previewClear(r *request) (*page, error) {
 	source, name := r.query("source"), r.query("route")
 	routes, err := call(r, &control.ListRoutes, control.ListRoutesRequest{Source: source})
@@ -72,7 +72,7 @@ func clearPage(source, name string, routes []inbox.RouteBacklog, found *control.
 	return p
 }
 
-// clearRoute makes what discards or moves the effects that a preview found.
+// clearRoute returns the handler that discards or moves the effects that a preview found.
 func clearRoute(done string, step func(*request, control.DiscardRouteRequest) (control.ClearedRoute, error)) func(*request) (*page, error) {
 	return func(r *request) (*page, error) {
 		why, err := r.why(r.PostFormValue("count"))

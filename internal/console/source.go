@@ -36,7 +36,7 @@ func listSources(r *request) (*page, error) {
 	}}, nil
 }
 
-// sourceView is what the page of a source is made of.
+// sourceView has the data of the page of a source.
 type sourceView struct {
 	source   *control.SourceDetail
 	provider *control.Provider // nil if it is not known any more
@@ -112,10 +112,10 @@ func sourcePage(r *request, v *sourceView) *page {
 	return p
 }
 
-// unpaged is a page of a list without its links: another page shows the rest.
+// unpaged returns a page of a list without its links, because another page shows the rest.
 func unpaged[Row any](p inbox.Page[Row]) inbox.Page[Row] { return inbox.Page[Row]{Data: p.Data} }
 
-// setupBlock says what to do at the provider.
+// setupBlock describes what to do at the provider.
 func setupBlock(v *sourceView) block {
 	b := block{ID: "steps", Title: "At the provider"}
 	steps := []moment{
@@ -139,7 +139,7 @@ func setupBlock(v *sourceView) block {
 	return b
 }
 
-// shellWord is a name as a shell takes it. Names of sources are words already.
+// shellWord returns a name that is safe in a shell command. Names of sources usually are.
 func shellWord(name string) string {
 	if strings.ContainsFunc(name, func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' }) {
 		return "<source>"
@@ -181,7 +181,7 @@ func showProvider(r *request) (*page, error) {
 	return out, nil
 }
 
-// backlogText says what of a route is not settled.
+// backlogText describes the unsettled effects of a route.
 func backlogText(b inbox.RouteBacklog) string {
 	var out []string
 	for _, one := range []struct {

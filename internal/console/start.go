@@ -7,7 +7,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// needs are what the kinds of things that wait are called, where somebody decides about them, and what they do.
+// needs has, for each kind of thing that waits, its names, the page on which an operator decides about it, and
+// what to do.
 var needs = map[attention.Kind]struct{ one, several, href, action, tone string }{
 	attention.Undeclared: {
 		"database that nobody declared", "databases that nobody declared", "/overview",
@@ -29,7 +30,7 @@ var needs = map[attention.Kind]struct{ one, several, href, action, tone string }
 	attention.Standstills:   {"replay that does not move", "replays that do not move", "/replays?state=running", "Look at the nodes and their logs.", "bad"},
 }
 
-// start shows what needs its reader.
+// start shows what needs the user.
 func start(r *request) (*page, error) {
 	found, err := call(r, &control.ShowAttention, control.ShowAttentionRequest{TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}})
 	if err != nil {
@@ -78,5 +79,5 @@ func startPage(found attention.Attention, now time.Time) *page {
 	return p
 }
 
-// shownPlaces is how many places of one kind the start names.
+// shownPlaces is how many places of one kind the start page names.
 const shownPlaces = 3

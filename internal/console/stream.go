@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// listStreams shows the streams of ordered routes, and what is held for a person.
+// listStreams shows the streams of ordered routes, and the effects that are held for an operator.
 func listStreams(r *request) (*page, error) {
 	tenant := control.TenantFilter{Tenant: r.query("tenant")}
 	found, err := call(r, &control.ListStreams, control.ListStreamsRequest{
@@ -60,7 +60,7 @@ func heldCell(n int) cell {
 	return c
 }
 
-// streamState says in a word what a stream does.
+// streamState returns the state of a stream in one word.
 func streamState(s *inbox.StreamRow) string {
 	switch {
 	case s.BlockedBy != nil:
@@ -104,7 +104,7 @@ func showStream(r *request) (*page, error) {
 		preview, err := call(r, one.operation, control.DecideStreamRequest{Ref: ref, DryRun: true})
 		if err != nil {
 			if code := control.ProblemOf(err).Code; code == control.CodeConflict {
-				continue // it has moved on meanwhile
+				continue // the stream has changed meanwhile
 			}
 			return nil, err
 		}
@@ -155,7 +155,7 @@ func streamPage(r *request, s *control.StreamDetail) *page {
 	return p
 }
 
-// streamNotice says what holds a stream up.
+// streamNotice says what blocks a stream.
 func streamNotice(s *control.StreamDetail) *notice {
 	switch {
 	case s.BlockedByEffect != nil:
@@ -171,7 +171,7 @@ func streamNotice(s *control.StreamDetail) *notice {
 	return nil
 }
 
-// passStream decides about a stream as its preview showed it.
+// passStream returns the handler that decides about a stream in the state that its preview showed.
 func passStream(operation *control.Operation[control.DecideStreamRequest, control.StreamPassed], word, done string) func(*request) (*page, error) {
 	return func(r *request) (*page, error) {
 		why, err := r.why(word)

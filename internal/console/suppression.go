@@ -61,7 +61,8 @@ func addressField() field {
 	return field{Name: "address", Label: "Address", Kind: "email", Required: true}
 }
 
-// checkSuppression says whether an address is suppressed. The address stands in no address of a page.
+// checkSuppression shows whether an address is suppressed. The mail address is never part of a page's
+// address.
 func checkSuppression(r *request) (*page, error) {
 	found, err := call(r, &control.CheckSuppression, control.CheckSuppressionRequest{Address: strings.TrimSpace(r.PostFormValue("address")), Target: strings.TrimSpace(r.PostFormValue("target"))})
 	if err != nil {
@@ -77,7 +78,7 @@ func checkSuppression(r *request) (*page, error) {
 	return &page{Title: "Is it suppressed?", Back: &link{Text: "Suppressions", Href: "/suppressions"}, Blocks: []block{{Notice: n}}}, nil
 }
 
-// addSuppressions suppresses one address or several.
+// addSuppressions suppresses one or more addresses.
 func addSuppressions(r *request) (*page, error) {
 	why, err := r.why("")
 	if err != nil {
@@ -96,7 +97,7 @@ func addSuppressions(r *request) (*page, error) {
 	return r.seeOther("/suppressions", "suppressed")
 }
 
-// removeSuppression has messages sent to an address again.
+// removeSuppression allows messages to an address again.
 func removeSuppression(r *request) (*page, error) {
 	why, err := r.why("")
 	if err != nil {

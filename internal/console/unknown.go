@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// listUnknown shows the effects of which nobody knows whether they happened.
+// listUnknown shows the effects whose outcome is unknown.
 func listUnknown(r *request) (*page, error) {
 	since, err := r.since("since")
 	if err != nil {
@@ -49,7 +49,7 @@ func listUnknown(r *request) (*page, error) {
 	return p, nil
 }
 
-// previewResolve counts the unknown outcomes that a decision would end.
+// previewResolve counts the unknown outcomes that a decision would resolve.
 func previewResolve(r *request) (*page, error) {
 	f := control.UnknownFilter{TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source"), Type: r.query("type"), Route: r.query("route"), Target: r.query("target")}
 	var err error
@@ -73,12 +73,12 @@ func previewResolve(r *request) (*page, error) {
 	return p, nil
 }
 
-// resolutionField offers how an unknown outcome ends.
+// resolutionField offers the ways to resolve an unknown outcome.
 func resolutionField() field {
 	return field{Name: "as", Label: "They", Kind: "select", Options: []option{{Value: "done", Text: "happened"}, {Value: "resend", Text: "did not happen: send them again"}}}
 }
 
-// resolveMany ends the unknown outcomes that a preview found.
+// resolveMany resolves the unknown outcomes that a preview found.
 func resolveMany(r *request) (*page, error) {
 	why, err := r.why(r.PostFormValue("count"))
 	if err != nil {
@@ -106,7 +106,7 @@ func resolveMany(r *request) (*page, error) {
 	}}}}, nil
 }
 
-// resolveOne records what became of one effect.
+// resolveOne records the outcome of one effect.
 func resolveOne(r *request) (*page, error) {
 	id, err := r.id()
 	if err != nil {
@@ -125,7 +125,7 @@ func resolveOne(r *request) (*page, error) {
 	return r.seeOther(effectLink(id), "resolved")
 }
 
-// effectActions is what somebody can do with an effect.
+// effectActions returns the actions for an effect.
 func effectActions(r *request, e *control.Effect) (b block, ok bool) {
 	if !r.may(control.Operate) {
 		return b, false
@@ -160,13 +160,13 @@ func effectActions(r *request, e *control.Effect) (b block, ok bool) {
 	return b, true
 }
 
-// forPerson reports whether only a person ends the wait of an effect that is held for the reason.
+// forPerson reports whether an effect that is held for the reason waits for an operator's decision.
 func forPerson(reason string) bool {
 	held := inbox.Reason(reason)
 	return held == inbox.ReasonNoKey || held == inbox.ReasonNoNumber || held == inbox.ReasonTie || held == inbox.ReasonAhead
 }
 
-// decideHeld ends the wait of an effect that is held for a person.
+// decideHeld returns the handler that decides about an effect that is held for an operator.
 func decideHeld(operation *control.Operation[control.DecideEffectRequest, control.DecidedEffects], word string) func(*request) (*page, error) {
 	return func(r *request) (*page, error) {
 		id, err := r.id()

@@ -6,8 +6,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// DecideEffectRequest decides about an effect that is held for an operator because its place in its sequence is unknown
-// or taken.
+// DecideEffectRequest decides about an effect that is held for an operator because its place in its sequence is unknown,
+// taken, or a time too far ahead.
 type DecideEffectRequest struct {
 	Match
 	Explained
