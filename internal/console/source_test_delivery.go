@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// testBlock sends a test delivery through a source, or says how that is done elsewhere.
+// testBlock sends a test delivery through a source, or says how to do that elsewhere.
 func testBlock(r *request, s *control.SourceDetail) block {
 	b := block{
 		ID: "test", Title: "Send a test", Text: "The example of the provider, signed with the source's own secret. Its signature is checked and it is recorded as any delivery is.",
@@ -28,7 +28,7 @@ func testBlock(r *request, s *control.SourceDetail) block {
 	return b
 }
 
-// testSource signs a test delivery, sends it unless it was only to be checked, and shows what became of it.
+// testSource signs a test delivery, sends it unless it is only checked, and shows the result.
 func testSource(r *request) (*page, error) {
 	ask := control.TestSourceRequest{Source: r.PathValue("name"), DryRun: r.ticked("dry_run")}
 	if !ask.DryRun {

@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// TestSourceRequest says to which source a test delivery is sent.
+// TestSourceRequest names the source to which a test delivery is sent.
 type TestSourceRequest struct {
 	Explained
 
@@ -24,16 +24,17 @@ type TestSourceRequest struct {
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// TestDelivery says what became of a test delivery.
+// TestDelivery is the result of a test delivery.
 type TestDelivery struct {
 	// EventID is the event id of the delivery, Type its type.
 	EventID string `json:"event_id"`
 	Type    string `json:"type,omitempty"`
 
-	// Verified says that the delivery verifies with the secrets of the source. A dry run ends there.
+	// Verified says that the delivery verifies with the secrets of the source. A dry run ends after that.
 	Verified bool `json:"verified"`
 
-	// Status is what the receiver answered, and Outcome what it did, such as recorded; Event is our id of the event.
+	// Status is the receiver's HTTP status. Outcome is what the receiver did, such as recorded. Event is our id of
+	// the event.
 	Status  int    `json:"status,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
 	Event   string `json:"event,omitempty"`
@@ -83,10 +84,10 @@ var TestSource = Operation[TestSourceRequest, TestDelivery]{
 	},
 }
 
-// AuditTestSource: a test delivery was sent through a source. Stored: never change.
+// AuditTestSource records that a test delivery was sent through a source. Stored: never change.
 const AuditTestSource inbox.AuditAction = "source.test"
 
-// signedDelivery is a delivery that is signed.
+// signedDelivery is a signed delivery.
 type signedDelivery struct {
 	*providers.Request
 	provider *providers.Provider
@@ -118,7 +119,7 @@ func (s *Service) testDelivery(name string) (*signedDelivery, error) {
 	return &signedDelivery{Request: r, provider: provider, id: id}, nil
 }
 
-// deliver hands the delivery to the receiver of this process, as if it had come to its public listener.
+// deliver passes the delivery to the receiver of this process, as if it had arrived at its public listener.
 func (d *signedDelivery) deliver(ctx context.Context, receiver http.Handler, out *TestDelivery) error {
 	r, err := http.NewRequestWithContext(ctx, d.Method, d.URL, bytes.NewReader(d.Body))
 	if err != nil {
@@ -141,7 +142,7 @@ func (d *signedDelivery) deliver(ctx context.Context, receiver http.Handler, out
 	return nil
 }
 
-// recordedAnswer keeps what a handler answers.
+// recordedAnswer records the answer of a handler.
 type recordedAnswer struct {
 	header http.Header
 	status int
@@ -149,17 +150,17 @@ type recordedAnswer struct {
 	body   bytes.Buffer
 }
 
-// Header gives the headers.
+// Header returns the headers.
 func (a *recordedAnswer) Header() http.Header { return a.header }
 
-// WriteHeader keeps the status.
+// WriteHeader records the status.
 func (a *recordedAnswer) WriteHeader(status int) {
 	if !a.wrote {
 		a.status, a.wrote = status, true
 	}
 }
 
-// Write keeps the body.
+// Write records the body.
 func (a *recordedAnswer) Write(b []byte) (int, error) {
 	a.wrote = true
 	return a.body.Write(b)

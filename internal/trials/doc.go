@@ -1,5 +1,5 @@
-// Package trials holds the programs that try to break Oncegate, and those that measure it. None of them is shipped, and
-// nothing that is shipped imports them.
+// Package trials has the programs that try to break Oncegate, and those that measure it. None of them is released, and
+// no released package imports them.
 //
 // Each folder is named after the script that runs it, so that whoever has run ./scripts/kills finds internal/trials/kills:
 //
@@ -14,5 +14,5 @@
 //	bench      measures throughput and cost
 //	wrong      breaks a promise on purpose, to show that a trial notices
 //
-// What they share is in the package rig. What is checked at the end, and against which ledger, is in each of them.
+// They share the package rig. Each trial defines what it checks at the end, and against which ledger.
 package trials

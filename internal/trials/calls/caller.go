@@ -15,27 +15,27 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// call is one call as a program makes it: again and again, to whatever node answers, until it has a final answer.
+// call is one call as a program makes it: repeatedly, to any node that answers, until it has a final answer.
 type call struct {
 	operation, key, intent string
 
-	// given: the headers or the session make the key, and the caller sends none.
+	// given means that the headers or the session make the key, and the caller sends none.
 	given bool
 
 	body   []byte
-	header http.Header // beside the credential, the operation and the key
+	header http.Header // in addition to the credential, the operation and the key
 	path   string      // below the source; empty for a call
 }
 
 // Answer is the final answer to a call.
 type Answer struct {
-	// Status is that of HTTP.
+	// Status is the HTTP status.
 	Status int
 
 	// Event is the id of the operation.
 	Event string
 
-	// Code and State are those of a problem document, and Result is a result's `status`.
+	// Code and State are the members of a problem document, and Result is a result's `status`.
 	Code, State, Result string
 
 	// Document is the answer's body.
@@ -55,7 +55,7 @@ const (
 // errUnanswered says that a caller got no final answer in its time.
 var errUnanswered = errors.New("no final answer")
 
-// answerWithin is how long a caller goes on. A worker that was killed has its lease for a second, and a request that
+// answerWithin is how long a caller repeats its call. A killed worker keeps its lease for a second, and a request that
 // hangs takes less than one.
 const answerWithin = time.Minute
 

@@ -27,20 +27,21 @@ type Options struct {
 	// Seed decides what the actors and the sinks do.
 	Seed uint64
 
-	// Defect plants a defect in what the nodes are told.
+	// Defect plants a defect in the configuration of the nodes.
 	Defect Defect
 
 	// Progress reports what has been done; it may be nil.
 	Progress func(format string, args ...any)
 }
 
-// Defect is something that the nodes are told wrongly, so that the check has something to notice.
+// Defect is something wrong in the nodes' configuration, which the check must notice.
 type Defect string
 
 // RepeatOnce says that the target which cannot deduplicate can.
 const RepeatOnce Defect = "a target that cannot deduplicate is said to do so"
 
-// configuration is that of both nodes. %t says whether the target that cannot deduplicate is configured as if it could.
+// configuration is the configuration of both nodes. %t says whether the target that cannot deduplicate is configured as
+// if it could.
 const configuration = `
 work: { lease: 1s, sweep_every: 1s, workers: 20 }
 targets:
@@ -148,7 +149,7 @@ func (c *Campaign) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// start starts a node with the secrets of now.
+// start starts a node with the current secrets.
 func (c *Campaign) start(ctx context.Context, n *node) (err error) {
 	n.process, err = c.world.Serve(ctx, rig.NodeConfig{
 		Name: fmt.Sprintf("%s-%d", c.schema, n.number), Config: c.config, Schema: c.schema, Public: n.public, Env: c.environ(),

@@ -11,18 +11,19 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// Evidence is what callers were told, what the targets did, and what the database says at the end.
+// Evidence is what the callers were answered, what the targets did, and what the database says at
+// the end.
 type Evidence struct {
-	// Counts counts what happened, by what it was.
+	// Counts counts what happened, by its name.
 	Counts map[string]int
 
-	// Calls holds the calls that must be taken, by credential, operation and key.
+	// Calls has the calls that must be accepted, by credential, operation and key.
 	Calls map[string]*Told
 
-	// Differing holds what was answered to a payload that differs from that of the same key.
+	// Differing has the answers to payloads that differ from the first payload of the same key.
 	Differing []Refusal
 
-	// Refused holds the intents of calls that were refused, and must not have been recorded.
+	// Refused has the intents of calls that were refused and must not have been recorded.
 	Refused map[string]bool
 
 	// Works counts what each sink has done, by intent.
@@ -32,18 +33,18 @@ type Evidence struct {
 	Operations map[string]Operation
 }
 
-// Told is what the callers of one call were told.
+// Told is what the callers of one call were answered.
 type Told struct {
 	Intent string
 
-	// Callers is how many called, and Documents counts the results that they were given.
+	// Callers is how many called, and Documents counts the results that they got.
 	Callers   int
 	Documents map[string]int
 
 	// Events counts the ids that the answers named.
 	Events map[string]int
 
-	// Other holds final answers that are no results.
+	// Other has final answers that are not results.
 	Other []string
 }
 
@@ -57,10 +58,11 @@ type Refusal struct {
 type Operation struct {
 	ID string
 
-	// States are those of its effects, and Reasons say why, by route.
+	// States has the states of its effects, and Reasons the reasons for them, by route.
 	States, Reasons map[Sink]string
 
-	// Replayed: the operator has replayed one of its effects, so that its result may be another one.
+	// Replayed means that the operator has replayed one of its effects, so that its result may be
+	// different.
 	Replayed bool
 }
 
@@ -68,10 +70,10 @@ func newEvidence() *Evidence {
 	return &Evidence{Counts: map[string]int{}, Calls: map[string]*Told{}, Refused: map[string]bool{}, Operations: map[string]Operation{}}
 }
 
-// name is how the evidence names a call: as the database does.
+// name returns the name of a call in the evidence, which is its key in the database.
 func name(who *credential, k *call) string { return who.name + ":" + k.operation + ":" + k.key }
 
-// expect records that so many callers are going to make a call that must be taken.
+// expect records that callers are going to make a call that must be accepted.
 func (c *Campaign) expect(who *credential, k *call, callers int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +89,7 @@ func (c *Campaign) told(who *credential, k *call) *Told {
 	return t
 }
 
-// answered records the final answer to a call that must be taken.
+// answered records the final answer to a call that must be accepted.
 func (c *Campaign) answered(who *credential, k *call, a *Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,13 +126,13 @@ const readOperations = `
 SELECT v.event_id, v.id::text, r.name, e.state, coalesce(e.reason, ''), e.version > 1
 FROM inbox_event v JOIN effect e ON e.event_id = v.id JOIN route r ON r.id = e.route_id`
 
-// read waits until nothing is under way and reads the books.
+// read waits until nothing is under way and reads the database and the sinks.
 func (c *Campaign) read(ctx context.Context) error {
 	err := rig.Until(ctx, answerWithin, "the effects to come to rest", func() (bool, error) {
 		left, err := rig.Unfinished(ctx, c.db)
 		return left == 0, err
 	})
-	if err != nil && !errors.Is(err, rig.ErrTimeout) { // the check reports what is left
+	if err != nil && !errors.Is(err, rig.ErrTimeout) { // the check reports unfinished effects
 		return err
 	}
 	rows, err := c.db.Query(ctx, readOperations)

@@ -32,7 +32,7 @@ const (
 	Busy Fault = "busy"
 	// HangUp does the work and closes the connection.
 	HangUp Fault = "hang up"
-	// Silence does the work and does not answer until the caller gives up.
+	// Silence does the work and does not answer before the caller gives up.
 	Silence Fault = "silence"
 )
 
@@ -74,7 +74,7 @@ func (s *sinks) plan(sink Sink, intent string, faults ...Fault) {
 	s.schedule[sink][intent] = faults
 }
 
-// holdNext holds the first request of an intent at Once.
+// holdNext makes Once hold the first request of an intent.
 func (s *sinks) holdNext(intent string) *hold {
 	h := &hold{arrived: make(chan struct{}), release: make(chan struct{})}
 	s.mu.Lock()

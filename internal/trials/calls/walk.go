@@ -41,7 +41,8 @@ type walk struct {
 	made []*made
 }
 
-// walk has the actors make the steps, while nodes are killed one after the other and an operator replays what is dead.
+// walk lets the actors make the steps, while nodes are killed one after the other and an operator replays the dead
+// effects.
 func (c *Campaign) walk(ctx context.Context) error {
 	if c.options.Steps == 0 {
 		return nil
@@ -64,7 +65,7 @@ func (c *Campaign) walk(ctx context.Context) error {
 	return w.repeatAll(ctx)
 }
 
-// ended drops the error of what was told to stop.
+// ended drops the error of a function that was stopped.
 func ended(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
@@ -115,7 +116,7 @@ func (w *walk) faults(intent string, random *rand.Rand) {
 	w.sinks.plan(Same, intent, atSame...)
 }
 
-// newCall makes a call that nobody has made.
+// newCall makes a call that no actor has made before.
 func (w *walk) newCall(ctx context.Context, actor int, random *rand.Rand) error {
 	intent := fmt.Sprintf("walk-%d-%016x", actor, random.Uint64())
 	w.faults(intent, random)
@@ -124,7 +125,7 @@ func (w *walk) newCall(ctx context.Context, actor int, random *rand.Rand) error 
 	return w.take(ctx, m, "new call")
 }
 
-// take makes a call that must be taken, and remembers it.
+// take makes a call that must be accepted, and remembers it.
 func (w *walk) take(ctx context.Context, m *made, what string) (err error) {
 	if m.answer, err = w.make(ctx, w.planner, m.call); err != nil {
 		return err
@@ -156,7 +157,7 @@ func (w *walk) any(random *rand.Rand) *made {
 	return w.made[random.IntN(len(w.made))]
 }
 
-// body is the payload of an intent. The amount is written as it is given.
+// body returns the payload of an intent. The amount is written unchanged.
 func body(intent, amount, note string) []byte {
 	return fmt.Appendf(nil, `{"intent": %q, "amount": %s, "account": "DE 17", "note": %q}`, intent, amount, note)
 }
@@ -305,7 +306,7 @@ func (w *walk) stepOfRun(ctx context.Context, actor int, random *rand.Rand) erro
 	return w.take(ctx, m, way)
 }
 
-// escape writes a part of a key so that it holds no colon.
+// escape escapes a part of a key so that it contains no colon.
 func escape(part string) string {
 	var out []byte
 	for _, b := range []byte(part) {

@@ -68,7 +68,7 @@ func (s *Summary) String() string {
 		s.Effects, s.Forwarded, s.Lost, s.Doubled, s.Altered, s.Unexpected, s.Other, s.Seed, s.Elapsed.Seconds())
 }
 
-// Campaign is one run. It has a schema of its own.
+// Campaign is one run. It has its own schema.
 type Campaign struct {
 	options       Options
 	world         *rig.World
@@ -95,7 +95,7 @@ type Result struct {
 	Requests   map[string]Requests
 	Database   *Database
 
-	// Schema holds the tables of the campaign.
+	// Schema is the schema of the campaign's tables.
 	Schema string
 }
 
@@ -242,7 +242,8 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 	return nil
 }
 
-// waitForEffects waits until no effect is under way. If ctx ends before, the check reports what is left.
+// waitForEffects waits until no effect is under way. If ctx ends first, the check reports the unfinished
+// effects.
 func (c *Campaign) waitForEffects(ctx context.Context) error {
 	db, err := c.world.Connect(ctx, c.schema)
 	if err != nil {

@@ -15,28 +15,28 @@ import (
 // EventRow is an event as the database has it.
 type EventRow struct {
 	EventID   string
-	SHA       []byte // the hash that is stored beside the body
+	SHA       []byte // the stored hash of the body
 	BodySHA   []byte // the hash of the stored bytes
 	Admission string
 	Effects   int
 	Done      int
 }
 
-// Database is what the tables hold at the end.
+// Database is the content of the tables at the end.
 type Database struct {
 	Events []EventRow
 
 	// Applied counts the rows of the transactional target, by event id.
 	Applied map[string]int
 
-	// Conflicts holds the payloads that conflict with an event, by its event id.
+	// Conflicts has the payloads that conflict with an event, by its event id.
 	Conflicts map[string][]ConflictRow
 
 	// Unfinished counts the effects that are not done, by state.
 	Unfinished map[string]int
 }
 
-// ConflictRow is a conflicting payload: the hash that is stored beside it, and the hash of the stored bytes.
+// ConflictRow is a conflicting payload: its stored hash, and the hash of the stored bytes.
 type ConflictRow struct{ SHA, BodySHA []byte }
 
 const readEvents = `

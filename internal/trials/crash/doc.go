@@ -1,7 +1,7 @@
 // Package crash kills Oncegate and PostgreSQL while deliveries are recorded, and shows that nothing acknowledged is
 // lost and nothing happens twice.
 //
-// Run it with ./scripts/crash -cycles 200. It builds the real binary and starts a durable PostgreSQL of its own. -seed
+// Run it with ./scripts/crash -cycles 200. It builds the real binary and starts its own durable PostgreSQL. -seed
 // repeats a schedule, and -pooler puts a PgBouncer between the two.
 //
 // It prints a line for each cycle, then a summary, for example:

@@ -24,7 +24,7 @@ type SentEvent struct {
 	Refused    int // answers of 4xx
 	OddAnswers int // answers that no delivery may get
 
-	// Conflicting holds, by their hash, the payloads that were delivered under the event's id after the event had been
+	// Conflicting has, by their hash, the payloads that were delivered under the event's id after the event had been
 	// acknowledged.
 	Conflicting map[[sha256.Size]byte]ConflictingPayload
 }
@@ -158,7 +158,7 @@ func (l *SenderLedger) recordConflictAnswer(id string, body []byte, from int, a 
 type answer struct {
 	status            int // 0: no answer came
 	receiptStatus     string
-	connectionRefused bool // nobody was listening
+	connectionRefused bool // no process was listening
 }
 
 func (a answer) acknowledged() bool { return a.status/100 == 2 }

@@ -63,15 +63,15 @@ type Result struct {
 	Summary    Summary
 	Violations []rig.Violation
 
-	// Sent holds the bodies that were acknowledged, by event.
+	// Sent has the bodies that were acknowledged, by event.
 	Sent     map[string][]byte
 	Requests map[string]TargetRequests
-	// NeverInDoubt holds the events whose effects were never in doubt, since everything happened to their workers
-	// before anything was sent.
+	// NeverInDoubt has the events whose effects were never in doubt, because every fault struck their workers before
+	// anything was sent.
 	NeverInDoubt map[string]bool
 	Effects      []Effect
 
-	// Schema holds the tables of the campaign.
+	// Schema is the schema of the campaign's tables.
 	Schema string
 }
 
@@ -79,10 +79,10 @@ const (
 	applyWord     = "kills_apply"                                  // the name of the function in the database
 	sendStartWord = "SET rendered = CASE WHEN h.replace"           // part of the statement that records the start of a send
 	secret        = "whsec_kills_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
-	waitLimit     = 60 * time.Second                               // for whatever has to happen
+	waitLimit     = 60 * time.Second                               // the limit for everything that must happen
 )
 
-// Campaign is one run. It has a schema of its own.
+// Campaign is one run. It has its own schema.
 type Campaign struct {
 	options      Options
 	world        *rig.World
@@ -184,7 +184,7 @@ func (c *Campaign) prepare(ctx context.Context) error {
 }
 
 // startReceiver starts the node that receives the events. It is never killed. The configuration names targets, so it
-// gets those of the first slot, and sends nothing to them.
+// gets those of the first slot. It sends nothing to them.
 func (c *Campaign) startReceiver(ctx context.Context, failpoint string) (err error) {
 	cfg := rig.NodeConfig{
 		Name: c.schema + "-receive", Config: c.config, Schema: c.schema, Role: "receive", Failpoint: failpoint, Env: c.slots[0].node.Env,
@@ -221,7 +221,8 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 	return nil
 }
 
-// waitForEffects waits until no effect is under way. If the time is over before, the check reports what is left.
+// waitForEffects waits until no effect is under way. If the time is over first, the check reports the unfinished
+// effects.
 func (c *Campaign) waitForEffects(ctx context.Context) error {
 	err := rig.Until(ctx, waitLimit, "the effects to come to rest", func() (bool, error) {
 		left, err := rig.Unfinished(ctx, c.db)

@@ -52,7 +52,7 @@ const (
 	Doubled    rig.Kind = "doubled"    // more than once, or under more than one key
 	Altered    rig.Kind = "altered"    // other bytes than were received, or than in another attempt
 	Resent     rig.Kind = "resent"     // sent again within one attempt
-	Misstated  rig.Kind = "misstated"  // an end that nobody knows is not indeterminate
+	Misstated  rig.Kind = "misstated"  // an unknown outcome is not indeterminate
 	Early      rig.Kind = "early"      // another worker took it over before the lease had ended
 	Unfinished rig.Kind = "unfinished" // not at rest when everything else was
 
@@ -119,8 +119,8 @@ func (c *checker) idempotent(e *Effect, h *TargetRequests, body []byte) {
 	c.sameKeyAndBytes(e, h, body)
 }
 
-// once checks an effect at a target that cannot deduplicate: it arrived at most once, and is indeterminate if nobody
-// knows how it ended.
+// once checks an effect at a target that cannot deduplicate: it arrived at most once, and is indeterminate if its
+// outcome is unknown.
 func (c *checker) once(e *Effect, h *TargetRequests, body []byte) {
 	switch e.State {
 	case inbox.EffectDone:
@@ -143,9 +143,9 @@ func (c *checker) once(e *Effect, h *TargetRequests, body []byte) {
 	c.sameKeyAndBytes(e, h, body)
 }
 
-// isExplained reports whether one of the campaign's faults explains that nobody knows how the effect ended. Either the
-// worker was killed, paused or cut off while it had the effect, or the target had the whole request and answered 503,
-// closed the connection or stalled.
+// isExplained reports whether one of the campaign's faults explains that the outcome of the effect is unknown. Either
+// the worker was killed, paused or cut off while it had the effect, or the target had the whole request and answered
+// 503, closed the connection or stalled.
 func isExplained(e *Effect, h *TargetRequests) bool {
 	switch e.Reason {
 	case string(inbox.ReasonLeaseExpired), reasons.Stopped:

@@ -14,7 +14,7 @@ import (
 // client sends deliveries, and asks whether a node is ready.
 var client = &http.Client{Timeout: 10 * time.Second}
 
-// newEvent makes a new event for a route. If hold is true, its body tells the function in the database to wait.
+// newEvent makes a new event for a route. If hold is true, its body makes the function in the database wait.
 func (c *Campaign) newEvent(route Route, hold bool) string {
 	id := fmt.Sprintf("evt_%s_%06d", c.run, len(c.sent))
 	says := "no"
@@ -111,7 +111,7 @@ func (c *Campaign) killAt(ctx context.Context, route Route, a targetAct) error {
 	return c.killHeld(ctx, event)
 }
 
-// killHeld delivers an event and kills the worker whose request a target holds.
+// killHeld delivers an event and kills the worker whose request a target is holding.
 func (c *Campaign) killHeld(ctx context.Context, event string) error {
 	h, err := c.deliverUntilHeld(ctx, event)
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *Campaign) killHeld(ctx context.Context, event string) error {
 	return c.replaceWorker(ctx, c.slots[h.slot], h)
 }
 
-// deliverUntilHeld delivers an event and waits until a target holds a request.
+// deliverUntilHeld delivers an event and waits until a target is holding a request.
 func (c *Campaign) deliverUntilHeld(ctx context.Context, event string) (*heldRequest, error) {
 	if err := c.deliver(ctx, event); err != nil {
 		return nil, err
@@ -159,8 +159,8 @@ func (c *Campaign) killAtFailpoint(ctx context.Context, route Route, failpoint s
 const readEffect = `
 SELECT e.id::text, e.state FROM effect e JOIN inbox_event v ON v.id = e.event_id WHERE v.event_id = $1`
 
-// pauseBeyondLease pauses the worker whose request is held until another worker has ended its attempt, and continues it
-// then. Whatever the paused worker tries to settle afterwards must be refused.
+// pauseBeyondLease pauses the worker whose request is held until another worker has ended its attempt, and then
+// continues it. Everything that the paused worker tries to settle afterwards must be refused.
 func (c *Campaign) pauseBeyondLease(ctx context.Context, route Route) error {
 	event := c.newEvent(route, false)
 	c.script.onEvent(event, holdRead)

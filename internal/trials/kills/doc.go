@@ -1,8 +1,8 @@
 // Package kills kills, stops and cuts off workers at chosen points of an attempt, and shows that no effect is lost or
 // carried out twice.
 //
-// Run it with ./scripts/kills -cycles 1000. It builds the real binary and starts a PostgreSQL of its own. -seed repeats
-// the order of the faults.
+// Run it with ./scripts/kills -cycles 1000. It builds the real binary and starts its own PostgreSQL. -seed repeats the
+// order of the faults.
 //
 // It prints a line for each cycle, then a summary, for example:
 //
@@ -12,15 +12,15 @@
 //
 // and a line for each violation. Each violation fails the test.
 //
-// How it works: two workers share the effects, and the targets decide at which point a fault strikes. A target holds a
-// request before it is read, after it was read, or in the middle of its answer; an SMTP server holds a message after the
-// final dot; a function in the database waits before it returns. The [Campaign] then kills the worker whose request is
-// held, or pauses it for longer than its lease. Other targets reset connections, or answer 503 after the work, and a
-// proxy cuts the worker off from PostgreSQL at a COMMIT or while the start of a send is recorded. Nothing depends on
-// being quick enough.
+// How it works: two workers share the effects, and the targets decide at which point a fault strikes. A target can hold
+// a request before it is read, after it was read, or in the middle of its answer; an SMTP server can hold a message
+// after the final dot; a function in the database waits before it returns. The [Campaign] then kills the worker whose
+// request is held, or pauses it for longer than its lease. Other targets reset connections, or answer 503 after the
+// work, and a proxy cuts the worker off from PostgreSQL at a COMMIT or while the start of a send is recorded. Nothing
+// depends on being quick enough.
 //
-// [Check] then says for each effect whether its target saw what is promised. A target that deduplicates sees one key and
-// the same bytes. A target that cannot deduplicate sees the effect at most once, and the effect is indeterminate if
-// nobody knows how it ended. A function in the database runs exactly once. The test also runs binaries with planted
-// defects, each of which has to be noticed.
+// [Check] then says for each effect whether its target saw what is guaranteed. A target that deduplicates sees one key
+// and the same bytes. A target that cannot deduplicate sees the effect at most once, and the effect is indeterminate if
+// its outcome is unknown. A function in the database runs exactly once. The test also runs binaries with planted
+// defects, and must notice each of them.
 package kills

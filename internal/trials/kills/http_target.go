@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// target is a listener for one worker and one kind of target, so that it is known whose request it holds.
+// target is a listener for one worker and one kind of target, so that the campaign knows whose request it is holding.
 type target struct {
 	slot     int
 	route    Route

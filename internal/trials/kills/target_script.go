@@ -15,13 +15,13 @@ const (
 	resetReused targetAct = "reset a connection kept alive when the next request was read"
 )
 
-// heldRequest is a request that a target holds until the campaign has done something to its worker.
+// heldRequest is a request that a target keeps until the campaign has done something to its worker.
 type heldRequest struct {
 	slot  int
 	route Route
 	event string // "" if it was not read
 
-	// release lets the target go on: true answers the request, false closes the connection.
+	// release lets the target continue: true answers the request, false closes the connection.
 	release chan bool
 }
 

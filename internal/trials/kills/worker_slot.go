@@ -10,7 +10,7 @@ import (
 )
 
 // workerSlot is a place for one worker. When a worker is killed, another one takes its slot. The slot has its own
-// targets and its own proxy to PostgreSQL, so that it is known whose request a target holds.
+// targets and its own proxy to PostgreSQL, so that the campaign knows whose request a target is holding.
 type workerSlot struct {
 	number  int
 	node    rig.NodeConfig
@@ -19,8 +19,8 @@ type workerSlot struct {
 	worker  *rig.Node
 }
 
-// newWorkerSlot makes a slot without a worker. If it fails, the slot holds what was opened, so that the caller can
-// close it.
+// newWorkerSlot makes a slot without a worker. If it fails, the slot contains what was opened, so that the caller
+// can close it.
 func (c *Campaign) newWorkerSlot(number int) (*workerSlot, error) {
 	s := &workerSlot{number: number}
 	var dsn string
@@ -75,7 +75,7 @@ func (c *Campaign) startWorker(ctx context.Context, s *workerSlot, failpoint str
 	return c.waitForClockAlarm(ctx, s.worker)
 }
 
-// replaceWorker kills the worker of the slot, releases the request that its target holds, and starts another worker.
+// replaceWorker kills the worker of the slot, releases its held request, and starts another worker.
 func (c *Campaign) replaceWorker(ctx context.Context, s *workerSlot, h *heldRequest) error {
 	if err := s.worker.Kill(); err != nil {
 		return err

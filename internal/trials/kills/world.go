@@ -16,11 +16,11 @@ func NewWorld(ctx context.Context, dir string) (*rig.World, error) {
 	}})
 }
 
-// lease is that of the configuration.
+// lease is the lease in the configuration.
 const lease = time.Second
 
-// %t says whether the target that cannot deduplicate is configured as if it could, %s which
-// answers are taken for ones that precede its work.
+// %t says whether the target that cannot deduplicate is configured as if it could, and %s which
+// answers count as preceding its work.
 const configuration = `
 work: { lease: 1s, sweep_every: 1s, workers: 50 }
 targets:
@@ -39,8 +39,8 @@ sources:
       - { name: table, types: ["table.*"], target: table }
 `
 
-// The function inserts a row, and a call twice leaves two. Told to hold, it then
-// waits for a lock that the campaign has.
+// The function inserts a row, and two calls leave two rows. If it must hold, it then waits for a
+// lock that the campaign has.
 const makeTable = `
 CREATE TABLE kills_applied (event_id text NOT NULL, key text NOT NULL);
 CREATE FUNCTION kills_apply(document jsonb) RETURNS void LANGUAGE plpgsql AS $$

@@ -48,8 +48,8 @@ func (c *Campaign) skewClocks(ctx context.Context, route Route) error {
 }
 
 // wrongDatabase sets the clocks of the receiver and the senders 10 minutes behind PostgreSQL's, so that PostgreSQL's
-// looks wrong to them. No genuine delivery may be refused for its time. Each is answered 503, and accepted once the
-// clocks agree again.
+// clock looks wrong to them. No genuine delivery may be refused because of its time. Each is answered 503, and
+// accepted once the clocks agree again.
 func (c *Campaign) wrongDatabase(ctx context.Context, route Route) error {
 	if err := errors.Join(c.receiver.Stop(30*time.Second), c.startReceiver(ctx, clockBehind)); err != nil {
 		return err

@@ -22,22 +22,22 @@ type Options struct {
 	// URL is the database and Schema the schema, which is made.
 	URL, Schema string
 
-	// Dir holds the binary, the configuration and the log.
+	// Dir is the directory of the binary, the configuration and the log.
 	Dir string
 
 	// Progress reports each part; it may be nil.
 	Progress func(format string, args ...any)
 }
 
-// Evidence is what the ledgers hold in the end.
+// Evidence is the content of the ledgers in the end.
 type Evidence struct {
 	Recipients []string
 
-	// Undisturbed are the messages of the first list, Killed those of the second, and
-	// Repeated those of the third.
+	// Undisturbed has the messages of the first list, Killed the messages of the second, and
+	// Repeated the messages of the third.
 	Undisturbed, Killed, Repeated map[Message]int
 
-	// Added is the recipient whom only the third list names.
+	// Added is the recipient that only the third list names.
 	Added string
 
 	// Indeterminate is how many messages of the second list were under way at a kill.
@@ -184,7 +184,7 @@ func (c *campaign) mailLists(ctx context.Context, v *Evidence) error {
 	return nil
 }
 
-// kill kills the process as soon as a condition holds, and starts it again.
+// kill waits until holds returns true, kills the process, and starts it again.
 func (c *campaign) kill(ctx context.Context, what string, v *Evidence, holds func() (bool, error)) error {
 	if err := rig.Until(ctx, c.limit(), what, holds); err != nil {
 		return err

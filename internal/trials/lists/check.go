@@ -2,7 +2,7 @@ package lists
 
 import "fmt"
 
-// Check compares the ledgers. It gives a line for each finding; at most a few of a kind.
+// Check compares the ledgers. It returns a line for each finding.
 func Check(v *Evidence) []string {
 	var found []string
 	for name, taken := range map[string]map[Message]int{"undisturbed": v.Undisturbed, "killed": v.Killed, "repeated": v.Repeated} {

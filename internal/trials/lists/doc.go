@@ -10,7 +10,8 @@
 //
 // How it works: one call of an operation names all recipients, and nothing disturbs it. A second call, under another
 // campaign, names them again while the process is killed with SIGKILL: while the list is written, and while it is sent.
-// A third call repeats the second one's campaign, with another recipient instead of one. The mail server keeps a ledger by Message-ID
-// and recipient. [Check] compares: nobody is mailed twice, and nobody is left out but those whose message was under way
-// at a kill, which a mail server cannot tell and which wait for a person.
+// A third call repeats the second one's campaign, with another recipient instead of one. The mail server keeps a ledger
+// by Message-ID and recipient. [Check] compares: no recipient is mailed twice, and none is left out except those whose
+// message was under way at a kill. A mail server cannot tell whether it got such a message, so it waits for an
+// operator.
 package lists

@@ -14,7 +14,7 @@ import (
 // Message is what identifies a message at the mail server.
 type Message struct{ ID, Recipient string }
 
-// mailServer takes every message and counts it.
+// mailServer accepts every message and counts it.
 type mailServer struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -109,7 +109,7 @@ func (s *mailServer) count() int {
 	return s.all
 }
 
-// drain gives the messages since it was called last.
+// drain returns the messages since the last call.
 func (s *mailServer) drain() map[Message]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// authority vouches for the certificate of the servers that encrypt.
+// authority makes the certificates of the servers that encrypt.
 type authority struct {
-	certificate tls.Certificate // of 127.0.0.1, signed by itself: the binary is told to believe it
-	foreign     tls.Certificate // the same, and nobody is told
+	certificate tls.Certificate // of 127.0.0.1, self-signed; the binary trusts it
+	foreign     tls.Certificate // the same, but the binary does not trust it
 }
 
 func newAuthority() (*authority, error) {
@@ -51,7 +51,7 @@ func signItself() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
-// writeRoots writes what the binary is told to believe.
+// writeRoots writes the certificates that the binary trusts.
 func (a *authority) writeRoots(path string) error {
 	block := &pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Certificate[0]}
 	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {

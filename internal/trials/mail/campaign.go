@@ -18,7 +18,7 @@ type Options struct {
 	// URL is the database and Schema the schema, which is made.
 	URL, Schema string
 
-	// Dir holds the binary, the configuration and the log.
+	// Dir is the directory of the binary, the configuration and the log.
 	Dir string
 
 	// Progress reports each part; it may be nil.
@@ -27,14 +27,14 @@ type Options struct {
 
 const secret = "mail-secret-mail-secret"
 
-// sender is whom all messages are from.
+// sender is the sender of all messages.
 const sender = "Shop <shop@sink.example>"
 
-// restWithin is how long the effects may take to come to rest. Those that meet silence wait for their limit, and a
-// machine that does much else is slow.
+// restWithin is how long the effects may take to reach a resting state. Effects that get no answer wait for their
+// limit, and a busy machine is slow.
 const restWithin = 2 * time.Minute
 
-// campaign is what both campaigns run on: the real binary, and a connection that looks into its tables.
+// campaign is what both campaigns run on: the real binary, and a connection that reads its tables.
 type campaign struct {
 	options Options
 	world   *rig.World
@@ -93,7 +93,7 @@ func (c *campaign) call(ctx context.Context, operation, key string, body any) er
 	if err != nil {
 		return err
 	}
-	// A call that comes while its twin is under way is told so.
+	// A call that arrives while the same call is under way is answered 409.
 	if status/100 != 2 && status != http.StatusConflict {
 		return fmt.Errorf("the call of %s was answered %d: %s", operation, status, answer)
 	}

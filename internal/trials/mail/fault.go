@@ -2,10 +2,10 @@ package mail
 
 import "slices"
 
-// Stage is what a mail server answers, or should.
+// Stage is a point at which a mail server answers, or should.
 type Stage string
 
-// The stages of a conversation, in their order. A server that does not offer STARTTLS never gets to StageTLS.
+// The stages of a conversation, in order. A server that does not offer STARTTLS never reaches StageTLS.
 const (
 	StageGreeting Stage = "greeting"
 	StageHello    Stage = "hello"
@@ -17,7 +17,7 @@ const (
 	StageQuit     Stage = "quit"
 )
 
-// Fault is what the server does at a stage of the first conversation. All later ones go well.
+// Fault is what the server does at a stage of the first conversation. It behaves correctly in all later ones.
 type Fault string
 
 // The faults.
@@ -29,13 +29,13 @@ const (
 	FaultClose   Fault = "close"    // an orderly end in the middle of the answer
 	FaultSlow    Fault = "slow"     // the right answer, byte by byte
 	FaultTrickle Fault = "trickle"  // byte by byte, and no end of it
-	FaultGarbage Fault = "garbage"  // what is no reply of SMTP
+	FaultGarbage Fault = "garbage"  // bytes that are not an SMTP reply
 	FaultTwice   Fault = "twice"    // the right answer, and the one of the next stage as well
 	FaultStrip   Fault = "stripped" // STARTTLS is not offered
-	FaultForeign Fault = "foreign"  // a certificate that nobody vouches for
+	FaultForeign Fault = "foreign"  // a certificate that the client does not trust
 )
 
-// Plan is one case: a mail server of its own, which misbehaves once.
+// Plan is one case: a separate mail server that misbehaves once.
 type Plan struct {
 	Stage Stage
 	Fault Fault
@@ -53,7 +53,8 @@ func (p Plan) Name() string {
 	return name
 }
 
-// Plans are all cases: each fault at each stage in the clear, and what concerns STARTTLS where it is required.
+// Plans returns all cases: each fault at each stage without encryption, and the faults of STARTTLS where it is
+// required.
 func Plans() []Plan {
 	var plans []Plan
 	faults := []Fault{FaultLater, FaultRefuse, FaultSilence, FaultReset, FaultClose, FaultSlow, FaultTrickle, FaultGarbage, FaultTwice}

@@ -10,14 +10,15 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// Case is what became of one message that was sent to a hostile server.
+// Case is the result of one message to a hostile server.
 type Case struct {
 	Plan Plan
 
-	// Conversations are what the server saw, in their order.
+	// Conversations are the server's conversations, in order.
 	Conversations []Conversation
 
-	// State and ID are the effect's state and its result, a Message-ID, in the database. Attempts is their number.
+	// State and ID are the effect's state and its result, a Message-ID, in the database. Attempts is the number of
+	// attempts.
 	State    string
 	ID       string
 	Attempts int
@@ -69,7 +70,7 @@ func RunHostile(ctx context.Context, o Options) (cases []Case, err error) {
 		return nil, err
 	}
 	c, err := prepare(ctx, &o, fmt.Sprintf(hostileConfiguration, targets.String(), routes.String()), "SSL_CERT_FILE="+roots)
-	// It runs before the servers are closed, so that nobody talks to them any more.
+	// This runs before the servers are closed, so that no client is connected to them any more.
 	defer func() { err = errors.Join(err, c.close(ctx)) }()
 	if err == nil {
 		cases, err = c.sendToHostile(ctx, servers)

@@ -6,7 +6,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// The kinds of violations of what is promised before a hostile server.
+// The kinds of violations of what is guaranteed for a hostile server.
 const (
 	Doubled       rig.Kind = "doubled"       // a server may have two messages of one effect
 	Unproven      rig.Kind = "unproven"      // done, and no server said 250 to the message
@@ -18,7 +18,7 @@ const (
 	InTheClear    rig.Kind = "in the clear"  // something was said before the connection was encrypted
 	Altered       rig.Kind = "altered"       // the message is not what was configured, or not the same in each attempt
 	Misidentified rig.Kind = "misidentified" // the effect's result is not the Message-ID that the server has
-	Untried       rig.Kind = "untried"       // a fault was planned, and nobody met it
+	Untried       rig.Kind = "untried"       // a fault was planned, and no conversation met it
 )
 
 // CheckHostile compares what the servers saw with what the database says.
@@ -35,7 +35,8 @@ func CheckHostile(cases []Case) []rig.Violation {
 	return found
 }
 
-// allowedInTheClear is what a client says before it has encrypted the connection: nothing of it is about a message.
+// allowedInTheClear are the commands that a client may send before it has encrypted the connection, because none is
+// about a message.
 var allowedInTheClear = []string{"EHLO", "HELO", "STARTTLS", "QUIT", "NOOP", "RSET"}
 
 func (c *Case) check() []rig.Violation {

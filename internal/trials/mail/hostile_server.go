@@ -48,7 +48,7 @@ func startHostile(plan Plan, a *authority) (*hostileServer, error) {
 
 func (s *hostileServer) address() string { return s.listener.Addr().String() }
 
-// close waits until all conversations have ended: their clients are gone by then.
+// close waits until all conversations have ended. Their clients are gone by then.
 func (s *hostileServer) close() error {
 	s.mu.Lock()
 	over := s.over

@@ -18,7 +18,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// postfix is the distribution's Postfix with a configuration, a spool and a Maildir of its own.
+// postfix is the distribution's Postfix with a separate configuration, spool and Maildir.
 type postfix struct {
 	dir, address string
 	process      *rig.Process
@@ -163,7 +163,7 @@ func (p *postfix) idle() (bool, error) {
 	return true, nil
 }
 
-// read gives all messages of the Maildir.
+// read returns all messages of the Maildir.
 func (p *postfix) read() ([]Delivered, error) {
 	paths, err := filepath.Glob(filepath.Join(p.dir, "mail/all/new/*"))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// RealOptions say how much is mailed.
+// RealOptions say how many messages are sent.
 type RealOptions struct {
 	Options
 
@@ -26,7 +26,7 @@ type RealOptions struct {
 	Singles, List int
 }
 
-// Evidence is what the Maildir and the database hold in the end.
+// Evidence is the content of the Maildir and the database in the end.
 type Evidence struct {
 	Wanted    []Wanted
 	Delivered []Delivered
@@ -37,7 +37,7 @@ type Evidence struct {
 	AtKill, UnderWay int
 }
 
-// Wanted is what somebody should get once.
+// Wanted is a message that a recipient should get once.
 type Wanted struct{ Recipient, Subject string }
 
 // Delivered is a message in the Maildir.

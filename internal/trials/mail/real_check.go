@@ -6,11 +6,11 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// The kinds of violations of what is promised before a mail server that behaves. [Doubled], [Undelivered], [Altered] and
-// [Untried] are the others.
+// The kinds of violations of what is guaranteed for a mail server that behaves correctly. [Doubled], [Undelivered],
+// [Altered] and [Untried] are the others.
 const (
 	Lost      rig.Kind = "lost"      // done, and not in the Maildir
-	Unwanted  rig.Kind = "unwanted"  // nobody asked for it
+	Unwanted  rig.Kind = "unwanted"  // a message that no call asked for
 	Excessive rig.Kind = "excessive" // more are indeterminate than were under way at the kill
 )
 

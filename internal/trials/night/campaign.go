@@ -20,7 +20,7 @@ type Options struct {
 	// URL is the database and Schema the schema, which is made.
 	URL, Schema string
 
-	// Dir holds the binary, the configurations and the log.
+	// Dir is the directory of the binary, the configurations and the log.
 	Dir string
 
 	// Progress reports each part; it may be nil.
@@ -207,7 +207,7 @@ func (n *Campaign) waitForRest(ctx context.Context) error {
 	})
 }
 
-// until waits for a condition. It gives up after a time that grows with the number of deliveries.
+// until waits until holds returns true. It gives up after a time that grows with the number of deliveries.
 func (n *Campaign) until(ctx context.Context, what string, holds func() (bool, error)) error {
 	return rig.Until(ctx, 2*time.Minute+time.Duration(n.options.Deliveries)*20*time.Millisecond, what, holds)
 }

@@ -27,7 +27,7 @@ type Evidence struct {
 	Applied  []string       // keys of what was done in the database
 	Address  map[string]string
 
-	// ChangedByPlan holds the tables that planning changed, and SentByPlan counts the requests that were sent
+	// ChangedByPlan has the tables that planning changed, and SentByPlan counts the requests that were sent
 	// meanwhile.
 	ChangedByPlan []string
 	SentByPlan    int

@@ -1,4 +1,5 @@
-// Package night plays the night after which people use replay, and shows that a replay does what its plan says.
+// Package night plays a night with an outage, after which operators use replay, and shows that a replay does what its
+// plan says.
 //
 // Run it with ./scripts/night 20000, which is the number of deliveries. It uses TEST_DATABASE_URL, or the script starts
 // a PostgreSQL.

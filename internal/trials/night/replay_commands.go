@@ -42,11 +42,11 @@ type Plan struct {
 	// everything it began had ended.
 	FirstRequest, LastRequest int
 
-	// Before holds the effects as they were when the plan was made.
+	// Before has the effects as they were when the plan was made.
 	Before map[string]Effect
 }
 
-// makePlan plans everything that is at rest, and checks that nothing else is done.
+// makePlan plans everything that is in a resting state, and checks that nothing else is done.
 func (n *Campaign) makePlan(ctx context.Context) error {
 	before, err := n.hashTables(ctx)
 	if err != nil {

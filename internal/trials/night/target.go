@@ -77,7 +77,7 @@ func (t *targetLedger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case Unavailable:
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case Hanging:
-		rig.Pause(req.Context(), time.Minute) // until the caller gives up
+		rig.Pause(req.Context(), time.Minute) // longer than the caller waits
 		panic(http.ErrAbortHandler)
 	case Resetting:
 		panic(http.ErrAbortHandler)

@@ -1,5 +1,5 @@
-// Package npmtest installs what tests use from npm: packages that a lock file pins, which the product never serves and no user
-// needs.
+// Package npmtest installs the npm packages that tests use. A lock file pins them. The product never serves them, and
+// no user needs them.
 package npmtest
 
 import (
@@ -18,12 +18,12 @@ import (
 // timeout bounds the installation of the packages of one lock file.
 const timeout = 5 * time.Minute
 
-// files are what a folder holds that [Modules] installs from.
+// files returns the files from which [Modules] installs.
 func files() []string { return []string{"package.json", "package-lock.json", ".npmrc"} }
 
-// Modules installs the packages that the lock file of a folder pins, once for the checkout, and gives the folder
-// node_modules with them. Without Node or npm, or if the packages cannot be had, it skips the test and says that what is not
-// tested; where REQUIRE_NPM is set, it fails instead.
+// Modules installs the packages that the lock file of a folder pins, once for the checkout, and returns their folder
+// node_modules. Without Node or npm, or if the packages cannot be installed, it skips the test and says that what is
+// not tested. If REQUIRE_NPM is set, it fails instead.
 func Modules(t *testing.T, folder, what string) string {
 	t.Helper()
 	missing := t.Skipf
@@ -55,7 +55,7 @@ func Modules(t *testing.T, folder, what string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = os.RemoveAll(fresh) }() // what is left of it harms nobody
+	defer func() { _ = os.RemoveAll(fresh) }() // a leftover is harmless
 	for _, name := range files() {
 		Copy(t, filepath.Join(folder, name), filepath.Join(fresh, name))
 	}
@@ -74,7 +74,8 @@ func Modules(t *testing.T, folder, what string) string {
 	return filepath.Join(installed, "node_modules")
 }
 
-// place is where packages are kept: .oncegate/npm of the checkout, which is the folder above with a go.mod.
+// place returns the folder of the packages: .oncegate/npm of the checkout, which is the nearest folder above with a
+// go.mod.
 func place() (string, error) {
 	at, err := os.Getwd()
 	if err != nil {

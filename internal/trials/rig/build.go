@@ -28,9 +28,9 @@ func Root() (string, error) {
 	}
 }
 
-// Build builds the program of a package of the checkout, such as
-// "./cmd/oncegate", into out, with build tags. It never builds with the race
-// detector: what is measured and killed is what is shipped.
+// Build builds the program of a package of the checkout, such as "./cmd/oncegate", into out, with
+// build tags. It never builds with the race detector, so that trials measure and kill the same
+// program that is released.
 func Build(ctx context.Context, pkg, out string, tags ...string) error {
 	root, err := Root()
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// DiscardedBytes is how many bytes the machine's disks were told so far that they need not
-// keep. A file system that is mounted with discard says so while it removes a file, and
-// whoever waits for the disk meanwhile waits longer. A disk that is made of others counts
-// as well as they do.
+// DiscardedBytes returns how many bytes the machine's disks have been told so far that they need
+// not keep. A file system that is mounted with discard tells them while it removes a file, and
+// other requests to the disk take longer meanwhile. The bytes of a disk that consists of others are
+// counted once more for those.
 func DiscardedBytes() (bytes int64, err error) {
 	stats, err := filepath.Glob("/sys/block/*/stat")
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package rig is what all trials share. Start with [NewWorld], which makes a directory, builds the binary and starts a
-// PostgreSQL. [World.Serve] starts a node and waits until it is ready, and [StartTarget] starts what effects are sent to.
+// Package rig is shared by all trials. Start with [NewWorld], which makes a directory, builds the binary and starts a
+// PostgreSQL. [World.Serve] starts a node and waits until it is ready, and [StartTarget] starts the target of the
+// effects.
 //
 // The rest in order of use:
 //
@@ -10,7 +11,7 @@
 //     not be run to its end.
 //   - Figures for the benchmark: [CPU], [PeakRSS], [DiscardedBytes].
 //
-// What is promised, and what counts as broken, is checked in each campaign and not here.
+// Each campaign, and not this package, checks what is guaranteed and what counts as broken.
 //
 // The signatures are computed from the senders' documentation and not with package providers, so that a mistake made
 // there cannot hide here. The rig ends only processes that it started, by their id, and takes ports below 32768: a

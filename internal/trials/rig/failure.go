@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// tailBytes limits what is quoted of each log, and tailLogs how many logs are quoted.
+	// tailBytes limits how much of each log is quoted, and tailLogs how many logs are quoted.
 	tailBytes = 4 << 10
 	tailLogs  = 8
 )
 
 // ExplainFailure explains why a campaign could not be run to its end, so that a failure on another machine can be
-// understood. It adds to the cause how to repeat the campaign, and the ends of the newest logs. patterns name the logs.
-// They are copied whole into a directory that the error names, because a campaign removes its own. The cause is repeated
-// at the end, since whoever shows only a part of a long output shows the end of it. A nil cause stays nil.
+// understood. It adds to the cause how to repeat the campaign, and the ends of the newest logs. patterns select the
+// logs. They are copied whole into a directory that the error names, because a campaign removes its own. The cause is
+// repeated at the end, because tools that show only a part of a long output show its end. A nil cause stays nil.
 func ExplainFailure(cause error, repeat string, patterns ...string) error {
 	if cause == nil {
 		return nil

@@ -29,7 +29,7 @@ func (n *Node) Metrics(ctx context.Context) (map[string]float64, error) {
 		if strings.HasPrefix(lines.Text(), "#") {
 			continue
 		}
-		// A label's value may hold spaces, but the number is behind the last one.
+		// A label's value may contain spaces, but the number follows the last one.
 		at := strings.LastIndexByte(lines.Text(), ' ')
 		if at < 0 {
 			continue

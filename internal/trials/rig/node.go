@@ -17,7 +17,7 @@ type NodeConfig struct {
 	// Name names the node's log, which is <Name>.log in the world's directory. Nodes of one name append to one log.
 	Name string
 
-	// Config is the path of the configuration, and Schema holds the tables.
+	// Config is the path of the configuration. Schema is the schema of the tables.
 	Config, Schema string
 
 	// Role is what the node does, such as "receive". If it is empty, the node does everything.
@@ -29,14 +29,14 @@ type NodeConfig struct {
 	// Public and Admin are the node's addresses. An empty one is chosen by Start.
 	Public, Admin string
 
-	// Failpoint is where the binary with fail points strikes, such as "gate-before-commit:7". If it is empty, the node
-	// runs the binary as it is shipped.
+	// Failpoint is where the binary with fail points kills itself, such as "gate-before-commit:7". If it is empty, the
+	// node runs the released binary.
 	Failpoint string
 
-	// OpenFiles limits how many files the node may have open. 0 leaves the limit as it is.
+	// OpenFiles limits how many files the node may have open. 0 does not change the limit.
 	OpenFiles int
 
-	// Env holds more variables of its environment, as NAME=VALUE.
+	// Env are additional environment variables, as NAME=VALUE.
 	Env []string
 }
 
@@ -56,7 +56,7 @@ type Node struct {
 // readyWithin is how long a node may take until it is ready. A machine that does much else at the same time is slow.
 const readyWithin = time.Minute
 
-// Environ is the environment of a node, and of the commands that an operator runs beside it.
+// Environ returns the environment of a node and of the commands of an operator.
 func (w *World) Environ(cfg *NodeConfig) []string {
 	dsn := cfg.DSN
 	if dsn == "" {
@@ -158,7 +158,7 @@ func TailFile(path string) string {
 	return string(content[max(0, len(content)-logQuote):])
 }
 
-// Logged reports whether a line of the node's log holds all the words.
+// Logged reports whether a line of the node's log contains all the words.
 func (n *Node) Logged(words ...string) (bool, error) {
 	content, err := os.ReadFile(n.Log)
 	if err != nil {

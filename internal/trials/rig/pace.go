@@ -13,8 +13,8 @@ type Pace struct {
 	PerSecond int
 	Length    time.Duration
 
-	// Senders is how many sendings are under way at the same time at most. What is due while all of them are busy is
-	// sent as soon as one is free.
+	// Senders is the largest number of sendings at the same time. A sending that is due while all of them are busy
+	// starts as soon as one is free.
 	Senders int
 }
 

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EvictFromCache takes what a file holds out of the machine's page cache. It must have been
-// synced: what is dirty stays.
+// EvictFromCache removes a file's content from the machine's page cache. The file must have been
+// synced, because dirty pages stay.
 func EvictFromCache(path string) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -37,8 +37,8 @@ func Listen() (net.Listener, error) {
 }
 
 // FreeAddress returns an address of 127.0.0.1 whose port is free and below 32768, for a process that is going to listen
-// there. Nobody else is given the address until this process ends, not by another process either: campaigns start
-// hundreds of nodes beside each other, and between choosing a port and listening on it a node connects to its database.
+// there. No other caller gets the address until this process ends, not even in another process, because campaigns start
+// hundreds of nodes at the same time, and a node connects to its database between choosing a port and listening on it.
 func FreeAddress() (string, error) {
 	for range portTries {
 		address := drawAddress()
@@ -61,10 +61,10 @@ func drawAddress() string {
 	return "127.0.0.1:" + strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort+1)) //nolint:gosec // a port is no secret
 }
 
-// reservations are what stays open until the process ends. They are package-wide because a port is the machine's.
+// reservations stay open until the process ends. They are package-wide because a port belongs to the machine.
 var reservations openUntilTheEnd
 
-// openUntilTheEnd keeps what nobody closes from being collected, and thereby closed.
+// openUntilTheEnd keeps closers that are never closed from being collected, which would close them.
 type openUntilTheEnd struct {
 	mu   sync.Mutex
 	open []io.Closer

@@ -24,7 +24,7 @@ type Process struct {
 }
 
 // Start starts a program and does not wait for it. env is added to an environment of only PATH, HOME and TMPDIR, so
-// that the caller's settings cannot change what is tried. Its output is appended to the file log.
+// that the caller's settings cannot influence the trial. The program's output is appended to the file log.
 func Start(log string, env []string, program string, args ...string) (*Process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -209,7 +209,7 @@ func (p *Proxy) claimCut(c *proxyConn, where Cut) bool {
 	return true
 }
 
-// markCut records that a connection was cut. The caller holds the lock.
+// markCut records that a connection was cut. The caller must have locked p.mu.
 func (p *Proxy) markCut() {
 	p.cut = ""
 	close(p.cutDone)
@@ -289,8 +289,8 @@ func (c *proxyConn) inspectClient(part []byte) (cut bool) {
 	return cut && c.proxy.claimCut(c, CutBefore)
 }
 
-// rememberStatements remembers the names of the prepared statements that hold one of the words. pgx makes the name from
-// the statement's hash, so it is the same on every connection. The caller holds the proxy's lock.
+// rememberStatements remembers the names of the prepared statements that contain one of the words. pgx makes the name
+// from the statement's hash, so it is the same on every connection. The caller must have locked the proxy's mu.
 func (c *proxyConn) rememberStatements(seen []byte) {
 	for _, word := range c.proxy.words {
 		at := bytes.Index(seen, []byte(word))
@@ -307,8 +307,8 @@ func (c *proxyConn) rememberStatements(seen []byte) {
 	}
 }
 
-// noteRunningStatement records that the client runs one of the statements. A Bind message holds the name of the portal,
-// which is empty, and the name of the statement. The caller holds the proxy's lock.
+// noteRunningStatement records that the client runs one of the statements. A Bind message contains the name of the
+// portal, which is empty, and the name of the statement. The caller must have locked the proxy's mu.
 func (c *proxyConn) noteRunningStatement(part []byte) {
 	for word, name := range c.proxy.statements {
 		if bytes.Contains(part, append(append([]byte{0}, name...), 0)) {

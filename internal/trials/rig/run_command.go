@@ -21,9 +21,9 @@ type CommandResult struct {
 	Started, Ended time.Time
 }
 
-// RunCommand runs a program to its end, in the environment that [Start] gives it, without an input. If limit is not
-// zero, the program is killed after that time. It is also killed when ctx ends. The error is for a program that could
-// not be run at all.
+// RunCommand runs a program to its end, in the same environment as [Start], without input. If limit is not zero, the
+// program is killed after that time. It is also killed when ctx ends. The error means that the program could not be
+// run at all.
 func RunCommand(ctx context.Context, env []string, limit time.Duration, program string, args ...string) (CommandResult, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc

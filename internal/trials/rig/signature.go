@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// StripeSignature is the Stripe-Signature header for a body: an HMAC-SHA256,
-// in hex, of the Unix time, a dot and the body, under the secret as it is.
-// See https://docs.stripe.com/webhooks#verify-manually.
+// StripeSignature is the Stripe-Signature header for a body: an HMAC-SHA256, in hex, of the Unix
+// time, a dot and the body, with the secret as the key. See
+// https://docs.stripe.com/webhooks#verify-manually.
 func StripeSignature(secret string, at time.Time, body []byte) string {
 	unix := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -21,8 +21,8 @@ func StripeSignature(secret string, at time.Time, body []byte) string {
 	return "t=" + unix + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// GitHubSignature is the X-Hub-Signature-256 header for a body: an HMAC-SHA256, in
-// hex, of the body under the secret as it is. See
+// GitHubSignature is the X-Hub-Signature-256 header for a body: an HMAC-SHA256, in hex, of the
+// body, with the secret as the key. See
 // https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries.
 func GitHubSignature(secret string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))

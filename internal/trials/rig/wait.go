@@ -17,8 +17,8 @@ func Pause(ctx context.Context, d time.Duration) bool {
 // ErrTimeout is wrapped by [Until] and [Poll] when the condition did not hold in time.
 var ErrTimeout = errors.New("it did not happen in time")
 
-// Until asks every 10 ms until a condition holds, which what describes, such as "the effects to come to rest". It gives
-// up when the limit has passed, with ErrTimeout, or when ctx ends.
+// Until calls holds every 10 ms until it returns true. what describes the condition, such as "the effects to come to
+// rest". It fails with ErrTimeout when the limit has passed, or when ctx ends.
 func Until(ctx context.Context, limit time.Duration, what string, holds func() (bool, error)) error {
 	return Poll(ctx, 10*time.Millisecond, limit, what, holds)
 }

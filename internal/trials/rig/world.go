@@ -36,7 +36,7 @@ type WorldConfig struct {
 
 // World is what a campaign runs on: a directory, the binary, and a PostgreSQL.
 type World struct {
-	// Dir holds the binaries, configurations and logs.
+	// Dir is the directory of the binaries, configurations and logs.
 	Dir string
 
 	// Binary is the path of the program that is tried.
@@ -50,8 +50,8 @@ type World struct {
 	temporary bool   // Close removes Dir
 }
 
-// NewWorld makes the directory, builds the binaries and starts PostgreSQL. If it fails, it returns what it has made
-// beside the error, so that the caller can close that; the world is nil if there is nothing to close.
+// NewWorld makes the directory, builds the binaries and starts PostgreSQL. If it fails, it also returns what it has
+// made, so that the caller can close it. The world is nil if there is nothing to close.
 func NewWorld(ctx context.Context, cfg WorldConfig) (*World, error) {
 	w := &World{Dir: cfg.Dir, Binary: cfg.Binary, dsn: cfg.DSN}
 	if w.Dir == "" {

@@ -36,7 +36,7 @@ type Options struct {
 	// URL is the database, on this machine, and Schema the schema, which is made.
 	URL, Schema string
 
-	// Dir holds the binary, the configuration and the log.
+	// Dir is the directory of the binary, the configuration and the log.
 	Dir string
 
 	// Progress reports the run; it may be nil.
@@ -91,7 +91,7 @@ sources:
     routes: [{ name: sink, target: sink }]
 `
 
-// Run makes one soak. It ends by itself, and ends whatever it has started.
+// Run makes one soak. It ends after Options.Length and ends every process that it has started.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Length == 0 {
 		o.Length = 20 * time.Minute

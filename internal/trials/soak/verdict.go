@@ -42,7 +42,7 @@ var figures = []Figure{
 	{Name: "latency p99", Unit: "ms", MaxGrowth: 100, MaxRatio: 1},
 }
 
-// Figures returns what is measured, with what is allowed.
+// Figures returns the figures that are measured, with the growth that each is allowed.
 func Figures() []Figure { return figures }
 
 // Trend is how one figure developed.

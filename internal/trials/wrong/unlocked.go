@@ -1,5 +1,5 @@
-// Package wrong breaks promises of the product on purpose, from outside, so that a trial can show that it notices. The
-// product itself has no switch for that.
+// Package wrong breaks guarantees of the product on purpose, from outside, so that a trial can show that it notices.
+// The product itself has no switch for that.
 package wrong
 
 import (
@@ -11,8 +11,8 @@ import (
 // Dial makes connections.
 type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Unlocked makes connections to PostgreSQL over which no statement locks streams: what asks for the lock of a row of
-// alias s is blanked in the text of the statement, on its way. The connection must not be encrypted.
+// Unlocked makes connections to PostgreSQL over which no statement locks streams. It blanks the clause that locks the
+// row of alias s in the text of each statement on its way. The connection must not be encrypted.
 func Unlocked(dial Dial) Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -25,9 +25,9 @@ func Unlocked(dial Dial) Dial {
 
 type unlocked struct{ net.Conn }
 
-// replacements are as long as what they replace, since a message says how long it is. pgx writes whole messages. The last
-// one has a worker find nothing of what it read ahead, so that each settlement decides anew: what goes on by itself locks
-// every effect that it changes, and would hide that streams are not locked.
+// replacements are as long as the texts that they replace, because a message contains its length. pgx writes whole messages.
+// The last one disables the statement with which a settlement continues with the next effect as foreseen, so that each
+// settlement decides again. That statement locks every effect that it changes, which would hide that streams are not locked.
 var replacements = []struct{ text, instead []byte }{
 	{[]byte("FOR UPDATE OF s SKIP LOCKED"), []byte("                           ")},
 	{[]byte("FOR UPDATE OF s"), []byte("               ")},
