@@ -1,18 +1,23 @@
 // Package trials has the programs that try to break Oncegate, and those that measure it. None of them is released, and
 // no released package imports them.
 //
-// Each folder is named after the script that runs it, so that whoever has run ./scripts/kills finds internal/trials/kills:
+// The folder of a trial has the name of the script that runs it, so ./scripts/kills runs internal/trials/kills:
 //
 //	crash      kills the binary and PostgreSQL while deliveries are recorded
 //	kills      kills workers at chosen points of an attempt
+//	failover   fails a PostgreSQL with a standby over, under load
 //	order      kills workers while streams are delivered out of order
 //	operators  lets several operators act at the same time, and restarts what they act on
 //	night      lets a target be down for a night, and has a replay mend it
 //	mail       mails to servers that misbehave, and counts who got what
+//	calls      repeats calls while nodes are killed, and counts how often each call was carried out
+//	lists      mails long lists while the process is killed, and counts what each recipient got
 //	attack     attacks the public address without a secret
 //	soak       looks for what grows under a steady load
 //	bench      measures throughput and cost
-//	wrong      breaks a promise on purpose, to show that a trial notices
+//	pages      measures how fast lists answer when the tables are large
 //
-// They share the package rig. Each trial defines what it checks at the end, and against which ledger.
+// They share the package rig. The package wrong breaks a promise on purpose, to show that a trial notices; servertest
+// serves an inbox in a test; npmtest installs the npm packages that tests use. Each trial defines what it checks at the
+// end, and against which ledger.
 package trials

@@ -19,8 +19,8 @@ import (
 // deliveries out when memory was charged in advance.
 const slowConnections = 300
 
-// attacks holds the attacks by name. Each ends with its context, when all its connections are closed. A connection that
-// is cut off is made again after a pause.
+// attacks holds the attacks by name. An attack stops when its context is cancelled, and returns when all its
+// connections are closed. If the server cuts a connection off, the attack makes a new one after a pause.
 var attacks = map[string]func(context.Context, *attack){
 	// Each connection sends a little more than 64 KiB quickly, and the rest slowly.
 	"slow": func(ctx context.Context, a *attack) {
@@ -111,7 +111,8 @@ func (a *attack) keepConnections(ctx context.Context, connections int, pause tim
 	wait.Wait()
 }
 
-// send makes one connection and sends what the plan says until the connection is cut off.
+// send makes one connection and sends what the plan describes, until the server answers or closes the connection, or
+// everything is sent.
 func (a *attack) send(ctx context.Context, s connectionPlan) {
 	dialer := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(s.localAddress)}}
 	conn, err := dialer.DialContext(ctx, "tcp", a.target)

@@ -15,7 +15,7 @@ import (
 const senders = 64
 
 // deliver makes good deliveries at a rate: most of 2 KB, one in twenty of 200 KB, half of them over connections of
-// their own. Each is made when it is due, however long others take, and its latency counts from then.
+// their own. A delivery starts when it is due, or later if all senders are busy; its latency counts from when it was due.
 func (w *world) deliver(ctx context.Context, rate int, length time.Duration) (measurement, error) {
 	kept := rig.NewClient(senders, 15*time.Second)
 	fresh := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The promise to good deliveries beside an attack.
+// The limits for good deliveries during an attack: their share of errors and the ratio of their p99 to that of the
+// quiet time must be below these.
 const (
 	maxErrorShare   = 0.01
 	maxLatencyRatio = 2.0
@@ -37,7 +38,8 @@ type result struct {
 	rounds      []round
 }
 
-// latencyRatios returns the ratio of the p99 beside the attack to the p99 before it, for each round, in order of size.
+// latencyRatios returns, for each round, the p99 during the attack divided by the p99 of the quiet time before it,
+// sorted.
 func (r *result) latencyRatios() []float64 {
 	var out []float64
 	for i := range r.rounds {
@@ -57,7 +59,7 @@ func (r *result) medianRatio() float64 {
 	return ratios[len(ratios)/2]
 }
 
-// errorShare is the share of good deliveries that failed beside the attack.
+// errorShare returns the share of good deliveries that failed during the attack.
 func (r *result) errorShare() (share float64, sent, failed int, first string) {
 	for i := range r.rounds {
 		m := &r.rounds[i].attackResult

@@ -23,14 +23,14 @@ const (
 // sourceName is the name of a source. Deliveries take the sources in turn.
 func sourceName(n int) string { return fmt.Sprintf("s%02d", n%sources) }
 
-// world is the node that is attacked, with a PostgreSQL of its own.
+// world is the node under attack, with a PostgreSQL of its own.
 type world struct {
 	*rig.World
 	node *rig.Node
 }
 
-// newWorld builds and starts everything. If it fails, the world holds what was started, so that the caller can close
-// it.
+// newWorld builds the binary and starts PostgreSQL and the node. If it fails, it may return a world with what it has
+// started, which the caller closes.
 func newWorld(ctx context.Context, binary string, files int) (*world, error) {
 	started, err := rig.NewWorld(ctx, rig.WorldConfig{Name: "attack", Binary: binary, Postgres: devpg.Config{
 		Settings: map[string]string{"max_connections": "200", "shared_buffers": "256MB"},
@@ -64,7 +64,7 @@ func newWorld(ctx context.Context, binary string, files int) (*world, error) {
 	return w, rig.ExplainFailure(err, "./scripts/attack", w.Logs("")...)
 }
 
-// Close ends whatever was started.
+// Close stops the node and PostgreSQL, as far as they were started.
 func (w *world) Close() error {
 	var err error
 	if w.node != nil {
@@ -90,7 +90,8 @@ func fitOpenFiles(wanted int) (int, error) {
 	return wanted, nil
 }
 
-// waitForLeftovers waits until nothing is left of the attacks. After two minutes it returns what is left as an error.
+// waitForLeftovers waits until the node has released the memory, deliveries, goroutines and files of the attacks. If it
+// has not done so after two minutes, the error names what it still holds.
 func (w *world) waitForLeftovers(ctx context.Context, before map[string]float64) error {
 	for limit := time.Now().Add(2 * time.Minute); ; {
 		now, err := w.node.Metrics(ctx)

@@ -147,7 +147,7 @@ const riverSpan = `
 SELECT count(*) FILTER (WHERE state = 'completed'), extract(epoch FROM max(finalized_at) - min(attempted_at))::float8
 FROM oncegate.river_job`
 
-// The query uses an index that holds none of the jobs that are done.
+// This query uses a partial index that has no completed jobs.
 const drainLeft = `
 SELECT EXISTS (SELECT FROM oncegate.river_job WHERE state IN ('available', 'running', 'scheduled', 'retryable'))`
 
@@ -190,7 +190,8 @@ func (d *drains) startOurs(ctx context.Context, s drainSubject) (*rig.Process, e
 	return worker.Process, nil
 }
 
-// checkpoint lets the server write everything that is left to write, and tells its planner of the backlog.
+// checkpoint makes the server vacuum and analyse the tables, so that its planner knows of the backlog, and then
+// write all changed pages to disk.
 func (d *drains) checkpoint(ctx context.Context) error {
 	for _, statement := range []string{`VACUUM ANALYZE oncegate.effect, oncegate.inbox_event, oncegate.river_job`, `CHECKPOINT`} {
 		if _, err := d.db.Exec(ctx, statement); err != nil {

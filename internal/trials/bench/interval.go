@@ -6,14 +6,16 @@ import (
 	"slices"
 )
 
-// interval is the median of ratios and where the true median lies with a confidence of at least 95 %, whatever their distribution is.
+// interval is the median of ratios, and an interval that contains the true median with a confidence of at least 95 %,
+// whatever the distribution of the ratios is.
 type interval struct {
 	What   string  `json:"what"`
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 
-	// Confidence is that of the interval. It is below 95 % for fewer than 6 pairs, which have no such interval.
+	// Confidence is the confidence of the interval. It is below 95 % for fewer than 6 pairs, for which no interval
+	// reaches it.
 	Confidence float64 `json:"confidence"`
 }
 
@@ -33,8 +35,9 @@ func newInterval(what string, with, without []float64) interval {
 	return interval{What: what, Median: median(ratios), Low: ratios[leftOut], High: ratios[len(ratios)-1-leftOut], Confidence: confidence}
 }
 
-// outsideInterval says how many of n sorted values are left out on each side of the narrowest interval that holds the median with
-// a confidence of 95 %: the number of values below the median is that of heads among n tosses of a coin.
+// outsideInterval returns how many of n sorted values to leave out on each side, so that the rest is the narrowest
+// interval that contains the median with a confidence of 95 %. Each value is below the median with a probability of one
+// half, so the number of values below it is distributed like the number of heads among n tosses of a coin.
 func outsideInterval(n int) (leftOut int, confidence float64) {
 	below := 1.0 // the probability of at most leftOut heads
 	for range n {

@@ -149,7 +149,8 @@ func (d *orders) measure(ctx context.Context) (*orderReport, error) {
 	return report, err
 }
 
-// compare divides the time of an ordered event by that of an unordered one of the same kind and round.
+// compare computes, for each round, the time of an ordered event divided by the time of an unordered event of the same
+// kind. For one hot key it computes the rate instead.
 func (r *orderReport) compare(subjects []orderSubject) {
 	var unordered []float64
 	for i := range subjects {

@@ -108,7 +108,7 @@ func (o *orders) drain(ctx context.Context, s *orderSubject, out *drained) (memo
 	return memory, nil
 }
 
-// A held effect has no job, so the jobs do not tell what is left.
+// A held effect has no job, so this query counts effects and not jobs.
 const orderLeft = `
 SELECT EXISTS (SELECT FROM oncegate.effect WHERE state IN ('pending', 'claimed', 'retry', 'held'))`
 

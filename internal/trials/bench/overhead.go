@@ -31,7 +31,7 @@ type comparison struct {
 	Waiting int64 `json:"labels_waiting,omitempty"`
 	Labels  int64 `json:"labels,omitempty"`
 
-	// Pages are those that somebody opened.
+	// Pages is the number of pages that the reader opened.
 	Pages int64 `json:"pages,omitempty"`
 
 	PerSecond interval `json:"per_second"`
@@ -40,10 +40,10 @@ type comparison struct {
 	IndexedCPU *interval `json:"indexed_cpu,omitempty"`
 
 	with, without *rig.Node
-	reader        *reader // who looks in the measurements with something
+	reader        *reader // opens pages in the measurements with something
 }
 
-// overheadReport is the result of the benchmark of what is done beside recording.
+// overheadReport is the result of the benchmark of labels, counts and the console, which add work to each delivery.
 type overheadReport struct {
 	reportRun
 	Pairs       int           `json:"pairs"`
@@ -203,7 +203,8 @@ func (c *comparison) measure(ctx context.Context, s *testbed, run uint32, with b
 	return nil
 }
 
-// indexLabels moves the labels that wait into their index at once, so that what the indexer has put off is not left out of the account.
+// indexLabels moves the waiting labels into their index at once, so that the measurement includes the work that the
+// indexer has postponed.
 func (c *comparison) indexLabels(ctx context.Context, s *testbed) error {
 	var waiting int64
 	if err := s.db.QueryRow(ctx, `SELECT coalesce(sum(cardinality(event_id)), 0) FROM oncegate.event_label_batch`).Scan(&waiting); err != nil {

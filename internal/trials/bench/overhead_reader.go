@@ -16,7 +16,8 @@ import (
 // pageEvery is how often a person opens a page.
 const pageEvery = time.Second
 
-// reader is a person who reads the console: one page after the other, while the list of events stays open beside them.
+// reader acts as a person who reads the console: it opens one page after another, while it keeps the live list of
+// events open.
 type reader struct {
 	base, token string
 	client      *http.Client
@@ -39,7 +40,7 @@ func newReader(ctx context.Context, s *testbed, n *rig.Node, config string) (*re
 	return r, nil
 }
 
-// readPages are opened in turn: what needs somebody, the overview, and the events.
+// readPages are the pages that a reader opens in turn: the open problems, the overview and the events.
 var readPages = []string{"/", "/overview", "/events"}
 
 // read reads until ctx ends.
@@ -60,7 +61,7 @@ func (r *reader) read(ctx context.Context) error {
 			}
 			return nil
 		case <-ctx.Done():
-			<-follow //nolint:errcheck // it ends because it is told to
+			<-follow //nolint:errcheck // the context has ended, so this ends too
 			return nil
 		}
 	}

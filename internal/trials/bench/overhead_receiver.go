@@ -40,7 +40,7 @@ func serveReceiver(ctx context.Context, args []string) error {
 	return og.Serve(ctx)
 }
 
-// receiver starts this program's receiver as a process of its own.
+// receiver starts the receiver of this program as a separate process.
 func (s *testbed) receiver(ctx context.Context, config string, args ...string) (*rig.Node, error) {
 	n := &rig.Node{Log: s.log("receiver")}
 	for _, address := range []*string{&n.Public, &n.Admin} {

@@ -63,8 +63,8 @@ type pruneReport struct {
 	Peak    float64 `json:"peak_per_second"`
 	Rate    float64 `json:"delivered_per_second"`
 
-	// Pair by pair: the latency of acknowledgements without prune and beside it, and how many rows prune removed
-	// meanwhile.
+	// Pair by pair: the latency of acknowledgements without prune and during prune, and the number of rows that
+	// prune removed in a second.
 	Alone   []float64 `json:"alone_p99_ms"`
 	Beside  []float64 `json:"beside_p99_ms"`
 	Removed []float64 `json:"removed_per_second"`
@@ -80,12 +80,12 @@ type pruneReport struct {
 // The targets.
 const (
 	minRemoved      = 15_000 // rows of the gate a second
-	maxSlowdown     = 1.5    // p99 of acknowledgements beside prune, divided by the p99 without it
+	maxSlowdown     = 1.5    // p99 of acknowledgements during prune, divided by the p99 without it
 	maxDropSeconds  = 2      // until a day of bodies is gone
 	maxDeliveryWait = 100    // of a delivery meanwhile, in milliseconds
 )
 
-// measurePruning prunes a large gate while deliveries go on.
+// measurePruning prunes a large gate while it receives deliveries.
 func measurePruning(ctx context.Context, args []string) error {
 	o, err := parsePrune(args)
 	if err != nil {

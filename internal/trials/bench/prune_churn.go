@@ -15,8 +15,8 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// Cohorts of events arrive, are carried out and are pruned a few rounds later, in two schemas in turn: one as it is
-// migrated, and one whose tables have PostgreSQL's own settings.
+// In each round a cohort of events arrives and its effects are carried out; a few rounds later the cohort is pruned.
+// The rounds run in two schemas in turn: one has the settings of the migrations, the other PostgreSQL's own settings.
 const (
 	churnCohort = 20_000 // events of a round
 	churnAlive  = 5      // cohorts that exist at the same time
@@ -199,7 +199,7 @@ const churnHorizon = `
 UPDATE retention_class SET body = h, effects = h, tombstone = h
 FROM (SELECT now() - $2::timestamptz - $1::int * interval '1 day' + interval '1 hour' AS h) h`
 
-// round writes one cohort, carries its effects out, and prunes what is older than the cohorts that stay.
+// round writes one cohort, carries its effects out, and prunes the cohort that is now too old.
 func (c *churnedSchema) round(ctx context.Context) error {
 	for from := 1; from <= churnCohort; from += churnStep {
 		var b pgx.Batch
@@ -265,7 +265,7 @@ func (c *churnedSchema) sizes(ctx context.Context) (map[string]tableSize, error)
 }
 
 func compareChurn(ctx context.Context, ours, plain *churnedSchema) ([]churnSize, error) {
-	<-time.After(2 * time.Second) // PostgreSQL's statistics lag behind
+	<-time.After(2 * time.Second) // PostgreSQL reports its statistics late
 	a, err := ours.sizes(ctx)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ type dayReport struct {
 	Discarded float64 `json:"discarded_mib"`
 }
 
-// measureDays fills days of bodies and drops them while deliveries go on.
+// measureDays fills days of bodies and drops each of them while the receiver takes deliveries.
 func (b *pruneBench) measureDays(ctx context.Context, r *pruneReport) error {
 	if b.days == 0 {
 		return nil
@@ -169,8 +169,8 @@ SELECT current_setting('data_directory') || '/' || pg_relation_filepath(r.id)
 FROM pg_class c, unnest(ARRAY[c.oid, nullif(c.reltoastrelid, 0)]) AS r (id)
 WHERE c.oid = $1::regclass AND r.id IS NOT NULL`
 
-// evictDay removes the day from the machine's page cache, which holds nothing of so long ago in operation. Otherwise a
-// processor would be busy with its pages while the files are removed.
+// evictDay removes the files of the day from the machine's page cache. In operation the cache would no longer hold
+// files so old. If it held them, removing the files would keep a processor busy with their pages.
 func (b *pruneBench) evictDay(ctx context.Context, table string) error {
 	rows, err := b.db.Query(ctx, dayFiles, table)
 	if err != nil {

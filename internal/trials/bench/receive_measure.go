@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// subject is what is measured.
+// subject is one of the programs that the benchmark compares.
 type subject string
 
 const (

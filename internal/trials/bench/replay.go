@@ -58,8 +58,8 @@ type replayReport struct {
 	Live     []float64 `json:"live_per_second"`
 	Replayed []float64 `json:"replayed_per_second"`
 
-	// The 99th percentile of acknowledgements in milliseconds, pair by pair; the rate that the replay was given, and
-	// the rate that it attained beside the deliveries, which it makes way for.
+	// The 99th percentile of acknowledgements in milliseconds, pair by pair; the rate that was set for the replay;
+	// and the rate that it reached during the deliveries, to which it gives way.
 	Rate     float64   `json:"replay_rate"`
 	Attained []float64 `json:"replay_attained_per_second"`
 	Bare     []float64 `json:"p99_ms_without_replay"`
@@ -83,8 +83,8 @@ type replays struct {
 	report *replayReport
 }
 
-// measureReplay measures how fast replays are planned, how fast they run without a rate beside live effects, and how
-// much a replay slows acknowledgements down.
+// measureReplay measures how fast replays are planned, how fast their effects are carried out without a limit,
+// compared with the same effects live, and how much a replay slows acknowledgements down.
 func measureReplay(ctx context.Context, args []string) error {
 	o, err := parseReplay(args)
 	if err != nil {

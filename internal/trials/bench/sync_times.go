@@ -16,7 +16,7 @@ type syncTimes struct {
 	Longest float64 `json:"longest_ms"`
 }
 
-// measureSyncs writes and syncs for a while in a file of its own under dir, as PostgreSQL does with its log.
+// measureSyncs makes a file in dir, and writes and syncs it for the given time, as PostgreSQL does with its log.
 func measureSyncs(dir string, while time.Duration) (syncTimes, error) {
 	file, err := os.CreateTemp(dir, "oncegate-sync-")
 	if err != nil {

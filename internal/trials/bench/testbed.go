@@ -38,8 +38,8 @@ func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }
 
-// newTestbed builds and starts everything. If it fails, the testbed holds what was started, so that the caller can
-// close it.
+// newTestbed builds the binary and starts PostgreSQL. If it fails, it may return a testbed with what it has started,
+// which the caller closes.
 func newTestbed(ctx context.Context) (*testbed, error) {
 	progress("building the binary and starting PostgreSQL")
 	w, err := rig.NewWorld(ctx, rig.WorldConfig{Name: "bench", Postgres: devpg.Config{Under: os.Getenv("BENCH_DIR"), Settings: settings}})
@@ -103,7 +103,7 @@ func (s *testbed) cpuTime(p *rig.Process) (time.Duration, error) {
 	return own + postgres, errors.Join(err1, err2)
 }
 
-// close ends whatever was started and removes the directory.
+// close stops what was started and removes the directory.
 func (s *testbed) close() error {
 	var errs []error
 	for _, p := range s.processes {

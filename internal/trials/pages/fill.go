@@ -36,7 +36,7 @@ JOIN source s ON s.name = CASE
     WHEN n < $3::bigint / 20 AND n % 4 = 1 THEN 'retired'
     ELSE 'busy' || 1 + (n * 7919) % 37 END`
 
-// An effect of each event of this part; most are done.
+// An effect for each event of this part that was admitted as ok; most are done.
 const fillEffects = `
 INSERT INTO effect (id, event_id, route_id, state, idempotency_key, route_version, reason, last_code, next_at, finished_at, attempts, duplicate_of)
 SELECT v.id, v.id, r.id, x.state, v.event_id, 1,
@@ -53,7 +53,8 @@ CROSS JOIN LATERAL (SELECT CASE
     ELSE 'done' END AS state) x
 WHERE v.admission = 'ok'`
 
-// Fill makes sources, routes, as many events as given, and an effect of each. say is told how far it is.
+// Fill makes sources, routes, the given number of events, and an effect for each event that was admitted as ok. It
+// reports its progress to say.
 func Fill(ctx context.Context, pool *pgxpool.Pool, events int, say func(string, ...any)) error {
 	for _, sql := range []string{fillSources, fillRoutes} {
 		if _, err := pool.Exec(ctx, sql); err != nil {

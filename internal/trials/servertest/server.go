@@ -1,5 +1,5 @@
-// Package servertest serves an inbox in a test: the whole of Oncegate on a schema of its own, with a target that takes,
-// refuses or does not answer, as the address says.
+// Package servertest serves an inbox in a test: the whole of Oncegate on a schema of its own. The path of the target's
+// address decides whether the target accepts, refuses or does not answer.
 package servertest
 
 import (
@@ -27,7 +27,7 @@ import (
 // Limit is how long something may take at most on a busy machine.
 const Limit = 60 * time.Second
 
-// Config says what is served. File is required.
+// Config describes the inbox. File is required.
 type Config struct {
 	// File is the configuration, as a format for the address of the database (%[1]q), the schema (%[2]s), the address of
 	// the target (%[3]s) and the directory of the secrets (%[4]s).
@@ -36,24 +36,24 @@ type Config struct {
 	// Secrets are the secrets that the configuration refers to, by the name of the file in their directory.
 	Secrets map[string]string
 
-	// Reply is the body of the answer of a target that takes. Refusal is that of one that refuses.
+	// Reply is the body of the target's answer when it accepts a request, Refusal when it refuses one.
 	Reply, Refusal string
 }
 
 // Server is an inbox that runs until the test ends.
 type Server struct {
-	// Pool is on the schema of the inbox.
+	// Pool uses the schema of the inbox.
 	Pool *pgxpool.Pool
 
-	// Public takes deliveries. Private has the API and the console.
+	// Public is the server for deliveries. Private is the server for the API and the console.
 	Public, Private *httptest.Server
 
-	// TargetMended has the target take what it refused before.
+	// TargetMended makes the target accept the requests that it refuses otherwise.
 	TargetMended atomic.Bool
 }
 
-// Start starts a server. The target takes what it is sent. It refuses what is sent below /refuse until it is mended, and reads
-// what is sent below /cut without answering.
+// Start starts a server. Its target accepts every request, with two exceptions: until TargetMended is set it refuses
+// requests below /refuse, and it closes the connection of requests below /cut without an answer.
 func Start(t *testing.T, cfg Config) *Server {
 	t.Helper()
 	s := &Server{}
@@ -123,7 +123,8 @@ func (s *Server) target(cfg Config) http.HandlerFunc {
 	}
 }
 
-// Token creates a token that expires in an hour, for a tenant, or for everybody if tenant is empty. It returns the text.
+// Token creates a token that expires in an hour and returns its text. The token is for one tenant, or for all tenants
+// if tenant is empty.
 func (s *Server) Token(t *testing.T, name, tenant string, scopes ...string) string {
 	t.Helper()
 	text, _, err := tokens.NewStore(s.Pool, nil).Create(t.Context(), tokens.New{
