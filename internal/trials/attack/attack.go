@@ -20,7 +20,7 @@ import (
 const slowConnections = 300
 
 // attacks holds the attacks by name. An attack stops when its context is cancelled, and returns when all its
-// connections are closed. If the server cuts a connection off, the attack makes a new one after a pause.
+// connections are closed. When a connection has ended, the attack makes a new one after a pause.
 var attacks = map[string]func(context.Context, *attack){
 	// Each connection sends a little more than 64 KiB quickly, and the rest slowly.
 	"slow": func(ctx context.Context, a *attack) {
