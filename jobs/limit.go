@@ -52,7 +52,7 @@ const (
 const maxPause = 5 * time.Minute
 
 // limiter decides whether an attempt at its target may begin. Effects that it puts off form a queue
-// that exists only as a time: each one is told to return a little later than the one before, at the
+// that exists only as a time: each one must return a little later than the one before, at the
 // pace the target has shown. A backlog therefore neither returns all at once nor waits longer than
 // necessary.
 type limiter struct {

@@ -77,7 +77,7 @@ func order(left bool) int {
 // maxLeft bounds how many left-out effects are remembered.
 const maxLeft = 10_000
 
-// leave remembers what a sweep left out. At most once a minute it logs which session holds the
+// leave remembers what a sweep left out. At most once a minute it logs which session has the
 // lock.
 func (s *Sweeper) leave(ctx context.Context, left []halve.Left[inbox.ID], report *SweepReport) {
 	if len(left) == 0 {

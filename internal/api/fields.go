@@ -16,7 +16,7 @@ type field struct {
 	index []int
 }
 
-// fields returns the fields of a request, including those of embedded structs.
+// fields returns the fields of a request, including the fields of embedded structs.
 func fields(request reflect.Type) []field {
 	var out []field
 	for _, f := range reflect.VisibleFields(request) {

@@ -98,7 +98,7 @@ type App struct {
 
 	keys       *seal.Keyring          // nil if nothing is sealed
 	differing  string                 // which live processes have another configuration
-	keyTrouble atomic.Pointer[string] // what is wrong with them, compared with those of other processes
+	keyTrouble atomic.Pointer[string] // how they conflict with the keys of other processes
 	work       *jobs.Client           // nil without the role
 
 	sources map[string]registry.Registered

@@ -40,7 +40,7 @@ func (a *App) makeConnections() error {
 }
 
 // filesElsewhere returns how many files this process may have open in addition to connections of
-// senders: its connections to the database, and those of its workers to targets.
+// senders: its connections to the database, and the connections of its workers to targets.
 func (a *App) filesElsewhere() int {
 	db := a.settings.Database
 	files := filesBeside + int(db.GateConnections+db.WorkConnections+db.QueueConnections)

@@ -223,7 +223,7 @@ func (g earlyGate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receip
 	later := *a
 	later.Body, later.Headers = bytes.Clone(a.Body), bytes.Clone(a.Headers)
 	go func() {
-		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // the delay is what is wrong with it
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // the delay is the planted fault
 		_, _ = g.Accepter.Accept(context.WithoutCancel(ctx), &later)
 	}()
 	receipt := inbox.Receipt{Items: make([]inbox.ItemReceipt, len(a.Events))}

@@ -91,7 +91,7 @@ func (a *App) compareConfigurations(ctx context.Context, self inbox.ID, nodes []
 	}
 }
 
-// announce tells the other processes which routes this one works. Before this process's workers
+// announce records for the other processes which routes this one works. Before this process's workers
 // stop, it withdraws the routes, because the workers then fetch nothing more but may take long to
 // finish.
 func (a *App) announce(ctx context.Context, routes []int32) error {
@@ -111,7 +111,7 @@ func (a *App) reloadKeyring(ctx context.Context) {
 	}
 }
 
-// compareKeys records how this process's keyring conflicts with those of the others.
+// compareKeys records how this process's keyring conflicts with the keyrings of the others.
 func (a *App) compareKeys(ctx context.Context, self inbox.ID, nodes []node.Row) {
 	var problem error
 	if ring := a.keys.Ring(); ring != nil {

@@ -40,7 +40,7 @@ func (a *App) suppressed(target string) func(context.Context, []byte) (bool, err
 	return func(ctx context.Context, rendered []byte) (bool, error) {
 		to, err := mail.RecipientOf(rendered)
 		if err != nil {
-			return false, nil //nolint:nilerr // the sender says what is wrong with the message
+			return false, nil //nolint:nilerr // the sender names the fault of the message
 		}
 		return a.suppressions.Suppressed(ctx, target, to)
 	}

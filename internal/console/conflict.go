@@ -62,7 +62,7 @@ func showConflict(r *request) (*page, error) {
 	return conflictPage(r, c, differs, payload, missing), nil
 }
 
-// showChanges shows the differences between the payload of a conflict and that of its event.
+// showChanges shows the differences between the payload of a conflict and the payload of its event.
 func showChanges(r *request) (*page, error) {
 	id, err := r.id()
 	if err != nil {

@@ -178,7 +178,7 @@ func discardOne(r *request) (*page, error) {
 	return r.seeOther(r.backTo("/effects/"+id.String()), "discarded")
 }
 
-// backTo returns the page to show after a form: that of the event if the form names it, or
+// backTo returns the page to show after a form: the page of the event if the form names it, or
 // otherwise.
 func (r *request) backTo(otherwise string) string {
 	if r.PostFormValue("of") == "event" {

@@ -10,7 +10,7 @@ import (
 func findOther(r *request, q string) (string, error) {
 	id, err := inbox.ParseID(q)
 	if err != nil {
-		return "", nil //nolint:nilerr // what is no id names nothing else
+		return "", nil //nolint:nilerr // only an id names anything else
 	}
 	ask := control.IDRequest{ID: id}
 	looks := []struct {

@@ -108,7 +108,7 @@ type ResolveEffectsRequest struct {
 type ResolveEffectsResponse struct {
 	inbox.ResolvedMany
 
-	// Matched is how many effects a dry run found or Seen named. Groups counts those of a dry run by source,
+	// Matched is how many effects a dry run found or Seen named. Groups counts the effects of a dry run by source,
 	// route and target.
 	Matched int                  `json:"matched"`
 	Groups  []inbox.UnknownGroup `json:"groups,omitempty"`

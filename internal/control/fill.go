@@ -9,7 +9,7 @@ import (
 // fillLists replaces nil lists in an answer with empty ones, because in JSON a list is a list and not null, unless the
 // tag nullable of its field says that nil has a meaning. It changes the answer, which must belong to the caller.
 func fillLists(v reflect.Value) {
-	switch v.Kind() { //nolint:exhaustive // nothing else holds a list
+	switch v.Kind() { //nolint:exhaustive // nothing else has a list
 	case reflect.Pointer:
 		if !v.IsNil() {
 			fillLists(v.Elem())

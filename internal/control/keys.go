@@ -11,13 +11,13 @@ import (
 
 // ListKeysRequest asks for the sealing keys.
 type ListKeysRequest struct {
-	// Usage counts what is sealed with each key. It reads every row.
+	// Usage asks how many values are sealed with each key. The count reads every row.
 	Usage bool `json:"usage,omitempty"`
 }
 
 // Key is a sealing key, without its content.
 type Key struct {
-	// ID is the number of the key. 0 stands for what is stored unsealed.
+	// ID is the number of the key. 0 is for values that are not sealed.
 	ID int32 `json:"id"`
 
 	// Active says that the key seals new data.
@@ -26,7 +26,7 @@ type Key struct {
 	// Fingerprint is the beginning of a digest of the key, or LOST for a key that the keyring lacks.
 	Fingerprint string `json:"fingerprint"`
 
-	// Usage counts what is sealed with the key, if that was requested.
+	// Usage counts the values that are sealed with the key, if the request asked for it.
 	Usage []prune.KeyUsage `json:"usage,omitempty"`
 }
 

@@ -79,7 +79,7 @@ var codes = [...]CodeMeaning{
 // Codes returns the table of codes.
 func Codes() []CodeMeaning { return append([]CodeMeaning(nil), codes[:]...) }
 
-// Meaning returns the row of a code, or that of [CodeInternal] if the code is unknown.
+// Meaning returns the row of a code, or the row of [CodeInternal] if the code is unknown.
 func (c Code) Meaning() CodeMeaning {
 	for _, row := range codes {
 		if row.Code == c {

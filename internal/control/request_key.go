@@ -122,7 +122,7 @@ func (s *Service) BeginRequest(ctx context.Context, k KeyedRequest) (*RequestInP
 	return nil, &Problem{Code: CodeKeyInFlight, Detail: "the request under this Idempotency-Key is under way"}
 }
 
-// hashes returns what is stored of a key and its request. The hash of the request includes the key, so that the content
+// hashes returns the stored hashes of a key and its request. The hash of the request includes the key, so that the content
 // of a request cannot be guessed from its hash.
 func (k *KeyedRequest) hashes() (key, request []byte, err error) {
 	content, err := json.Marshal(k.Request)

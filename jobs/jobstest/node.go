@@ -19,7 +19,7 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// node stands for one process and its workers. When it is cut off, the other nodes see a process
+// node simulates one process and its workers. When it is cut off, the other nodes see a process
 // that was killed: its connections are gone, and it never returns.
 type node struct {
 	client *jobs.Client

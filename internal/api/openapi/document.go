@@ -51,7 +51,7 @@ func Build(root string) (*openapi3.T, error) {
 	return document, b.err
 }
 
-// Text returns a description as it is committed.
+// Text returns the committed text of a description.
 func Text(document *openapi3.T) ([]byte, error) {
 	text, err := json.MarshalIndent(document, "", "  ")
 	if err != nil {

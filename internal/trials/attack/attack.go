@@ -19,7 +19,7 @@ import (
 // deliveries out when memory was charged in advance.
 const slowConnections = 300
 
-// attacks holds the attacks by name. An attack stops when its context is cancelled, and returns when all its
+// attacks are the attacks by name. An attack stops when its context is cancelled, and returns when all its
 // connections are closed. When a connection has ended, the attack makes a new one after a pause.
 var attacks = map[string]func(context.Context, *attack){
 	// Each connection sends a little more than 64 KiB quickly, and the rest slowly.

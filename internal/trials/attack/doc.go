@@ -6,6 +6,6 @@
 //
 // It prints a line for each attack: the number of connections that it made, the number of good deliveries that failed
 // during it, their latency, and the ratio of that latency to the latency of a quiet time before. It exits with 1 if at
-// least 1 % of the good deliveries failed during an attack, if their p99 was at least twice that of the quiet time, or
-// if the node still holds connections, memory or files two minutes after the attacks.
+// least 1 % of the good deliveries failed during an attack, if their p99 was at least twice the p99 of the quiet time, or
+// if the node still has connections, memory or files two minutes after the attacks.
 package main

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The limits for good deliveries during an attack: their share of errors and the ratio of their p99 to that of the
+// The limits for good deliveries during an attack: their share of errors and the ratio of their p99 to the p99 of the
 // quiet time must be below these.
 const (
 	maxErrorShare   = 0.01

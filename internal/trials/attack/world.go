@@ -23,7 +23,7 @@ const (
 // sourceName is the name of a source. Deliveries take the sources in turn.
 func sourceName(n int) string { return fmt.Sprintf("s%02d", n%sources) }
 
-// world is the node under attack, with a PostgreSQL of its own.
+// world is the node under attack, and its PostgreSQL.
 type world struct {
 	*rig.World
 	node *rig.Node
@@ -91,7 +91,7 @@ func fitOpenFiles(wanted int) (int, error) {
 }
 
 // waitForLeftovers waits until the node has released the memory, deliveries, goroutines and files of the attacks. If it
-// has not done so after two minutes, the error names what it still holds.
+// has not done so after two minutes, the error names what it has not released.
 func (w *world) waitForLeftovers(ctx context.Context, before map[string]float64) error {
 	for limit := time.Now().Add(2 * time.Minute); ; {
 		now, err := w.node.Metrics(ctx)

@@ -2,7 +2,7 @@
 //
 // Run it with ./scripts/bench, which describes the benchmarks (receive, seal, effects, replay, prune, order and
 // overhead) and their flags; --quick takes a minute. It needs the machine for itself. It builds the real binary and
-// starts a PostgreSQL of its own, with the durability that PostgreSQL has by default.
+// starts its own PostgreSQL, with the durability that PostgreSQL has by default.
 //
 // It prints its progress to stderr and a table to stdout, or JSON with --output json. The table has a row for each
 // subject, and below it the ratios with their targets, met or missed. With every result it prints how long the idle

@@ -12,7 +12,7 @@ type receiveReport struct {
 	Rounds      int     `json:"rounds"`
 	SecondsEach float64 `json:"seconds_each"`
 
-	// Medians holds the medians of the rounds, and Cells all measurements.
+	// Medians are the medians of the rounds, and Cells all measurements.
 	Medians  []cell  `json:"medians"`
 	Ratios   []ratio `json:"ratios"`
 	OpenLoop []cell  `json:"open_loop"`

@@ -59,7 +59,7 @@ type replayReport struct {
 	Replayed []float64 `json:"replayed_per_second"`
 
 	// The 99th percentile of acknowledgements in milliseconds, pair by pair; the rate that was set for the replay;
-	// and the rate that it reached during the deliveries, to which it gives way.
+	// and the rate that it reached during the deliveries, which take precedence.
 	Rate     float64   `json:"replay_rate"`
 	Attained []float64 `json:"replay_attained_per_second"`
 	Bare     []float64 `json:"p99_ms_without_replay"`

@@ -184,7 +184,7 @@ func (c *Campaign) prepare(ctx context.Context) error {
 }
 
 // startReceiver starts the node that receives the events. It is never killed. The configuration names targets, so it
-// gets those of the first slot. It sends nothing to them.
+// gets the targets of the first slot. It sends nothing to them.
 func (c *Campaign) startReceiver(ctx context.Context, failpoint string) (err error) {
 	cfg := rig.NodeConfig{
 		Name: c.schema + "-receive", Config: c.config, Schema: c.schema, Role: "receive", Failpoint: failpoint, Env: c.slots[0].node.Env,

@@ -6,7 +6,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// The kinds of violations of what is guaranteed for a hostile server.
+// The kinds of violations of the guarantees for a hostile server.
 const (
 	Doubled       rig.Kind = "doubled"       // a server may have two messages of one effect
 	Unproven      rig.Kind = "unproven"      // done, and no server said 250 to the message

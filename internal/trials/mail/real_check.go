@@ -6,7 +6,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// The kinds of violations of what is guaranteed for a mail server that behaves correctly. [Doubled], [Undelivered],
+// The kinds of violations of the guarantees for a mail server that behaves correctly. [Doubled], [Undelivered],
 // [Altered] and [Untried] are the others.
 const (
 	Lost      rig.Kind = "lost"      // done, and not in the Maildir

@@ -22,8 +22,8 @@ const timeout = 5 * time.Minute
 func files() []string { return []string{"package.json", "package-lock.json", ".npmrc"} }
 
 // Modules installs the packages that the lock file of a folder pins, once for the checkout, and returns their folder
-// node_modules. Without Node or npm, or if the packages cannot be installed, it skips the test and says that what is
-// not tested. If REQUIRE_NPM is set, it fails instead.
+// node_modules. Without Node or npm, or if the packages cannot be installed, it skips the test, with a message that
+// names what was not tested. If REQUIRE_NPM is set, it fails instead.
 func Modules(t *testing.T, folder, what string) string {
 	t.Helper()
 	missing := t.Skipf

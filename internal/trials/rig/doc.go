@@ -11,7 +11,7 @@
 //     not be run to its end.
 //   - Figures for the benchmark: [CPU], [PeakRSS], [DiscardedBytes].
 //
-// Each campaign, and not this package, checks what is guaranteed and what counts as broken.
+// Each campaign, and not this package, checks its guarantees and decides what counts as broken.
 //
 // The signatures are computed from the senders' documentation and not with package providers, so that a mistake made
 // there cannot hide here. The rig ends only processes that it started, by their id, and takes ports below 32768: a

@@ -1,4 +1,4 @@
-// Package servertest serves an inbox in a test: the whole of Oncegate on a schema of its own. The path of the target's
+// Package servertest serves an inbox in a test: the whole of Oncegate on a new schema. The path of the target's
 // address decides whether the target accepts, refuses or does not answer.
 package servertest
 

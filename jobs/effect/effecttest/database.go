@@ -146,7 +146,7 @@ func (d *database) function(tb testing.TB, body string) string {
 	return d.made[body]
 }
 
-// calls lets the kind call a function with that body, while another transaction holds the locks
+// calls lets the kind call a function with that body, while another transaction has the locks
 // that hold takes.
 func (d *database) calls(body, member string, hold func(context.Context, pgx.Tx) error) func(tb testing.TB) Trial {
 	return func(tb testing.TB) Trial {

@@ -34,7 +34,7 @@ func signingKey(secret string) ([]byte, error) {
 // sign adds the headers of Standard Webhooks. The id is the idempotency key: each effect has one,
 // the same in all attempts, and a new one if the effect is sent again under a new key. The event's
 // own id is not suitable: a consumer that deduplicates by it would ignore the second of two routes,
-// and an effect that was sent again on purpose. The timestamp is that of the attempt.
+// and an effect that was sent again on purpose. The timestamp is the time of the attempt.
 func (f *Sender) sign(h http.Header, id string, body []byte) { sign(h, f.keys, f.cfg.Now, id, body) }
 
 func sign(h http.Header, keys [][]byte, now func() time.Time, id string, body []byte) {

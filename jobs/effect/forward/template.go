@@ -45,7 +45,7 @@ type place struct {
 }
 
 // SplitAddress returns the expressions in braces of an address, in order, and the literals before, between and after
-// them, of which there is one more. The error says what is wrong with the braces and does not quote the address.
+// them, of which there is one more. The error names the fault of the braces and does not quote the address.
 func SplitAddress(address string) (literals, expressions []string, err error) {
 	t, err := parseTemplate(address)
 	if err != nil {

@@ -58,7 +58,7 @@ var sqlState = regexp.MustCompile(`^[0-9A-Z]{2}([0-9A-Z]{3})?$`)
 
 var functionName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$`)
 
-// New makes a Transactional, or returns what is wrong with cfg.
+// New makes a Transactional, or returns an error that names a fault of cfg.
 func New(cfg Config) (*Transactional, error) {
 	for _, state := range cfg.DeadOn {
 		if !sqlState.MatchString(state) {
