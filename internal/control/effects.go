@@ -142,7 +142,7 @@ type Message struct {
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
-// message gives the message of an effect; nil if it has none.
+// message returns the message of an effect, or nil if it has none.
 func (a Access) message(messages map[inbox.ID]inbox.Message, effect inbox.ID) *Message {
 	found, ok := messages[effect]
 	switch {
