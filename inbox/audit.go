@@ -108,6 +108,7 @@ const (
 // why, or saying it in what cannot be stored.
 var ErrUnexplained = errors.New("an actor of at most 128 bytes and a reason of at most 1024 are required, in one line of text")
 
+// CheckExplanation returns [ErrUnexplained] unless actor and reason can be stored as one line of text each.
 func CheckExplanation(actor, reason string) error {
 	for text, limit := range map[string]int{actor: maxActor, reason: maxReason} {
 		if strings.TrimSpace(text) == "" || len(text) > limit || strings.ToValidUTF8(text, "") != text || strings.ContainsAny(text, "\x00\r\n") {

@@ -270,9 +270,9 @@ func (c *Clock) Stats() ClockStats {
 }
 
 // Now is the database's time, to within half of the quickest round trip of the last
-// measurements. It is never before what it returned earlier: a correction backwards of at
-// most [MaxSkew] makes it stand still for as long. A larger one is a clock that was set, and
-// is followed at once.
+// measurements. It is never before the time that it returned earlier: if the clock is
+// corrected backwards by at most [MaxSkew], Now returns the same time until the clock has
+// caught up. A larger correction means that a clock was set, and Now follows it at once.
 func (c *Clock) Now() time.Time {
 	now := c.Local().Add(c.Skew())
 	for {

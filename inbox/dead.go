@@ -58,7 +58,7 @@ const gaveUp = `'attempts_exhausted', 'deadline_passed', 'key_window_passed'`
 // lastFailure is why an effect e failed, t being its last attempt or null.
 const lastFailure = `CASE WHEN e.reason IN (` + gaveUp + `) THEN coalesce(t.reason, e.reason) ELSE e.reason END`
 
-// failure is the same where the last attempt is not at hand.
+// failure is lastFailure for statements that have not joined the last attempt.
 const failure = `CASE WHEN e.reason IN (` + gaveUp + `) THEN coalesce((
         SELECT t.reason FROM effect_attempt t WHERE t.effect_id = e.id AND t.version = e.version ORDER BY t.attempt DESC LIMIT 1), e.reason)
     ELSE e.reason END`

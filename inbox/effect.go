@@ -8,7 +8,7 @@ type EffectState string
 // The states. Stored: never change.
 const (
 	// EffectPending means that the effect waits for an attempt: it was admitted, or was given
-	// fresh attempts.
+	// new attempts.
 	EffectPending EffectState = "pending"
 	// EffectClaimed means that a worker has the effect until its lease ends.
 	EffectClaimed EffectState = "claimed"
@@ -80,7 +80,7 @@ const (
 	TriggerInitial Trigger = "initial"
 	// TriggerAutomatic means that the retry policy scheduled the attempt.
 	TriggerAutomatic Trigger = "automatic"
-	// TriggerRearm means that a redelivery gave the dead effect fresh attempts.
+	// TriggerRearm means that a redelivery gave the dead effect new attempts.
 	TriggerRearm Trigger = "rearm"
 	// TriggerReplay means that it is the first attempt of a replay.
 	TriggerReplay Trigger = "replay"
@@ -133,7 +133,7 @@ type Claim struct {
 	// StartedAt is when it was claimed, by the database's clock.
 	StartedAt time.Time
 
-	// Since is when the event was received, or the effect given fresh attempts: the
+	// Since is when the event was received, or the effect given new attempts: the
 	// retry policy's deadline counts from it.
 	Since time.Time
 

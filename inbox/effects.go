@@ -53,7 +53,7 @@ type EffectRoute struct {
 	// Retry says when an attempt follows another.
 	Retry RetryPolicy
 
-	// Rearms is how often redeliveries may give a dead effect fresh attempts. 0 is
+	// Rearms is how often redeliveries may give a dead effect new attempts. 0 is
 	// the default of 3, -1 is off.
 	Rearms int
 

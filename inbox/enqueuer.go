@@ -13,7 +13,7 @@ type WakeKind string
 const (
 	// WakeEffect wakes the worker for one effect; its ID is the effect's.
 	WakeEffect WakeKind = "effect"
-	// WakeRearm asks for fresh attempts of an event's dead effects; its ID is the
+	// WakeRearm asks for new attempts of an event's dead effects; its ID is the
 	// event's.
 	WakeRearm WakeKind = "rearm"
 	// WakeReplay asks for the next items of a running replay; its ID is the replay's.

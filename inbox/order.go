@@ -227,7 +227,7 @@ func (o *order) decide(ctx context.Context, ids []ID, last *pgx.Batch) error {
 	}
 }
 
-// plan decides about one stream. It reports whether it has to be looked at again.
+// plan decides about one stream. It reports whether the stream has to be read again.
 func (o *order) plan(s *orderStream, w *orderWrites) (more bool) {
 	s.sort()
 	route, known := o.store.routes[s.routeID]

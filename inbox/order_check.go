@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/halve"
 )
 
-// heldPage is how many held effects one check looks at.
+// heldPage is how many held effects one check reads.
 const heldPage = 500
 
 // One page of held effects that do not wait for a time, without locks; and, of their streams, those in
@@ -31,7 +31,7 @@ FROM (SELECT DISTINCT route_id, sequence_key_hash FROM page) p
 LEFT JOIN stream s ON s.route_id = p.route_id AND s.key_hash = p.sequence_key_hash
 WHERE NOT EXISTS (SELECT FROM effect f WHERE f.id = s.in_flight AND f.state = 'claimed')`
 
-// heldCursor is the last held effect looked at.
+// heldCursor is the last held effect that was read.
 type heldCursor struct {
 	routeID int32
 	id      ID

@@ -224,7 +224,7 @@ SELECT p.route_id, array_agg(p.id)
 FROM passed p
 GROUP BY p.route_id`
 
-// queue queues what was decided.
+// queue queues the statements of the decisions.
 func (w *orderWrites) queue(b *pgx.Batch) {
 	w.queueStreams(b)
 	w.queueMoves(b)

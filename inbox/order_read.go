@@ -179,7 +179,7 @@ func (f *foundStream) stream() *orderStream {
 	return s
 }
 
-// forget prepares the stream for being read again.
+// forget clears what was read of the stream, before it is read again.
 func (s *orderStream) forget() {
 	s.rows, s.busy, s.cut, s.full, s.shown = s.rows[:0], false, false, false, sequence.Number{}
 }

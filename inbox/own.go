@@ -147,7 +147,7 @@ const holdsClaim = `e.lease_token = a.token AND e.lease_until > now()`
 // orLockKey ends the insertion of keys. A key that is there already is locked and not written. If it is deleted before it is
 // locked, it is inserted. So the unique constraint decides who owns a key, and after the statement each key has an owner
 // that no other transaction can remove before this one ends. The next statement sees everything that the last holders of the
-// keys have committed, including an owner that was given fresh attempts.
+// keys have committed, including an owner that was given new attempts.
 const orLockKey = `
 ON CONFLICT ON CONSTRAINT effect_key_pkey DO UPDATE SET effect_id = effect_key.effect_id WHERE false`
 

@@ -11,7 +11,7 @@ import (
 // saturated target.
 const PolicyMargin = 10 * time.Minute
 
-// pullBackPage is how many effects one call looks at. The next call continues the walk where this one ended.
+// pullBackPage is how many effects one call reads. The next call continues the walk where this one ended.
 const pullBackPage = 2000
 
 // While the database's clock is ahead, each time that is written as "now plus a duration" is as far ahead as the clock.
@@ -80,7 +80,7 @@ const pullBackReplays = `
 UPDATE replay SET next_at = now()
 WHERE state = 'running' AND next_at > now() + $1::bigint * interval '1 microsecond' + coalesce(100 / rate, 0) * interval '1 second'`
 
-// pullBackCursor is the last effect that the walk looked at. The zero value starts a new walk.
+// pullBackCursor is the last effect that the walk has read. The zero value starts a new walk.
 type pullBackCursor struct {
 	at time.Time
 	id ID

@@ -55,7 +55,7 @@ JOIN effect e ON s.route_id = e.route_id AND s.key_hash = e.sequence_key_hash
 WHERE e.id = $1
 FOR UPDATE OF s`
 
-// rearmPatience is how long fresh attempts wait for the locks they need.
+// rearmPatience is how long new attempts wait for the locks they need.
 const rearmPatience = time.Second
 
 const lockDead = `

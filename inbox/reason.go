@@ -63,8 +63,8 @@ const (
 	// the route has now, where its key is unknown.
 	ReasonElsewhere Reason = "sent_elsewhere"
 
-	// ReasonRestored means that the database was restored, or lost its last commits in a failover, and that the effect
-	// may have happened after the last commit that the database still has.
+	// ReasonRestored means that the effect may have happened after the last commit that the database still has,
+	// because the database was restored or lost its last commits in a failover.
 	ReasonRestored Reason = "restored"
 
 	// ReasonParentDone means that an earlier call of the same operation, whose call this one
@@ -95,7 +95,7 @@ const (
 	// ReasonAhead means that the number is a time more than a day ahead of the receipt; the
 	// effect has no place in its stream, and waits for a person.
 	ReasonAhead Reason = "sequence_time_ahead"
-	// ReasonLate means that the number arrived after it had been given up (late).
+	// ReasonLate means that the number arrived after it had been abandoned (late).
 	ReasonLate Reason = "sequence_late"
 	// ReasonGap means that a sequence number before this one is missing.
 	ReasonGap Reason = "sequence_gap"

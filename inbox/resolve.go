@@ -35,7 +35,8 @@ type Resolve struct {
 	// that it may happen once more.
 	CalledAgain bool
 
-	// Result is the result to store for an effect that is done; nil keeps the one that follows from what was sent.
+	// Result is the result to store for an effect that is done; nil keeps the result that follows from the request
+	// that was sent.
 	Result []byte
 
 	// Actor and Reason go into the audit. Both are required.

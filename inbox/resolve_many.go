@@ -18,7 +18,7 @@ type ResolveMany struct {
 	// Actor and Reason go into the audit entry of each effect. Both are required.
 	Actor, Reason string
 
-	// Progress, if set, is called after each transaction with how many effects have been looked at.
+	// Progress, if set, is called after each transaction with how many effects have been examined.
 	Progress func(done, of int)
 }
 
@@ -36,7 +36,7 @@ type ResolvedMany struct {
 	Gone int `json:"gone"`
 }
 
-// Looked is how many effects have been looked at.
+// Looked is how many effects have been examined.
 func (r ResolvedMany) Looked() int { return r.Resolved + r.Changed + r.CalledAgain + r.Gone }
 
 // resolveChunk is how many effects one transaction resolves.

@@ -64,8 +64,8 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	return p
 }
 
-// Over reports whether no attempt may begin any more, at an age of the event or
-// since the effect was given fresh attempts.
+// Over reports whether no attempt may begin any more, at an age of the event or since
+// the effect was given new attempts.
 func (p RetryPolicy) Over(age time.Duration) bool { return p.Deadline > 0 && age > p.Deadline }
 
 // Within returns wait, or the time until the deadline is over if that is less.
@@ -84,7 +84,7 @@ type Failure struct {
 	// RetryAfter is the least wait that the target asked for.
 	RetryAfter time.Duration
 
-	// Age is how long ago the event was received, or given fresh attempts.
+	// Age is how long ago the event was received, or given new attempts.
 	Age time.Duration
 }
 

@@ -40,7 +40,7 @@ type Source struct {
 	// get 2xx, because no retry cures a 4xx, and providers delete subscriptions that answer 4xx.
 	Strict bool
 
-	// Rearm is how often a redelivery may give dead effects fresh attempts; 0 is
+	// Rearm is how often a redelivery may give dead effects new attempts; 0 is
 	// the default of 3, -1 is off.
 	Rearm int
 

@@ -42,8 +42,7 @@ type StreamRow struct {
 	StartedAt time.Time `json:"started_at"`
 	// KeyMissing is the sealing key that the keyring lacks for Key; 0 where it lacks none.
 	KeyMissing int32 `json:"key_missing,omitempty"`
-	// Applied is the highest number that is settled or given up; empty if there is
-	// none.
+	// Applied is the highest number that is settled or abandoned; empty if there is none.
 	Applied string `json:"applied,omitempty"`
 	// Held is how many effects wait, counted up to [MaxHeld].
 	Held int `json:"held"`

@@ -40,7 +40,7 @@ type Unsettled struct {
 	// Routes are those with effects that are not settled, by source and route.
 	Routes []UnsettledRoute `json:"routes"`
 
-	// More says that not all effects were looked at: others may be older, and belong to routes that are not here.
+	// More says that not all effects were read: others may be older, and belong to routes that are not listed.
 	More bool `json:"more,omitempty"`
 }
 

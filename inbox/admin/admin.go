@@ -108,7 +108,7 @@ func (a *Admin) NewServer() *http.Server {
 	}
 }
 
-// answerError answers with a status and nothing else.
+// answerError answers with a status and no body.
 func answerError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// Stats is a snapshot of what a gate has done since it was made.
+// Stats are the counters of a gate since it was made.
 type Stats struct {
 	// Groups were committed. Events were new, Duplicates and Conflicts were not.
 	Groups, Events, Duplicates, Conflicts uint64

@@ -99,8 +99,8 @@ func Lacking(nodes []Row, key seal.Key) (out []Row) {
 	return out
 }
 
-// sealingSettles is how long what was sealed with a key may still be on its way to the database when its process has
-// changed to another key.
+// sealingDelay is how long a value that a process has sealed with a key may still be on its way to the database
+// after the process has changed to another key.
 const sealingDelay = time.Minute
 
 // Sealing returns the processes that seal with the key, or may have a moment ago. A removed key is lost forever, so

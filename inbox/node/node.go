@@ -39,7 +39,7 @@ type Config struct {
 	// Roles are what the process does.
 	Roles []string
 
-	// Configuration is a fingerprint of what the process was configured with.
+	// Configuration is a fingerprint of the process's configuration.
 	Configuration string
 
 	// Keyring is where the process's sealing keys are; nil is none.

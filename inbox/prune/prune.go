@@ -38,7 +38,7 @@ type Config struct {
 	// are not slowed down. It defaults to 25,000; -1 makes no pauses.
 	Rate int
 
-	// CountLimit is how many rows of a table [Pruner.DryRun] looks at, the oldest first. It defaults to 10,000.
+	// CountLimit is how many rows of a table [Pruner.DryRun] reads, the oldest first. It defaults to 10,000.
 	CountLimit int64
 
 	// Progress is called after each batch, if set.

@@ -30,7 +30,7 @@ type ResealConfig struct {
 
 // ResealProgress is how far [Reseal] is.
 type ResealProgress struct {
-	// Table is the one being walked; Looked is how many of its rows were looked at.
+	// Table is the current table; Looked is how many of its rows were read.
 	Table  string `json:"table"`
 	Looked int64  `json:"looked"`
 

@@ -37,10 +37,11 @@ type PastRun struct {
 	Kept int64 `json:"kept"`
 	Left int64 `json:"left"`
 
-	// Contended names the walks that were given up because of the locks of others.
+	// Contended names the walks that ended because other sessions kept locks for too long.
 	Contended []string `json:"contended"`
 
-	// Include is what was taken by name, and Actor who asked for that; empty of a pass that ran by itself.
+	// Include is what an operator included by name, and Actor the operator; both are empty for a pass that ran by
+	// itself.
 	Include []string `json:"include"`
 	Actor   string   `json:"actor,omitempty"`
 }

@@ -37,7 +37,7 @@ type walk struct {
 	// completed.
 	partial bool
 
-	// batch looks at up to n rows after position and removes those it may.
+	// batch reads up to n rows after position and removes those that may be removed.
 	batch func(ctx context.Context, tx pgx.Tx, position string, n int) (batchResult, error)
 
 	// fractionDone returns how much of the due rows is before position, from 0 to 1;

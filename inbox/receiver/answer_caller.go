@@ -60,7 +60,7 @@ func (res *result) problemCode() Code {
 	return CodeUnavailable
 }
 
-// withKnown adds what was known of the call before it ended.
+// withKnown adds the facts that were known of the call before it ended.
 func (p *problem) withKnown(known *problem) {
 	if p.eventID == "" {
 		p.eventID = known.eventID

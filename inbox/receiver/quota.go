@@ -28,7 +28,7 @@ func newQuota(perSecond float64) *quota {
 // newMinuteQuota is a quota of n a minute, all of which may come at once.
 func newMinuteQuota(n int) *quota { return KeyQuota{Keys: n, Per: time.Minute}.bucket("the source") }
 
-// give takes back what was not used.
+// give returns a key that was not used.
 func (q *quota) give() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -51,8 +51,8 @@ func (k Key) GoString() string { return k.String() }
 // Format hides the secret from every verb.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
-// Ring is the keys of one keyring: one is active, under which new values are
-// sealed; the others open what was sealed before.
+// Ring is the keys of one keyring: new values are sealed with the active one, and the
+// others open values that were sealed before.
 type Ring struct {
 	keys   []Key // by id
 	active Key
