@@ -24,8 +24,8 @@ type EffectStats struct {
 	Dead, Indeterminate int
 }
 
-// MaxCountedEffects bounds the counts of [EffectStats]: for pending effects, those of all routes
-// together, earliest due first; for effects at rest, those of each route.
+// MaxCountedEffects bounds the counts of [EffectStats]. It applies to the pending effects of all
+// routes together, earliest due first, and to the effects at rest of each route.
 const MaxCountedEffects = 10_000
 
 // Each part reads a partial index in its own order and no further than its bound, however large the

@@ -28,7 +28,7 @@ type Wake struct {
 	Kind  WakeKind
 	ID    ID
 
-	// Last puts the wake-up after those of live deliveries.
+	// Last puts the wake-up after the wake-ups of live deliveries.
 	Last bool
 
 	// In is the delay until a worker may take it. A negative In makes it that old:

@@ -35,8 +35,8 @@ type LockedEffect struct {
 	Now             time.Time
 }
 
-// Results of operations, including those of duplicates, are rendered under their events' locks. The events are those of
-// $1 and $2, and those of the duplicates of $3.
+// Results of operations, including the results of duplicates, are rendered under their events' locks. The statement
+// locks the events of the effects $1, the events $2, and the events of the duplicates of the effects $3.
 const lockEffectEvents = `
 SELECT v.id
 FROM inbox_event v

@@ -28,14 +28,16 @@ type Message struct {
 // MaxMessageText bounds each text of a [Message], in bytes.
 const MaxMessageText = 1000
 
-// What is read of messages: of one that is not sealed only the beginning, which has its header. A sealed message is opened as a whole,
-// so that no more are read for one page once they have maxMessages bytes together.
+// The limits of reading messages. Of a message that is not sealed only the beginning is read, which contains its
+// header. A sealed message must be opened as a whole, so a page reads no further messages once those it has read have
+// maxMessages bytes together.
 const (
 	messageHeader = 64 << 10
 	maxMessages   = 32 << 20
 )
 
-// WithMessages gives a Lister that reads messages: describe tells what a rendered message says, and whether the bytes are one.
+// WithMessages returns a Lister that reads messages. describe returns the contents of a rendered message, and whether
+// the bytes are one.
 func (l *Lister) WithMessages(describe func(rendered []byte) (Message, bool)) *Lister {
 	with := *l
 	with.describe = describe
@@ -61,8 +63,8 @@ WHERE e.id = ANY ($1::uuid[])`
 	readItemTexts = `SELECT e.rendered_key_id, e.rendered FROM effect e WHERE e.id = $1`
 )
 
-// Messages gives the messages that are kept of effects, of the items of one list for example. Without open it says only which
-// effects have one, and opens nothing.
+// Messages returns the kept messages of effects, for example of the items of one list. If open is false it only says
+// which effects have one, and opens nothing.
 func (l *Lister) Messages(ctx context.Context, effects []ID, open bool) (map[ID]Message, error) {
 	out := map[ID]Message{}
 	rows, err := l.pool.Query(ctx, findMessages, effects, messageHeader)
@@ -122,7 +124,7 @@ func (l *Lister) readMessages(ctx context.Context, effects []ID, out map[ID]Mess
 	return err
 }
 
-// readItemTexts gives items their recipients from the list that they are items of.
+// readItemTexts sets the recipients of items from the list to which they belong.
 func (l *Lister) readItemTexts(ctx context.Context, head ID, items map[ID]int, out map[ID]Message) error {
 	var keyID *int32
 	var stored []byte

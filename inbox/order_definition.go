@@ -34,7 +34,7 @@ func (d OrderDefinition) Digest() []byte {
 	return sum[:]
 }
 
-// Series are the streams of one definition. The zero Series is that of a route's first
+// Series are the streams of one definition. The zero Series belongs to a route's first
 // definition.
 type Series struct {
 	// ID identifies the definition; 0 if none was registered.
@@ -206,8 +206,7 @@ func (s Series) has(definition int64) bool {
 	return s.ID == 0 || definition == s.ID || definition == 0 && s.Salt == nil
 }
 
-// ordered returns the policy for the stream: that of the definition under which it was
-// made.
+// ordered returns the policy for the stream, from the definition under which it was made.
 func (s *orderStream) ordered(route EffectRoute) sequence.Policy {
 	if s.policy != nil && route.Order.Ordered() {
 		return s.policy.WithDefaults()

@@ -10,8 +10,8 @@ import (
 )
 
 // Workers take the oldest wake-up first, so the time of a wake-up is its place in the
-// queue. An effect keeps the place of its own event, no matter when and by which caller
-// it is woken. The exceptions are a retry, which has the place of its due time, and an
+// queue. An effect keeps the place of its event, no matter when and by which caller it
+// is woken. The exceptions are a retry, which has the place of its due time, and an
 // effect that got new attempts, which has the place of that decision. A replayed effect
 // comes after new deliveries.
 const readQueuePlaces = `

@@ -22,8 +22,8 @@ var (
 	messageIDForm      = regexp.MustCompile(`^([0-9a-f]{32})@[^<>@\s]+$`)
 )
 
-// keyDigest gives the digest by which attempts are found, of an idempotency key or of a Message-ID, with or without its angle
-// brackets. The domain of a Message-ID does not count.
+// keyDigest returns the digest by which attempts are found: of an idempotency key or of a Message-ID, with or without
+// its angle brackets. It ignores the domain of a Message-ID.
 func keyDigest(ref string) (digest []byte, ok bool) {
 	ref = strings.TrimSpace(ref)
 	if idempotencyKeyForm.MatchString(ref) {
@@ -57,15 +57,15 @@ func WhyNoKey(ref string) string {
 	return ""
 }
 
-// attemptsOf puts the ids of the newest effects into a statement of which an attempt was made under a key, once each. The
-// index is in this order, so that of a key under which very many effects were sent only those are read.
+// attemptsOf adds a query for the newest effects with an attempt under a key to a statement; each effect is returned
+// once. The index has this order, so that no more than limit effects are read, however many were sent under the key.
 func attemptsOf(s *row.Statement, digest []byte, p row.Predicates, limit int) {
 	s.Add(`SELECT DISTINCT a.effect_id FROM effect_attempt a WHERE a.key_digest = ?`, digest).And(p).
 		Add(` ORDER BY a.effect_id DESC LIMIT ?`, limit)
 }
 
-// findByKey gives the effects of which an attempt was made under a key, newest first. No more are looked at for those of a tenant
-// than of an id that is cut short.
+// findByKey returns the effects with an attempt under a key, newest first. For a tenant it reads at most maxInspected
+// effects, as for an abbreviated id.
 func (l *Lister) findByKey(ctx context.Context, digest []byte) (found []foundReference, more bool, err error) {
 	var s row.Statement
 	s.Add(effectReferences + ` WHERE e.id = ANY (ARRAY(`)
@@ -75,8 +75,8 @@ func (l *Lister) findByKey(ctx context.Context, digest []byte) (found []foundRef
 	return l.ours(rows), l.tenant != "" && len(rows) == maxInspected, err
 }
 
-// keyedEffects lists effects by a key. narrow is what else they are asked for. A window is read by the index of keys, and so is
-// a page if nothing else is asked.
+// keyedEffects lists effects by a key. narrow contains the other conditions. The index of keys serves each window, and
+// a page without other conditions.
 func (l *Lister) keyedEffects(ctx context.Context, w listWalk[EffectRow, ID], f EffectFilter, narrow row.Predicates) (page Page[EffectRow], err error) {
 	digest, ok := keyDigest(f.Key)
 	if !ok {

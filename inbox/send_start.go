@@ -145,7 +145,7 @@ func (h sendStartRows) of(token ID) sendStartRow {
 	return answer
 }
 
-// lockPatience is how long an attempt waits for the row of its own effect.
+// lockPatience is how long an attempt waits for its effect's row.
 const lockPatience = 2 * time.Second
 
 // retryWhileLocked asks again while another transaction has the lock. After lockPatience it returns [ErrLocked].

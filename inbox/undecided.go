@@ -71,10 +71,11 @@ LEFT JOIN stream st ON st.route_id = e.route_id AND st.key_hash = e.sequence_key
 ORDER BY e.id`
 )
 
-// Undecided returns the oldest effects that are held for a person, those of one stream if stream is not
-// 0. It uses the source, the route, the tenant, the key, the cursor and the limit of the filter. It
-// returns [ErrCursor] for a cursor of another list or filter. The effects of one stream or one key are
-// searched to the end; for the others, SearchedTo says up to when they were searched, from the oldest on.
+// Undecided returns the oldest effects that are held for a person; if stream is not 0, only the effects
+// of that stream. It uses the source, the route, the tenant, the key, the cursor and the limit of the
+// filter. It returns [ErrCursor] for a cursor of another list or filter. The effects of one stream or one
+// key are searched to the end; for the others, SearchedTo says up to when they were searched, from the
+// oldest on.
 func (l *Lister) Undecided(ctx context.Context, f StreamFilter, stream int64) (Page[Undecided], error) {
 	page, err := l.undecided(ctx, f, stream)
 	if err != nil {

@@ -47,7 +47,7 @@ type Key struct {
 	Fingerprint string `json:"fingerprint"`
 }
 
-// Holds reports whether the process has the key, with the same id and the same secret.
+// Holds reports whether the process has the key with the same id and the same secret.
 func (n *Row) Holds(key seal.Key) bool {
 	return slices.Contains(n.Keys, Key{ID: key.ID, Fingerprint: key.Fingerprint()})
 }
