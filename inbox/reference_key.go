@@ -64,8 +64,8 @@ func attemptsOf(s *row.Statement, digest []byte, p row.Predicates, limit int) {
 		Add(` ORDER BY a.effect_id DESC LIMIT ?`, limit)
 }
 
-// findByKey returns the effects with an attempt under a key, newest first. For a tenant it reads at most maxInspected
-// effects, as for an abbreviated id.
+// findByKey returns the effects with an attempt under a key, newest first. It reads at most maxInspected effects. more
+// says that a tenant may have others, which were not read.
 func (l *Lister) findByKey(ctx context.Context, digest []byte) (found []foundReference, more bool, err error) {
 	var s row.Statement
 	s.Add(effectReferences + ` WHERE e.id = ANY (ARRAY(`)
