@@ -17,6 +17,7 @@ type Message struct {
 	// Recipient is the address. Of an item of a list for which no message could be made it is the text that the list has.
 	Recipient string `json:"recipient,omitempty"`
 
+	// Subject is the decoded subject. MessageID is the Message-ID that Oncegate made.
 	Subject   string `json:"subject,omitempty"`
 	MessageID string `json:"message_id,omitempty"`
 
