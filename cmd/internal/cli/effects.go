@@ -50,6 +50,9 @@ func (s *shell) effectsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("key") && !inbox.IsKeyReference(key) {
+				return usagef("--key %q is %s", clean(key), inbox.ErrKeyReference)
+			}
 			if cmd.Flags().Changed("list") {
 				for _, flag := range []string{"target", "reason", "until", "key"} {
 					if cmd.Flags().Changed(flag) {

@@ -25,7 +25,7 @@ var lists = map[string]string{
 	"nodes list":               "NAME STATE HEARD VERSION ROLES KEYS CONFIGURATION STARTED",
 	"outbox list":              "EMITTED SOURCE EVENT ID TYPE BYTES REFUSED ID",
 	"refusals list":            "RECEIVED SOURCE CAUSE DIAGNOSIS FROM BYTES KEPT ID",
-	"replay list":              "PLANNED STATE ITEMS TO DO ACTED ACTOR REASON ID",
+	"replay list":              "PLANNED STATE ITEMS TO DO ACTED ACTOR REASON ONLY ID",
 	"routes list":              "SOURCE ROUTE TARGET GONE WAITING CLAIMED DEAD INDETERMINATE OLDEST",
 	"sources list":             "NAME PROVIDER ADDRESS CONFIGURED CLASS TENANT CREATED",
 	"targets list":             "TARGET WAITING CLAIMED DEAD INDETERMINATE OLDEST ROUTES",
@@ -102,6 +102,12 @@ func TestLists(t *testing.T) {
 			}
 		})
 	}
+	for _, key := range []string{"nobody", "og1_short", "<0b5fa3c2e1d4479886a7c0d19e2f3a4b@nobody.example"} {
+		code, out, problems := asked(url, schema, "effects list --key "+key)
+		if code != 2 || out != "" || strings.Count(problems, "\n") != 1 || !strings.Contains(problems, "nor a Message-ID") {
+			t.Errorf("effects list --key %s: exit code %d, %q, %q; want 2 and one line", key, code, out, problems)
+		}
+	}
 	for path, cmd := range listCommands(cli.Command()) {
 		inherited := cmd.InheritedFlags() // it changes the tree of commands
 		t.Run(path+" filters", func(t *testing.T) {
@@ -124,7 +130,11 @@ func TestLists(t *testing.T) {
 				if cmd.Flags().Lookup(flag) == nil || strings.HasPrefix(path, "replay items") {
 					continue
 				}
-				code, out, problems := asked(url, schema, path+" --output json --"+flag+" nobody")
+				name := "nobody"
+				if path == "effects list" && flag == "key" {
+					name = "0b5fa3c2e1d4479886a7c0d19e2f3a4b@nobody.example"
+				}
+				code, out, problems := asked(url, schema, path+" --output json --"+flag+" "+name)
 				if code != 0 || !isEmptyList(out) {
 					t.Errorf("--%s nobody: exit code %d, %q, %s", flag, code, out, problems)
 				}
