@@ -13,31 +13,31 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// List makes of one effect as many as an expression gives texts: mail to each of
-// several recipients. Items and Render are required.
+// List turns one effect into one for each text that an expression returns, such as one
+// mail for each recipient. Items and Render are required.
 type List struct {
-	// Items gives a text or a list of texts.
+	// Items returns a text or a list of texts.
 	Items *expression.Program
 
-	// Meaning gives what an item means: of several items with one meaning the first
-	// counts, and it is the part of an item's key that does not come from the route's
-	// recipe. nil is the text itself.
+	// Meaning returns what an item means. Of several items with one meaning, only the
+	// first is used. The key of an item is made of the route's recipe and the item's
+	// meaning. nil means that the text is the meaning.
 	Meaning func(item string) string
 
-	// Check says why nothing can be sent to an item, whatever the event is. Such an item
-	// is a dead letter by itself. The error is told to people and must not quote the item.
-	// nil checks nothing.
+	// Check returns an error if nothing can be sent to an item, whatever the event is.
+	// Only that item becomes a dead letter. Operators see the error, so it must not quote
+	// the item. nil checks nothing.
 	Check func(item string) error
 
-	// ItemOf gives the item for which something was rendered. nil gives none.
+	// ItemOf returns the item for which rendered was made. nil means that this is not known.
 	ItemOf func(rendered []byte) (string, error)
 
-	// Render makes what is sent for one item. Its error is told to people and must
-	// not quote the event.
+	// Render returns what is sent for one item. Operators see its error, so it must not
+	// quote the event.
 	Render func(call *effect.Call, item string) ([]byte, error)
 }
 
-// MaxItems bounds a list.
+// MaxItems is the largest number of distinct items in a list.
 const MaxItems = 50_000
 
 var errListLength = errors.New("the list is longer than 50,000")
@@ -55,7 +55,7 @@ func (l *List) meaning(text string) string {
 	return l.Meaning(text)
 }
 
-// distinct gives the items of the texts: each meaning once, where it stands first.
+// distinct returns the items of the texts. Of texts with one meaning it keeps the first.
 func (l *List) distinct(texts []string) []listItem {
 	out := make([]listItem, 0, len(texts))
 	seen := make(map[string]struct{}, len(texts))
@@ -70,8 +70,8 @@ func (l *List) distinct(texts []string) []listItem {
 	return out
 }
 
-// items are the route's list, or what an earlier run kept of it. A list that is kept
-// stays as it is: its positions are those of the items that are written.
+// items returns the route's list, or the list that an earlier run stored. A stored list
+// is not evaluated again, because the items that are written have its positions.
 func (r *Route) items(claim *inbox.Claim) ([]listItem, error) {
 	if claim.Rendered != nil {
 		texts, err := keptTexts(claim.Rendered)
@@ -91,10 +91,10 @@ func (r *Route) items(claim *inbox.Claim) ([]listItem, error) {
 	return items, nil
 }
 
-// isList reports whether what is stored of an effect is a list and not a message.
+// isList reports whether an effect's stored bytes are a list and not a message.
 func isList(rendered []byte) bool { return len(rendered) > 0 && rendered[0] == '[' }
 
-// keptTexts are the texts of a list as it is stored.
+// keptTexts decodes the texts of a stored list.
 func keptTexts(stored []byte) ([]string, error) {
 	var texts []string
 	if json.Unmarshal(stored, &texts) != nil {
@@ -103,8 +103,8 @@ func keptTexts(stored []byte) ([]string, error) {
 	return texts, nil
 }
 
-// keepTexts is a list as it is stored: each item is at its position. At the position of a repetition it stores the first item, which
-// counts as a repetition there whatever the texts are.
+// keepTexts encodes a list for storage, each item at its position. At the position of a
+// duplicate it stores the first item, which distinct drops there.
 func keepTexts(items []listItem) ([]byte, error) {
 	texts := make([]string, items[len(items)-1].position)
 	for i := range texts {
@@ -120,9 +120,9 @@ func keepTexts(items []listItem) ([]byte, error) {
 	return list, nil
 }
 
-// prepare makes what an effect of a route with a list sends, or settles it: an effect
-// that becomes several sends nothing itself. held is false if the claim is no longer
-// ours.
+// prepare returns what an effect of a route with a list sends, or it settles the effect:
+// an effect that becomes several sends nothing itself. held is false if this process has
+// lost the claim.
 func (a attempt) prepare(ctx context.Context, call *effect.Call) (rendered []byte, settlement *inbox.Settlement, held bool) {
 	switch {
 	case a.claim.Item > 0 && a.claim.Rendered == nil:
@@ -136,10 +136,10 @@ func (a attempt) prepare(ctx context.Context, call *effect.Call) (rendered []byt
 	return a.expand(ctx, call)
 }
 
-// expand carries out the effect that admission wrote where the route has a list.
-// With one item it renders that; with more it writes an effect for each, and is
-// done when they are written; in an ordered route when they are settled. settlement
-// is not nil if that was all.
+// expand runs the effect that admission wrote for a route with a list. If the list has
+// one item, expand renders it. If it has more, expand writes an effect for each, and the
+// first effect is done when they are written or, in an ordered route, when they are
+// settled. settlement is nil if the effect sends something itself.
 func (a attempt) expand(ctx context.Context, call *effect.Call) (rendered []byte, settlement *inbox.Settlement, held bool) {
 	claim, route := a.claim, a.route
 	items, err := route.items(claim)
@@ -186,7 +186,7 @@ func listDone(claim *inbox.Claim, items int) *inbox.Settlement {
 	return &s
 }
 
-// renderItem renders an item for which nothing could be rendered when it was written.
+// renderItem renders an item whose rendering failed when the item was written.
 func (a attempt) renderItem(ctx context.Context, call *effect.Call) (rendered []byte, settlement *inbox.Settlement, held bool) {
 	if a.claim.ListText == "" {
 		stored, err := a.store.ListOf(ctx, a.claim)
@@ -202,8 +202,8 @@ func (a attempt) renderItem(ctx context.Context, call *effect.Call) (rendered []
 	return rendered, nil, true
 }
 
-// ItemText gives an item's text from what is stored of the effect that became the list;
-// empty if that is no list.
+// ItemText returns the text at a position, from 1, of the stored list of an effect. It
+// returns "" if stored is no list or has no such position.
 func ItemText(stored []byte, position int) string {
 	texts, err := keptTexts(stored)
 	if err != nil || position < 1 || position > len(texts) {
@@ -236,8 +236,8 @@ func safeItem(list *List, call *effect.Call, item string) (rendered []byte, err 
 	return list.Render(call, item)
 }
 
-// retryExpansion is for a list that the database did not read or take. An attempt that
-// has got on counts for none, and the next one goes on where it ended.
+// retryExpansion settles an effect whose list could not be read or written. An attempt that
+// wrote some of the items is not counted, and the next one continues after them.
 func (a attempt) retryExpansion(ctx context.Context, err error, progressed bool) *inbox.Settlement {
 	a.log.WarnContext(ctx, "writing a list failed", "source", a.route.Source, "route", a.route.Name, "effect", a.claim.Effect.String(),
 		"error", clean(err.Error()))
@@ -249,5 +249,5 @@ func (a attempt) retryExpansion(ctx context.Context, err error, progressed bool)
 	return &s
 }
 
-// expansionTurn is for how long one attempt writes items before it makes room for others.
+// expansionTurn is how long one attempt writes items before other effects have their turn.
 const expansionTurn = 10 * time.Second

@@ -9,19 +9,19 @@ import (
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
-// In a route with a list the key that the recipe gives belongs to no single effect: the
-// recipe and an item make the item's key, under which it happens once. The first effect
-// of the route still owns the recipe's key. That is what earlier versions go by, which
-// knew one key for the whole list, and what makes their lists known to this one.
+// In a route with a list, each item has a key of its own, made of the recipe's result and
+// the item, and happens once under that key. The first effect of the route still owns the
+// recipe's key, because earlier versions kept one key for a whole list: they look for that
+// owner, and this version finds their lists by it.
 
-// ownerPause is how long an effect waits for the owner of its recipe's key to say what
-// it becomes.
+// ownerPause is how long an effect waits before it checks again whether the owner of its
+// recipe's key became a list.
 const ownerPause = time.Second
 
-// adoptOwner sees to it that the items of the list that owns the recipe's key have keys
-// of their own, which an earlier version did not give them. After that the effect goes
-// on, and each of its items asks for itself. If nobody can tell any more to whom the
-// owner was sent, the effect is its duplicate, as it was for that version.
+// adoptOwner makes sure that the items of the list that owns the recipe's key have their
+// own keys, because an earlier version did not write them. It then returns nil: the effect
+// continues, and asks for the key of each of its items. If no stored data shows to whom
+// the owner was sent, the effect becomes its duplicate, as in that version.
 func (a attempt) adoptOwner(ctx context.Context, recipe []byte, owner inbox.ID) (*inbox.Settlement, error) {
 	head, err := a.store.ListHead(ctx, owner)
 	if err != nil {
@@ -61,7 +61,7 @@ func (a attempt) adoptOwner(ctx context.Context, recipe []byte, owner inbox.ID) 
 	return duplicate(), nil
 }
 
-// meanings are the keys of the items up to a position of a list as it is stored.
+// meanings returns the keys of the items of a stored list, up to a position.
 func (l *List) meanings(texts []string, last int, recipe []byte) []inbox.ItemMeaning {
 	texts = texts[:min(last, len(texts))]
 	out := make([]inbox.ItemMeaning, len(texts))
@@ -83,8 +83,8 @@ func (a attempt) askForStored(ctx context.Context) (*inbox.Settlement, bool) {
 	return a.askForItem(ctx, a.route.List.meaning(text))
 }
 
-// askForItem asks for the key of an effect's only item. A settlement says that another
-// effect owns it; held is false if the claim is no longer ours.
+// askForItem asks for the key of an effect's only item. It returns a settlement if another
+// effect owns the key or if asking failed. held is false if this process has lost the claim.
 func (a attempt) askForItem(ctx context.Context, meaning string) (s *inbox.Settlement, held bool) {
 	if !a.route.asksForKey(a.claim) {
 		return nil, true

@@ -8,9 +8,9 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// In an ordered route the effect that became a list has the place of all its items:
-// it waits until they are settled, and what is behind it waits for it. How soon it
-// looks again: what it counts grows with the list.
+// In an ordered route the effect that became a list has the place of all its items in the
+// stream: it waits until they are settled, and later effects wait for it. It checks a long
+// list less often, because each check counts the items.
 const (
 	minListWait  = 500 * time.Millisecond
 	maxListWait  = 30 * time.Second
@@ -21,8 +21,8 @@ func listWait(items int) time.Duration {
 	return min(max(minListWait, time.Duration(items)*listWaitEach), maxListWait)
 }
 
-// settleList settles an effect whose items are all written, by how they stand; nil if
-// some are still to be written.
+// settleList settles an effect whose items are all written, according to their states. It
+// returns nil if some are still to be written.
 func (a attempt) settleList(ctx context.Context, list []listItem) (*inbox.Settlement, error) {
 	claim, n := a.claim, len(list)
 	items, err := a.store.Items(ctx, claim)
@@ -51,7 +51,7 @@ func (a attempt) refuseList(ctx context.Context, n int) *inbox.Settlement {
 	return &s
 }
 
-// listRefusal says what is wrong with a list in mode latest.
+// listRefusal tells operators why a route in mode latest cannot have a list.
 func listRefusal(route *Route, n int) string {
 	return fmt.Sprintf("to: %s gives %d, and in mode latest an effect is one: use another order, or a route for each", route.List.Items.String(), n)
 }

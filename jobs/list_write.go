@@ -10,12 +10,13 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// maxChunkBytes bounds what one transaction writes of a list, beside the number of its items.
+// maxChunkBytes limits the size of the rendered items that one transaction writes. The last
+// item may exceed it. The number of items has a limit too.
 const maxChunkBytes = 4 << 20
 
-// expansion writes the items of the list that an effect became, in chunks. Each chunk
-// is a transaction of its own, and the last position that is written says where to go
-// on: in this attempt, in the next one, or in another process.
+// expansion writes the items of the list that an effect became, in chunks. Each chunk is
+// one transaction. This attempt, the next one or another process continues after the last
+// position that is written.
 type expansion struct {
 	attempt
 	call   *effect.Call
@@ -23,7 +24,8 @@ type expansion struct {
 	recipe []byte // the key that the route's recipe gives for the event; nil without one
 }
 
-// write writes what is not written yet. held is false if the claim is no longer ours.
+// write writes the items that are not written yet. held is false if this process has lost
+// the claim.
 func (e *expansion) write(ctx context.Context) (s *inbox.Settlement, held bool) {
 	claim, route := e.claim, e.route
 	var err error
@@ -68,9 +70,9 @@ func (e *expansion) write(ctx context.Context) (s *inbox.Settlement, held bool) 
 	return listDone(claim, len(e.items)), true
 }
 
-// begin renders for the first item that can be sent to: what fails there fails for all
-// of them, and the list is dead before anything of it is written. Then it keeps the
-// list, so that another run, of another configuration even, goes on with the same.
+// begin renders the first item that passes the check. If that fails, the effect fails before
+// any item is written, because the others are expected to fail likewise. Otherwise begin stores
+// the list, so that a later run continues with it, even under another configuration.
 func (e *expansion) begin(ctx context.Context) (s *inbox.Settlement, held bool) {
 	for _, item := range e.items {
 		if e.route.List.check(item.text) == nil {
@@ -94,8 +96,8 @@ func (e *expansion) begin(ctx context.Context) (s *inbox.Settlement, held bool) 
 	return nil, mine
 }
 
-// keyWritten gives the items that are written their keys, if a version that knew one key
-// for a whole list wrote them.
+// keyWritten adds the keys of items that an earlier version wrote without keys, because it
+// kept one key for a whole list.
 func (e *expansion) keyWritten(ctx context.Context, last int) error {
 	if e.recipe == nil {
 		return nil
@@ -111,10 +113,10 @@ func (e *expansion) keyWritten(ctx context.Context, last int) error {
 	return e.store.KeyItems(ctx, e.claim.RouteID, e.claim.Event.ID, e.claim.Event.ReceivedAt, e.route.List.meanings(texts, last, e.recipe))
 }
 
-// turn is for how long the attempt writes items.
+// turn returns how long the attempt writes items.
 func (e *expansion) turn() time.Duration { return min(e.route.stored.Lease/2, expansionTurn) }
 
-// chunk renders the next items: fewer where they are large, or take long to render.
+// chunk renders the next items: fewer if they are large or slow to render.
 func (e *expansion) chunk(at int) []inbox.ListItem {
 	out := make([]inbox.ListItem, 0, inbox.MaxItemsWritten)
 	for size, turn := 0, e.turn(); at < len(e.items) && len(out) < inbox.MaxItemsWritten && size < maxChunkBytes; at++ {
@@ -143,7 +145,8 @@ func (e *expansion) render(item listItem) ([]byte, error) {
 	return e.route.List.render(&one, item.text)
 }
 
-// reportItems tells people and metrics of items that came to rest when they were written.
+// reportItems logs and reports to Observe the items that became duplicates or dead letters
+// when they were written.
 func (e *expansion) reportItems(ctx context.Context, written inbox.ItemsWritten) {
 	if len(written.Duplicates) > 0 {
 		e.log.InfoContext(ctx, "items recognised as duplicates", "source", e.route.Source, "route", e.route.Name,

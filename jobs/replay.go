@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// replayWorkers is how many replays a process works on at once. One replay's
-	// steps follow one another whoever makes them.
+	// replayWorkers is how many replays a process works on at once. The steps of one
+	// replay never overlap, whichever process makes them.
 	replayWorkers = 2
 
-	// replaySlice is how long one job works before another replay has its turn: well
-	// within the time that River gives a job, and seldom, since for a tenth of a second
-	// between two jobs nothing is replayed.
+	// replaySlice is how long one job works before another replay has its turn. It is well
+	// below River's job timeout. It is long because nothing is replayed for about a tenth of
+	// a second between two jobs.
 	replaySlice = 15 * time.Second
 
 	// replayPoll is how often an idle process looks for replays.
 	replayPoll = time.Second
 
-	// stepTimeout bounds one step. What it had not committed was not done.
+	// stepTimeout bounds one step. PostgreSQL rolls back what the step has not committed by then.
 	stepTimeout = 30 * time.Second
 )
 
@@ -37,9 +37,8 @@ type replayWorker struct {
 	client *Client
 }
 
-// Work implements [river.Worker]. It makes steps until the replay is at its end
-// or another one may want to go on; then, or where the rate says to wait, it
-// snoozes.
+// Work implements [river.Worker]. It makes steps until the replay ends. It snoozes the
+// job when its slice is over or when the next step is more than a second away.
 func (w *replayWorker) Work(ctx context.Context, job *river.Job[replayArgs]) error {
 	return w.client.snoozeAtDeadline(ctx, w.work(ctx, job))
 }
@@ -78,7 +77,7 @@ func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) err
 			c.log.InfoContext(ctx, "replay ended", "replay", job.Args.Replay.String(), "state", string(step.State))
 			return nil
 		case step.JobID != job.ID:
-			return nil // taken for lost: its successor goes on
+			return nil // the sweeper took this job for lost and inserted another one
 		case step.Wait > time.Second, c.now().Sub(begun) >= replaySlice:
 			return river.JobSnooze(step.Wait)
 		}
@@ -87,8 +86,8 @@ func (w *replayWorker) work(ctx context.Context, job *river.Job[replayArgs]) err
 	return context.Canceled
 }
 
-// A step is made while fewer than mostAhead wake-ups of replays wait for a worker, so that
-// there is little that cannot give way any more; aheadWait is how long it waits else.
+// The worker makes a step only while fewer than mostAhead wake-ups of replays are waiting,
+// because it can no longer slow those down for live deliveries. Otherwise it waits for aheadWait.
 const (
 	mostAhead = 1000
 	aheadWait = 20 * time.Millisecond
@@ -98,8 +97,8 @@ const readAhead = `
 SELECT count(*) >= $1
 FROM (SELECT FROM river_job WHERE state = 'available' AND queue = '` + queueName + `' AND priority = $2 LIMIT $1) AS waiting`
 
-// rest says how long to wait before a step or, if that is 0, how many items a second it
-// may take.
+// rest returns how long to wait before a step or, if that is 0, how many items a second the
+// step may take; 0 is any number.
 func (w *replayWorker) rest(ctx context.Context) (rest time.Duration, atMost float32, err error) {
 	if rest, atMost = w.client.throttle.next(); rest > 0 {
 		return rest, 0, nil
@@ -114,11 +113,12 @@ func (w *replayWorker) rest(ctx context.Context) (rest time.Duration, atMost flo
 	return rest, atMost, nil
 }
 
-// heldWithin is how old the job of a replay that nobody holds has to be at least: it has
-// to get as far as holding it, and its end to be written down.
+// heldWithin is the least age at which the running job of a replay that no process holds
+// counts as lost. A younger job may not have acquired the replay yet, or River may not have
+// recorded the job's end.
 const heldWithin = 2 * time.Second
 
-// A job that runs while nobody holds its replay runs nowhere: its process died.
+// If no process holds the replay of a running job, the job's process died.
 const lostReplays = `
 SELECT p.id
 FROM unnest($1::uuid[], $3::bigint[], $4::boolean[]) AS p (id, job_id, held)
@@ -130,8 +130,8 @@ LEFT JOIN LATERAL (
 WHERE NOT coalesce(j.live, false)
 ORDER BY p.id`
 
-// SweepReplays gives running replays whose job is not live a new one, and ends
-// plans that were not run in time. It returns how many were woken.
+// SweepReplays inserts a new job for each running replay whose job is not live, and
+// expires plans that were not run in time. It returns how many replays it woke.
 func (s *Sweeper) SweepReplays(ctx context.Context) (int, error) {
 	if s.cfg.Replays == nil {
 		return 0, nil
@@ -147,8 +147,9 @@ func (s *Sweeper) SweepReplays(ctx context.Context) (int, error) {
 	for i, r := range running {
 		ids[i], jobIDs[i], held[i] = r.ID, r.JobID, r.Held
 	}
-	// A job that runs has a slice and a step before it says so anew; a host that died
-	// may hold a replay for longer.
+	// River starts the job of a live replay again after a slice and a step. A host that died
+	// may hold its replay for longer, so a job that began too long ago is lost even if its
+	// replay is held.
 	rows, err := s.cfg.Pool.Query(ctx, lostReplays, ids, 3*s.cfg.MinRunning.Microseconds(), jobIDs, held, heldWithin.Microseconds())
 	if err != nil {
 		return 0, fmt.Errorf("reading running replays: %w", err)

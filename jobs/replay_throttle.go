@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Deliveries tells how many deliveries the gate of this process has answered so far, and
-// how long they have waited for their commits in all.
+// Deliveries returns how many deliveries the gate of this process has answered so far, and
+// the total time for which they waited for their commits.
 type Deliveries func() (answered uint64, waited time.Duration)
 
-// How a replay gives way to deliveries. It pauses now and then, to learn how long a
-// delivery waits while nothing is in its way. In between it runs as fast as it can while
+// A replay slows down for live deliveries. It pauses from time to time to measure how long
+// a delivery waits without a replay. Between pauses it runs as fast as it can while
 // deliveries wait hardly longer than that.
 const (
-	// drainFor is how long the effects of the last step may still be under way.
+	// drainFor is how long the effects of the last step are given to finish.
 	drainFor = 150 * time.Millisecond
 
 	// listenFor is how long a pause lasts beyond that, and maxListenFor how long it may
@@ -21,32 +21,32 @@ const (
 	listenFor    = 200 * time.Millisecond
 	maxListenFor = time.Second
 
-	// minSample is how many deliveries have a mean that says something.
+	// minSample is the least number of deliveries whose mean wait is used.
 	minSample = 5
 
 	// runFor is how long the replay runs between two pauses, and lookEvery how often it
-	// compares meanwhile.
+	// compares the waits during that time.
 	runFor    = 4 * time.Second
 	lookEvery = 250 * time.Millisecond
 
-	// A delivery may wait for maxSlowdown times as long as in a pause, and for
-	// minSlowdown longer anyway: nobody notices that.
+	// A delivery may wait for maxSlowdown times as long as in a pause. It may always wait
+	// for minSlowdown longer, because senders do not notice that.
 	maxSlowdown = 1.2
 	minSlowdown = 300 * time.Microsecond
 
-	// firstRate is how many items a second the replay begins with beside deliveries. It
-	// never falls below minRate, or it would not come to an end.
+	// firstRate is the rate, in items a second, at which the replay begins while there are
+	// deliveries. The rate never falls below minRate, so that every replay ends.
 	firstRate, minRate = 200, 100
 
 	// speedUp and slowDown are the factors by which the rate changes from one look to the
 	// next.
 	speedUp, slowDown = 1.25, .8
 
-	// forgetAfter is after how long without a step what was learnt counts for nothing.
+	// forgetAfter is the time without a step after which the measurements are discarded.
 	forgetAfter = 10 * time.Second
 )
 
-// replayThrottle decides how fast the replays of a process may go. All of them share it.
+// replayThrottle decides how fast the replays of a process may run. All of them share it.
 type replayThrottle struct {
 	read Deliveries
 	now  func() time.Time
@@ -58,7 +58,7 @@ type replayThrottle struct {
 	mark    mark      // where the present sample begins
 	running mark      // where the present run began
 
-	calm  time.Duration // a delivery's wait in the last pause; 0: nobody delivered
+	calm  time.Duration // mean wait in the last pause; 0: fewer than minSample deliveries
 	rate  float64       // 0 is any
 	items int           // since mark
 }
@@ -71,7 +71,7 @@ const (
 	replaying
 )
 
-// mark is what had been answered at a time.
+// mark is what the gate had answered at a time.
 type mark struct {
 	at       time.Time
 	answered uint64
@@ -83,7 +83,7 @@ func (t *replayThrottle) here(now time.Time) mark {
 	return mark{now, answered, waited}
 }
 
-// until gives how many deliveries were answered since m, and their mean wait.
+// until returns how many deliveries were answered between m and end, and their mean wait.
 func (m mark) until(end mark) (n uint64, mean time.Duration) {
 	if n = end.answered - m.answered; n > 0 {
 		mean = (end.waited - m.waited) / time.Duration(n)
@@ -91,8 +91,8 @@ func (m mark) until(end mark) (n uint64, mean time.Duration) {
 	return n, mean
 }
 
-// next says how long to pause now or, if that is 0, how many items a second the next
-// step may take, where 0 is any.
+// next returns how long to pause now or, if that is 0, how many items a second the next
+// step may take; 0 is any number.
 func (t *replayThrottle) next() (pause time.Duration, atMost float32) {
 	if t.read == nil {
 		return 0, 0
@@ -135,7 +135,7 @@ func (t *replayThrottle) enter(p phase, now time.Time) {
 	t.phase, t.since, t.mark, t.items = p, now, t.here(now), 0
 }
 
-// listen learns how long a delivery waits in a pause; left is how much longer that takes.
+// listen measures how long a delivery waits in a pause. left is how much longer that takes.
 func (t *replayThrottle) listen(now time.Time) (left time.Duration) {
 	n, mean := t.mark.until(t.here(now))
 	switch passed := now.Sub(t.since); {
@@ -154,8 +154,8 @@ func (t *replayThrottle) listen(now time.Time) (left time.Duration) {
 	return 0
 }
 
-// look compares how long deliveries wait beside the replay with the last pause, and begins
-// the next pause when it is time.
+// look compares how long deliveries wait during the replay with the last pause, and begins
+// the next pause when it is due.
 func (t *replayThrottle) look(now time.Time) {
 	passed := now.Sub(t.mark.at)
 	if passed < lookEvery {
@@ -166,12 +166,13 @@ func (t *replayThrottle) look(now time.Time) {
 		switch {
 		case n < minSample:
 		case t.calm == 0:
-			t.enter(draining, now) // somebody delivers who did not
+			t.enter(draining, now) // too few deliveries came in the last pause to measure
 			return
 		case mean > max(time.Duration(maxSlowdown*float64(t.calm)), t.calm+minSlowdown):
 			t.rate = max(slowDown*min(t.rate, t.attained(passed)), minRate)
 		default:
-			// Not beyond what it attains: a replay has a rate of its own, too.
+			// The rate rises to twice what is attained at most, because the replay's own
+			// rate limits it too.
 			t.rate = max(min(speedUp*t.rate, 2*t.attained(passed)), minRate)
 		}
 		t.mark, t.items = here, 0

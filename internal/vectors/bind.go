@@ -12,22 +12,22 @@ import (
 	"github.com/oncegate/oncegate/providers/scheme"
 )
 
-// keysAddress is where a vector's key set is said to be published, for providers
-// that are told an address.
+// keysAddress is the address of a vector's key set, for providers that take the
+// address as a setting.
 const keysAddress = "https://keys.example.com/jwks.json"
 
-// material is what a vector's keys and parameters say.
+// material is a vector's keys and parameters.
 type material struct {
 	keys, params map[string]any
 }
 
 func (v *Vector) material() material {
 	out := material{params: v.Params}
-	_ = json.Unmarshal(v.Keys, &out.keys) // keys of another shape are of no use here
+	_ = json.Unmarshal(v.Keys, &out.keys) // keys that are no JSON object are not used here
 	return out
 }
 
-// text gives a key or parameter that is a text.
+// text returns a key or parameter that is a string, or "" if there is none.
 func (h material) text(name string) string {
 	if text, ok := h.keys[name].(string); ok {
 		return text
@@ -36,9 +36,9 @@ func (h material) text(name string) string {
 	return text
 }
 
-// bind gives the provider as a source with the vector's keys and parameters has
-// it: one that is named as a setting of the provider is that setting, and what
-// else is required is filled in.
+// bind returns the provider bound as for a source with the vector's keys and parameters.
+// A key or parameter with the name of a setting is the value of that setting. A required
+// setting without a value gets the vector's URL.
 func (v *Vector) bind(p *providers.Provider) (*providers.Provider, error) {
 	h := v.material()
 	settings := map[string][]string{}
@@ -47,7 +47,7 @@ func (v *Vector) bind(p *providers.Provider) (*providers.Provider, error) {
 		if values := v.setting(h, s.Name, s.Required || !p.Fetches()); len(values) > 0 {
 			settings[s.Name] = values
 		} else if s.Required {
-			settings[s.Name] = []string{v.URL} // an address is as good as any other text
+			settings[s.Name] = []string{v.URL} // any text will do
 		}
 	}
 	bound, err := p.Bind(providers.Binding{Settings: settings, Fetcher: store(h)})
@@ -57,8 +57,8 @@ func (v *Vector) bind(p *providers.Provider) (*providers.Provider, error) {
 	return bound, nil
 }
 
-// setting gives the value of one; asked says that the vector is to name an
-// address of keys where the provider's own is not given.
+// setting returns the values of the named setting, or nil. asked says that keys_url
+// needs a value: the setting is required, or the provider fetches keys from no host.
 func (v *Vector) setting(h material, name string, asked bool) []string {
 	for _, from := range []map[string]any{h.params, h.keys} {
 		if value, ok := from[name]; ok {
@@ -76,7 +76,7 @@ func (v *Vector) setting(h material, name string, asked bool) []string {
 		return texts(h.params["body_claim_encoding"])
 	case "ca":
 		return texts(nonEmpty(h.text("ca_pem")))
-	case "roots": // a test's certificate leads to itself
+	case "roots": // a test certificate is its own root
 		byAddress, _ := h.keys["cert_by_url"].(map[string]any)
 		var out []string
 		for _, certificate := range byAddress {
@@ -88,7 +88,7 @@ func (v *Vector) setting(h material, name string, asked bool) []string {
 			return []string{keysAddress}
 		}
 	case "components":
-		// What the published examples sign does not include the content.
+		// The published examples do not sign the content.
 		for header, value := range v.Headers {
 			if strings.EqualFold(header, "Signature-Input") && !strings.Contains(value, "content-digest") {
 				return []string{"none"}
@@ -121,7 +121,7 @@ func texts(value any) []string {
 	return []string{fmt.Sprint(value)}
 }
 
-// connect adds what is known of the connection, as a trusted proxy would tell it.
+// connect sets the remote address and, as a trusted proxy would, the client certificate.
 func (v *Vector) connect(req *providers.Request) {
 	req.Remote = v.address()
 	if block, _ := pem.Decode([]byte(v.Connection.ClientCertPEM)); block != nil {
@@ -130,11 +130,11 @@ func (v *Vector) connect(req *providers.Request) {
 	}
 }
 
-// store is a key store that holds a vector's keys. Like the real one it gives
-// nothing from an address that was not allowed.
+// store is a key store with a vector's keys. Like the real one it refuses an
+// address that is not allowed.
 type store material
 
-// Fetch gives the vector's key.
+// Fetch returns the vector's key for the request. It returns [scheme.ErrNoKey] if there is none.
 func (s store) Fetch(want scheme.KeyRequest) ([]byte, error) {
 	if !scheme.Allowed(want.URL, want.Hosts) {
 		return nil, fmt.Errorf("fetching keys: %w", scheme.ErrNoKey)
@@ -153,7 +153,7 @@ func (s store) Fetch(want scheme.KeyRequest) ([]byte, error) {
 	return nil, scheme.ErrNoKey
 }
 
-// keySet gives the whole set, or, to a request that names a key, that key alone.
+// keySet returns the whole set or, if the request names a key, only that key.
 func keySet(set map[string]any, request []byte) ([]byte, error) {
 	if len(request) == 0 {
 		return json.Marshal(set)
@@ -175,8 +175,8 @@ func keySet(set map[string]any, request []byte) ([]byte, error) {
 
 var notedTolerance = regexp.MustCompile(`\bparams\.tolerance=(\d{1,6})\b`)
 
-// tolerate gives the provider the tolerance that the vector was made for, where
-// it names one.
+// tolerate returns the provider with the tolerance that the vector's notes name, or p
+// itself if they name none.
 func (v *Vector) tolerate(all map[string]*providers.Provider, p *providers.Provider) (*providers.Provider, error) {
 	noted := notedTolerance.FindStringSubmatch(v.Notes)
 	if noted == nil {

@@ -10,14 +10,15 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Result is what became of one case.
+// Result is the result of one case.
 type Result struct {
 	Provider string `json:"provider"`
 	Case     string `json:"case"`
 	OK       bool   `json:"ok"`
 	Want     string `json:"want"`
 	Got      string `json:"got"`
-	// Detail is why it was refused, or how the answer differs.
+	// Detail says why the request was refused or could not be verified, or how the answer
+	// differs. It is empty if OK.
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -73,7 +74,7 @@ func run(all map[string]*providers.Provider, v *Vector) Result {
 		case !ok:
 			r.Got = fault
 		case v.Now == nil && untimely:
-			// Authentic; the vector is not bound to a time.
+			// The request is authentic, and the vector is not bound to a time.
 		default:
 			r.Got = refused
 			if !handshake {
@@ -92,7 +93,7 @@ func run(all map[string]*providers.Provider, v *Vector) Result {
 	return r
 }
 
-// differs says in what an answer is not the one expected.
+// differs describes the first difference between the reply and the expected answer. It returns "" if there is none.
 func (a *Answer) differs(reply *providers.Reply) string {
 	if a == nil {
 		return ""

@@ -22,14 +22,14 @@ type Vector struct {
 	// Kind is verify (the default) or handshake.
 	Kind string `json:"kind"`
 
-	// Secret, Secrets, Keys and Params are what the receiver holds: see [Vector.Held].
+	// Secret, Secrets, Keys and Params configure the receiver: see [Vector.Held].
 	Secret  string          `json:"secret"`
 	Secrets []string        `json:"secrets"`
 	Keys    json.RawMessage `json:"keys"`
 	Params  map[string]any  `json:"params"`
 
-	// Notes are for people, but for "params.tolerance=5 for this vector": the
-	// distance in seconds that the receiver allows the signed time.
+	// Notes are for people. Only "params.tolerance=5" is read: the tolerance of the
+	// signed time, in seconds.
 	Notes string `json:"notes"`
 
 	Method  string            `json:"method"`
@@ -45,14 +45,15 @@ type Vector struct {
 		ClientCertPEM string `json:"client_cert_pem"`
 	} `json:"connection"`
 
-	// Now is the time of receipt in Unix seconds; null is any time.
+	// Now is the time of receipt in Unix seconds. With null, a refusal because of the
+	// signed time counts as accepted.
 	Now   *float64 `json:"now"`
 	Valid bool     `json:"valid"`
 
 	ExpectResponse *Answer `json:"expect_response"`
 }
 
-// Answer is what the sender is to get. Fields that are not given do not count.
+// Answer is the answer that the sender must get. Empty fields are not compared.
 type Answer struct {
 	Status      int               `json:"status"`
 	ContentType string            `json:"content_type"`
@@ -76,10 +77,10 @@ func Parse(content []byte) ([]Vector, error) {
 	return out, nil
 }
 
-// Name is provider/case.
+// Name returns provider/case.
 func (v *Vector) Name() string { return v.Provider + "/" + v.Case }
 
-// anyTime is when a vector is received that is not bound to a time.
+// anyTime is the time of receipt, in Unix seconds, of a vector without Now.
 const anyTime = 1_700_000_000
 
 // Request makes the vector's request.
@@ -99,7 +100,7 @@ func (v *Vector) Request() *providers.Request {
 	return req
 }
 
-// address is the client's, without what a dual-stack socket puts before it.
+// address returns the client's address, an IPv4-mapped IPv6 address as IPv4.
 func (v *Vector) address() netip.Addr {
 	address, err := netip.ParseAddr(v.Connection.RemoteAddr)
 	if err != nil {
@@ -108,8 +109,8 @@ func (v *Vector) address() netip.Addr {
 	return address.Unmap()
 }
 
-// Held are the secrets, as a source of the provider would be given them. A key
-// that has an id is written id=key.
+// Held returns the secrets as you would configure them for a source of the provider.
+// A key with an id is written id=key.
 func (v *Vector) Held() []providers.Secret {
 	var values []string
 	add := func(value any) {
@@ -134,7 +135,7 @@ func (v *Vector) Held() []providers.Secret {
 			add(secret)
 		}
 	case h.keys["jwks"] != nil && v.Provider == "plaid":
-		add("client:secret") // with which its keys are asked for
+		add("client:secret") // the credentials for fetching keys
 	default:
 		for _, name := range slices.Sorted(maps.Keys(h.keys)) {
 			h.secret(name, add)
@@ -147,14 +148,14 @@ func (v *Vector) Held() []providers.Secret {
 	return out
 }
 
-// secret adds the keys of one name that are secrets.
+// secret adds the values of the named key if they are secrets.
 func (h material) secret(name string, add func(any)) {
 	if name == "private_key" || strings.HasPrefix(name, "key_base") || name == "ca_pem" {
 		return
 	}
 	switch value := h.keys[name].(type) {
 	case string:
-		if strings.Trim(name, "0123456789") == "" { // a key's id
+		if strings.Trim(name, "0123456789") == "" { // the name is the key's id
 			value = name + "=" + value
 		}
 		add(value)
