@@ -1,37 +1,32 @@
-// Package replay carries effects at rest out again, as a batch that a person has seen before: plan, then run.
+// Package replay runs settled, dead and indeterminate effects again, as a batch that an operator has reviewed: plan, then run.
 //
 // Call [New], then [Store.Plan] with a [PlanRequest], show the plan's [Summary] and [Store.Items], and call [Store.Start] with
 // its digest. A worker of package jobs then calls [Store.Acquire] and [Runner.Step] until the replay is done. [Store.Cancel] ends
-// one at any time; what is not done stays as it was.
+// a replay at any time; the remaining effects keep their states.
 //
-// Effects leave their rest through [inbox.Effects.SettleLocked] only, which fences them; this package has no statement of its
-// own that does.
+// Only [inbox.Effects.SettleLocked] brings an effect back, because it fences the effect. No statement of this package does so.
 //
-// # How a replay goes
+// # Planning and running
 //
-// [Store.Plan] writes down, item by item, what a run would do: each effect with
-// its state, reason, version and revision, whether it gets fresh attempts or why not, and what the [Judge]
-// says would be sent today. [Store.Start] takes a plan whose digest, made anew
-// over its rows, is the one that was shown. [Store.Step] then takes a few items
-// at a time in one transaction under the lock of the replay's row: the effects
-// leave their rest through settle, if they are still as the plan saw them, the items get
-// their outcomes, the wake-ups their lowest priority. So a process may die
-// anywhere, two may work on one replay, and a cancellation leaves each item done
-// or as it was. A replay's rate is kept by the database's clock, in its row. Its
-// job is only a wake-up too: the sweeper finds a running replay that has none.
+// [Store.Plan] records, item by item, what a run would do: each effect with its state, reason, version and
+// revision, whether it gets new attempts or why not, and what would be sent today according to the [Judge].
+// [Store.Start] accepts a plan only if the digest, computed again over its rows, equals the one that was shown.
+// [Store.Step] then takes a few items at a time, in one transaction under a lock on the replay's row. It makes an
+// effect pending if the effect is still as the plan saw it, records the outcome of the item, and enqueues the wake-up
+// at the lowest priority. So a process may die at any time, two processes may work on one replay, and a
+// cancelled replay leaves each item either done or untouched. The replay's row keeps its rate, by the
+// database's clock. The job of a replay is only a wake-up: the sweeper finds running replays that have no job.
 //
-// A plan never overrides a decision. Whatever takes an effect out of a state at rest, and
-// whatever is decided about one that stays there (its event is erased, its stream goes on
-// without it, another payload of its event is admitted), moves the effect's revision, in
-// the transaction that does it. A run leaves an effect of another revision alone, and its
-// item says who decided since the plan. The version, by contrast, counts how often an effect
-// was given fresh attempts; attempts are numbered by it, and new keys are made of it.
+// A replay never overrides a decision made after the plan. Every transaction that takes an effect out of a
+// state at rest increments the effect's revision. So does every decision about an effect that stays there: its event is
+// erased, its stream continues without it, or another payload of its event is admitted. A run does not touch an
+// effect whose revision has changed, and its item says who decided. The version, by contrast, counts how often
+// an effect was given new attempts; it numbers the attempts and is part of new keys.
 //
-// Under its own key an effect sends the bytes that were stored for it, whatever
-// the configuration says today: one key, one body. Under a new key, which is the
-// old one with the version behind it, it is rendered anew. An ordered effect
-// becomes pending like any other, and the claim decides by the policy for late
-// ones. A duplicate is replayed as its owner. A route that is ordered and new to an
-// event gets no effect of it: places in a sequence are given when events come, and an
-// effect without one would pass those that have. The plan says so.
+// Under its own key an effect sends the bytes that were stored for it, even if the configuration has changed,
+// because one key must always mean one body. Under a new key, which is the old key followed by the version, it is
+// rendered again. An ordered effect becomes pending like any other, and the claim applies the policy for late
+// effects. For a duplicate, the replay runs its owner. An ordered route that is new to an event gets
+// no effect, because effects get their places in a sequence when events arrive, and an effect without a place would
+// overtake those with one. The plan says so.
 package replay

@@ -16,15 +16,15 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// planItem is one item of a plan as it is written.
+// planItem is one item of a plan.
 type planItem struct {
 	position int64
-	effect   inbox.ID // zero for an effect that is to be made
-	asked    inbox.ID // the duplicate that was asked for, if effect is its owner
+	effect   inbox.ID // zero for an effect that the run creates
+	asked    inbox.ID // the duplicate in the scope, if effect is its owner
 	event    inbox.ID
 	route    int32
 	version  int
-	state    inbox.EffectState // as the plan saw the effect; empty in items of plans made before it was kept
+	state    inbox.EffectState // as the plan saw the effect; empty in plans of earlier versions
 	reason   inbox.Reason
 	revision int
 	action   Action
@@ -36,13 +36,13 @@ type planItem struct {
 // digest adds to the digest what a run does with the item.
 func (i *planItem) digest(h hash.Hash) {
 	fmt.Fprintf(h, "%d %x %x %x %d %d %s %s %s", i.position, i.effect, i.asked, i.event, i.route, i.version, i.action, i.leftOut, i.verdict)
-	if i.state != "" { // a plan of an earlier version has its digest without
+	if i.state != "" { // the digest of an earlier version does not include these
 		fmt.Fprintf(h, " %s %s %d", i.state, i.reason, i.revision)
 	}
 	fmt.Fprintln(h)
 }
 
-// Written once: what becomes of an item is a row of its own.
+// An item is written once. Its outcome is another row.
 var insertPlanItems = `
 INSERT INTO replay_item (replay_id, position, effect_id, asked_id, event_id, route_id, effect_version, action, left_out, verdict, diff,
     diff_key_id, effect_state, effect_reason, effect_revision)
@@ -50,14 +50,14 @@ SELECT $1, a.position, a.effect_id, a.asked_id, a.event_id, nullif(a.route_id, 0
     nullif(a.verdict, ''), a.diff, a.diff_key_id, nullif(a.state, ''), nullif(a.reason, ''), CASE WHEN a.state <> '' THEN a.revision END
 FROM unnest(` + planItemColumns.Arrays() + `) AS a (` + planItemColumns.Names() + `)`
 
-// planItemRow is an item as it is written: with its diff sealed, if it has one.
+// planItemRow is the database row of an item. Its diff is sealed.
 type planItemRow struct {
 	*planItem
 	sealedDiff []byte
 	diffKey    *int32
 }
 
-// planItemColumns stand behind the replay's id.
+// planItemColumns are the parameters after the replay's id.
 var planItemColumns = row.ColumnsFrom(2,
 	row.Bigint("position", func(i *planItemRow) int64 { return i.position }),
 	row.UUID("effect_id", func(i *planItemRow) inbox.ID { return i.effect }),
@@ -93,7 +93,7 @@ type ItemFilter struct {
 	LeftOut LeftOut
 	Verdict Verdict
 	Outcome ItemOutcome
-	// Open takes those that a run has not acted on yet.
+	// Open takes the items that a run has not acted on yet.
 	Open bool
 	// Cursor is the Next of the page before this one; empty is the first page.
 	Cursor string
@@ -105,11 +105,11 @@ type ItemFilter struct {
 
 // Item is one item of a replay.
 type Item struct {
-	// Position counts from 1, in the order in which they are carried out.
+	// Position counts from 1, in the order in which a run takes the items.
 	Position int64 `json:"position"`
-	// Effect is nil for an effect that is to be made.
+	// Effect is nil for an effect that a run has yet to create.
 	Effect *inbox.ID `json:"effect,omitempty"`
-	// Asked is the duplicate that was asked for, if Effect is its owner.
+	// Asked is the duplicate in the plan's scope, if Effect is its owner.
 	Asked   *inbox.ID `json:"asked,omitempty"`
 	Event   inbox.ID  `json:"event"`
 	Source  string    `json:"source"`
@@ -118,8 +118,8 @@ type Item struct {
 	Route   string    `json:"route"`
 	Target  string    `json:"target"`
 	Version int       `json:"version,omitempty"`
-	// PlannedState and PlannedReason are where the plan saw the effect, and why it was
-	// there; empty for an effect that is to be made, and in plans of earlier versions.
+	// PlannedState and PlannedReason are the state and the reason that the effect had when the
+	// plan was made. They are empty for an effect that a run creates, and in plans of earlier versions.
 	PlannedState  string      `json:"planned_state,omitempty"`
 	PlannedReason string      `json:"planned_reason,omitempty"`
 	Action        Action      `json:"action"`
@@ -128,13 +128,13 @@ type Item struct {
 	Outcome       ItemOutcome `json:"outcome,omitempty"`
 	Detail        string      `json:"detail,omitempty"`
 	ActedAt       *time.Time  `json:"acted_at,omitempty"`
-	// State is where the effect stands now; empty if it is gone or not made yet.
+	// State is the present state of the effect; empty if it was removed or is not created yet.
 	State string `json:"state,omitempty"`
 	// Diff is a [Diff] as JSON, or null.
 	Diff json.RawMessage `json:"diff,omitempty"`
 }
 
-// What is left out has its outcome with the plan, and no run looks at it.
+// An item that the plan leaves out has its outcome from the start, and no run reads it.
 const itemOutcome = `coalesce(o.outcome, CASE WHEN i.left_out IS NOT NULL THEN 'left_out' END)`
 
 const selectItems = `
@@ -149,7 +149,7 @@ LEFT JOIN source s ON s.id = v.source_id
 LEFT JOIN route r ON r.id = i.route_id
 LEFT JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)`
 
-// Items gives one page of a replay's items, in the order in which they are carried out, with their diffs. It returns
+// Items returns one page of a replay's items with their diffs, in the order in which a run takes them. It returns
 // [inbox.ErrCursor] for a cursor of another list or filter.
 func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) (inbox.Page[Item], error) {
 	q := inbox.PageQuery[Item, int64]{
@@ -161,7 +161,7 @@ func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) (inbox.Pag
 		Budget: r.budget,
 	}
 	if f.Action != "" || f.LeftOut != "" || f.Verdict != "" || f.Outcome != "" || f.Open {
-		// The time of an item is that of its event.
+		// The time of an item is the time of its event.
 		q.Edge = func(ctx context.Context, from int64, rows int) (at int64, searched time.Time, err error) {
 			var event inbox.ID
 			var s row.Statement

@@ -8,56 +8,57 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// Verdict is how what would happen today differs from what was recorded. Stored in
-// a plan's items: never change.
+// Verdict says how today's configuration would handle an effect, compared with what was
+// recorded. Stored in a plan's items: never change.
 type Verdict string
 
 // The verdicts.
 const (
-	// VerdictSame: the same request would leave, under the same key.
+	// VerdictSame: the same request would be sent, under the same key.
 	VerdictSame Verdict = "same"
-	// VerdictDone: it happened, or its sequence has passed it: nothing is sent.
+	// VerdictDone: the effect happened, or its sequence has passed it, so nothing is sent.
 	VerdictDone Verdict = "skipped_done"
-	// VerdictOtherTarget: the route leads elsewhere now.
+	// VerdictOtherTarget: the route has another target now.
 	VerdictOtherTarget Verdict = "other_target"
 	// VerdictOtherBody: another body would be sent.
 	VerdictOtherBody Verdict = "other_body"
-	// VerdictOtherKey: the target would not recognise it as the one it may have seen.
+	// VerdictOtherKey: the key would differ, so the target could not recognise a request that it
+	// may have seen.
 	VerdictOtherKey Verdict = "other_key"
-	// VerdictNoRoute: no route leads there any more: it is gone, no longer takes the
-	// type, or its condition is false.
+	// VerdictNoRoute: the route no longer applies: it is gone, no longer takes the type, or
+	// its condition is false.
 	VerdictNoRoute Verdict = "no_route"
-	// VerdictNewRoute: a route takes the event today that did not when it came.
+	// VerdictNewRoute: the route takes the event today, and did not when the event arrived.
 	VerdictNewRoute Verdict = "new_route"
-	// VerdictCannotRender: the request cannot be made (the body is gone, a mapping fails).
+	// VerdictCannotRender: the request cannot be rendered (the body is gone, a mapping fails).
 	VerdictCannotRender Verdict = "cannot_render"
 )
 
-// Verdicts are all of them.
+// Verdicts returns all verdicts.
 func Verdicts() []Verdict {
 	return []Verdict{
 		VerdictSame, VerdictDone, VerdictOtherTarget, VerdictOtherBody, VerdictOtherKey, VerdictNoRoute, VerdictNewRoute, VerdictCannotRender,
 	}
 }
 
-// RecordedEvent is an event with its effects as they stand, read for a plan.
+// RecordedEvent is an event with the present states of its effects, read for a plan or an audit.
 type RecordedEvent struct {
 	Event    inbox.ClaimedEvent
 	SourceID int32
 	Source   string
 
-	// Offset and Length are the event's bytes in Delivery, the whole body as it
-	// came; nil if it is gone.
+	// Delivery is the whole body as received; nil if it is gone. The event's bytes are Length
+	// bytes of it from Offset.
 	Delivery       []byte
 	Offset, Length int
 	Item           int
 
 	// NewKey: the plan asks for new idempotency keys, under which everything is
-	// rendered anew.
+	// rendered again.
 	NewKey bool
 
-	// EffectsSince is since when no effect of the source was pruned; zero if that is not
-	// known. DeadLetter: the event was recorded without effects, as unusable or beyond
+	// EffectsSince is the time since which no effect of the source was pruned; zero if that
+	// is not known. DeadLetter: the event was recorded without effects, as unusable or beyond
 	// retention.
 	EffectsSince time.Time
 	DeadLetter   bool
@@ -65,14 +66,15 @@ type RecordedEvent struct {
 	// Discarded: an operator discarded the event, which has no effects.
 	Discarded bool
 
-	// IncludeDiscarded: the plan takes in what an operator discarded.
+	// IncludeDiscarded: the plan includes what an operator discarded.
 	IncludeDiscarded bool
 
-	// ForgetUnknown: the plan takes in what may have happened, and a run forgets since
+	// ForgetUnknown: the plan includes effects that may have happened, and a run forgets since
 	// when that is so.
 	ForgetUnknown bool
 
-	// Effects are all that the event has, in whatever state.
+	// Effects are the event's effects in any state. Of the items of lists, only those in
+	// the page of the plan are included; an audit includes none.
 	Effects []RecordedEffect
 }
 
@@ -93,21 +95,22 @@ type RecordedEffect struct {
 	// Attempts counts those made under Version.
 	Attempts int
 
-	// UnknownSince is when the first attempt began whose outcome at an idempotent
-	// target is not known; zero if there was none.
+	// UnknownSince is the start of the first attempt whose outcome at an idempotent target is
+	// unknown; zero if there is none.
 	UnknownSince time.Time
 
-	// Lost: what was stored before the first send is sealed and cannot be opened here.
-	// MissingKey is the key it would need; 0 if it is damaged.
+	// Lost: the bytes stored before the first send are sealed and cannot be opened here.
+	// MissingKey is the key that they need; 0 if they are damaged.
 	Lost       bool
 	MissingKey int32
 
-	// Rendered is what was stored before the first send; nil if nothing was sent or
-	// the body was sent as received. A replay under the effect's own key sends these
-	// bytes again: one key, one body.
+	// Rendered are the bytes stored before the first send; nil if nothing was sent or the
+	// body was sent as received. A replay under the effect's own key sends these bytes
+	// again, because one key must always mean one body.
 	Rendered []byte
 
-	// Applied is how far the effect's sequence has come; empty if it has none.
+	// Applied is the number up to which the effect's stream is applied; empty if the
+	// effect has no sequence.
 	SequenceKeyHash []byte
 	SequenceNumber  string
 	Applied         string
@@ -115,37 +118,37 @@ type RecordedEffect struct {
 	LastCode   string
 	FinishedAt time.Time
 
-	// Result is what was kept of the target's reply, where an audit asks for results; nil if nothing was, or if it
+	// Result is the stored part of the target's reply, if an audit asks for results; nil if nothing was stored or if it
 	// cannot be opened here.
 	Result []byte
 }
 
-// Judgement is what would become of one effect today. Effect is zero for a route
-// that is new to the event.
+// Judgement says what would happen to one effect today. Effect is zero for a route that is
+// new to the event.
 type Judgement struct {
 	Effect  inbox.ID
 	RouteID int32
 	Verdict Verdict
 
-	// Ordered: the route is new to the event and ordered, so that an effect made now
+	// Ordered: the route is new to the event and ordered, so that an effect created now
 	// would have no place in its sequence.
 	Ordered bool
 
-	// Diff is a [Diff] as JSON: what was recorded against what would be done, with
-	// redacted fields masked. It is sealed before it is stored.
+	// Diff is a [Diff] as JSON: the recorded request and today's, with redacted fields masked.
+	// The plan seals it before it stores it.
 	Diff json.RawMessage
 }
 
-// Judge compares a recorded event with what today's configuration would make of
-// it: id, type and sequence extracted again, the signature verified with today's
-// secrets (as information), the routes matched and the requests rendered anew. It
-// performs no effect and writes nothing. It answers for every effect of r, and
-// for every route that would take the event and has no effect of it.
+// Judge compares a recorded event with what today's configuration would do with it. It
+// extracts id, type and sequence again, verifies the signature with today's secrets (for
+// information), matches the routes and renders the requests. It performs no effect
+// and writes nothing. It returns a judgement for every effect of r, and for every route
+// that would take the event and has no effect of it.
 //
-// A verdict says what a replay then does. [VerdictNoRoute] and
-// [VerdictCannotRender] leave the effect as it is, under [VerdictDone] nothing is
-// sent; under the others a request leaves, as the diff describes it. It is declared here, by its caller; the
-// wiring implements it, since it alone knows providers, routes and targets.
+// A replay follows the verdict. With [VerdictNoRoute] or [VerdictCannotRender] it leaves the
+// effect alone, and with [VerdictDone] nothing is sent. With any other verdict it sends a
+// request, as the diff describes it. The wiring implements Judge, because only the wiring
+// knows providers, routes and targets.
 type Judge interface {
 	Judge(ctx context.Context, r *RecordedEvent) ([]Judgement, error)
 }

@@ -25,15 +25,15 @@ type PlanRequest struct {
 	// Actor goes into the audit. Reason may be given now or when the plan is run.
 	Actor, Reason string
 
-	// Begun, if set, is called with the plan's id when there is one.
+	// Begun, if set, is called with the plan's id as soon as the plan has a row.
 	Begun func(id inbox.ID)
 
-	// Progress, if set, is called after each transaction with how many items are
-	// planned.
+	// Progress, if set, is called after each transaction with the number of items planned
+	// so far.
 	Progress func(items int)
 }
 
-// planning is one plan in the making.
+// plan is a plan that is being made.
 type plan struct {
 	*Store
 	ask      PlanRequest
@@ -44,10 +44,9 @@ type plan struct {
 	digest   hash.Hash
 	position int64
 
-	// taken are the effects of the page that is being written, while the next one is
-	// read already.
+	// listed are the effects of the page that is being written while the next page is read.
 	listed  map[inbox.ID]bool
-	writing chan error // nil, or how the page that is being written ends
+	writing chan error // receives the result of the page that is being written; nil if there is none
 }
 
 // planRoute is a route as the database names it.
@@ -60,12 +59,12 @@ const insertReplay = `
 INSERT INTO replay (id, state, scope, options, actor, reason, expires_at)
 VALUES ($1, 'planning', $2, $3, $4, nullif($5, ''), now() + $6::bigint * interval '1 microsecond')`
 
-// Plan writes down what a replay would do and does nothing of it: each effect of
-// the scope with its version, whether it would be replayed or why not, and, where
-// there is a judge, what would be sent today beside what was recorded. Items are
-// written a few at a time while they are found, so memory is bounded however many
-// they are; until the last one the plan cannot be run. It returns
-// [ErrScope] for a scope that takes everything without saying so.
+// Plan records what a replay would do, and does none of it. The plan has an item for each
+// effect of the scope: its version, whether it would be replayed or why not, and, if there
+// is a judge, the request that was recorded and the one that would be sent today. Plan writes
+// the items a page at a time while it finds them, so that it needs little memory for any
+// number of them. The plan cannot be run before it is complete. Plan returns [ErrScope] for
+// a scope that would take everything without All.
 func (r *Store) Plan(ctx context.Context, ask PlanRequest) (*Replay, error) {
 	out, err := r.plan(ctx, ask)
 	if err != nil {
@@ -104,7 +103,7 @@ func (r *Store) plan(ctx context.Context, ask PlanRequest) (*Replay, error) {
 		err = p.finish(ctx)
 	}
 	if err != nil {
-		// Best effort: else it expires.
+		// If this fails, the plan expires.
 		_, _ = r.pool.Exec(context.WithoutCancel(ctx), abandonReplay, p.id)
 		return nil, err
 	}
@@ -122,7 +121,8 @@ func (p *plan) findLabel(ctx context.Context) error {
 	return err
 }
 
-// storedScope is the scope as the row of the plan keeps it: a value that is hashed wherever else it is kept is not in it.
+// storedScope returns the scope that the plan's row stores. It omits the value of a label if this installation keeps only
+// hashes of such values.
 func (p *plan) storedScope() Scope {
 	if p.label != nil && p.label.Hashed {
 		return p.ask.Scope.withoutValue(true)
@@ -166,7 +166,7 @@ func (p *plan) begin(ctx context.Context) error {
 	return err
 }
 
-// items walks the scope in one snapshot and writes what it finds.
+// items finds the effects of the scope, then its events, and writes an item for each.
 func (p *plan) items(ctx context.Context) error {
 	if err := p.missing(ctx); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (p *plan) unused(ctx context.Context) error {
 	return p.pool.QueryRow(ctx, sql, args...).Scan(&p.summary.NoEvents)
 }
 
-// maxMissing bounds how many of the ids that name nothing are told.
+// maxMissing is how many of the ids that name nothing the summary lists.
 const maxMissing = 10
 
 func (p *plan) missing(ctx context.Context) error {
@@ -247,7 +247,7 @@ func (p *plan) finish(ctx context.Context) error {
 const markPlanning = `
 UPDATE replay SET summary = $2 WHERE id = $1 AND state = 'planning' RETURNING id`
 
-// written waits for the page that is being written.
+// waitForWrite waits for the page that is being written, and reports the progress.
 func (p *plan) waitForWrite() error {
 	if p.writing == nil {
 		return nil
@@ -259,8 +259,9 @@ func (p *plan) waitForWrite() error {
 	return err
 }
 
-// write begins to write one page of items, unless the plan was cancelled, and comes
-// back as soon as the one before it is written: meanwhile the next one is judged.
+// write starts to write one page of items, after the previous page is written. It does not
+// wait for the new page, so that the next one is judged in the meantime. It fails if the plan was
+// cancelled.
 func (p *plan) write(ctx context.Context, items []planItem) error {
 	if len(items) == 0 {
 		return nil
@@ -321,7 +322,7 @@ func (p *plan) events(ctx context.Context, events []inbox.ID) error {
 	if err != nil {
 		return err
 	}
-	// Those of one event stay in the order of its routes.
+	// The sort is stable: the items of one event stay in the order of its routes.
 	slices.SortStableFunc(items, func(a, b planItem) int { return bytes.Compare(a.event[:], b.event[:]) })
 	for chunk := range slices.Chunk(items, p.page) {
 		if err := p.write(ctx, chunk); err != nil {
@@ -353,14 +354,14 @@ func (p *plan) newEffectItem(r *RecordedEvent, j Judgement) planItem {
 	return it
 }
 
-// effectsPruned reports whether a route may have had an effect of the event that was
-// pruned: not if the event is younger than effects are kept, nor if the route is, nor of
-// an event that never has effects.
+// effectsPruned reports whether the route may have had an effect of the event that was
+// pruned. That is impossible if the event or the route is younger than the retention of
+// effects, and for an event that was recorded without effects.
 func (p *plan) effectsPruned(r *RecordedEvent, route int32) bool {
 	return r.EffectsSince.After(r.Event.ReceivedAt) && r.EffectsSince.After(p.routes[route].createdAt) && !r.DeadLetter
 }
 
-// wanted says that the filter takes the route.
+// inScope reports whether the filter takes the route.
 func (p *plan) inScope(route int32) bool {
 	f, r := &p.ask.Scope, p.routes[route]
 	return (f.Route == "" || f.Route == r.name) && (f.Target == "" || f.Target == r.target)

@@ -16,33 +16,33 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// Options are what a plan takes in beside dead effects.
+// Options say what a plan includes in addition to dead effects.
 type Options struct {
-	// IncludeDone replays effects that happened. It needs NewKey: under the old key a
-	// target would recognise them.
+	// IncludeDone replays effects that happened. It requires NewKey, because a target
+	// would recognise the old key.
 	IncludeDone bool `json:"include_done,omitempty"`
 
 	// IncludeIndeterminate replays effects that may have happened, and forgets since
-	// when: they may happen twice.
+	// when that is so. They may happen twice.
 	IncludeIndeterminate bool `json:"include_indeterminate,omitempty"`
 
 	// IncludeDiscarded replays effects that an operator discarded.
 	IncludeDiscarded bool `json:"include_discarded,omitempty"`
 
 	// IncludeCalledAgain replays an effect of an operation that a later call repeats
-	// ([LeftOutCalledAgain]). It is the decision of a person about one effect: the
+	// ([LeftOutCalledAgain]). An operator decides this for one effect at a time: the
 	// scope must be its id.
 	IncludeCalledAgain bool `json:"include_called_again,omitempty"`
 
-	// NewKey gives every replayed effect a new idempotency key and renders it anew.
+	// NewKey gives every replayed effect a new idempotency key and renders it again.
 	NewKey bool `json:"new_key,omitempty"`
 
-	// NewRoutes makes effects for routes that take the events today and did not when
-	// they came. It needs a judge.
+	// NewRoutes creates effects for routes that take the events today and did not when
+	// they arrived. It requires a judge.
 	NewRoutes bool `json:"new_routes,omitempty"`
 }
 
-// Replay is a plan and how far it has come.
+// Replay is a plan and the progress of its run.
 type Replay struct {
 	ID      inbox.ID `json:"id"`
 	State   State    `json:"state"`
@@ -52,7 +52,7 @@ type Replay struct {
 
 	// Digest is the SHA-256 over the items, in hex; empty while planning.
 	Digest string `json:"digest,omitempty"`
-	// Actor planned it. Reason is why it was planned or, once it runs, why it runs.
+	// Actor made the plan. Reason is why it was made or, once it runs, why it runs.
 	Actor  string `json:"actor"`
 	Reason string `json:"reason,omitempty"`
 	// Rate is how many items a second a run takes; 0 is as many as it can.
@@ -66,14 +66,14 @@ type Replay struct {
 	// Now is the database's time when this was read.
 	Now time.Time `json:"-"`
 
-	// position is the last item that a run has taken, jobID the job that takes them.
+	// position is the last item that a run has taken. jobID is the job that works on the replay.
 	position, jobID int64
 
-	// wait is how long its rate says until the next step; less than 0 if that is late.
+	// wait is how long the rate delays the next step; less than 0 if that step is late.
 	wait time.Duration
 }
 
-// Left is how many items a run has still to take.
+// Left returns how many items a run has still to take.
 func (r *Replay) Left() int { return r.Summary.ToDo - r.Summary.Acted() }
 
 // Nothing says in one line why a plan that is limited to a run or to a label has no items. It is empty for any other plan.
@@ -90,8 +90,8 @@ func (r *Replay) Nothing() string {
 	}
 }
 
-// ETA is how long the rest of a running replay will take at the pace so far, but not
-// less than its rate allows; ok is false where that cannot be said yet.
+// ETA returns how long the rest of a running replay will take at the pace so far, but not
+// less than its rate allows. ok is false if that is not known yet.
 func (r *Replay) ETA() (left time.Duration, ok bool) {
 	if r.State != Running || r.StartedAt == nil {
 		return 0, false
@@ -107,32 +107,32 @@ func (r *Replay) ETA() (left time.Duration, ok bool) {
 
 // Config configures a [Store]. Pool and Store are required.
 type Config struct {
-	// Pool runs plans, two connections each and two more for each that judges, of
-	// which there are as many as there are processors. Without a judge two are enough,
-	// with one there must be three.
+	// Pool runs plans. A plan uses two connections, and up to two more for each goroutine
+	// that judges: one for each processor, or fewer if the pool is small. Without a judge two
+	// connections are enough; with a judge there must be three.
 	Pool *pgxpool.Pool
 
-	// Store settles the effects and enqueues their wake-ups. To wake what waits
-	// behind them it has to know the routes.
+	// Store settles the effects and enqueues their wake-ups. It must know the routes, so
+	// that it can wake the effects that wait for them.
 	Store *inbox.Effects
 
-	// Judge says what today's configuration would do; without one a plan has no
-	// verdicts and no new routes. Only Plan asks it.
+	// Judge says what today's configuration would do. Without it a plan has no
+	// verdicts and no new routes. Only Plan calls it.
 	Judge Judge
 
 	// Expiry is how long a plan may be run. 0 is the default of 1 h.
 	Expiry time.Duration
 
-	// Page is how many items are planned by one transaction, Chunk how many are
-	// carried out by one. They default to 500 each.
+	// Page is how many items one transaction plans, and Chunk how many one step runs.
+	// They default to 500 each.
 	Page, Chunk int
 
 	// ListBudget is how long a list is searched before it answers with what it has; 0 is [inbox.ListBudget].
 	ListBudget time.Duration
 }
 
-// Store plans replays and carries them out. A replay is rows: whoever does the
-// next step, only one does it. All times are the database's.
+// Store plans and runs replays. A replay is stored in rows, so any process can take its
+// next step, and only one does. All times are the database's.
 type Store struct {
 	pool   *pgxpool.Pool
 	store  *inbox.Effects
@@ -195,8 +195,8 @@ func scanReplay(row pgx.CollectableRow) (Replay, error) {
 
 const readReplay = `SELECT ` + replayColumns + ` FROM replay WHERE id = $1`
 
-// The replay's row is locked first of all, before any event: that is what makes
-// its steps follow one another.
+// A step locks the replay's row first, before any event, so that the steps of one replay
+// never overlap.
 const lockReplay = readReplay + ` FOR UPDATE`
 
 func oneReplay(ctx context.Context, db row.Querier, sql string, id inbox.ID) (*Replay, error) {
@@ -219,7 +219,7 @@ JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)
 WHERE o.replay_id = $1 AND o.outcome IN ('replayed', 'created')
 GROUP BY e.state`
 
-// Standings counts by state where the effects stand now that a replay has moved on.
+// Standings counts the effects that a replay has restarted or created, by their present state.
 func (r *Store) Standings(ctx context.Context, id inbox.ID) (map[string]int, error) {
 	rows, err := r.pool.Query(ctx, countStates, id)
 	if err != nil {
@@ -237,7 +237,7 @@ func (r *Store) Standings(ctx context.Context, id inbox.ID) (map[string]int, err
 	return out, nil
 }
 
-// Status gives a replay. It returns [inbox.ErrNotFound] if there is none.
+// Status returns a replay, or [inbox.ErrNotFound] if there is none.
 func (r *Store) Status(ctx context.Context, id inbox.ID) (*Replay, error) {
 	out, err := oneReplay(ctx, r.pool, readReplay, id)
 	if err != nil {

@@ -11,22 +11,21 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// Scope says what a plan is about: effects and events by id, or what a
-// filter takes, or by name all that is dead.
+// Scope selects the effects of a plan: effects and events by id, those that a filter takes,
+// or, with All, everything at rest.
 type Scope struct {
 	inbox.DeadFilter
 
-	// Run takes the effects of one run: of the operations of Source whose keys begin with it. It is written as recipes write it:
-	// escaped. See [AuditRequest].
+	// Run takes the effects of one run: of the operations of Source whose keys begin with it. Write it escaped, as recipes
+	// do. See [AuditRequest].
 	Run string `json:"run,omitempty"`
 
-	// Label takes the effects of the events that have it. The row of a plan has its value only if the values of labels
-	// are kept in plain.
+	// Label takes the effects of the events that have it. The row of a plan has its value only if this installation
+	// stores the values of labels unhashed.
 	Label *inbox.EventLabel `json:"label,omitempty"`
 
-	// IDs are effects, or events with all their effects. They are planned whatever
-	// their state: the plan says why it leaves some out. With a tenant, what is another's
-	// is not there.
+	// IDs are effects, or events with all their effects. The plan lists them in any state,
+	// and says why it leaves some out. With a tenant, ids of other tenants count as unknown.
 	IDs []inbox.ID `json:"-"`
 
 	// Named is how many IDs there were.
@@ -57,7 +56,8 @@ func (s *Scope) OfRun() string {
 	return strings.Join(parts, " and ")
 }
 
-// withoutValue is the scope without the value of its label, which is content: what cannot be erased must not keep it.
+// withoutValue returns the scope without the value of its label. The value is content, and must not be stored where it
+// cannot be erased.
 func (s Scope) withoutValue(hashed bool) Scope {
 	if s.Label != nil {
 		s.Label = &inbox.EventLabel{Name: s.Label.Name, Hashed: hashed}
@@ -85,14 +85,14 @@ func (s *Scope) check(o Options, judged bool) error {
 	return nil
 }
 
-// anyTenant is the filter without its tenant, which also narrows ids.
+// anyTenant returns the filter without its tenant, because a tenant also narrows ids.
 func (s *Scope) anyTenant() inbox.DeadFilter {
 	f := s.DeadFilter
 	f.Tenant = ""
 	return f
 }
 
-// admitted is the admission that the filter's reason names, if it names one.
+// admitted returns the admission that the filter's reason names, or "".
 func (s *Scope) admitted() string {
 	switch s.Reason {
 	case "unusable", "beyond_retention":
@@ -101,11 +101,12 @@ func (s *Scope) admitted() string {
 	return ""
 }
 
-// events says that the plan looks for events without an effect.
+// events reports whether the plan looks for events without an effect.
 func (s *Scope) events(o Options) bool { return o.NewRoutes || s.admitted() != "" }
 
-// states are the states that a filter's plan looks at. What it leaves out of
-// them it says; the settled ones, which are most, only if they are asked for.
+// states returns the states that the plan of a filter reads. The plan lists the effects of
+// these states that it leaves out. It reads settled effects, which are most of all effects,
+// only if the options include them.
 func (s *Scope) states(o Options) []string {
 	states := []string{string(inbox.EffectDead), string(inbox.EffectIndeterminate)}
 	if o.IncludeDone {
@@ -117,8 +118,8 @@ func (s *Scope) states(o Options) []string {
 	return states
 }
 
-// In the order in which they are carried out: the effects of a sequence key one after
-// another. Effects at rest have a separate index.
+// A run takes effects in this order: those of one sequence key one after another. Dead and
+// indeterminate effects have a separate index.
 const (
 	scopeOrder = `
 ORDER BY e.route_id, e.sequence_key_hash NULLS FIRST, e.sequence_number NULLS FIRST, e.id`
@@ -158,9 +159,9 @@ WHERE NOT EXISTS (
         WHERE v.id = a.id AND ($2::text = '' OR coalesce(v.tenant, s.tenant) = $2))`
 )
 
-// The events in which routes are looked for that have no effect there: those of a
-// dead letter's admission, or any that a route may take. Of ids, dead letters are
-// meant in any case.
+// These statements find the events for which a route may have no effect yet: those with a
+// dead letter's admission, or all that a route may take. If the scope is ids, events that
+// are dead letters are always included.
 const (
 	scopeEvents = `
 JOIN source s ON s.id = v.source_id`
@@ -206,7 +207,7 @@ func firstID(at time.Time) inbox.ID {
 	return inbox.FirstID(at)
 }
 
-// newEvents gives the statement that finds the events of the scope.
+// newEvents returns the statement that finds the events of the scope.
 func (s *Scope) newEvents(o Options, label *inbox.LabelSearch) (sql string, args []any) {
 	if len(s.IDs) > 0 {
 		return scopeEventIDs, []any{s.IDs, o.NewRoutes, s.Tenant}
