@@ -12,28 +12,28 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// EffectFilter narrows a list of effects; a zero field does not.
+// EffectFilter narrows a list of effects. A zero field does not narrow it.
 type EffectFilter struct {
 	Source string `json:"source,omitempty"`
-	// Type is the event's, exact.
+	// Type is the exact type of the event.
 	Type   string `json:"type,omitempty"`
 	Route  string `json:"route,omitempty"`
 	Target string `json:"target,omitempty"`
 	State  string `json:"state,omitempty"`
-	// Reason is why an effect is in its state, exact.
+	// Reason is the exact reason for which an effect is in its state.
 	Reason string `json:"reason,omitempty"`
-	// EventID is the sender's, exact.
+	// EventID is the exact event id of the sender.
 	EventID string `json:"event_id,omitempty"`
-	// Key is an idempotency key, or a Message-ID that was made of one: it takes effects of which an attempt was made under it.
+	// Key is an idempotency key, or a Message-ID made of one. It takes the effects that had an attempt under this key.
 	Key string `json:"key,omitempty"`
-	// Tenant is the event's: see [EventFilter].
+	// Tenant is the tenant of the event: see [EventFilter].
 	Tenant string `json:"tenant,omitempty"`
-	// Since and Until are the earliest time the effect was recorded, and the end of those times.
+	// Since and Until limit the time at which the effect was recorded: from Since on, and before Until.
 	Since time.Time `json:"-"`
 	Until time.Time `json:"-"`
-	// Cursor is the Next of the page before this one; empty is the first page.
+	// Cursor is Next of the previous page; empty is the first page.
 	Cursor string `json:"-"`
-	// Before, for callers that have no cursor, is the last ID of the page before this one.
+	// Before is the last ID of the previous page, for callers without a cursor.
 	Before ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int `json:"-"`
@@ -54,13 +54,14 @@ type EffectRow struct {
 	Code     string     `json:"code,omitempty"`
 	NextAt   *time.Time `json:"next_at,omitempty"`
 
-	// Item is the position in a list of which the effect is one item; 0 for all others.
+	// Item is the effect's position in its list; 0 if it is no item of a list.
 	Item int `json:"item,omitempty"`
-	// Tenant is the event's; empty is nobody in particular.
+	// Tenant is the tenant of the event; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
 }
 
-// The statements of the list of effects. The rows of the page are found first, on the effect alone, as of events.
+// The statements of the list of effects. They first find the rows of the page in the table of effects, and then join the
+// others, as the list of events does.
 const (
 	selectEffects = `
 SELECT e.id, e.event_id, s.name, v.event_id, v.type, r.name, r.target, e.state, coalesce(e.reason, ''),
@@ -87,8 +88,8 @@ ORDER BY e.item`
 	edgeOfEffects = ` ORDER BY e.id DESC OFFSET ? - 1 LIMIT 1`
 )
 
-// routesOf narrows effects e to the routes that a filter names by their source, their name and their target. It is asked
-// of each effect: the + 0 keeps the planner from reading an index of all events for the routes in it.
+// routesOf narrows effects e to the routes with a source, a name and a target. PostgreSQL checks each effect: the + 0
+// keeps the planner from reading an index of all events for these routes.
 func routesOf(source, route, target string) (p row.Predicates) {
 	var in row.Predicates
 	in.AddIf(source != "", `s.name = ?`, source)
@@ -98,14 +99,13 @@ func routesOf(source, route, target string) (p row.Predicates) {
 	return p
 }
 
-// What is asked of the event of an effect e is looked up for each effect, so that the planner cannot begin with all
-// events that answer it.
+// PostgreSQL looks up the event of each effect e, so that the planner cannot begin with all events that match.
 const (
 	ofType       = `(SELECT v.type FROM inbox_event v WHERE v.id = e.event_id) = ?`
 	effectTenant = `(SELECT coalesce(v.tenant, s.tenant) FROM inbox_event v JOIN source s ON s.id = v.source_id WHERE v.id = e.event_id) = ?`
 )
 
-// bySender puts an array of the events of a sender's id into a statement: one for each source.
+// bySender adds an array of the events with a sender's id to a statement: one for each source.
 func bySender(s *row.Statement, source, eventID string) {
 	s.Add(`ARRAY(SELECT v.id FROM inbox_event v WHERE v.event_id = ? AND v.source_id = ANY (ARRAY(SELECT s.id FROM source s`, eventID)
 	var p row.Predicates
@@ -113,8 +113,8 @@ func bySender(s *row.Statement, source, eventID string) {
 	s.Where(p).Add(`)))`)
 }
 
-// Effects gives one page of effects, newest first. It returns [ErrCursor] for a cursor of another
-// list or filter, and [ErrKeyReference] for a Key that is none.
+// Effects returns one page of effects, newest first. It returns [ErrCursor] for a cursor of another
+// list or filter, and [ErrKeyReference] for a Key that is no key.
 func (l *Lister) Effects(ctx context.Context, f EffectFilter) (Page[EffectRow], error) {
 	page, err := l.effects(ctx, f)
 	if err != nil {
@@ -123,7 +123,7 @@ func (l *Lister) Effects(ctx context.Context, f EffectFilter) (Page[EffectRow], 
 	return page, nil
 }
 
-// readEffects gives the newest of the effects e that from puts into a statement.
+// readEffects reads the newest of the effects e that from adds to a statement.
 func (l *Lister) readEffects(ctx context.Context, from func(*row.Statement), p row.Predicates, limit int) ([]EffectRow, error) {
 	var s row.Statement
 	s.Add(selectEffects)
@@ -138,7 +138,7 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 		return page, err
 	}
 	since, routes := idSince(f.Since), routesOf(f.Source, f.Route, f.Target)
-	var narrow row.Predicates // what is asked of each effect beside its route and state
+	var narrow row.Predicates // conditions on each effect other than its route and state
 	narrow.AddIf(f.Type != "", ofType, f.Type)
 	narrow.AddIf(f.Reason != "", `e.reason = ?`, f.Reason)
 	narrow.AddIf(f.Tenant != "", effectTenant, f.Tenant)
@@ -172,7 +172,7 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 		}
 		return w.page(ctx, l.search())
 	}
-	var walked row.Predicates // what has an index in the order of the list
+	var walked row.Predicates // conditions that have an index in the order of the list
 	walked.AddIf(f.State == string(EffectDead), `e.state = 'dead'`)
 	w.read = func(ctx context.Context, from, to ID, limit int) ([]EffectRow, error) {
 		return l.readEffects(ctx, row.Is(`effect e`), append(append(effectsBetween(later(since, to), from), walked...), narrow...), limit)
@@ -198,7 +198,7 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 				return nil, false, err
 			}
 			if whole {
-				// The ids are looked up from the newest on, as many as the page needs.
+				// PostgreSQL looks up the ids from the newest on, as many as the page needs.
 				rows, err := l.readEffects(ctx, row.Is(`effect e`), beyond.With(func(s *row.Statement) {
 					s.Add(`e.id = ANY (ARRAY(`)
 					rare.effects(s)
@@ -221,16 +221,16 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 	return w.page(ctx, l.search())
 }
 
-// shownItems is how many items of each of its lists an event shows.
+// shownItems is how many items of each list the page of an event shows.
 const shownItems = 100
 
-// effectsOf gives the effects of one event; of those that are items of lists, the first of each list.
+// effectsOf reads the effects of one event, and of each list the first [shownItems] items.
 func (l *Lister) effectsOf(ctx context.Context, event ID) ([]EffectRow, error) {
 	return l.readEffects(ctx, row.Is(`(SELECT e.* FROM effect e WHERE e.event_id = ? AND e.item <= ? OFFSET 0) e`, event, shownItems), nil, row.MaxPage)
 }
 
-// effectsByRoute gives the condition of a state whose index begins with the route: the newest of each route are read,
-// and the newest of those.
+// effectsByRoute returns the condition for a state whose index begins with the route, or nil. The list reads the newest
+// effects of each route, and takes the newest of those.
 func effectsByRoute(state string) func(*row.Statement) {
 	switch EffectState(state) {
 	case EffectIndeterminate:
@@ -242,7 +242,7 @@ func effectsByRoute(state string) func(*row.Statement) {
 	}
 }
 
-// addSources puts the sources whose effects the filter takes into a statement.
+// addSources adds the sources whose effects the filter takes to a statement.
 func (f *EffectFilter) addSources(s *row.Statement) {
 	var p row.Predicates
 	p.AddIf(f.Source != "", `s.name = ?`, f.Source)
@@ -251,10 +251,10 @@ func (f *EffectFilter) addSources(s *row.Statement) {
 	s.Add(`ARRAY(SELECT s.id FROM source s JOIN route r ON r.source_id = s.id`).Where(p).Add(`)`)
 }
 
-// countEvents counts the events of those sources, and bySource gives their effects. Of sources that have few events they
-// are found through the index of the events' keys, and the table of effects is not walked for them. The effects are not
-// counted: to look up those of ten thousand events costs more than the rest of the page. Lists of items may make them
-// many; then the statement ends with its time.
+// countEvents counts the events of those sources, and bySource adds their effects. If the sources have few events, the
+// effects are found through the index of the events' keys, without a walk of the table of effects. The effects are not
+// counted, because looking up the effects of ten thousand events costs more than the rest of the page. If there are many
+// because of lists of items, the time limit ends the statement.
 func (f *EffectFilter) countEvents(s *row.Statement) {
 	s.Add(`SELECT count(*) FROM (SELECT FROM inbox_event v WHERE v.source_id = ANY (`)
 	f.addSources(s)
@@ -275,21 +275,21 @@ type AttemptRow struct {
 	StartedAt  time.Time `json:"started_at"`
 	FinishedAt time.Time `json:"finished_at"`
 	Outcome    string    `json:"outcome"`
-	// Reason is why it failed; empty for attempts of older versions.
+	// Reason is why the attempt failed; empty for attempts of older versions.
 	Reason  string `json:"reason,omitempty"`
 	Code    string `json:"code,omitempty"`
 	Excerpt string `json:"excerpt,omitempty"`
 
-	// Recognised: the target said that it knew the key.
+	// Recognised says that the target knew the key.
 	Recognised bool `json:"recognised,omitempty"`
 }
 
-// EffectDetail is all that is known of one effect but what was sent.
+// EffectDetail is everything known about one effect, except what was sent.
 type EffectDetail struct {
 	EffectRow
 	Key           string       `json:"idempotency_key"`
 	Version       int          `json:"version"`
-	Revision      int          `json:"revision"` // moves whenever it leaves a state at rest or is decided about
+	Revision      int          `json:"revision"` // rises when the effect leaves a state at rest, and with each decision about it
 	RouteVersion  int          `json:"route_version"`
 	Rearms        int          `json:"rearms"`
 	SendStartedAt *time.Time   `json:"send_started_at,omitempty"`
@@ -311,8 +311,8 @@ JOIN inbox_event e ON e.id = x.event_id
 JOIN source s ON s.id = e.source_id
 WHERE x.id = $1`
 
-// In the order they were made: the version rises with every rest an effect is
-// brought back from.
+// The order is that of the attempts, because the version rises each time the effect is
+// restarted.
 const listAttempts = `
 SELECT attempt, trigger, node, started_at, finished_at, outcome, coalesce(reason, ''), coalesce(code, ''), coalesce(excerpt, ''), recognised,
     excerpt_key_id, excerpt_sealed
@@ -320,7 +320,7 @@ FROM effect_attempt
 WHERE effect_id = $1
 ORDER BY version, attempt`
 
-// Effect gives one effect by our id. It returns [ErrNotFound] if there is none.
+// Effect returns one effect by our id, or [ErrNotFound] if there is none.
 func (l *Lister) Effect(ctx context.Context, id ID) (*EffectDetail, error) {
 	var d EffectDetail
 	if err := l.allow(ctx, KindEffect, id); err != nil {
@@ -350,7 +350,7 @@ func (l *Lister) Effect(ctx context.Context, id ID) (*EffectDetail, error) {
 	return &d, nil
 }
 
-// attempt reads one attempt; an excerpt that cannot be opened says so itself.
+// attempt reads one attempt. If its excerpt cannot be opened, the excerpt says why.
 func (l *Lister) attempt(r pgx.CollectableRow, effect ID) (AttemptRow, error) {
 	var (
 		a      AttemptRow

@@ -10,29 +10,29 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// EventFilter narrows a list of events; a zero field does not.
+// EventFilter narrows a list of events. A zero field does not narrow it.
 type EventFilter struct {
 	Source string `json:"source,omitempty"`
-	// Type is exact.
+	// Type is the exact type.
 	Type string `json:"type,omitempty"`
-	// State takes events that have an effect in it, or, for unusable,
-	// beyond_retention and unrouted, events so admitted.
+	// State takes events that have an effect in this state. The admissions ok, unusable,
+	// beyond_retention and unrouted take events with this admission.
 	State string `json:"state,omitempty"`
-	// Route takes events that have an effect of it.
+	// Route takes events that have an effect of this route.
 	Route string `json:"route,omitempty"`
-	// EventID is the sender's, exact.
+	// EventID is the exact event id of the sender.
 	EventID string `json:"event_id,omitempty"`
-	// Label takes events that have it: see [Source.Labels]. It needs [Lister.WithKeyring] where there is a keyring.
+	// Label takes events that have this label: see [Source.Labels]. If there is a keyring, it requires [Lister.WithKeyring].
 	Label Label `json:"label,omitzero"`
-	// Tenant is who the events belong to. An event that was recorded without one belongs to the
-	// tenant that its source has now.
+	// Tenant takes events of this tenant. An event that was recorded without a tenant belongs to
+	// the tenant that its source has now.
 	Tenant string `json:"tenant,omitempty"`
-	// Since and Until are the earliest receipt and the end of the receipts.
+	// Since and Until limit the time of receipt: from Since on, and before Until.
 	Since time.Time `json:"-"`
 	Until time.Time `json:"-"`
-	// Cursor is the Next of the page before this one; empty is the first page.
+	// Cursor is Next of the previous page; empty is the first page.
 	Cursor string `json:"-"`
-	// Before, for callers that have no cursor, is the last ID of the page before this one.
+	// Before is the last ID of the previous page, for callers without a cursor.
 	Before ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int `json:"-"`
@@ -46,19 +46,19 @@ type EventRow struct {
 	Type       string    `json:"type"`
 	ReceivedAt time.Time `json:"received_at"`
 	Admission  string    `json:"admission"`
-	// Deliveries is at least 1. Of deliveries that come at the same moment some may not be
-	// counted, since none waits for the event's row.
+	// Deliveries is at least 1. Some of several simultaneous deliveries may not be counted,
+	// because none waits for the event's row.
 	Deliveries int `json:"deliveries"`
 	Conflicts  int `json:"conflicts"`
 	// Effects counts the event's effects by state, such as "done 2, dead 1".
 	Effects string `json:"effects"`
-	// Tenant is who the event belongs to; empty is nobody in particular.
+	// Tenant is the tenant of the event; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
 }
 
-// The statements of the list of events. The rows of the page are found first, on the event alone: what is joined to
-// them, and the states of their effects, are read for the rows of the page only. An event whose effects are the items of
-// a list may have a hundred thousand; of those, a thousand are counted.
+// The statements of the list of events. They first find the rows of the page in the table of events. They read the
+// joined tables and the states of the effects only for those rows. An event may have a hundred thousand effects if it has
+// a list, so that at most a thousand are counted.
 const (
 	selectEvents = `
 SELECT v.id, s.name, v.event_id, v.type, v.received_at, v.admission, v.deliveries, v.conflicts,
@@ -79,13 +79,13 @@ LEFT JOIN LATERAL (
 ) f ON true
 ORDER BY v.id DESC`
 
-	// Where a window ends: the last of some rows.
+	// A window ends at the last of these rows.
 	edgeOfEvents = ` ORDER BY v.id DESC OFFSET ? - 1 LIMIT 1`
 
-	// The events of a sender's id are one for each source. OFFSET 0 keeps the planner from walking all events for them.
+	// There is one event with a sender's id for each source. OFFSET 0 keeps the planner from walking all events.
 	eventsBySender = `(SELECT v.* FROM inbox_event v WHERE v.event_id = ? AND v.source_id = ANY (ARRAY(`
 
-	// Events of sources that have few, from the index of their keys: the table is not walked for them.
+	// If sources have few events, the index of their keys finds them without a walk of the table.
 	countEventsBySource = `SELECT count(*) FROM (SELECT FROM inbox_event v WHERE v.source_id = ANY (ARRAY(`
 	eventsBySource      = `(SELECT v.* FROM inbox_event v WHERE v.source_id = ANY (ARRAY(`
 )
@@ -93,8 +93,8 @@ ORDER BY v.id DESC`
 // ofTenant narrows events v to a tenant.
 const ofTenant = `coalesce(v.tenant, (SELECT s.tenant FROM source s WHERE s.id = v.source_id)) = ?`
 
-// predicates are what the filter asks of an event v beside its place in the list. None of them can be turned by the
-// planner into a walk of all effects of a state or of a route.
+// predicates returns the filter's conditions on an event v, except those on its time. The planner cannot turn any of them
+// into a walk of all effects of a state or of a route.
 func (f *EventFilter) predicates(tenant string) (p row.Predicates) {
 	p.AddIf(f.Source != "", `v.source_id = (SELECT s.id FROM source s WHERE s.name = ?)`, f.Source)
 	p.AddIf(f.Type != "", `v.type = ?`, f.Type)
@@ -111,7 +111,7 @@ func (f *EventFilter) predicates(tenant string) (p row.Predicates) {
 	return p
 }
 
-// admitted reports whether the state is one in which events are admitted, and not one of effects.
+// admitted reports whether the state is an admission of events, and not a state of effects.
 func (f *EventFilter) admitted() bool {
 	switch f.State {
 	case "ok", "unusable", "beyond_retention", "unrouted":
@@ -120,7 +120,7 @@ func (f *EventFilter) admitted() bool {
 	return false
 }
 
-// addSources appends the sources that the events of the filter can be of, and reports whether those are not all.
+// addSources adds the sources that the events of the filter can have to a statement. It reports whether it narrowed them.
 func (f *EventFilter) addSources(s *row.Statement) bool {
 	switch {
 	case f.Source != "":
@@ -134,7 +134,7 @@ func (f *EventFilter) addSources(s *row.Statement) bool {
 	return true
 }
 
-// Events gives one page of events, newest first. It returns [ErrCursor] for a cursor of another
+// Events returns one page of events, newest first. It returns [ErrCursor] for a cursor of another
 // list or filter.
 func (l *Lister) Events(ctx context.Context, f EventFilter) (Page[EventRow], error) {
 	page, err := l.events(ctx, f)
@@ -151,7 +151,7 @@ func (l *Lister) events(ctx context.Context, f EventFilter) (page Page[EventRow]
 	}
 	since, narrow := idSince(f.Since), f.predicates(l.tenant)
 
-	// read gives the events among those that from puts into a statement.
+	// read reads the events among those that from adds to a statement.
 	read := func(ctx context.Context, from func(*row.Statement), p row.Predicates, limit int) ([]EventRow, error) {
 		var s row.Statement
 		s.Add(selectEvents)
@@ -176,7 +176,7 @@ func (l *Lister) events(ctx context.Context, f EventFilter) (page Page[EventRow]
 		return w.page(ctx, l.search())
 	}
 	all := row.Is(`inbox_event v`)
-	var walked row.Predicates // what has an index of its own
+	var walked row.Predicates // conditions that have a separate index
 	walked.AddIf(f.State == "unusable" || f.State == "beyond_retention", `v.admission IN ('unusable', 'beyond_retention')`)
 	w.read = func(ctx context.Context, from, to ID, limit int) ([]EventRow, error) {
 		return read(ctx, all, append(append(eventsBetween(later(since, to), from), walked...), narrow...), limit)
@@ -199,7 +199,7 @@ func (l *Lister) events(ctx context.Context, f EventFilter) (page Page[EventRow]
 				if err != nil {
 					return nil, false, err
 				}
-				// The ids are looked up from the newest on, as many as the page needs.
+				// PostgreSQL looks up the ids from the newest on, as many as the page needs.
 				rows, err := read(ctx, all, range_.With(func(s *row.Statement) {
 					s.Add(`v.id = ANY (ARRAY(`)
 					rare.events(s)

@@ -11,14 +11,14 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/place"
 )
 
-// By key, as the body is read.
+// The body's primary key finds the headers.
 const readHeaders = `
 SELECT b.headers, b.key_id, b.id
 FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id AND b.class = e.class
 WHERE e.id = $1`
 
-// Headers gives the headers that were kept of the delivery that an event came in. It returns [ErrNotFound] if they are
-// no longer kept.
+// Headers returns the stored headers of the delivery in which an event arrived. It returns [ErrNotFound] if they are no
+// longer stored.
 func (l *Lister) Headers(ctx context.Context, id ID) (map[string][]string, error) {
 	var (
 		stored []byte

@@ -14,17 +14,17 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// ListSummary says how the list stands that an effect became.
+// ListSummary is the progress of the list that an effect became.
 type ListSummary struct {
 	// Total is how many items the list has; 0 if this process cannot open the list.
 	Total int `json:"total,omitempty"`
-	// Written is how many of them are effects by now.
+	// Written is how many of them are written as effects.
 	Written int `json:"written"`
 	// States counts the written ones by state.
 	States map[EffectState]int `json:"states"`
 }
 
-// The items of one list by state, through the unique index of events, routes and items.
+// The unique index of events, routes and items finds the items of one list.
 const countItemStates = `
 SELECT x.state, count(*)
 FROM effect x
@@ -33,7 +33,7 @@ GROUP BY x.state`
 
 const readListTotal = `SELECT h.state, h.rendered, h.rendered_key_id, h.result, h.result_key_id FROM effect h WHERE h.id = $1`
 
-// list sums up the list that an effect became; nil if it became none.
+// list returns the summary of the list that an effect became, or nil if the effect became none.
 func (l *Lister) list(ctx context.Context, d *EffectDetail) (*ListSummary, error) {
 	if d.Item > 0 {
 		return nil, nil //nolint:nilnil // as it says above
@@ -58,7 +58,7 @@ func (l *Lister) list(ctx context.Context, d *EffectDetail) (*ListSummary, error
 	}); err != nil {
 		return nil, fmt.Errorf("counting the items of effect %s: %w", d.ID, err)
 	}
-	// What cannot be opened here is only not counted.
+	// A value that cannot be opened here does not count towards Total.
 	if opened, err := l.keys.Open(place.Result(d.ID), resultKey, result); err == nil && state == EffectDone {
 		var written struct{ Items int }
 		if json.Unmarshal(opened, &written) == nil {
@@ -89,9 +89,9 @@ SELECT h.event_id, h.route_id, h.item, EXISTS (SELECT FROM effect i WHERE i.even
 FROM effect h
 WHERE h.id = $1`
 
-// Items gives one page of the items of the list that an effect became, in the order of
-// the list. Of the filter it uses State, Cursor, Before and Limit. It returns [ErrNotFound],
-// [ErrNoList] for an effect that became no list, and [ErrCursor] for a cursor of another one.
+// Items returns one page of the items of the list that an effect became, in the order of
+// the list. It uses State, Cursor, Before and Limit of the filter. It returns [ErrNotFound],
+// [ErrNoList] for an effect that became no list, and [ErrCursor] for a cursor of another list.
 func (l *Lister) Items(ctx context.Context, list ID, f EffectFilter) (page Page[EffectRow], err error) {
 	var event ID
 	var route int32
@@ -116,8 +116,8 @@ func (l *Lister) Items(ctx context.Context, list ID, f EffectFilter) (page Page[
 
 const readItemPlace = `SELECT coalesce((SELECT e.item FROM effect e WHERE e.id = $1), 0)`
 
-// The items of one list are found through the unique index of events, routes and items, and not through that of all
-// effects: a page of a list reads that list and nothing else.
+// items finds the items through the unique index of events, routes and items, and not through that of all effects, so
+// that a page of a list reads only that list.
 func (l *Lister) items(ctx context.Context, list, event ID, route int32, f EffectFilter) (page Page[EffectRow], err error) {
 	w := listWalk[EffectRow, int64]{
 		cursor: newListCursor[int64]("items", struct {

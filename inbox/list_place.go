@@ -10,9 +10,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// Ids are made at admission, so the primary key serves as the index of received_at.
+// Ids are generated at admission, so that the primary key serves as the index of received_at.
 
-// idSince is the smallest id made at or after an instant; zero for none.
+// idSince returns the smallest id of an instant, or the zero id for the zero time.
 func idSince(at time.Time) ID {
 	if at.IsZero() {
 		return ID{}
@@ -20,8 +20,9 @@ func idSince(at time.Time) ID {
 	return FirstID(at)
 }
 
-// begin gives the place where a page begins: behind the page before it, which a cursor or its last row names, and not
-// before the end of the time that the list is narrowed to. It returns [ErrCursor].
+// begin returns the place after which a page begins: the cursor's place or, without a cursor, the place before. If an
+// end in until is lower, begin returns that end, so that the page skips rows outside the time range. It returns [ErrCursor]
+// for a cursor of another list.
 func (c listCursor[P]) begin(cursor string, before P, until ...P) (from P, err error) {
 	var none P
 	if from, err = c.parse(cursor); err != nil {
@@ -38,7 +39,7 @@ func (c listCursor[P]) begin(cursor string, before P, until ...P) (from P, err e
 	return from, nil
 }
 
-// lower reports whether a place is before another one.
+// lower reports whether place a is smaller than place b.
 func lower[P listPlace](a, b P) bool {
 	switch a := any(a).(type) {
 	case ID:
@@ -50,7 +51,7 @@ func lower[P listPlace](a, b P) bool {
 	return false
 }
 
-// later is the later one of two places, for the older end of what is read.
+// later returns the later of two places. It is used for the older end of the rows to read.
 func later[P listPlace](a, b P) P {
 	if lower(a, b) {
 		return b
@@ -58,14 +59,14 @@ func later[P listPlace](a, b P) P {
 	return a
 }
 
-// eventsBetween narrows events v to those from an id on and before another one; a zero id does not.
+// eventsBetween narrows events v to ids from first on and below before. A zero id does not narrow them.
 func eventsBetween(first, before ID) (p row.Predicates) {
 	p.AddIf(!first.IsZero(), `v.id >= ?`, first)
 	p.AddIf(!before.IsZero(), `v.id < ?`, before)
 	return p
 }
 
-// effectsBetween does it for effects e.
+// effectsBetween is eventsBetween for effects e.
 func effectsBetween(first, before ID) (p row.Predicates) {
 	p.AddIf(!first.IsZero(), `e.id >= ?`, first)
 	p.AddIf(!before.IsZero(), `e.id < ?`, before)
@@ -77,12 +78,12 @@ func collect[Row any](ctx context.Context, l *Lister, s *row.Statement, scan pgx
 	return row.Collect(ctx, l.pool, s, scan)
 }
 
-// one runs a statement that gives one row or none, and says whether it did.
+// one runs a statement that returns at most one row, and reports whether it returned one.
 func (l *Lister) one(ctx context.Context, s *row.Statement, into ...any) (found bool, err error) {
 	return row.QueryOne(ctx, l.pool, s, into...)
 }
 
-// edge runs a statement that gives the id at which a window ends, if there is one.
+// edge runs a statement that returns the id at which a window ends, if there is one.
 func (l *Lister) edge(ctx context.Context, s *row.Statement) (id ID, at time.Time, err error) {
 	found, err := l.one(ctx, s, &id)
 	if !found {
@@ -91,13 +92,13 @@ func (l *Lister) edge(ctx context.Context, s *row.Statement) (id ID, at time.Tim
 	return id, id.Time(), err
 }
 
-// numberEdge is edge for rows that have numbers, which do not tell their times.
+// numberEdge is edge for rows with numbers. Numbers contain no time, so that the statement returns it too.
 func (l *Lister) numberEdge(ctx context.Context, s *row.Statement) (id int64, at time.Time, err error) {
 	_, err = l.one(ctx, s, &id, &at)
 	return id, at, err
 }
 
-// isFew runs a statement that counts rows, [few] and one of them at most.
+// isFew runs a statement that counts rows up to [few] and one more, and reports whether they are few.
 func (l *Lister) isFew(ctx context.Context, s *row.Statement) (bool, error) {
 	var n int
 	_, err := l.one(ctx, s, &n)

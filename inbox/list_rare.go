@@ -2,13 +2,13 @@ package inbox
 
 import "github.com/oncegate/oncegate/inbox/internal/row"
 
-// rareEffects are effects in states that most do not stay in, in the order of an index that holds no others. As long
-// as they are few, a list that asks for one of these states sorts them instead of walking the table.
+// rareEffects are the effects in a state in which few effects stay, in the order of a partial index. If they are few, a
+// list narrowed to the state sorts them instead of walking the table.
 type rareEffects struct {
 	in func(*row.Statement)
 }
 
-// rareStates gives the effects among which those in a state are; nil for a state that has no index.
+// rareStates returns the effects of the index that contains those in the state, or nil for a state without an index.
 func rareStates(state string) *rareEffects {
 	switch EffectState(state) {
 	case EffectDead:
@@ -26,14 +26,14 @@ func rareStates(state string) *rareEffects {
 	}
 }
 
-// count writes the statement that says whether they are few.
+// count writes the statement that tells whether the effects are few.
 func (r *rareEffects) count(s *row.Statement) *row.Statement {
 	s.Add(`SELECT count(*) FROM (SELECT FROM `)
 	r.in(s)
 	return s.Add(` LIMIT ?) c`, few+1)
 }
 
-// events writes the ids of their events, and effects their own.
+// events writes a query for the ids of the effects' events, and effects one for the ids of the effects.
 func (r *rareEffects) events(s *row.Statement) {
 	s.Add(`SELECT e.event_id FROM `)
 	r.in(s)

@@ -12,33 +12,33 @@ import (
 type listWalk[Row any, P listPlace] struct {
 	cursor listCursor[P]
 
-	// from is where the page begins; zero is the beginning of the list.
+	// from is the place after which the page begins; zero is the beginning of the list.
 	from  P
 	limit int
 
-	// place is where a row stands.
+	// place returns the place of a row.
 	place func(*Row) P
 
-	// read gives at most limit rows beyond from, up to and including to, or to the end for the zero place.
+	// read returns at most limit rows beyond from, up to and including to, or up to the end if to is zero.
 	read func(ctx context.Context, from, to P, limit int) ([]Row, error)
 
-	// edge is nil for a filter that leaves out nothing: its page is read at once.
+	// edge is nil for a filter that leaves out nothing, because one statement then reads the page.
 	edge func(ctx context.Context, from P, rows int) (P, time.Time, error)
 
-	// few, if set, gives the rows beyond from if all that may be among them are few, in which case whole is true. It
-	// is asked when the first windows have not filled the page or, with fewFirst, before them.
+	// few, if set, returns the rows beyond from if few rows can match the filter. whole is then true. page calls it after
+	// the first windows if they have not filled the page or, with fewFirst, before them.
 	few      func(ctx context.Context, from P, limit int) (rows []Row, whole bool, err error)
 	fewFirst bool
 }
 
-// fewTurn is before which window few is asked. Finding out that there are not few costs more than the windows before it.
+// fewTurn is how many windows are read before few is called. Finding out that the rows are not few costs more than these windows.
 const fewTurn = 2
 
 // page reads the page.
 func (w *listWalk[Row, P]) page(ctx context.Context, s *search) (Page[Row], error) {
 	var none P
 	w.limit = row.PageSize(w.limit)
-	want := w.limit + 1 // one more says whether there are more
+	want := w.limit + 1 // one more row shows whether there is another page
 	if w.edge == nil {
 		rows, err := w.read(ctx, w.from, none, want)
 		return w.end(rows), err
@@ -46,7 +46,7 @@ func (w *listWalk[Row, P]) page(ctx context.Context, s *search) (Page[Row], erro
 	var rows []Row
 	turn := 0
 	at, searched, cut, err := searchList(ctx, s, w.from, w.edge, func(ctx context.Context, from, to P) (bool, error) {
-		// At the pace so far, the next windows fill a page of which a third is there.
+		// If a third of the page is found, the next windows will fill it at the pace so far.
 		if w.few != nil && (turn == 0 && w.fewFirst || turn == fewTurn && !w.fewFirst && 3*len(rows) < want) {
 			found, whole, err := w.few(s.limit(ctx, s.budget*2/3), from, want-len(rows)) // the rest is for a window
 			if err != nil && !row.TimedOut(err) {
@@ -72,35 +72,35 @@ func (w *listWalk[Row, P]) page(ctx context.Context, s *search) (Page[Row], erro
 	return page, nil
 }
 
-// end is a page behind which there is nothing, or the row too many.
+// end returns the page of the rows. There are more pages if the rows have one more than the limit.
 func (w *listWalk[Row, P]) end(rows []Row) Page[Row] {
 	return PageOf(rows, w.limit, func(r Row) string { return w.cursor.text(w.place(&r)) })
 }
 
-// PageQuery reads one page of a list, for lists of other packages.
+// PageQuery asks for one page of a list of another package.
 type PageQuery[Row any, P listPlace] struct {
-	// List and Filter are what a cursor belongs to; the filter is compared as JSON.
+	// List and Filter identify the list to which a cursor belongs. Filters are compared as JSON.
 	List   string
 	Filter any
 
-	// Cursor is where the page begins or, without one, From is; zero is the beginning of the list.
+	// The page begins after Cursor or, without a cursor, after From. Zero is the beginning of the list.
 	Cursor string
 	From   P
 
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int
 
-	// Place is where a row stands, and Read gives at most limit rows beyond a place, up to and including to, or to the end
-	// for the zero place.
+	// Place returns the place of a row. Read returns at most limit rows beyond from, up to and including to, or up to the
+	// end if to is zero.
 	Place func(*Row) P
 	Read  func(ctx context.Context, from, to P, limit int) ([]Row, error)
 
-	// Edge gives the place and the time of the last one of that many rows beyond from, before the filter leaves any out,
-	// or the zero place if there are fewer. Leave it nil for a filter that leaves out nothing. With it, the list is searched
-	// within [ListBudget]: see [Page.SearchedTo].
+	// Edge returns the place and the time of the last of the next rows beyond from, before the filter leaves any out, or
+	// the zero place if there are fewer than rows. Leave it nil for a filter that leaves out nothing. With it, the list is
+	// searched within Budget: see [Page.SearchedTo].
 	Edge func(ctx context.Context, from P, rows int) (P, time.Time, error)
 
-	// Budget is how long the list is searched; 0 is [ListBudget]. Less than nothing ends the search with its first window.
+	// Budget is how long the list is searched; 0 is [ListBudget]. A negative budget ends the search after its first window.
 	Budget time.Duration
 
 	// Now is the clock of the budget. It defaults to time.Now.

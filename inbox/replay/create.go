@@ -10,7 +10,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// Their events are locked already. A call that a later call follows gets no more effects: what was wanted is, or will be, done by that one.
+// The caller has locked the events. A call that a later call follows gets no more effects, because the later call does the work.
 const readNewEvents = `
 SELECT v.id, coalesce(s.key_name, s.name), v.event_id, r.id, coalesce(r.key_name, r.name), r.version,
     EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), v.discarded_at IS NOT NULL,
@@ -22,9 +22,9 @@ JOIN source s ON s.id = v.source_id
 JOIN route r ON r.id = a.route_id
 ORDER BY v.id`
 
-// The unique constraint decides who makes the effect. An effect that was moved to another route has kept its key, perhaps
-// with a later version, or together with a key that is made of a recipe: a second effect under the event's key would be
-// sent once more. The statement locks the event, as a move of its effects does, so that no effect moves meanwhile.
+// The unique constraint decides which transaction creates the effect. An effect that was moved to another route has kept its
+// key, perhaps with a later version, or together with a key that is made of a recipe. A second effect under the event's key
+// would send again. The caller has locked the event, as a move of its effects does, so that no effect moves in the meantime.
 const insertNewEffect = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, fresh_trigger)
 SELECT $1, $2, $3, $4, $5::text, $6, 'pending', now(), 'replay'
@@ -34,8 +34,7 @@ WHERE NOT EXISTS (
 ON CONFLICT ON CONSTRAINT effect_event_route_item_key DO NOTHING
 RETURNING id`
 
-// createTx makes the effects of routes that did not take the events when they
-// came.
+// createTx creates the effects of routes that did not take the events when they arrived.
 func (r *Store) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items []*stepItem) error {
 	if len(items) == 0 {
 		return nil
@@ -48,8 +47,8 @@ func (r *Store) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items [
 	var events []inbox.ID
 	var routes []int32
 	for _, it := range items {
-		// An effect that is made later for a route in order would have no place in its sequence, and pass those that
-		// have. The route was not ordered when the replay was planned.
+		// The route was not ordered when the replay was planned. An effect created now would have no place in its sequence,
+		// and would overtake those with one.
 		if route, _ := r.store.Route(it.route); route.Order.Ordered() {
 			it.outcome, it.detail = ItemLeftOut, "its route is ordered now"
 			continue
@@ -125,7 +124,7 @@ func (r *Store) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items [
 	for _, n := range news {
 		events = append(events, n.event)
 	}
-	b.Queue(inbox.ForgetResults, events, []inbox.ID{}) // one that said that no route took the call is not true any more
+	b.Queue(inbox.ForgetResults, events, []inbox.ID{}) // a result that says that no route took the call is no longer true
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// candidate is an effect of the scope as it stands, or its owner if it is a
+// candidate is an effect of the scope in its present state, or its owner if it is a
 // duplicate.
 type candidate struct {
 	planItem
@@ -22,10 +22,10 @@ type candidate struct {
 	again    bool // a later call repeats its operation
 }
 
-// A duplicate's owner acts for it. The body is looked up one at a time through
-// its partition's primary key; an item of a list was rendered when it was
-// written. What a plan holds already it holds once; that is looked up one at a
-// time too, or each page would read the whole plan.
+// A duplicate is replaced by its owner. Each body is looked up by the primary key of its
+// partition; an item of a list needs none, because it was rendered when it was written. A
+// plan takes each effect once. LIMIT 1 makes PostgreSQL look up each effect among the plan's
+// items; otherwise each page would read the whole plan.
 const readCandidates = `
 SELECT a.id, x.id, x.event_id, e.event_id, coalesce(x.route_id, e.route_id), coalesce(x.version, 0), coalesce(x.state, ''),
     coalesce(x.reason, ''), coalesce(x.revision, 0), x.unknown_since, now(),
@@ -99,7 +99,7 @@ func (p *plan) effects(ctx context.Context, ids []inbox.ID) error {
 	return p.write(ctx, items)
 }
 
-// decide says what a run would do with an effect, but for what the judge says.
+// decide returns what a run would do with an effect, before the judge is asked.
 func (p *plan) decide(c *candidate) (Action, LeftOut) {
 	o := &p.ask.Options
 	action := ActionReplay
@@ -143,7 +143,7 @@ func (p *plan) decide(c *candidate) (Action, LeftOut) {
 	return action, ""
 }
 
-// judgeEffects has the judge say what would be sent; some of it cannot be.
+// judgeEffects adds the judge's verdicts and diffs, and leaves out effects that cannot be sent.
 func (p *plan) judgeEffects(ctx context.Context, items []planItem, places map[inbox.ID]int, events, effects []inbox.ID) error {
 	return p.eachRecorded(ctx, events, effects, func(_ *RecordedEvent, judgements []Judgement) {
 		for _, j := range judgements {
@@ -153,7 +153,7 @@ func (p *plan) judgeEffects(ctx context.Context, items []planItem, places map[in
 			}
 			it := &items[i]
 			if it.diff = j.Diff; j.Verdict == VerdictDone {
-				continue // the plan takes it in all the same: it was asked for, or discarded
+				continue // the plan still includes the effect
 			}
 			it.verdict = j.Verdict
 			switch j.Verdict {

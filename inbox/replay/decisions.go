@@ -13,8 +13,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// decisions are the entries of the audit that a plan gives way to, and how they are told
-// in the detail of an item.
+// decisionTexts returns the audit actions that count as decisions, each with the text for
+// the detail of an item.
 func decisionTexts() map[inbox.AuditAction]string {
 	return map[inbox.AuditAction]string{
 		inbox.AuditResolveDone:   "resolved as done",
@@ -32,13 +32,13 @@ func decisionTexts() map[inbox.AuditAction]string {
 	}
 }
 
-// The newest decision about each of some effects, or about their events, since a plan
-// saw them. An entry that tells which revision of the effect it made is compared by that;
-// one about the event, or written by an earlier version, by its time, with a minute to
-// spare, since an entry has the time at which its transaction began. Only effects that
-// are not as they were planned are looked up, so a decision that is taken for a later
-// one only changes how that is told. By OFFSET each object is looked up by itself: the
-// planner would else walk the audit back from its end, to be spared the sorting of a few.
+// The statement finds, for each item, the newest decision about its effect or event since the
+// plan. It compares an audit entry by the revision of the effect, if the entry has one. It
+// compares entries about the event, and entries of earlier versions, by time, and allows a
+// minute, because an entry has the time at which its transaction began. An older decision that
+// falls within that minute usually changes only the item's detail, because the effect had changed anyway; an
+// item of an earlier version is left alone because of it. OFFSET makes PostgreSQL look up each object
+// by itself; otherwise the planner would walk the audit back from its end to avoid sorting a few rows.
 var readDecisions = `
 SELECT a.position, d.action, d.actor, d.at, coalesce(d.reason, '')
 FROM unnest(` + doubtedColumns.Arrays() + `) AS a (` + doubtedColumns.Names() + `)
@@ -59,7 +59,7 @@ CROSS JOIN LATERAL (
     ORDER BY u.id DESC
     LIMIT 1) d`
 
-// doubtedColumns are the items that are not as they were planned.
+// doubtedColumns are the columns of items whose effects may have been decided about.
 var doubtedColumns = row.ColumnsFrom(1,
 	row.Bigint("position", func(i *stepItem) int64 { return i.position }),
 	row.UUID("effect_id", func(i *stepItem) inbox.ID { return i.effect }),
@@ -67,7 +67,7 @@ var doubtedColumns = row.ColumnsFrom(1,
 	row.Int("revision", (*stepItem).plannedRevision),
 )
 
-// plannedRevision is the effect's revision as the plan saw it, or -1 if that is not known.
+// plannedRevision returns the effect's revision as the plan saw it, or -1 if that is not known.
 func (i *stepItem) plannedRevision() int32 {
 	if i.state == "" || i.effect.IsZero() {
 		return -1
@@ -75,8 +75,8 @@ func (i *stepItem) plannedRevision() int32 {
 	return int32(i.revision)
 }
 
-// reserveAndReadDecisionsTx reserves jobs for so many effects and, in the same round trip, looks up
-// who decided about the items that are not as they were planned.
+// reserveAndReadDecisionsTx reserves jobs for n effects and, in the same round trip, looks up
+// who decided about the items.
 func (r *Store) reserveAndReadDecisionsTx(ctx context.Context, tx pgx.Tx, replay *Replay, n int, items []*stepItem) ([]int64, error) {
 	var jobIDs []int64
 	var b pgx.Batch
@@ -90,8 +90,8 @@ func (r *Store) reserveAndReadDecisionsTx(ctx context.Context, tx pgx.Tx, replay
 	return jobIDs, tx.SendBatch(ctx, &b).Close()
 }
 
-// queueDecided queues looking up who decided about items that are not as they were
-// planned; those of whom there is no decision stay as they are.
+// queueReadDecisions queues the statement that finds decisions about the items. An item
+// without a decision keeps its outcome.
 func queueReadDecisions(b *pgx.Batch, replay *Replay, items []*stepItem) {
 	if len(items) == 0 {
 		return
@@ -119,13 +119,14 @@ func queueReadDecisions(b *pgx.Batch, replay *Replay, items []*stepItem) {
 	})
 }
 
-// unmade is what a plan saw of an effect that is to be made. Stored: never change.
+// stateToCreate is the planned state of an effect that a run creates. Stored: never change.
 const stateToCreate = "unmade"
 
-// isUnchanged reports whether an effect, which is locked, is as the plan saw it: nothing
-// has moved it since, and nobody has decided anything about it. Of an item that does not
-// tell what the plan saw only that is known which a plan takes in by its options; what
-// has ended since then, or before, is not as planned, because a person may have ended it.
+// isUnchanged reports whether a locked effect is as the plan saw it: nothing has changed its
+// state, and nobody has decided anything about it. An item of an earlier version does
+// not say which state the plan saw. Its effect counts as unchanged only if it is dead, or
+// indeterminate and included by the options. Done and discarded effects count as changed, because
+// an operator may have resolved them after the plan.
 func (i *planItem) isUnchanged(h *inbox.LockedEffect, o *Options) bool {
 	if i.state == "" {
 		return h.Version == i.version && (h.State == inbox.EffectDead || h.State == inbox.EffectIndeterminate && o.IncludeIndeterminate)

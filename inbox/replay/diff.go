@@ -7,15 +7,14 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// Diff is what a plan tells of one effect: what was recorded beside what would be
-// done today. It holds no signature, no credential and no value of a configured
-// header, and masks members of the body whose names say that they are secret.
-// Its JSON is an interface: names are added, never changed.
+// Diff compares the recorded request of one effect with the request that would be sent
+// today. It contains no signature, no credential and no value of a configured header, and
+// it masks members of the body whose names say that they are secret. Its JSON is an
+// interface: names are added, never changed.
 type Diff struct {
 	Verdict Verdict `json:"verdict"`
 
-	// Why says what the verdict is based on, in short sentences that quote nothing of
-	// the event.
+	// Why gives the reasons for the verdict, in short sentences that do not quote the event.
 	Why []string `json:"why,omitempty"`
 
 	Event     string `json:"event"`
@@ -27,26 +26,26 @@ type Diff struct {
 
 	Recorded *DiffRequest `json:"recorded,omitempty"`
 
-	// Today is nil where no request would leave, and where the request is the same.
+	// Today is nil if no request would be sent, and if the request is the same.
 	Today *DiffRequest `json:"today,omitempty"`
 
-	// Changes are those of the body, at most [MaxChanges].
+	// Changes are the changes of the body, at most [MaxChanges].
 	Changes []Change `json:"changes,omitempty"`
 
-	// Unused are the changes that today's rendering would make to a body that is sent
-	// as it is stored, because its key may be known to the target with these bytes.
+	// Unused are the changes that today's rendering would make to the body. A replay sends the
+	// stored bytes instead, because the target may know the key with them.
 	Unused []Change `json:"unused_changes,omitempty"`
 
-	// Identity are the fields that today's provider description extracts otherwise
-	// than was recorded. A replay does not apply them.
+	// Identity are the fields for which today's provider description extracts other values
+	// than were recorded. A replay does not apply them.
 	Identity []Change `json:"identity,omitempty"`
 }
 
-// MaxChanges bounds the changes of one body that a diff shows.
+// MaxChanges is how many changes of one body a diff shows at most.
 const MaxChanges = 20
 
-// Change is one JSON path with what stands there, as JSON; a side that has
-// nothing there is empty. Values are cut at 200 bytes.
+// Change is one JSON path with its values, as JSON. A side without a value at the path is
+// empty. Values are cut at 200 bytes.
 type Change struct {
 	Path   string `json:"path"`
 	Before string `json:"before,omitempty"`
@@ -60,26 +59,26 @@ type DiffRequest struct {
 	Kind         string `json:"kind,omitempty"`
 	Method       string `json:"method,omitempty"`
 
-	// Address is where it goes, without what may be a credential in it; AddressSHA256
-	// begins the hash of the whole.
+	// Address is the target's address, without parts that may be credentials. AddressSHA256
+	// is the beginning of the hash of the whole address.
 	Address       string `json:"address,omitempty"`
 	AddressSHA256 string `json:"address_sha256,omitempty"`
 
-	// Headers are those of today's request, with values only where they cannot be
-	// credentials. They were not recorded.
+	// Headers are the headers of today's request. Values that may be credentials are left
+	// out. Headers are not recorded.
 	Headers map[string]string `json:"headers,omitempty"`
 
-	// Key is the idempotency key, KeyHash the key by recipe in hex.
+	// Key is the idempotency key, and KeyHash the hash of the recipe's key, in hex.
 	Key     string `json:"key,omitempty"`
 	KeyHash string `json:"key_hash,omitempty"`
 
-	// Body describes the bytes; nil where there are none.
+	// Body describes the bytes; nil if there are none.
 	Body *DiffBody `json:"body,omitempty"`
 
-	// What became of it; of the recorded side only.
+	// State and the fields below are the outcome of the recorded request. They are empty for today's.
 	State  inbox.EffectState `json:"state,omitempty"`
 	Reason inbox.Reason      `json:"reason,omitempty"`
-	// LastCode is what the target answered last.
+	// LastCode is the target's last answer.
 	LastCode   string     `json:"last_code,omitempty"`
 	Attempts   int        `json:"attempts,omitempty"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
@@ -91,12 +90,12 @@ type DiffBody struct {
 	// SHA256 is the hash of the bytes, in hex.
 	SHA256 string `json:"sha256"`
 
-	// From is "received" for the event's bytes as they came, "stored" for what was
-	// rendered before the first send, "rendered" for what is rendered today.
+	// From is "received" for the event's bytes as received, "stored" for the bytes rendered
+	// before the first send, and "rendered" for the bytes rendered today.
 	From string `json:"from"`
 
-	// CanonicalSHA256 is the hash of the canonical JSON (RFC 8785); empty if it has
-	// none. Canonical is that text, masked and cut at 2 KiB; only where bodies differ.
+	// CanonicalSHA256 is the hash of the canonical JSON (RFC 8785); empty if the body has
+	// none. Canonical is that JSON, masked and cut at 2 KiB; only if the bodies differ.
 	CanonicalSHA256 string `json:"canonical_sha256,omitempty"`
 	Canonical       string `json:"canonical,omitempty"`
 }

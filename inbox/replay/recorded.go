@@ -17,14 +17,14 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// Events are read this many at once, and not so many that they and what was sent for them take more than these bytes. One
-// event may take more by itself.
+// One chunk has at most judgeChunk events, and at most judgeBytes bytes of bodies and rendered requests. A single event
+// may have more.
 const (
 	judgeChunk = 50
 	judgeBytes = 4 << 20
 )
 
-// The length of a value is known without reading it. An effect counts if [readRecordedEffects] reads it.
+// PostgreSQL knows the length of a value without reading it. The sum includes the effects that [readRecordedEffects] reads.
 const readRecordedSizes = `
 SELECT v.id, coalesce(b.size, 0)
     + coalesce((SELECT sum(octet_length(e.rendered)) FROM effect e WHERE e.event_id = v.id AND (e.item = 0 OR e.id = ANY ($2::uuid[]))), 0)
@@ -58,7 +58,7 @@ func recordedChunks(ctx context.Context, db row.Querier, events, effects []inbox
 	return chunks, err
 }
 
-// recordedEvents reads one chunk of events. Nothing is left unread while they are judged, which may take long.
+// recordedEvents reads one chunk of events completely, because judging them may take long.
 func recordedEvents(ctx context.Context, db row.Querier, keys *seal.Keyring, events []inbox.ID) ([]*RecordedEvent, error) {
 	rows, err := db.Query(ctx, readRecordedEvents, events)
 	if err != nil {
@@ -67,8 +67,8 @@ func recordedEvents(ctx context.Context, db row.Querier, keys *seal.Keyring, eve
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*RecordedEvent, error) { return scanRecordedEvent(row, keys) })
 }
 
-// An event's effects as they stand. Of the items of a list those that were asked
-// for are enough: the first one stands for their route.
+// The statement reads the present effects of events. Of the items of lists it reads only the
+// requested ones, because the effect that became the list represents the route.
 const readRecordedEffects = recordedEffectColumns + `
 WHERE e.event_id = ANY ($1::uuid[]) AND (e.item = 0 OR e.id = ANY ($2::uuid[]))
 ORDER BY e.event_id, e.route_id, e.item`
@@ -97,8 +97,8 @@ LEFT JOIN LATERAL (
 WHERE v.id = ANY ($1::uuid[])
 ORDER BY v.id`
 
-// eachRecorded has the judge judge each of the events with its effects, and gives do
-// what it says. Several chunks are judged at once; do is called by one at a time, in no order.
+// eachRecorded calls the judge for each of the events with its effects, and do with the
+// judgements. It judges several chunks at once, and calls do for one event at a time, in no order.
 func (p *plan) eachRecorded(ctx context.Context, events, effects []inbox.ID, do func(*RecordedEvent, []Judgement)) error {
 	chunks, err := recordedChunks(ctx, p.pool, events, effects)
 	if err != nil {
@@ -119,8 +119,8 @@ func (p *plan) eachRecorded(ctx context.Context, events, effects []inbox.ID, do 
 	return group.Wait()
 }
 
-// judges is how many judge at once: each has a connection and may ask for a second
-// one, beside that of the walk and that of the writing.
+// judges returns how many goroutines judge at once: one for each processor, but each must
+// have two connections of the pool. The walk and the writing use two more.
 func (p *plan) judges() int {
 	return max(min(runtime.GOMAXPROCS(0), (int(p.pool.Config().MaxConns)-2)/2), 1)
 }
@@ -187,7 +187,7 @@ func recordedEffects(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring
 	return collectRecordedEffects(rows, keys, len(events))
 }
 
-// collectRecordedEffects reads the effects of so many events, by event.
+// collectRecordedEffects reads the effects by event. events is how many events there are.
 func collectRecordedEffects(rows pgx.Rows, keys *seal.Keyring, events int) (map[inbox.ID][]RecordedEffect, error) {
 	defer rows.Close()
 	out := make(map[inbox.ID][]RecordedEffect, events)

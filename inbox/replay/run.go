@@ -16,20 +16,19 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// StartRequest asks for a planned replay to be run. Everything is required but
-// Digest and Rate.
+// StartRequest asks for a planned replay to be run. Only Digest and Rate are optional.
 type StartRequest struct {
 	ID inbox.ID
 
-	// Digest is what the plan showed, or its first 8 characters at least: only that
-	// plan is run. Empty leaves it to the caller to have made sure.
+	// Digest is the digest that the plan showed, or at least its first 8 characters. Start
+	// runs only a plan with this digest. If it is empty, the caller must have made sure.
 	Digest string
 
 	// Actor and Reason go into the audit.
 	Actor, Reason string
 
-	// Rate is how many items a second are taken at most; a worker beside whose process's
-	// gate deliveries would have to wait takes fewer. 0 is as many as it can.
+	// Rate is how many items a second are taken at most. A worker takes fewer if live
+	// deliveries at the gate of its process would have to wait. 0 means no limit.
 	Rate float32
 }
 
@@ -39,7 +38,7 @@ var ErrState = errors.New("the replay's state does not allow it")
 // ErrDigest is returned when the digest is not the plan's.
 var ErrDigest = errors.New("the digest is not the plan's")
 
-// MinDigest is how much of a digest has to be given, in hex characters.
+// MinDigest is the least number of hex characters of a digest that you must give.
 const MinDigest = 8
 
 const markRunning = `
@@ -51,11 +50,10 @@ const markExpired = `UPDATE replay SET state = 'expired', finished_at = now() WH
 
 const rewakeReplay = `UPDATE replay SET job_id = $2 WHERE id = $1`
 
-// Start sets a planned replay going, if it is the one that was shown and has not
-// expired, and gives how it stands. A replay that is running already gets a new
-// job, since its own may be lost: whoever asks, each item is taken once. It
-// returns [inbox.ErrNotFound], [ErrDigest], [inbox.ErrUnexplained], or [ErrState] if the
-// replay can no longer be run.
+// Start runs a plan that has the given digest and has not expired, and returns the replay.
+// It gives a replay that is already running a new job, because its job may be lost; each item
+// is still taken once. Start returns [inbox.ErrNotFound], [ErrDigest],
+// [inbox.ErrUnexplained], or [ErrState] if the replay can no longer be run.
 func (r *Store) Start(ctx context.Context, s StartRequest) (*Replay, error) {
 	if err := inbox.CheckExplanation(s.Actor, s.Reason); err != nil {
 		return nil, fmt.Errorf("running replay %s: %w", s.ID, err)
@@ -125,7 +123,7 @@ func (r *Store) startTx(ctx context.Context, tx pgx.Tx, s StartRequest) (expired
 	})
 }
 
-// matches compares a digest with as much of it as was given.
+// checkDigest returns [ErrDigest] unless given is empty or the beginning of the digest.
 func checkDigest(digest, given string) error {
 	given = strings.ToLower(strings.TrimSpace(given))
 	switch {
@@ -139,8 +137,8 @@ func checkDigest(digest, given string) error {
 	return nil
 }
 
-// What is stored is compared with what was planned: the digest is of the items,
-// not of a row beside them.
+// The digest is computed from the stored items, so that Start notices any change of them
+// since the plan.
 const readItems = `
 SELECT position, effect_id, asked_id, event_id, coalesce(route_id, 0), coalesce(effect_version, 0), action, coalesce(left_out, ''), coalesce(verdict, ''),
     coalesce(effect_state, ''), coalesce(effect_reason, ''), coalesce(effect_revision, 0)
@@ -182,8 +180,8 @@ func (r *Store) wakeTx(ctx context.Context, tx pgx.Tx, id inbox.ID) error {
 	return r.enqueueTx(ctx, tx, id, ids[0])
 }
 
-// Wake gives a running replay a new job, because its own is lost. Of any other it
-// does nothing.
+// Wake gives a running replay a new job, because its own is lost. It does nothing if the
+// replay is not running.
 func (r *Store) Wake(ctx context.Context, id inbox.ID) error {
 	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		replay, err := oneReplay(ctx, tx, lockReplay, id)
@@ -206,8 +204,8 @@ UPDATE replay
 SET state = CASE state WHEN 'planned' THEN 'expired' ELSE 'cancelled' END, finished_at = now()
 WHERE state IN ('planning', 'planned') AND expires_at <= now()`
 
-// Expire ends the plans that were not run in time, and those that nobody makes
-// any more.
+// Expire expires the plans that were not run in time, and cancels those that were not
+// complete in time.
 func (r *Store) Expire(ctx context.Context) error {
 	if _, err := r.pool.Exec(ctx, expireReplays); err != nil {
 		return fmt.Errorf("expiring replays: %w", err)
@@ -223,9 +221,9 @@ type CancelRequest struct {
 
 const markCancelled = `UPDATE replay SET state = 'cancelled', finished_at = now() WHERE id = $1`
 
-// Cancel ends a replay that is planned or running: what it has done stays done,
-// everything else stays as it was. It waits for the step under way. It returns
-// [inbox.ErrNotFound], or [ErrState] if the replay has ended.
+// Cancel ends a replay that is being planned, is planned or runs. The steps taken stay
+// done, and the remaining effects keep their states. Cancel waits for a step in progress. It
+// returns [inbox.ErrNotFound], [inbox.ErrUnexplained], or [ErrState] if the replay has ended.
 func (r *Store) Cancel(ctx context.Context, c CancelRequest) (*Replay, error) {
 	err := inbox.CheckExplanation(c.Actor, c.Reason)
 	if err == nil {
@@ -268,7 +266,7 @@ type Filter struct {
 	Limit int
 }
 
-// List gives one page of replays, newest first. It returns [inbox.ErrCursor] for a cursor of another list or filter.
+// List returns one page of replays, newest first. It returns [inbox.ErrCursor] for a cursor of another list or filter.
 func (r *Store) List(ctx context.Context, f Filter) (inbox.Page[Replay], error) {
 	q := inbox.PageQuery[Replay, inbox.ID]{
 		List: "replays", Filter: []string{string(f.State), f.Tenant}, Cursor: f.Cursor, From: f.Before, Limit: f.Limit,

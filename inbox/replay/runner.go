@@ -12,21 +12,21 @@ import (
 	"github.com/oncegate/oncegate/session"
 )
 
-// Runner is a replay that a process works on, step by step, on a connection of
-// its own. The connection has a session lock, so that a process that dies is missed
-// at once; that a step is made once does not depend on it.
+// Runner takes the steps of one replay on a dedicated connection. The connection has a
+// session lock, so that the sweeper notices soon when the process dies. The lock is not
+// needed to take each step once.
 type Runner struct {
 	replays *Store
 	conn    *pgx.Conn
 	id      inbox.ID
 }
 
-// Two that work on one replay take turns anyway: one that finds the lock taken goes
-// on without it.
+// A process that does not get the lock continues without it, because the steps lock the
+// replay's row.
 const holdReplay = `SELECT pg_try_advisory_lock($1::int, hashtext($2::uuid::text))`
 
-// Acquire opens a connection for the steps of a replay, until Release. It is none of
-// the pool's, since it is kept while the replay's rate says to wait.
+// Acquire opens a connection for the steps of a replay. Call Release to close it. It does
+// not count against the pool, because it stays open while the replay's rate delays the next step.
 func (r *Store) Acquire(ctx context.Context, id inbox.ID) (*Runner, error) {
 	conn, err := session.Connect(ctx, r.pool)
 	if err != nil {
@@ -40,23 +40,23 @@ func (r *Store) Acquire(ctx context.Context, id inbox.ID) (*Runner, error) {
 	return h, nil
 }
 
-// Step is [Store.Step] on the held connection, at no more than so many items a second;
-// 0 leaves it to the replay's own rate.
+// Step is [Store.Step] on the Runner's connection, with at most atMost items a second; 0
+// leaves only the replay's own rate.
 func (h *Runner) Step(ctx context.Context, atMost float32) (Step, error) {
 	return h.replays.step(ctx, h.conn, h.id, atMost)
 }
 
-// releaseTimeout bounds how long saying goodbye to the server may take.
+// releaseTimeout is how long closing the connection may take.
 const releaseTimeout = 5 * time.Second
 
-// Release closes the connection, and with it the lock.
+// Release closes the connection, which releases the lock.
 func (h *Runner) Release() {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
-	_ = h.conn.Close(ctx) // nothing is lost with it: each step has committed
+	_ = h.conn.Close(ctx) // nothing is lost: each step has committed
 }
 
-// A session of another role that has the lock works on no replay.
+// A lock of another role's session does not count, because that session works on no replay.
 const runningReplays = `
 SELECT p.id, coalesce(p.job_id, 0), EXISTS (
     SELECT FROM pg_locks l
@@ -73,11 +73,11 @@ type RunningReplay struct {
 	ID inbox.ID
 	// JobID is the job that works on it.
 	JobID int64
-	// Held: there is a process that works on it at this moment.
+	// Held: a session has the lock of the replay at this moment.
 	Held bool
 }
 
-// Running gives the replays that are running, at most so many.
+// Running returns the running replays, at most limit of them.
 func (r *Store) Running(ctx context.Context, limit int) ([]RunningReplay, error) {
 	rows, err := r.pool.Query(ctx, runningReplays, advisory.Replay, limit)
 	if err != nil {

@@ -1,21 +1,21 @@
 package replay
 
-// State is where a replay stands. Stored: never change.
+// State is the state of a replay. Stored: never change.
 type State string
 
 // The states of a replay. Stored: never change.
 const (
-	// Planning: its items are being written.
+	// Planning: the items of the plan are being written.
 	Planning State = "planning"
-	// Planned: it waits to be run, until it expires.
+	// Planned: the plan can be run until it expires.
 	Planned State = "planned"
-	// Running: its items are being carried out.
+	// Running: a worker takes the items.
 	Running State = "running"
-	// Cancelled: what is not done stays as it was.
+	// Cancelled: the remaining effects keep their states.
 	Cancelled State = "cancelled"
-	// Done: every item has had its turn.
+	// Done: every item was taken.
 	Done State = "done"
-	// Expired: it was not run in time.
+	// Expired: the plan was not run in time.
 	Expired State = "expired"
 )
 
@@ -24,79 +24,79 @@ type Action string
 
 // The actions. Stored: never change.
 const (
-	// ActionReplay gives the effect fresh attempts under its own key.
+	// ActionReplay gives the effect new attempts under its own key.
 	ActionReplay Action = "replay"
-	// ActionNewKey gives it fresh attempts under a new key: the target cannot
-	// recognise it.
+	// ActionNewKey gives the effect new attempts under a new key, which the target cannot
+	// recognise.
 	ActionNewKey Action = "new_key"
-	// ActionCreate makes an effect for a route that takes the event today.
+	// ActionCreate creates an effect for a route that takes the event today.
 	ActionCreate Action = "create"
-	// ActionNone leaves the effect as it is; [LeftOut] says why.
+	// ActionNone does nothing; [LeftOut] says why.
 	ActionNone Action = "none"
 )
 
-// LeftOut is why a plan leaves an effect as it is. Stored: never change.
+// LeftOut is why a plan leaves out an effect. Stored: never change.
 type LeftOut string
 
 // Why effects are left out. Stored: never change.
 const (
-	// LeftOutDone: it happened.
+	// LeftOutDone: the effect happened.
 	LeftOutDone LeftOut = "done"
-	// LeftOutIndeterminate: it may have happened.
+	// LeftOutIndeterminate: the effect may have happened.
 	LeftOutIndeterminate LeftOut = "indeterminate"
-	// LeftOutInProgress: it goes on by itself.
+	// LeftOutInProgress: the effect is pending, held, claimed or waits for a retry.
 	LeftOutInProgress LeftOut = "in_progress"
-	// LeftOutSettled: it was superseded or skipped.
+	// LeftOutSettled: the effect was superseded, skipped or a duplicate.
 	LeftOutSettled LeftOut = "settled"
-	// LeftOutBodyGone: the body was pruned, nothing could be sent.
+	// LeftOutBodyGone: the body was removed, so nothing could be sent.
 	LeftOutBodyGone LeftOut = "body_gone"
-	// LeftOutNoRoute: no route leads there today.
+	// LeftOutNoRoute: the route no longer applies today; see [VerdictNoRoute].
 	LeftOutNoRoute LeftOut = "no_route"
-	// LeftOutCannotRender: today's configuration cannot make the request.
+	// LeftOutCannotRender: today's configuration cannot render the request.
 	LeftOutCannotRender LeftOut = "cannot_render"
-	// LeftOutKeyWindow: it may have happened, and the target no longer knows its key.
+	// LeftOutKeyWindow: the effect may have happened, and the target no longer knows its key.
 	LeftOutKeyWindow LeftOut = "key_window"
-	// LeftOutOrdered: its route is ordered and new to the event, and places in a
-	// sequence are given when events come.
+	// LeftOutOrdered: the route is ordered and new to the event. Effects get their places
+	// in a sequence only when events arrive.
 	LeftOutOrdered LeftOut = "ordered"
 	// LeftOutCalledAgain: a later call names the effect's operation as its parent, and
 	// has done the same, will do it, or is what should be replayed.
 	LeftOutCalledAgain LeftOut = "called_again"
-	// LeftOutEffectsPruned: the event and its route are older than effects are kept, so that
-	// the route may have had an effect of it, whatever became of that, which was pruned.
+	// LeftOutEffectsPruned: the event and the route are older than the retention of effects.
+	// The route may have had an effect of the event that was pruned, in any state.
 	LeftOutEffectsPruned LeftOut = "effects_pruned"
-	// LeftOutListed: it is in the plan already, by another of its duplicates.
+	// LeftOutListed: the plan already has the effect, because another id of the scope names it too.
 	LeftOutListed LeftOut = "listed"
-	// LeftOutOwnerGone: it is a duplicate, and its owner was pruned.
+	// LeftOutOwnerGone: the effect is a duplicate, and its owner was pruned.
 	LeftOutOwnerGone LeftOut = "owner_gone"
 )
 
-// ItemOutcome is what became of an item. Stored: never change.
+// ItemOutcome is the outcome of an item. Stored: never change.
 type ItemOutcome string
 
 // The outcomes. Stored: never change.
 const (
-	// ItemReplayed: the effect has fresh attempts.
+	// ItemReplayed: the effect got new attempts.
 	ItemReplayed ItemOutcome = "replayed"
-	// ItemCreated: the effect was made.
+	// ItemCreated: the effect was created.
 	ItemCreated ItemOutcome = "created"
-	// ItemLeftOut: as the plan said.
+	// ItemLeftOut: the plan left the item out, or a new route has become ordered since.
 	ItemLeftOut ItemOutcome = "left_out"
-	// ItemChanged: the effect was no longer as it was planned, and was left alone.
+	// ItemChanged: the effect or its event had changed since the plan, and the run did nothing.
 	ItemChanged ItemOutcome = "changed"
-	// ItemDecidedSince: after the plan was made, a person or a probe decided something
-	// about the effect or its event, and the effect was left as they left it. The
-	// item's detail says who, when, what and why.
+	// ItemDecidedSince: after the plan was made, a person or a probe made a decision about
+	// the effect or its event, and the run did nothing. The item's detail says who, when,
+	// what and why.
 	ItemDecidedSince ItemOutcome = "decided_since"
-	// ItemGone: the effect was pruned or erased meanwhile.
+	// ItemGone: the effect or its event was removed after the plan.
 	ItemGone ItemOutcome = "gone"
-	// ItemBodyGone: its body was.
+	// ItemBodyGone: the body was removed after the plan.
 	ItemBodyGone ItemOutcome = "body_gone"
-	// ItemExists: somebody else made the effect, or it was moved to another route.
+	// ItemExists: the effect to create already exists, perhaps moved to another route.
 	ItemExists ItemOutcome = "exists"
 )
 
-// ItemOutcomes are all of them.
+// ItemOutcomes returns all outcomes.
 func ItemOutcomes() []ItemOutcome {
 	return []ItemOutcome{ItemReplayed, ItemCreated, ItemLeftOut, ItemChanged, ItemDecidedSince, ItemGone, ItemBodyGone, ItemExists}
 }

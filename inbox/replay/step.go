@@ -17,20 +17,20 @@ import (
 
 // Step is what one step of a run did.
 type Step struct {
-	// State is where the replay stands now: while it is running there is more to do.
+	// State is the replay's present state. While it is [Running], there is more to do.
 	State State
 	// Items is how many items the step took.
 	Items int
-	// Wait is how long the rate says until the next one.
+	// Wait is how long to wait before the next step.
 	Wait time.Duration
-	// JobID is the job that works on the replay: any other has been replaced.
+	// JobID is the job that works on the replay. Any other job of the replay was replaced.
 	JobID int64
 }
 
-// Step takes the next items of a running replay, all in one transaction: the
-// effects' way out of their rest, the items' outcomes and the wake-ups. A process
-// that dies leaves the step undone or done. Two that work on one replay take
-// turns. An effect that is no longer as it was planned is left alone.
+// Step takes the next items of a running replay. One transaction restarts the effects and
+// writes the items' outcomes and the wake-ups, so that a process that dies leaves the step
+// either undone or done. Two processes that work on one replay take turns. Step does not
+// touch an effect that has changed since the plan.
 func (r *Store) Step(ctx context.Context, id inbox.ID) (Step, error) {
 	return r.step(ctx, r.pool, id, 0)
 }
@@ -51,15 +51,15 @@ func (r *Store) step(ctx context.Context, db interface {
 	if step.Items > 0 {
 		var wake pgx.Batch
 		if r.store.Enqueuer().Notify(&wake); wake.Len() > 0 {
-			_ = db.SendBatch(ctx, &wake).Close() // a lost one costs River's poll interval
+			_ = db.SendBatch(ctx, &wake).Close() // without it River finds the jobs at its next poll
 		}
 	}
 	return step, nil
 }
 
-// Items are taken in their order, so that none before the last one taken is open. By
-// coalesce the index of what a plan took in is not taken for one of a replay: it is by
-// effect, and each step would read all of the plan.
+// A step takes items in order, so that position and the postponed items describe all that is
+// open. coalesce keeps the planner from using the index of a plan's items by effect, with which
+// each step would read the whole plan.
 const readNextItems = `
 SELECT i.position, i.effect_id, i.event_id, coalesce(i.route_id, 0), coalesce(i.effect_version, 0), i.action,
     coalesce(i.effect_state, ''), coalesce(i.effect_reason, ''), coalesce(i.effect_revision, 0)
@@ -75,15 +75,15 @@ FROM replay_item i
 WHERE i.replay_id = $1 AND i.position = ANY ($2::bigint[])
 ORDER BY i.position`
 
-// maxLater is how many items a replay leaves for later before it waits for one of them,
-// and laterEvery how long it waits where nothing else is left.
+// maxPostponed is how many items a replay postpones before it takes no new ones, and
+// postponedPause how long it waits after a step that could take none.
 const (
 	maxPostponed   = 1000
 	postponedPause = time.Second
 )
 
-// A step that was late is not made up for by more than so many microseconds' worth: a
-// jolt is what a rate is to spare the deliveries that come meanwhile.
+// After a late step, a replay catches up by at most $6 microseconds of its rate, because the
+// rate is there to spare live deliveries a burst.
 const markStep = `
 UPDATE replay
 SET summary = $2, state = $3, position = $5, finished_at = CASE WHEN $3 = 'done' THEN now() END,
@@ -101,7 +101,7 @@ func (r *Store) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float
 	}
 	limit, rate, late := r.chunk, replay.Rate, 250*time.Millisecond
 	if atMost > 0 && (rate == 0 || atMost < rate) {
-		rate, late = atMost, 20*time.Millisecond // it was late on purpose
+		rate, late = atMost, 20*time.Millisecond // the throttle delayed it
 	}
 	if rate > 0 {
 		if replay.wait > 0 {
@@ -132,7 +132,7 @@ func (r *Store) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float
 	if rate > 0 {
 		pause = time.Duration(float64(len(items)) / float64(rate) * float64(time.Second))
 	}
-	var end pgx.Batch // what needs no answer
+	var end pgx.Batch // statements without results
 	if len(items) > 0 {
 		if err := r.applyTx(ctx, tx, &end, replay, items, pause); err != nil {
 			return step, err
@@ -153,8 +153,8 @@ func (r *Store) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float
 	return step, tx.SendBatch(ctx, &end).Close()
 }
 
-// pacedStep is how many items are taken at once at a rate: few, but in no more steps a
-// second than it takes.
+// itemsPerStep returns how many items one step takes at a rate in items a second. Steps are
+// small, but there are about 20 of them a second at most.
 func itemsPerStep(rate float32) int {
 	const perSecond, small = 20, 10
 	return max(int(rate/perSecond), min(int(rate/4), small), 1)
@@ -189,7 +189,7 @@ INSERT INTO replay_outcome (replay_id, position, outcome, detail, made_id)
 SELECT $1, a.position, a.outcome, nullif(a.detail, ''), a.made_id
 FROM unnest(` + outcomeColumns.Arrays() + `) AS a (` + outcomeColumns.Names() + `)`
 
-// outcomeColumns stand behind the replay's id.
+// outcomeColumns are the parameters after the replay's id.
 var outcomeColumns = row.ColumnsFrom(2,
 	row.Bigint("position", func(i *stepItem) int64 { return i.position }),
 	row.Text("outcome", func(i *stepItem) ItemOutcome { return i.outcome }),
@@ -197,7 +197,7 @@ var outcomeColumns = row.ColumnsFrom(2,
 	row.UUID("made_id", (*stepItem).madeID),
 )
 
-// madeID is the effect that was made for the item, if one was.
+// madeID returns the effect that was created for the item, or zero if there is none.
 func (i *stepItem) madeID() inbox.ID {
 	if i.outcome == ItemCreated {
 		return i.effect
@@ -205,8 +205,9 @@ func (i *stepItem) madeID() inbox.ID {
 	return inbox.ID{}
 }
 
-// applyTx gives each item its turn, all of them within a time, and its outcome. What
-// comes last it queues. Those that somebody else has locked are left for later.
+// applyTx runs the items and records their outcomes. It spreads the wake-ups over the time
+// within, and queues the last statements in end. It postpones items whose effect, or its
+// stream, another transaction has locked.
 func (r *Store) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []stepItem, within time.Duration) error {
 	var moved, made []*stepItem
 	for i := range items {
@@ -257,9 +258,9 @@ func (r *Store) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *
 	return nil
 }
 
-// Under a new key nothing is known of the old one, and the request is rendered
-// anew; who includes what is indeterminate has decided that the target knows
-// nothing of the attempts so far.
+// Under a new key, the target knows nothing of earlier attempts, and the request is rendered
+// again. An operator who includes indeterminate effects has decided that they may happen again,
+// so that their unknown attempts are forgotten.
 const resetEffects = `
 UPDATE effect e
 SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_since = NULL, unknown_lease = NULL,
@@ -268,8 +269,9 @@ SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_si
 FROM unnest($1::uuid[], $2::text[]) AS a (id, key)
 WHERE e.id = a.id`
 
-// classify gives the items whose effects get fresh attempts, and those of which is to be
-// looked up whether somebody has decided about them since the plan.
+// classify returns two groups of items: those whose effects get new attempts, and those for
+// which the caller must check whether somebody has made a decision since the plan. An
+// item of an earlier version can be in both.
 func (r *Store) classify(replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect) (going, doubted []*stepItem) {
 	for _, it := range items {
 		h := held[it.effect]
@@ -293,15 +295,16 @@ func (r *Store) classify(replay *Replay, items []*stepItem, held map[inbox.ID]*i
 	return going, doubted
 }
 
-// replayTx gives the effects, which are locked, fresh attempts, one after the other
-// within a time: what goes out at once is in the way of what is delivered meanwhile.
+// replayTx gives the locked effects new attempts. It spreads their wake-ups over the time
+// within, because a burst would delay live deliveries.
 func (r *Store) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect, within time.Duration) error {
 	going, doubted := r.classify(replay, items, held)
 	jobIDs, err := r.reserveAndReadDecisionsTx(ctx, tx, replay, len(going), doubted)
 	if err != nil {
 		return err
 	}
-	// One of which the item does not tell what the plan saw may have been decided upon.
+	// An item of an earlier version does not say what the plan saw: its effect may have been
+	// decided about.
 	going = slices.DeleteFunc(going, func(it *stepItem) bool { return it.outcome == ItemDecidedSince })
 	if len(going) == 0 {
 		return nil
@@ -343,9 +346,8 @@ func (r *Store) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay 
 
 var versionSuffix = regexp.MustCompile(`~v[0-9]+$`)
 
-// FreshKey derives an effect's key for the version that a replay begins: the
-// first key with the version behind it, so that the same step, made again, gives
-// the same one.
+// FreshKey returns an effect's key for the version that a replay begins: the original key
+// followed by the version. A repeated step derives the same key.
 func FreshKey(key string, version int) string {
 	return versionSuffix.ReplaceAllString(key, "") + "~v" + strconv.Itoa(version)
 }

@@ -5,21 +5,21 @@ type Summary struct {
 	Items int `json:"items"`
 	// ToDo is how many of them a run acts on.
 	ToDo int `json:"to_do"`
-	// Unknown is how many of the ids asked for name nothing; Missing are some of them.
+	// Unknown is how many of the ids in the scope name nothing; Missing are some of them.
 	Unknown int      `json:"unknown,omitempty"`
 	Missing []string `json:"missing,omitempty"`
 	// NoEvents says that no event has the label that the plan is limited to.
 	NoEvents bool `json:"no_events,omitempty"`
-	// Groups are the items by what would happen to them, in no order.
+	// Groups count the items by route, action, reason to leave them out and verdict, in no order.
 	Groups []Group `json:"groups,omitempty"`
-	// Outcomes count what has become of those that a run has acted on.
+	// Outcomes count the items that a run has acted on, by outcome.
 	Outcomes map[ItemOutcome]int `json:"outcomes,omitempty"`
-	// Later are the positions of those whose turn has come but whose effect, or its
-	// stream, somebody else has locked: the next steps try them again.
+	// Later are the positions of postponed items: another transaction had locked the effect or
+	// its stream. The next steps try them again.
 	Later []int64 `json:"later,omitempty"`
 }
 
-// Acted is how many items have had their turn.
+// Acted returns how many items a run has acted on.
 func (s *Summary) Acted() int {
 	n := 0
 	for _, count := range s.Outcomes {
@@ -28,7 +28,7 @@ func (s *Summary) Acted() int {
 	return n
 }
 
-// Group is items of one route to which the same would happen.
+// Group counts the items of one route that have the same action, verdict and reason to leave them out.
 type Group struct {
 	Route   int32   `json:"route_id"`
 	Source  string  `json:"source"`
@@ -36,7 +36,7 @@ type Group struct {
 	Target  string  `json:"target"`
 	Action  Action  `json:"action"`
 	LeftOut LeftOut `json:"left_out,omitempty"`
-	// Verdict is empty where no configuration was asked.
+	// Verdict is empty if there was no judge or if the judge did not decide about the items.
 	Verdict Verdict `json:"verdict,omitempty"`
 	Count   int     `json:"count"`
 }

@@ -20,7 +20,7 @@ const (
 	closeScope   = `CLOSE replay_scope`
 )
 
-// walk finds the ids of the scope and hands them on page by page.
+// walk finds the ids of the scope and calls do with one page after the other.
 func (p *plan) walk(ctx context.Context, sql string, args []any, do func(context.Context, []inbox.ID) error) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
@@ -28,7 +28,7 @@ func (p *plan) walk(ctx context.Context, sql string, args []any, do func(context
 	}
 	defer conn.Release()
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		// The server may take its time to sort.
+		// Sorting may take the server long.
 		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (p *plan) walk(ctx context.Context, sql string, args []any, do func(context
 	}
 }
 
-// endScope forgets the ids. A connection that cannot do so does not go back to its pool.
+// endScope closes the cursor. If that fails, it closes the connection, so that the pool does not use it again.
 func endScope(ctx context.Context, conn *pgxpool.Conn) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
