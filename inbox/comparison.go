@@ -7,28 +7,28 @@ import (
 
 // Comparison decides whether two payloads of a source, or of one of its operations, are the same.
 type Comparison struct {
-	// Canonical gives the one form of all payloads that are the same. ok is false if the body
-	// has none (not JSON); such bodies are compared byte by byte.
+	// Canonical returns the same bytes for all payloads that count as the same. ok is false if
+	// the body has no canonical form (not JSON); such bodies are compared byte by byte.
 	Canonical func(body []byte) (canonical []byte, ok bool)
 
-	// Differences names the JSON paths in which two bodies differ, never their
-	// values, at most 20.
+	// Differences returns the JSON paths in which two bodies differ, at most 20, and never
+	// their values.
 	Differences func(first, other []byte) []string
 
-	// Mark tells the hashes of this comparison from those of others: it is hashed before the
-	// form. A stored hash says by it how it was made. Empty is that of a source's own
-	// comparison. Stored: never change.
+	// Mark distinguishes the hashes of this comparison from those of others, because it is
+	// hashed before the canonical form. The comparison of a source has an empty Mark. Stored:
+	// never change.
 	Mark string
 
-	// Former are other comparisons whose hashes may be stored, since the operation was
-	// declared in another way before. A payload whose hash is one of theirs is the same.
+	// Former are comparisons whose hashes may be stored, because the operation was declared
+	// differently before. A payload whose hash by one of them is stored counts as the same.
 	Former []*Comparison
 }
 
-// MarkMeaning is the [Comparison.Mark] of comparisons by meaning. Stored: never change.
+// MarkMeaning is the [Comparison.Mark] of comparisons by meaning. Stored: never change it.
 const MarkMeaning = "oncegate meaning 1\n"
 
-// Sum is the hash of the body's canonical form; nil if it has none.
+// Sum returns the hash of the body's canonical form, or nil if it has none.
 func (c *Comparison) Sum(body []byte) []byte {
 	if c.Canonical == nil {
 		return nil
@@ -41,8 +41,8 @@ func (c *Comparison) Sum(body []byte) []byte {
 	return sum[:]
 }
 
-// Recognizes reports whether the body is the payload whose hash is stored, by this comparison or
-// by one of the former.
+// Recognizes reports whether the body has the stored hash by this comparison or by a former
+// one.
 func (c *Comparison) Recognizes(stored, body []byte) bool {
 	if stored == nil {
 		return false
@@ -58,7 +58,7 @@ func (c *Comparison) Recognizes(stored, body []byte) bool {
 	return false
 }
 
-// Comparison is how payloads of events of the type are compared.
+// Comparison returns how the source compares payloads of events of the type.
 func (s *Source) Comparison(eventType string) *Comparison {
 	if c := s.Comparisons[eventType]; c != nil {
 		return c

@@ -11,16 +11,16 @@ import (
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
-// Each is looked up in the unique index of keys.
+// PostgreSQL looks up each id in the unique index of keys.
 const findKey = `
 SELECT event_id FROM inbox_event
 WHERE source_id = $1 AND event_id = ANY ($2::text[])
 ORDER BY event_id = $3 DESC
 LIMIT 1`
 
-// FindKey gives that of two event ids of a source which is recorded: the first, or else the second,
-// under which the same key may have been recorded before. An empty one is none. It returns
-// [ErrNotFound] if neither is.
+// FindKey returns eventID if the source has recorded it, or else former, under which an earlier
+// version may have recorded the same key. An empty former is ignored. FindKey returns
+// [ErrNotFound] if neither is recorded.
 func (o *Operations) FindKey(ctx context.Context, source int32, eventID, former string) (string, error) {
 	ids := []string{pgtext.Clean(eventID, 1024)}
 	if former != "" {

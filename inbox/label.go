@@ -17,12 +17,12 @@ const (
 	// MaxLabels is how many labels a source may declare.
 	MaxLabels = 8
 
-	// MaxLabelValue is how long the value of a label may be, in bytes. A longer one is not kept: it could not be found by
-	// its beginning.
+	// MaxLabelValue is the greatest length of a label's value, in bytes. A longer value is not stored, because a search
+	// could not find it by its beginning.
 	MaxLabelValue = 255
 )
 
-// Label is a value by which events are searched, with the name that its source's configuration gives it.
+// Label is a value by which you search events, with its name in the source's configuration.
 type Label struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -33,10 +33,10 @@ var ErrLabel = errors.New("not a label; write name=value, such as order=1042")
 
 var labelName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
-// IsLabelName reports whether a source may name a label so. The name is written before an equals sign.
+// IsLabelName reports whether a label may have the name, which is written before an equals sign.
 func IsLabelName(name string) bool { return labelName.MatchString(name) }
 
-// ParseLabel reads name=value. Its error says which of the two no event can have.
+// ParseLabel parses name=value. Its error says which of the two is invalid.
 func ParseLabel(text string) (Label, error) {
 	name, value, ok := strings.Cut(text, "=")
 	l := Label{Name: name, Value: value}
@@ -55,14 +55,14 @@ func ParseLabel(text string) (Label, error) {
 	return l, nil
 }
 
-// Storable reports whether the label can be kept: its name and value are 1 to 255 bytes of UTF-8 without NUL.
+// Storable reports whether the label can be stored: its name is 1 to 63 bytes and its value 1 to 255 bytes of UTF-8 without NUL.
 func (l Label) Storable() bool {
 	return row.Storable(l.Name) && len(l.Name) <= 63 && row.Storable(l.Value)
 }
 
-// Stored is the value as it is stored: the text or, under a secret of the installation, its HMAC, so that whoever has the tables cannot
-// try order numbers until one fits. The name is part of it, and the source is not, so that one search finds the events of all sources.
-// Stored: never change.
+// Stored returns the stored form of the value: the text or, with a secret of the installation, its HMAC. The HMAC prevents a person who
+// has the tables from trying order numbers until one matches. It includes the name but not the source, so that one search finds
+// the events of all sources. Stored: never change.
 func (l Label) Stored(secret []byte) []byte {
 	if secret == nil {
 		return []byte(l.Value)
@@ -72,9 +72,9 @@ func (l Label) Stored(secret []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// storedLabels are all under which the value of a label may be stored: plain, from before there was a keyring, and under each secret.
-// Where the newest secret cannot be opened, there are events that this process cannot find, which is an error. An older one that cannot be
-// opened is under a key that was lost, and what is hashed under it is lost with it.
+// storedLabels returns all forms in which the value of a label may be stored: the plain text, from the time before there was a keyring, and
+// the HMAC with each secret. It returns an error if the newest secret cannot be opened, because this process would not find new
+// events. It skips an older secret that cannot be opened: its key is lost, and so are the labels hashed with it.
 func storedLabels(ctx context.Context, db row.Querier, keys *seal.Keyring, l Label) ([][]byte, error) {
 	secrets, err := InstallationSecrets(ctx, db, keys, nil)
 	if err != nil {

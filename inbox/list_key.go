@@ -16,8 +16,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/place"
 )
 
-// ItemKeyHash is the effect key of an item of a list: made of the key that the route's
-// recipe gives for the event, and of what the item means. Stored: never change.
+// ItemKeyHash returns the effect key of an item of a list. It is made of the key that the
+// route's recipe returns for the event, and of the item's meaning. Stored: never change.
 func ItemKeyHash(recipe []byte, meaning string) []byte {
 	h := sha256.New()
 	h.Write(recipe)
@@ -25,8 +25,8 @@ func ItemKeyHash(recipe []byte, meaning string) []byte {
 	return h.Sum(nil)
 }
 
-// Items that are being written hold their keys by being pending: nobody has claimed them
-// yet. Otherwise this is what an attempt does, see [ownKeys].
+// New items may own their keys while they are pending, because no worker has claimed them
+// yet. Otherwise the statements are those of an attempt; see [ownKeys].
 var (
 	insertItemKeys   = insertKeysOf(`e.state = 'pending'`)
 	takeOverItemKeys = takeOverKeysOf(`e.state = 'pending'`)
@@ -41,9 +41,9 @@ FROM unnest($1::uuid[], $2::uuid[]) AS a (id, owner)
 LEFT JOIN effect o ON o.id = a.owner
 WHERE e.id = a.id AND e.state = 'pending'`
 
-// queueItemOwners queues that new items ask for their keys. The owners are in the map,
-// by item, when the batch has been read; an item that goes ahead without owning its key
-// has none.
+// queueItemOwners queues the statements with which new items ask for their keys. When the
+// batch has been read, the map has the owner of each item's key, by item. An item that is not in
+// the map is sent without owning a key.
 func queueItemOwners(b *pgx.Batch, asks []ownAsk, within time.Duration) map[ID]ID {
 	owners := make(map[ID]ID, len(asks))
 	if len(asks) == 0 {
@@ -60,8 +60,8 @@ func queueItemOwners(b *pgx.Batch, asks []ownAsk, within time.Duration) map[ID]I
 	return owners
 }
 
-// queueItemOwnersWithin does it where events count as one only within a time of each
-// other. The locks are taken in the order of their numbers, before anything else.
+// queueItemOwnersWithin is queueItemOwners for routes whose keys are unique only within a
+// time. The first statement takes all locks in the order of their numbers.
 func queueItemOwnersWithin(b *pgx.Batch, asks []ownAsk, within time.Duration, owners map[ID]ID) {
 	locks := make([]int64, len(asks))
 	for i, a := range asks {
@@ -83,14 +83,14 @@ func queueItemOwnersWithin(b *pgx.Batch, asks []ownAsk, within time.Duration, ow
 	}
 }
 
-// keyLock is the number of the lock under which a key within a time is asked for.
+// keyLock returns the number of the lock for a key that is unique within a time.
 func keyLock(routeID int32, hash []byte) int64 {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint32(bytes.Clone(hash), uint32(routeID)))
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// periodHashes are a key's hashes of the stretch in which the event was received, and of
-// those before and behind it.
+// periodHashes returns the hashes of a key for the period in which the event was received,
+// the period before and the period after it.
 func periodHashes(hash []byte, within time.Duration, receivedAt time.Time) [][]byte {
 	stretch := receivedAt.UnixMicro() / within.Microseconds()
 	return [][]byte{periodHash(hash, stretch-1), periodHash(hash, stretch), periodHash(hash, stretch+1)}
@@ -102,16 +102,15 @@ type ListHead struct {
 	Found         bool
 	State         EffectState
 
-	// KeyHash is the effect's key as it is stored, and ReceivedAt when its event was
-	// received.
+	// KeyHash is the stored key of the effect. ReceivedAt is when its event was received.
 	KeyHash    []byte
 	ReceivedAt time.Time
 
-	// Rendered is its list, or what it sends itself; nil if nothing is stored.
+	// Rendered is the effect's list, or the message that it sends itself; nil if nothing is stored.
 	Rendered []byte
 
-	// Last is the last position of its list that is written, and Unkeyed reports whether
-	// an item of it has no key of its own: versions that kept one key for a whole list
+	// Last is the last position of the list that is written. Unkeyed reports whether an
+	// item has no key of its own, because a version that kept one key for a whole list
 	// wrote it.
 	Last    int
 	Unkeyed bool
@@ -143,14 +142,14 @@ func (e *Effects) ListHead(ctx context.Context, id ID) (ListHead, error) {
 	return head, nil
 }
 
-// ItemMeaning is the key of an item that is written already.
+// ItemMeaning is the key of an item that is already written.
 type ItemMeaning struct {
-	Position int // 0 is the effect that sends to its only item itself
+	Position int // 0 is an effect that sends to its only item itself
 	KeyHash  []byte
 }
 
-// Keys that are there already stay. Of several items of one key the first gets it; one
-// that is skipped has given it back.
+// Existing keys keep their owners. Of several items with one key, the first gets it. A
+// skipped, superseded or duplicate item gets none.
 const keyItems = `
 INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
 SELECT DISTINCT ON (a.stored) e.route_id, a.stored, e.id, v.received_at, v.received_at + $5::bigint * interval '1 microsecond'
@@ -159,8 +158,8 @@ JOIN effect e ON e.event_id = $1 AND e.route_id = $2 AND e.item = a.item AND e.s
 JOIN inbox_event v ON v.id = e.event_id
 ORDER BY a.stored, a.item` + orLockKey
 
-// An item asks for its key again when it comes back from a state at rest. One that
-// somebody has locked is told its key the next time that the list is looked at.
+// The key lets an item ask for it again when the item leaves a state at rest. An item that
+// another transaction has locked gets its key in the next call.
 const tellItemsKeys = `
 WITH reached AS MATERIALIZED (
     SELECT e.id, a.hash
@@ -173,8 +172,8 @@ UPDATE effect e SET key_hash = r.hash
 FROM reached r
 WHERE e.id = r.id`
 
-// KeyItems gives items of a list that were written without keys of their own the keys
-// that they have today, so that other lists recognise them. It may be repeated.
+// KeyItems writes the keys of list items that an earlier version wrote without keys, so that
+// other lists recognise the items. You may call it again.
 func (e *Effects) KeyItems(ctx context.Context, routeID int32, event ID, receivedAt time.Time, items []ItemMeaning) error {
 	route := e.routes[routeID]
 	for chunk := range slices.Chunk(items, MaxItemsWritten) {
@@ -198,8 +197,8 @@ func (e *Effects) KeyItems(ctx context.Context, routeID int32, event ID, receive
 const readHeadList = `
 SELECT e.id, e.rendered, e.rendered_key_id FROM effect e WHERE e.event_id = $1 AND e.route_id = $2 AND e.item = 0`
 
-// ListOf gives what is stored of the effect of which a claimed item is one; nil if
-// nothing is.
+// ListOf returns the stored list to which a claimed item belongs, or nil if nothing is
+// stored.
 func (e *Effects) ListOf(ctx context.Context, claim *Claim) ([]byte, error) {
 	var id ID
 	var keyID *int32

@@ -8,10 +8,10 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// The events with a label, from the newest on: one range of an index for each way in which its value may be stored, and
-// what waits for that index, all of which is looked through. It is one statement, so that a label that is moved meanwhile is seen
-// in one place or the other. A condition on the id of each batch gives the planner an index for them: this session has no other way to
-// read them, and whatever has no way makes all plans of its statement cost the same.
+// These parts make a statement that finds the events with a label. It reads one range of the index for each form in which the
+// value may be stored, and all batches that are not indexed yet. It is one statement, so that it sees a label that is moved at the same
+// time in exactly one place. The condition on the id of the batches lets the planner use their index. Without an index, every plan would
+// include the cost of a disabled scan, so that the planner could not tell plans apart.
 const (
 	indexedEvents = `
     SELECT v.id
@@ -33,36 +33,36 @@ const (
 	edgeOfLabel   = `) v ORDER BY v.id DESC OFFSET ? - 1 LIMIT 1`
 
 	eachIndexed = ` ORDER BY x.event_id DESC OFFSET 0) v`
-	// OFFSET 0 keeps the planner from walking all events for those of the label, which would be in the right order.
+	// OFFSET 0 keeps the planner from walking all events, which would already be in the right order.
 	eachOfLabel = `) x CROSS JOIN LATERAL (SELECT e.* FROM inbox_event e WHERE e.id = x.id OFFSET 0) v) v`
 )
 
-// labelsBetween narrows labels x to those of events from an id on and before another one; a zero id does not. It compares whole keys of the index
-// of values. From ids alone, the planner takes a range of newer events than it has counted for empty, and reads the labels of them all.
+// labelsBetween narrows labels x to events with ids from first on and below before. A zero id does not narrow them. It compares whole keys of
+// the index of values. With ids alone, the planner would expect no rows for events newer than its statistics, and read the labels of all of them.
 func labelsBetween(name string, first, before ID) (p row.Predicates) {
 	p.AddIf(!first.IsZero(), `(x.name, x.value, x.event_id) >= (?, k.value, ?)`, name, first)
 	p.AddIf(!before.IsZero(), `(x.name, x.value, x.event_id) < (?, k.value, ?)`, name, before)
 	return p
 }
 
-// LabelSearch finds the events with a label, wherever the label is kept. [FindLabel] makes one.
+// LabelSearch finds the events with a label, indexed or not. Make one with [FindLabel].
 type LabelSearch struct {
 	name   string
-	stored [][]byte // all under which the value may be stored
+	stored [][]byte // all forms in which the value may be stored
 
 	// Hashed says that this installation keeps only the HMACs of the values of labels.
 	Hashed bool
 }
 
-// FindLabel prepares a search by a label. keys opens the secrets under which labels are hashed; nil where there are none.
+// FindLabel prepares a search by a label. keys opens the secrets with which labels are hashed. It is nil if there are none.
 func FindLabel(ctx context.Context, db row.Querier, keys *seal.Keyring, l Label) (LabelSearch, error) {
 	stored, err := storedLabels(ctx, db, keys, l)
 	return LabelSearch{name: l.Name, stored: stored, Hashed: keys.Ring() != nil}, err
 }
 
-// Events puts the ids of the events with the label into a statement, as a table of one column, id: those from first on and before
-// another one, where a zero id does not narrow. Without a limit they are all of them, in no order; with one they are those with the
-// smallest ids, so many at least, and others.
+// Events adds a table of the ids of the events with the label to a statement. Its only column is id. It has the ids from first on
+// and below before; a zero id does not narrow them. Without a limit it has all of them, in no order. With a limit it has at least
+// that many of the smallest ids, and perhaps others.
 func (l *LabelSearch) Events(s *row.Statement, first, before ID, limit int) {
 	s.Add(`(SELECT DISTINCT v.id FROM (`).Add(indexedEvents, l.stored, l.name).And(labelsBetween(l.name, first, before))
 	if limit > 0 {
@@ -73,10 +73,10 @@ func (l *LabelSearch) Events(s *row.Statement, first, before ID, limit int) {
 	s.Add(waitingEvents, l.stored, l.name, l.stored).Where(eventsBetween(first, before)).Add(`) v)`)
 }
 
-// eventReader gives the events among those that from puts into a statement.
+// eventReader reads events among those that from adds to a statement.
 type eventReader func(ctx context.Context, from func(*row.Statement), p row.Predicates, limit int) ([]EventRow, error)
 
-// walkLabel makes the walk one over the events with the label.
+// walkLabel restricts the walk to the events with the label.
 func (l *Lister) walkLabel(ctx context.Context, w *listWalk[EventRow, ID], label Label, since ID, narrow row.Predicates, read eventReader) error {
 	stored, err := storedLabels(ctx, l.pool, l.keys, label)
 	if err != nil {

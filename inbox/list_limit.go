@@ -7,11 +7,12 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// leastStatement is what a statement of a search has even if the budget is used up: it may be one that finds its rows
-// at once.
+// leastStatement is the time limit of a statement when the budget is used up, because the statement may find its rows at
+// once.
 const leastStatement = 10 * time.Millisecond
 
-// limit gives a context whose statements end when the search has taken so long.
+// limit returns a context that ends a statement when the search has run for the time most, but gives each statement at
+// least leastStatement.
 func (s *search) limit(ctx context.Context, most time.Duration) context.Context {
 	return row.LimitTime(ctx, func() time.Duration { return max(most-s.now().Sub(s.began), leastStatement) })
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// EventLabel is a value by which an event is found, as it is kept.
+// EventLabel is a stored value by which an event can be found.
 type EventLabel struct {
 	Name string `json:"name"`
 
-	// Value is empty where Hashed, or where the access lacks read-payload: it is a value of the payload.
+	// Value is empty if the label is hashed, erased, or if the access lacks read-payload, because it is part of the payload.
 	Value string `json:"value,omitempty"`
 
-	// Hashed says that only the HMAC of the value is kept.
+	// Hashed says that only the HMAC of the value is stored.
 	Hashed bool `json:"hashed,omitempty"`
 
-	// PayloadHidden says that the value was left out, because the access lacks read-payload.
+	// PayloadHidden says that the value was left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
-// String is the label as people write it, or its name and why its value is not there.
+// String returns name=value, or the name and why the value is missing.
 func (l *EventLabel) String() string {
 	switch {
 	case l.Hashed:
@@ -36,7 +36,7 @@ func (l *EventLabel) String() string {
 
 // StreamPlace is the place of an event in the stream of one of its ordered routes, between its neighbours.
 type StreamPlace struct {
-	// Stream is our id of the stream, Route its route, and Number the place of the event in it.
+	// Stream is our id of the stream, Route its route, and Number the event's place in the stream.
 	Stream int64  `json:"stream"`
 	Route  string `json:"route"`
 	Number string `json:"number"`
@@ -45,13 +45,13 @@ type StreamPlace struct {
 	Before *Neighbour `json:"before,omitempty"`
 	After  *Neighbour `json:"after,omitempty"`
 
-	// MissingBefore and MissingAfter are how many numbers lie between the event and its neighbour, of which no event is
-	// recorded. They are empty where there are none, and for streams whose numbers need not follow each other.
+	// MissingBefore and MissingAfter are how many numbers between the event and its neighbour have no recorded event. They
+	// are empty if no number is missing, and for streams whose numbers need not be contiguous.
 	MissingBefore string `json:"missing_before,omitempty"`
 	MissingAfter  string `json:"missing_after,omitempty"`
 }
 
-// Neighbour is an event beside another one in a stream.
+// Neighbour is the event next to another one in a stream.
 type Neighbour struct {
 	Number  string `json:"number"`
 	State   string `json:"state"`
@@ -60,8 +60,8 @@ type Neighbour struct {
 	Type    string `json:"type"`
 }
 
-// Two index entries of each stream, one on each side. An event of another tenant, of which not even the id is told, is
-// a neighbour nevertheless: what lies between is not missing.
+// The statement reads two index entries of each stream, one on each side. An event of another tenant counts as a neighbour,
+// so that the numbers up to it are counted as missing and its own is not. The answer does not contain such an event.
 const readPlaces = `
 SELECT st.id, r.name, trim_scale(x.sequence_number)::text,
     coalesce(trim_scale(b.number)::text, ''), coalesce(b.state, ''), b.event, coalesce(b.event_id, ''), coalesce(b.type, ''), coalesce(b.seen, false),
@@ -85,7 +85,7 @@ LEFT JOIN LATERAL (
 WHERE x.event_id = $1 AND x.item = 0 AND x.sequence_key_hash IS NOT NULL AND x.sequence_number IS NOT NULL
 ORDER BY r.name`
 
-// places gives the places of an event in streams.
+// places returns the places of an event in streams.
 func (l *Lister) places(ctx context.Context, event ID) ([]StreamPlace, error) {
 	rows, err := l.pool.Query(ctx, readPlaces, event, l.tenant)
 	if err != nil {
@@ -112,7 +112,7 @@ func (l *Lister) places(ctx context.Context, event ID) ([]StreamPlace, error) {
 	})
 }
 
-// Those in the index, and those that wait for it, of which there are few.
+// The statement reads the labels in the index, and the few that are not indexed yet.
 const readEventLabels = `
 SELECT name, value, secret_id IS NOT NULL FROM event_label WHERE event_id = $1
 UNION ALL
@@ -121,7 +121,7 @@ FROM event_label_batch b CROSS JOIN LATERAL unnest(b.event_id, b.name, b.value) 
 WHERE b.id > '00000000-0000-0000-0000-000000000000' AND $1 = ANY (b.event_id) AND k.id = $1
 ORDER BY 1`
 
-// labelsOf gives the labels of an event.
+// labelsOf returns the labels of an event.
 func (l *Lister) labelsOf(ctx context.Context, event ID) ([]EventLabel, error) {
 	rows, err := l.pool.Query(ctx, readEventLabels, event)
 	if err != nil {

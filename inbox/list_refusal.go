@@ -13,28 +13,28 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// RefusalFilter narrows a list of refusals; a zero field does not.
+// RefusalFilter narrows a list of refusals. A zero field does not narrow it.
 type RefusalFilter struct {
 	Source string `json:"source,omitempty"`
-	// Cause is exact.
+	// Cause is the exact cause.
 	Cause string `json:"cause,omitempty"`
-	// Whole takes only those whose headers and body were kept.
+	// Whole takes only refusals whose headers and body were stored.
 	Whole bool `json:"whole,omitempty"`
-	// Tenant is that of the source: nobody has proved who sent what was refused.
+	// Tenant is the tenant of the source, because the sender of a refused delivery is not proved.
 	Tenant string `json:"tenant,omitempty"`
-	// Since and Until are the earliest receipt and the end of the receipts.
+	// Since and Until limit the time of receipt: from Since on, and before Until.
 	Since time.Time `json:"-"`
 	Until time.Time `json:"-"`
-	// Cursor is the Next of the page before this one; empty is the first page.
+	// Cursor is Next of the previous page; empty is the first page.
 	Cursor string `json:"-"`
-	// Before, for callers that have no cursor, is the last ID of the page before this one.
+	// Before is the last ID of the previous page, for callers without a cursor.
 	Before ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int `json:"-"`
 }
 
-// RefusalRow is one line of a list of refusals. Remote and the texts come from
-// whoever sent the request.
+// RefusalRow is one line of a list of refusals. Do not trust Method, URL and Remote, because
+// they come from the unverified request.
 type RefusalRow struct {
 	ID         ID        `json:"id"`
 	Source     string    `json:"source"`
@@ -46,13 +46,13 @@ type RefusalRow struct {
 	URL        string    `json:"url"`
 	Remote     string    `json:"remote"`
 	Size       int       `json:"size"`
-	// Tenant is the source's; empty is nobody in particular.
+	// Tenant is the tenant of the source; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
 }
 
-// A refusal of a source that was since removed still has its row there: source rows are never deleted. Of each source
-// the newest are read, through the index of sources, and of those the newest: a source that refuses seldom is found as
-// fast as one that does nothing else.
+// A refusal always has the row of its source, because source rows are never deleted. The statement reads the newest
+// refusals of each source through the index of sources, and takes the newest of those, so that a source with few refusals is as
+// fast as one with many.
 const (
 	selectRefusals = `
 SELECT o.id, s.name, o.received_at, o.cause, o.diagnosis, o.whole, o.method, o.url, o.remote, o.size, s.tenant
@@ -66,10 +66,10 @@ ORDER BY o.id DESC
 LIMIT ?`
 )
 
-// A window of refusals ends where the first of the sources that have as many is at its last one: see [heldOfRoutes].
+// edgeOfRefusals divides a window among the sources, as [heldOfRoutes] divides it among routes.
 const edgeOfRefusals = ` ORDER BY o.source_id DESC, o.id DESC OFFSET greatest(? / greatest((SELECT count(*) FROM source), 1), 1) - 1 LIMIT 1) o`
 
-// Refusals gives one page of refused deliveries, newest first. It returns [ErrCursor] for a cursor of another list or
+// Refusals returns one page of refused deliveries, newest first. It returns [ErrCursor] for a cursor of another list or
 // filter.
 func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) (page Page[RefusalRow], err error) {
 	w := listWalk[RefusalRow, ID]{cursor: newListCursor[ID]("refusals", f), limit: f.Limit, place: func(r *RefusalRow) ID { return r.ID }}
@@ -108,13 +108,13 @@ func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) (page Page[Refus
 	return page, nil
 }
 
-// RefusalDetail is a refusal with what was kept of its request.
+// RefusalDetail is a refusal with the stored parts of its request.
 type RefusalDetail struct {
 	RefusalRow
 	Provider string `json:"provider"`
-	// Headers are those kept with a whole refusal: what it takes to verify again.
+	// Headers are the headers needed to verify the request again. They are stored with a whole refusal.
 	Headers map[string][]string `json:"headers,omitempty"`
-	// Body is nil unless it was kept.
+	// Body is nil unless it was stored.
 	Body []byte `json:"-"`
 }
 
@@ -124,7 +124,7 @@ SELECT r.id, s.name, r.received_at, r.cause, r.diagnosis, r.whole, r.method, r.u
 FROM refusal r JOIN source s ON s.id = r.source_id
 WHERE r.id = $1`
 
-// Refusal gives one refused delivery. It returns [ErrNotFound] if there is none.
+// Refusal returns one refused delivery, or [ErrNotFound] if there is none.
 func (l *Lister) Refusal(ctx context.Context, id ID) (*RefusalDetail, error) {
 	var d RefusalDetail
 	var headers []byte

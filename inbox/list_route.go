@@ -7,9 +7,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// Effects that are held and effects whose outcome is unknown are found through indexes that begin with the route. A
-// window of them holds, of each route, the next few beyond a place: it ends where the first of the routes that have as
-// many is at its last one. So a window looks at no more rows than it is asked for, however many routes there are.
+// The indexes of held effects and of effects with an unknown outcome begin with the route. A window gives each
+// route an equal share of its rows beyond a place. It ends at the nearest place at which a route has used up its share.
+// So a window reads no more rows than it should, with any number of routes.
 const (
 	shareOfHeld = ` OFFSET greatest(? / greatest((
             SELECT count(*) FROM route o WHERE (SELECT true FROM effect x WHERE x.route_id = o.id AND x.state = 'held' ORDER BY x.route_id, x.id LIMIT 1)), 1), 1) - 1
@@ -31,14 +31,15 @@ CROSS JOIN LATERAL (
         SELECT e.id FROM effect e WHERE e.route_id = r.id AND e.state = 'indeterminate'`
 )
 
-// effectsBeyond narrows effects e to those made after one, up to another one; a zero id does not.
+// effectsBeyond narrows effects e to ids above from, up to and including to. A zero id does not narrow them.
 func effectsBeyond(from, to ID) (p row.Predicates) {
 	p.AddIf(!from.IsZero(), `e.id > ?`, from)
 	p.AddIf(!to.IsZero(), `e.id <= ?`, to)
 	return p
 }
 
-// edgeOfHeld is where a window of effects that are held ends, oldest first. in narrows the routes r and their sources s.
+// edgeOfHeld returns a function that finds where a window of held effects ends, oldest first. in narrows the routes r and
+// their sources s.
 func (l *Lister) edgeOfHeld(in row.Predicates) func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
 	return func(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
 		var s row.Statement
@@ -48,7 +49,7 @@ func (l *Lister) edgeOfHeld(in row.Predicates) func(ctx context.Context, from ID
 	}
 }
 
-// edgeOfUnknown is where a window of effects whose outcome is unknown ends, newest first.
+// edgeOfUnknown finds where a window of effects with an unknown outcome ends, newest first.
 func (l *Lister) edgeOfUnknown(ctx context.Context, from ID, rows int) (ID, time.Time, error) {
 	var s row.Statement
 	s.Add(unknownOfRoutes).And(effectsBetween(ID{}, from)).Add(` ORDER BY e.route_id DESC, e.id DESC`).Add(shareOfUnknown, rows)

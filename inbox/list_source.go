@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// SourceRow is a source as it was registered last.
+// SourceRow is the last registration of a source.
 type SourceRow struct {
 	ID        int32     `json:"-"`
 	Name      string    `json:"name"`
@@ -18,14 +18,15 @@ type SourceRow struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Sources are some hundreds at most, and never deleted.
+// There are some hundred sources at most, and they are never deleted.
 const listSources = `
 SELECT id, name, provider, class, tenant, created_at
 FROM source
 WHERE $1::text = '' OR tenant = $1
 ORDER BY name`
 
-// Sources gives every source that a server was ever started with, by name; of a tenant, if one is named.
+// Sources returns every source with which a server was ever started, ordered by name. If tenant is not empty, it returns
+// only the sources of that tenant.
 func (l *Lister) Sources(ctx context.Context, tenant string) ([]SourceRow, error) {
 	rows, err := l.pool.Query(ctx, listSources, tenant)
 	if err != nil {

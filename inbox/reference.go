@@ -15,15 +15,15 @@ import (
 // ErrReference is returned for a reference that can name nothing of its kind.
 var ErrReference = errors.New("neither an id, the beginning of one, source/event-id nor a sender's id")
 
-// ErrAmbiguousReference is what an [AmbiguousError] is.
+// ErrAmbiguousReference is matched by every [AmbiguousError].
 var ErrAmbiguousReference = errors.New("several answer to it")
 
 // Kind is a kind of thing that people refer to.
 type Kind string
 
-// The kinds. An event is named by its id, as source/event-id, by the sender's id alone, or by the beginning of its id;
-// an effect in the same ways, by its own id or by its event, and by the idempotency key or the Message-ID of an attempt; a dead
-// letter as an effect or as an event. The others have ids only.
+// The kinds. You can name an event by its id, as source/event-id, by the sender's id alone, or by the beginning of its id. You can
+// name an effect in the same ways, with its own id or its event's, and by the idempotency key or the Message-ID of an attempt. You
+// can name a dead letter like an effect or an event. The others have ids only.
 const (
 	KindEvent        Kind = "event"
 	KindEffect       Kind = "effect"
@@ -36,11 +36,12 @@ const (
 	KindSuppression  Kind = "suppression"
 )
 
-// minPrefix is how many digits of an id name it: 6 are made in four hours, 8 in a minute, 12 in a millisecond.
+// minPrefix is the least number of digits with which you can name an id. All ids of about four hours have the same first 6
+// digits, those of about a minute the same 8, and those of a millisecond the same 12.
 const minPrefix = 6
 
-// maxCandidates is how many candidates are named, and maxInspected how many ids with one beginning are looked at for
-// those of a tenant.
+// maxCandidates is how many candidates an error lists. maxInspected is how many rows are read to find those of a tenant,
+// or those of a key or a sender's id.
 const (
 	maxCandidates = 5
 	maxInspected  = 1000
@@ -49,15 +50,15 @@ const (
 // Candidate is one of several things that answer to a reference.
 type Candidate struct {
 	ID ID `json:"id"`
-	// Name is how a person knows it: source/event-id, and behind it the route of an effect.
+	// Name is the name that people know: source/event-id for an event, followed by the route for an effect.
 	Name string `json:"name"`
 }
 
-// AmbiguousError is returned for a reference to which more than one thing answers: nothing chooses between them.
+// AmbiguousError is returned for a reference that matches more than one thing. Oncegate never chooses one of them.
 type AmbiguousError struct {
 	Reference string
 	Kind      Kind
-	// Candidates are the newest of them, at most 5; More says that there are others.
+	// Candidates are at most 5 of them. More says that there are others.
 	Candidates []Candidate
 	More       bool
 }
@@ -77,13 +78,13 @@ func (e *AmbiguousError) Error() string {
 // Is makes an AmbiguousError an [ErrAmbiguousReference].
 func (e *AmbiguousError) Is(target error) bool { return target == ErrAmbiguousReference }
 
-// found is a candidate with the tenant that it belongs to.
+// foundReference is a candidate with its tenant.
 type foundReference struct {
 	id           ID
 	name, tenant string
 }
 
-// Each gives the ids from $1 to $2, newest first, with the names that people know and the tenants.
+// These statements return ids with the names that people know, and with tenants.
 const (
 	eventReferences = `
 SELECT v.id, s.name || '/' || v.event_id, coalesce(v.tenant, s.tenant)
@@ -102,11 +103,10 @@ FROM conflict o JOIN inbox_event v ON v.id = o.event_id JOIN source s ON s.id = 
 	suppressionReferences  = `SELECT o.id, o.reason, '' FROM suppression o`
 )
 
-// Find gives the id of what a reference names. A whole id names that and nothing else, and source/event-id that event,
-// so that no sender can choose an event id that takes another one's name. Everything else answers if it is the sender's
-// id of an event, of whatever source, the beginning of an id with at least 6 digits, or, of effects, the idempotency key or the
-// Message-ID of an attempt. It returns [ErrNotFound],
-// [ErrReference], or an [AmbiguousError] with the candidates.
+// Find returns the id of the thing that a reference names. A whole id always names the thing with that id, and source/event-id
+// that event, so that a sender cannot choose an event id to hide another event. Any other reference is compared with
+// the senders' ids of all sources, with the beginnings of ids (at least 6 digits) and, for effects, with the idempotency keys and
+// Message-IDs of attempts. Find returns [ErrNotFound], [ErrReference], or an [AmbiguousError] with the candidates.
 func (l *Lister) Find(ctx context.Context, kind Kind, ref string) (ID, error) {
 	found, more, err := l.find(ctx, kind, ref)
 	switch {
@@ -163,8 +163,8 @@ func (l *Lister) find(ctx context.Context, kind Kind, ref string) (found []found
 	return append(found, begin...), more, err
 }
 
-// prefixRange gives the first and the last id that begin with the digits of ref, with or without dashes where a uuid has
-// them.
+// prefixRange returns the first and the last id that begin with the digits of ref. It ignores dashes at their positions in a
+// uuid.
 func prefixRange(ref string) (first, last ID, ok bool) {
 	const digits = 32
 	var plain strings.Builder
@@ -189,7 +189,8 @@ func prefixRange(ref string) (first, last ID, ok bool) {
 	return ID(low), ID(high), true
 }
 
-// findBetween gives what has an id between two of them, newest first, and whether there may be more.
+// findBetween returns the things with ids from first to last, newest first. more says that a tenant may have others, which were
+// not read.
 func (l *Lister) findBetween(ctx context.Context, kind Kind, first, last ID) (found []foundReference, more bool, err error) {
 	limit := maxCandidates + 1
 	if l.tenant != "" {
@@ -230,7 +231,7 @@ func (l *Lister) findBetween(ctx context.Context, kind Kind, first, last ID) (fo
 	return l.ours(rows), l.tenant != "" && len(rows) == limit, err
 }
 
-// findBySender gives what an event id of a source names; an empty source is all of them.
+// findBySender returns the things that an event id of a source names. An empty source means all sources.
 func (l *Lister) findBySender(ctx context.Context, kind Kind, source, eventID string) ([]foundReference, error) {
 	var s row.Statement
 	if kind == KindEvent {
@@ -255,7 +256,7 @@ func scanReference(r pgx.CollectableRow) (f foundReference, err error) {
 	return f, err
 }
 
-// ours are those that the Lister's tenant may see.
+// ours returns those that the Lister's tenant may see.
 func (l *Lister) ours(all []foundReference) (found []foundReference) {
 	for _, f := range all {
 		if l.tenant == "" || f.tenant == l.tenant {

@@ -1,27 +1,26 @@
-// Package session makes connections to PostgreSQL whose sessions are what Oncegate needs, and
-// stays sure of it while they are used.
+// Package session opens connections to PostgreSQL with the session settings that Oncegate needs,
+// and checks while they are used that the sessions still have them.
 //
 // Call [OpenPool] for each [PoolRole], with one [Guard] for all pools of a process ([GuardedBy]).
 //
-// A pooler may stand between a process and its database. Three things go wrong there without a
-// word: the pooler drops what a client asks for in its startup message, so that the session
-// commits asynchronously or resolves names in another schema; the pooler gives the server's
-// connection to somebody else between two transactions, so that settings, locks and prepared
-// statements belong to whoever comes next; and a reload of the pooler changes the one behaviour
-// into the other under running clients. Therefore:
+// A connection pooler between a process and its database can do three things wrong without an
+// error. It can drop the settings in a client's startup message, so that the session commits
+// asynchronously or resolves names in another schema. It can pass the server's connection to
+// another client between two transactions, so that the other client gets the settings, locks
+// and prepared statements. And a reload of the pooler can switch running clients from session mode to
+// transaction mode. Therefore:
 //
-//   - [Prepare] has a connection set what it needs by statement, after it stands, and read it
-//     back. Only the user, the database and the application's name travel in the startup message.
-//   - A [Guard] proves that sessions are not shared: two connections ask again and again for the
-//     process that serves them and for a mark that each has set in its session. A connection that
-//     keeps its server's connection sees its own process and its own mark, whatever else happens.
-//     One that was idle in a pool is asked the same, instead of being pinged.
+//   - [Prepare] makes each new connection set what it needs by statement and read it
+//     back. The startup message contains only the user, the database and the application's name.
+//   - A [Guard] proves that sessions are not shared: two connections repeatedly read the id of
+//     the process that serves them and a mark that each has set in its session. A connection that
+//     keeps its server's connection always sees its own process and mark.
+//     A connection that was idle in a pool is checked in the same way, instead of with a ping.
 //
 // A [History] keeps the process away from a former primary: it compares the position of each session's server with the highest that
 // the process has seen, and chooses among the hosts of a url. [Standbys] lets a caller wait until the standbys have received a commit.
 //
-// When sessions are shared, the guard has every pool it guards refuse to hand out connections
-// until they are not, with [ErrShared]. After a pooler in session mode is reloaded into transaction mode, up to five seconds
-// may pass before all pools refuse to work; the server's connections keep their settings in that time, unless the pooler
-// opens new ones.
+// While sessions are shared, no guarded pool hands out connections: they return [ErrShared]. After a pooler in session mode is
+// reloaded into transaction mode, up to five seconds may pass before all pools refuse to work. In that time the server's
+// connections keep their settings, unless the pooler opens new ones.
 package session

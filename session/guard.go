@@ -14,19 +14,19 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrShared says that a pooler gives a session's connection to others between transactions.
+// ErrShared says that a pooler passes a session's connection to other clients between transactions.
 var ErrShared = errors.New("the database is behind a pooler in transaction or statement mode, which shares sessions: " +
 	"use the pooler's session mode, or connect to PostgreSQL directly")
 
 // stateKey is where a connection keeps its state.
 const stateKey = "oncegate.session"
 
-// state is what a connection knows about its session. A connection is used by one goroutine at a
-// time, and so is its state.
+// state is what a connection knows about its session. Only one goroutine at a time uses a
+// connection and its state.
 type state struct {
 	pid    uint32 // the process that served it first
-	mark   string // what it has set in its session
-	pooled bool   // the startup message named another process: somebody stands in between
+	mark   string // the mark that it has set in its session
+	pooled bool   // the startup named another process, so there is a pooler
 
 	commits, path string // synchronous_commit and search_path, if it has set them
 
@@ -41,15 +41,15 @@ func stateOf(conn *pgconn.PgConn) *state {
 	return s
 }
 
-// Pooled reports whether a pooler stands between the connection and the server: the process that
-// the startup named is not the one that serves the session.
+// Pooled reports whether there is a pooler between the connection and the server. It knows because
+// the startup named another process than the one that serves the session.
 func Pooled(conn *pgx.Conn) bool {
 	s := stateOf(conn.PgConn())
 	return s != nil && s.pooled
 }
 
-// PID is the server's process that serves the connection's session, 0 if the connection was not
-// made by [Prepare]. Behind a pooler it is not the one that the startup named.
+// PID returns the id of the server process that serves the connection's session, or 0 if the
+// connection was not set up by [Prepare]. With a pooler, the startup names another process.
 func PID(conn *pgx.Conn) uint32 {
 	if s := stateOf(conn.PgConn()); s != nil {
 		return s.pid
@@ -60,12 +60,12 @@ func PID(conn *pgx.Conn) uint32 {
 const readMark = `
 SELECT pg_backend_pid(), current_setting('oncegate.session', true), current_setting('synchronous_commit'), current_setting('search_path')`
 
-// errLost is a session whose settings are gone, in a way that need not be a pooler's: a function
-// in the database may reset them.
+// errLost says that a session has lost its settings. The cause may be a pooler, or a function in
+// the database that resets them.
 var errLost = errors.New("the session has lost its settings")
 
-// verify asks a connection whether it still has its session: nil, [ErrShared], errLost, or that it
-// could not be asked.
+// verify checks whether a connection still has its session. It returns nil, [ErrShared], errLost, or
+// another error if the check failed.
 func verify(ctx context.Context, conn *pgconn.PgConn) error {
 	s := stateOf(conn)
 	if s == nil {
@@ -93,8 +93,8 @@ func verify(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// Guard proves that sessions are not shared, for the pools that it guards. Its zero value is
-// ready; it is safe for concurrent use.
+// Guard proves that the sessions of its pools are not shared. Its zero value is
+// ready. It is safe for concurrent use.
 type Guard struct {
 	shared atomic.Bool
 	seen   atomic.Uint64
@@ -103,11 +103,11 @@ type Guard struct {
 	history History
 }
 
-// History is what the sessions of the guarded pools have shown of the database's history.
+// History returns what the process knows of the database's history from the sessions of the guarded pools.
 func (g *Guard) History() *History { return &g.history }
 
-// Direct reports whether the connections of the last [Guard.Prove] led straight to the server.
-// Only connections that are made later can lead to a pooler then.
+// Direct reports whether the last [Guard.Prove] found a connection without a pooler. Only
+// connections opened later can then lead to a pooler.
 func (g *Guard) Direct() bool { return g.direct.Load() }
 
 // Err returns [ErrShared] while sessions are known to be shared.
@@ -118,19 +118,19 @@ func (g *Guard) Err() error {
 	return nil
 }
 
-// idleFor is how long a connection was idle when it is asked for its session before it is handed
-// out again; it takes the place of the pool's ping.
+// idleFor is how long a connection must have been idle to be checked before the pool hands it
+// out again. The check replaces the pool's ping.
 const idleFor = time.Second
 
 // fence keeps a pool from sessions on former primaries.
 type fence struct {
 	history *History
-	work    bool // effects are carried out over its sessions
-	reads   bool // nothing can be written over them
+	work    bool // effects run over its sessions
+	reads   bool // its sessions cannot write
 }
 
-// pass says whether a session may be used. keep is false if the session must be closed. A session that was opened on a standby is
-// asked again where it could write, because the standby may have been promoted.
+// pass returns nil if a session may be used. keep is false if the session must be closed. pass checks a session that was opened on a
+// standby again if it could write, because the standby may have been promoted.
 func (f fence) pass(ctx context.Context, conn *pgx.Conn, s *state, timeout time.Duration) (keep bool, err error) {
 	if s.standby && !f.reads {
 		timed, cancel := context.WithTimeout(ctx, timeout)
@@ -149,8 +149,8 @@ func (f fence) pass(ctx context.Context, conn *pgx.Conn, s *state, timeout time.
 	return true, nil
 }
 
-// watch has the pool of cfg ask connections that were idle whether they still have their session,
-// within timeout. The pool hands out no connection while sessions are shared, and none that the fence refuses.
+// watch makes the pool of cfg check, within timeout, whether idle connections still have their
+// sessions. The pool hands out no connection while sessions are shared, and none that the fence refuses.
 func (g *Guard) watch(cfg *pgxpool.Config, timeout time.Duration, behind fence) {
 	cfg.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		s := stateOf(p.Conn.PgConn())
@@ -174,7 +174,7 @@ func (g *Guard) watch(cfg *pgxpool.Config, timeout time.Duration, behind fence) 
 				}
 				return false, nil
 			case err != nil:
-				return false, ctx.Err() // another connection is tried
+				return false, ctx.Err() // the pool tries another connection
 			}
 		}
 		if g.shared.Load() && !proving(ctx) {
@@ -192,33 +192,33 @@ func (g *Guard) found() {
 	g.shared.Store(true)
 }
 
-// provingKey lets a guard's own questions pass while sessions are shared.
+// provingKey marks the contexts of a guard's own checks, which may run while sessions are shared.
 type provingKey struct{}
 
 func proving(ctx context.Context) bool { return ctx.Value(provingKey{}) != nil }
 
-// ErrNotProved is wrapped by what [Guard.Prove] returns when it could not ask: that proves
-// nothing, and changes nothing.
+// ErrNotProved is wrapped by the error that [Guard.Prove] returns if its checks failed. Such a
+// failure proves nothing, and changes nothing.
 var ErrNotProved = errors.New("the pooler could not be asked whether it shares sessions")
 
-// How Prove asks.
+// The limits of Prove.
 const (
-	// proveTimeout bounds one call: a pooler whose connections are all taken has a statement wait.
+	// proveTimeout bounds one call, because a statement waits if all connections of a pooler are taken.
 	proveTimeout = 5 * time.Second
 
-	// questions is how many times two connections are asked, in an order that no rule of a
-	// pooler for picking connections keeps step with.
+	// questions is how many checks are made on two connections. Their order is random, so that it
+	// cannot match a pooler's rule for picking connections.
 	questions = 16
 )
 
-// Prove asks two connections of the pool, in turn and at random, whether they still have their own
-// sessions, and returns [ErrShared] if one has not. In session mode each of them has its own,
-// whatever else goes on; in transaction mode either sees another process, or the mark that the
-// other one left in the same process, unless all other clients happen to hold the same connections
-// between any two of the questions. A connection that leads straight to the server is not asked.
+// Prove checks two connections of the pool, in a partly random order, and returns [ErrShared] if one has not
+// its own session. In session mode each always has its own. In transaction mode a connection sees
+// another process, or the mark that the other connection left in the same process. It could miss
+// this only if the pooler happened to assign the same server connections at every check.
+// Prove makes no checks if the first connection leads straight to the server.
 //
-// Behind a pooler the pool needs room for two connections. Nothing is held while another answer
-// is waited for, so that a pooler with a single connection can answer.
+// With a pooler, the pool must allow two connections. Prove keeps no transaction open between
+// its checks, so that a pooler with a single server connection can answer.
 func (g *Guard) Prove(ctx context.Context, pool *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, provingKey{}, true), proveTimeout)
 	defer cancel()
@@ -233,7 +233,7 @@ func (g *Guard) Prove(ctx context.Context, pool *pgxpool.Pool) error {
 		defer conn.Release()
 		conns[i] = conn
 		if i == 0 && !Pooled(conn.Conn()) {
-			direct = true // the server itself named the process that serves it
+			direct = true // the startup named the process that serves the session
 			break
 		}
 	}
@@ -243,7 +243,7 @@ func (g *Guard) Prove(ctx context.Context, pool *pgxpool.Pool) error {
 		rounds = 0
 	}
 	for i := range rounds {
-		// Both are asked once, then twice in a row, and then as it comes.
+		// Each is checked once, then twice in a row, and then at random.
 		which := []int{0, 1, 0, 0, 1, 1}
 		turn := rand.IntN(len(conns)) //nolint:gosec // any order will do that nobody else keeps
 		if i < len(which) {
@@ -263,17 +263,17 @@ func (g *Guard) Prove(ctx context.Context, pool *pgxpool.Pool) error {
 		}
 	}
 	if g.seen.Load() != before {
-		return g.Err() // a connection of the process has seen it meanwhile
+		return g.Err() // another connection of the process has found a shared session
 	}
 	g.shared.Store(false)
 	return nil
 }
 
-// drop closes connections whose sessions are not theirs, so that the pool does not keep them.
+// drop closes connections that have lost their sessions, so that the pool does not keep them.
 func (g *Guard) drop(conns []*pgxpool.Conn) {
 	for _, conn := range conns {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		_ = conn.Conn().Close(ctx) // it is given up either way
+		_ = conn.Conn().Close(ctx) // the result does not matter
 		cancel()
 	}
 }

@@ -1,15 +1,15 @@
-// Package labels moves the labels of events into the index by which they are found.
+// Package labels moves the labels of events into the index that searches use.
 //
-// The gate writes the labels of a group of deliveries as one row of event_label_batch, in the commit of the events. A row
-// and two index entries for each label, in that commit, made up a third of what an event cost. An [Indexer] moves the batches
+// The gate writes the labels of a group of deliveries as one row of event_label_batch, in the transaction of the events. A row
+// and two index entries for each label in that transaction took a third of the cost of an event. An [Indexer] moves the batches
 // into event_label a moment later, outside the gate's transactions.
 //
-//   - A search reads both tables in one statement. A batch is deleted in the transaction that writes its labels, so each
-//     snapshot has each label exactly once: before the indexer, after it, and if there is none.
-//   - Nothing remembers how far the indexer has come: what waits is what is there. A transaction that commits late is
-//     therefore never passed over, and a process that dies leaves its batches to the next one.
-//   - Any number of indexers may run. Each takes the batches that no other one has locked.
+//   - A search reads both tables in one statement. A batch is deleted in the transaction that writes its labels to the index,
+//     so that each snapshot has each label exactly once, with and without an indexer.
+//   - The indexer keeps no position. Every batch in the table is still to be indexed. So the indexer never misses a
+//     transaction that commits late, and when a process dies, the next one moves its batches.
+//   - Any number of indexers may run. Each takes the batches that no other indexer has locked.
 //
-// Code that removes an event's labels must move the waiting ones into the index first. [MoveEvents] and [MoveBefore] do that;
-// they wait while an indexer has the batch locked.
+// Code that removes an event's labels must first move those that are not indexed into the index. [MoveEvents] and [MoveBefore] do
+// that. They wait while an indexer has the batch locked.
 package labels

@@ -16,33 +16,33 @@ import (
 )
 
 const (
-	// idlePoll is how often an indexer that nobody wakes looks for what another process has left.
+	// idlePoll is how often an indexer that is not woken looks for batches that other processes have left.
 	idlePoll = time.Minute
 
 	// statementTimeout bounds one statement of an indexer.
 	statementTimeout = 10 * time.Second
 
-	// restRatio is how many times as long as a statement took the indexer rests after it, so that a busy gate has the
-	// database almost to itself.
+	// restRatio is how long the indexer rests after a statement, as a multiple of the time that the statement took. The
+	// rest leaves nearly all of the database's capacity to a busy gate.
 	restRatio = 49
 
-	// uniqueViolation is the SQLSTATE of a label that the index has already.
+	// uniqueViolation is the SQLSTATE for a label that is already in the index.
 	uniqueViolation = "23505"
 
-	// patience is how long labels may wait while the indexer rests. Older ones are moved without a rest: a search looks through
-	// all that wait, in 40 ms where a saturated receiver has left a million for one that few events have, and in 300 for one that most have.
+	// patience is how long labels may wait while the indexer rests. The indexer moves older ones without a rest, because a search reads
+	// all waiting labels. If a saturated receiver has left a million, that takes 40 ms for a label of few events, and 300 ms for one of most.
 	patience = 20 * time.Second
 )
 
 // Config configures an [Indexer]. DB is required.
 type Config struct {
-	// DB carries out each statement in a transaction of its own. A *pgxpool.Pool is one.
+	// DB runs each statement in a separate transaction, as a *pgxpool.Pool does.
 	DB Querier
 
 	// Now is the clock of the gate. It defaults to time.Now.
 	Now func() time.Time
 
-	// Every is how long labels wait at least, so that many are moved by one statement. It defaults to 250 ms.
+	// Every is how long labels wait at least, so that one statement moves many. It defaults to 250 ms.
 	Every time.Duration
 
 	// Logger defaults to discarding.
@@ -57,7 +57,7 @@ type Indexer struct {
 	stop    func(ctx context.Context) error // nil until it is started
 }
 
-// New makes an indexer; [Indexer.Start] sets it going.
+// New makes an indexer. Call [Indexer.Start] to run it.
 func New(cfg Config) (*Indexer, error) {
 	if cfg.DB == nil {
 		return nil, errors.New("labels: DB is required")
@@ -86,14 +86,14 @@ func (x *Indexer) Wake() {
 	}
 }
 
-// Start begins with what an earlier process has left.
+// Start runs the indexer, which begins with the batches that earlier processes have left.
 func (x *Indexer) Start(ctx context.Context) error {
 	x.Wake()
 	x.stop = background.Run(ctx, x.run)
 	return nil
 }
 
-// Stop ends the indexer. What it has not moved is found where it is, and moved by the next one.
+// Stop ends the indexer. Searches still find the labels that it has not moved, and the next indexer moves them.
 func (x *Indexer) Stop(ctx context.Context) error {
 	if x.stop == nil {
 		return nil
@@ -118,7 +118,7 @@ func (x *Indexer) run(ctx context.Context) {
 	}
 }
 
-// moveWaiting moves what waits, until hardly anything is left.
+// moveWaiting moves batches until less than a full page is left.
 func (x *Indexer) moveWaiting(ctx context.Context) error {
 	for {
 		began := x.cfg.Now()
