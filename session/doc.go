@@ -11,7 +11,7 @@
 // transaction mode. Therefore:
 //
 //   - [Prepare] makes each new connection set what it needs by statement and read it
-//     back. The startup message contains only the user, the database and the application's name.
+//     back. The startup message contains no settings but the application's name.
 //   - A [Guard] proves that sessions are not shared: two connections repeatedly read the id of
 //     the process that serves them and a mark that each has set in its session. A connection that
 //     keeps its server's connection always sees its own process and mark.

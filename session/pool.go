@@ -18,26 +18,25 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// PoolRole says what a pool is for; it decides the server-side timeouts and is
-// shown as the connection's application name.
+// PoolRole says what a pool is for. It determines the server-side timeouts and is part
+// of the connection's application name.
 type PoolRole string
 
 const (
-	// PoolGate commits admissions. Its connections have a lock timeout of 1 s and
-	// no statement timeout, since that would also hit a COMMIT that waits for a
-	// standby; a stalled server is noticed by the gate's own deadline. They never
-	// send a cancel request, for the same reason.
+	// PoolGate commits admissions. Its connections have a lock timeout of 1 s. They have
+	// no statement timeout and never send a cancel request, because both would also
+	// interrupt a COMMIT that waits for a standby. The gate's own deadline detects a stalled
+	// server.
 	PoolGate PoolRole = "gate"
-	// PoolWork is the effect worker's.
+	// PoolWork is the pool of the effect worker.
 	PoolWork PoolRole = "work"
-	// PoolQueue is River's.
+	// PoolQueue is River's pool.
 	PoolQueue PoolRole = "queue"
-	// PoolAdmin is for everything a person asks for.
+	// PoolAdmin is for operators' requests.
 	PoolAdmin PoolRole = "admin"
-	// PoolList is for lists and for what is shown: nothing can be written through it, no
-	// statement of it runs longer than 2 s, and none reads a whole table where an index
-	// leads to what is asked for. 2 to 4 connections are enough, so that lists take little
-	// from deliveries, whoever asks for them.
+	// PoolList is for lists and pages. Its sessions are read-only, its statements end after
+	// 2 s, and the planner does not scan a whole table if it can use an index. 2 to 4 connections
+	// are enough, so that lists take little capacity from deliveries.
 	PoolList PoolRole = "list"
 )
 
@@ -55,8 +54,8 @@ func checkSchemaName(name string) error {
 	return nil
 }
 
-// settings are those of each role's connections; what a role does not name stays as the
-// server has it.
+// settings returns the settings of the role's connections. All other settings keep the
+// server's values.
 func (r PoolRole) settings() Settings {
 	switch r {
 	case PoolGate:
@@ -64,8 +63,8 @@ func (r PoolRole) settings() Settings {
 			"lock_timeout":                        "1000",
 			"statement_timeout":                   "0",
 			"idle_in_transaction_session_timeout": "10000",
-			// Every statement of the gate finds its rows through an index, and must go
-			// on doing so on a table that grows a thousandfold between two ANALYZEs.
+			// Every statement of the gate finds its rows through an index. It must still do
+			// so when the table has grown a thousandfold since the last ANALYZE.
 			"enable_seqscan":   "off",
 			"enable_hashjoin":  "off",
 			"enable_mergejoin": "off",
@@ -75,28 +74,28 @@ func (r PoolRole) settings() Settings {
 		return Settings{
 			"lock_timeout":                        "5000",
 			"idle_in_transaction_session_timeout": "60000",
-			// As for the gate. An effect that acts inside the database has the planner
-			// back for its own transaction.
+			// As for the gate. An effect that acts inside the database gets the default planner
+			// settings in its own transaction.
 			"enable_seqscan":   "off",
 			"enable_hashjoin":  "off",
 			"enable_mergejoin": "off",
-			// What is read in an index's order is read as far as it is wanted.
+			// A scan in the order of an index stops when it has enough rows.
 			"enable_bitmapscan": "off",
 			"plan_cache_mode":   "force_generic_plan",
 		}
 	case PoolQueue:
 		return Settings{
 			"lock_timeout": "5000",
-			// River's statements and the sweeper's are short. Cut off at a COMMIT that waits
-			// for a standby, they only wake somebody twice.
+			// River's statements and the sweeper's are short. If the timeout ends a COMMIT that
+			// waits for a standby, the worst result is a second wake-up.
 			"statement_timeout":                   "60000",
 			"idle_in_transaction_session_timeout": "60000",
-			// River's statements join lists to its table. Planned once, on the empty table a
-			// process starts with, each fetch from a backlog took half a second: the plan
-			// walked the table for every job.
+			// River's statements join lists to its table. With a plan made once, on the empty
+			// table at the start of a process, each fetch from a backlog took half a second,
+			// because the plan walked the table for every job.
 			"plan_cache_mode": "force_custom_plan",
-			// The table is small and hot, and grows a thousandfold between two ANALYZEs: jobs
-			// are looked up one by one.
+			// The table is small and hot, and may grow a thousandfold between two ANALYZEs. These
+			// settings make PostgreSQL look up jobs one by one.
 			"enable_seqscan":   "off",
 			"random_page_cost": "1.1",
 		}
@@ -106,14 +105,14 @@ func (r PoolRole) settings() Settings {
 			"lock_timeout":                        "1000",
 			"statement_timeout":                   "2000",
 			"idle_in_transaction_session_timeout": "10000",
-			// A list is read window by window, in the order of an index. Sorting or hashing a
-			// table for it looks cheaper where the statistics are old.
+			// A list is read window by window, in the order of an index. With old statistics the
+			// planner would prefer to sort or hash a whole table.
 			"enable_seqscan":    "off",
 			"enable_bitmapscan": "off",
 			"enable_hashjoin":   "off",
 			"enable_mergejoin":  "off",
 			"enable_sort":       "off",
-			// Workers would look at more rows than the page needs, and take them from deliveries' processors.
+			// Parallel workers would read more rows than the page needs, and compete with deliveries for processors.
 			"max_parallel_workers_per_gather": "0",
 		}
 	default:
@@ -121,7 +120,7 @@ func (r PoolRole) settings() Settings {
 	}
 }
 
-// PoolOption changes how a pool is made.
+// PoolOption configures a pool.
 type PoolOption func(*poolOptions)
 
 type poolOptions struct {
@@ -132,39 +131,39 @@ type poolOptions struct {
 	effects  bool
 }
 
-// leastIdle is the least time after which the server ends an idle transaction: a
-// process may stand still for a moment.
+// leastIdle is the least time after which the server ends an idle transaction, because a
+// process may pause for a moment.
 const leastIdle = 5 * time.Second
 
-// VanishAfter has the server end a transaction whose process has said nothing for that
-// long, at least 5 s, so that what a vanished host had locked is free again. The lease
-// of claims is the time to give it: by then others may take over what it was doing.
+// VanishAfter makes the server end a transaction that has been idle for the given time, at
+// least 5 s, so that the locks of a vanished host are released. Pass the lease of
+// claims, because other processes may take over the host's claims after that time.
 func VanishAfter(lease time.Duration) PoolOption {
 	return func(o *poolOptions) {
 		o.settings["idle_in_transaction_session_timeout"] = milliseconds(max(lease, leastIdle))
 	}
 }
 
-// GuardedBy has the pool hand out no connections while the guard knows that a pooler
+// GuardedBy makes the pool hand out no connections while the guard knows that a pooler
 // shares sessions, and none that the guard's [History] refuses. A pool without the option has its own guard.
 func GuardedBy(guard *Guard) PoolOption {
 	return func(o *poolOptions) { o.guard, o.history = guard, guard.History() }
 }
 
-// FencedBy has the pool hand out no connections that history refuses. The pool keeps its own guard. Pass FencedBy after [GuardedBy],
+// FencedBy makes the pool hand out no connections that history refuses. The pool keeps its own guard. Pass FencedBy after [GuardedBy],
 // because both set the history.
 func FencedBy(history *History) PoolOption {
 	return func(o *poolOptions) { o.history = history }
 }
 
-// AnyHost has a url with several hosts mean what its target_session_attrs says, instead of the primary: lists may be read from a
-// standby.
+// AnyHost makes the pool follow target_session_attrs in a url with several hosts, instead of always using the primary. Lists may be
+// read from a standby.
 func AnyHost() PoolOption {
 	return func(o *poolOptions) { o.anyHost = true }
 }
 
-// CarriesOut says that effects are carried out over the pool: it hands out no session before the database's history is decided;
-// see [History.Decide].
+// CarriesOut says that effects run over the pool. The pool hands out no session before the database's history is decided; see
+// [History.Decide].
 func CarriesOut() PoolOption {
 	return func(o *poolOptions) { o.effects = true }
 }
@@ -173,20 +172,20 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
 
-// OpenPool opens a pool on the database of url whose unqualified names are
-// those of schema. maxConns is the size of the pool; 0 leaves what the url says.
-// It connects lazily: an unreachable database is reported by first use.
+// OpenPool opens a pool on the database of url. schema is the search path of its
+// sessions. maxConns is the size of the pool; 0 uses the size in the url. OpenPool connects
+// lazily, so that the first use reports an unreachable database.
 //
-// Each connection sets up its session when it is made and has read back what it is set
-// to: one that differs is refused ([session.SettingError]), and so is every connection
-// while a pooler is seen to share sessions ([session.ErrShared]).
+// Each new connection sets up its session and reads the settings back. The pool refuses a
+// connection whose settings differ ([SettingError]), and every connection while a
+// pooler is known to share sessions ([ErrShared]).
 func OpenPool(ctx context.Context, url, schema string, role PoolRole, maxConns int32, options ...PoolOption) (*pgxpool.Pool, error) {
 	return OpenPoolWithin(ctx, url, schema, role, maxConns, 0, options...)
 }
 
-// OpenPoolWithin is [OpenPool] for a pool none of whose statements waits longer than
-// silence for a sign of the server, whether or not its caller has a deadline; 0 is no
-// bound. What takes longer is cut off, so it must be more than any statement needs.
+// OpenPoolWithin is [OpenPool] for a pool whose connections wait at most silence for data
+// from the server, even if the caller has no deadline; 0 means no limit. A connection that
+// waits longer fails, so silence must be longer than any statement needs.
 func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxConns int32, silence time.Duration, options ...PoolOption) (*pgxpool.Pool, error) {
 	if err := checkSchemaName(schema); err != nil {
 		return nil, err
@@ -203,21 +202,20 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	o := poolOptions{settings: role.settings(), guard: guard, history: guard.History()}
 	maps.Copy(o.settings, Settings{
 		"search_path": schema,
-		// Whoever does not say so makes no stream of a route whose sequence keys are hashed
-		// under a secret; see migration 28.
+		// A session without this setting creates no streams for routes whose sequence keys are
+		// hashed with a secret; see migration 28.
 		"oncegate.sequence_secrets": "known",
-		// Whoever does not say so removes no labels with an event, which a trigger then does;
+		// In a session without this setting, a trigger removes the labels of a deleted event;
 		// see migrations 34 and 36.
 		"oncegate.labels": "batched",
-		// The server notices as well that this machine has vanished, and lets go of what it
-		// has locked.
+		// The server also notices when this machine has vanished, and releases its locks.
 		"client_connection_check_interval": milliseconds(checkInterval),
 		"tcp_keepalives_idle":              seconds(keepaliveIdle),
 		"tcp_keepalives_interval":          seconds(keepaliveInterval),
 		"tcp_keepalives_count":             strconv.Itoa(keepaliveCount),
 		"tcp_user_timeout":                 milliseconds(userTimeout),
-		// Whatever the database or the role is set to: an acknowledgement, and the mark
-		// that a send began, must be on disk, and on the standbys that it waits for.
+		// This overrides the settings of the database and the role, because an acknowledgement
+		// and the mark that a send began must be on disk, and on any synchronous standbys.
 		"synchronous_commit": "on",
 	})
 	for _, option := range options {
@@ -232,7 +230,7 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	w := &watcher{silence: silence, history: o.history}
 	w.now = time.Now
 	cfg.ConnConfig.DialFunc = w.dial
-	// After the timeout is known, by which a session is set up.
+	// Prepare needs the connect timeout, which limits setting up a session.
 	Prepare(cfg.ConnConfig, o.settings, o.history)
 	o.guard.watch(cfg, cfg.PingTimeout, fence{history: o.history, work: o.effects, reads: role == PoolList})
 	renewStale(cfg.ConnConfig, w.stale)
@@ -261,10 +259,10 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	return pool, nil
 }
 
-// neverCancel makes a connection refuse to dial again once it stands. pgx sends
-// a cancel request, over a second connection of the same configuration, whenever
-// it gives a connection up; one that reaches a COMMIT waiting for a standby
-// would make it visible here without being replicated.
+// neverCancel makes an established connection refuse to dial again. pgx sends a cancel
+// request, over a second connection of the same configuration, whenever it abandons a
+// connection. A cancel request during a COMMIT that waits for a standby would make the
+// transaction visible here before it is replicated.
 func neverCancel(conn *pgx.ConnConfig) {
 	var connected atomic.Bool
 	dial, after := conn.DialFunc, conn.AfterConnect
@@ -285,16 +283,16 @@ func neverCancel(conn *pgx.ConnConfig) {
 
 const warningKey = "oncegate.warning"
 
-// rememberWarning keeps a WARNING with SQLSTATE 01000 on its connection: in
-// reply to COMMIT it says that the wait for a standby ended early, so that the
-// transaction is committed here but not where the setting asked for.
+// rememberWarning keeps a WARNING with SQLSTATE 01000 on its connection. In reply to COMMIT,
+// that warning says that the wait for a standby ended early: the transaction is committed
+// here, but not on the standbys that the setting requires.
 func rememberWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 	if n.Code == "01000" && n.SeverityUnlocalized == "WARNING" {
 		c.CustomData()[warningKey] = n.Message
 	}
 }
 
-// TakeWarning returns and forgets the connection's remembered warning.
+// TakeWarning reports whether the connection remembers a warning, and forgets it.
 func TakeWarning(conn *pgx.Conn) bool {
 	data := conn.PgConn().CustomData()
 	_, warned := data[warningKey]

@@ -12,32 +12,31 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// How a connection to the database is told dead. A peer that vanished sends no reset:
-// without these, a statement waits for its answer until the kernel gives up, after
-// minutes or hours.
+// These times determine when a connection to the database counts as dead. A peer that
+// vanished sends no reset. Without these limits a statement would wait for its answer until
+// the kernel gives up, after minutes or hours.
 const (
-	// pingTimeout bounds the ping by which the pool tries a connection that was idle
-	// for more than a second.
+	// pingTimeout limits the check of a connection that was idle for more than a second.
 	pingTimeout = 2 * time.Second
 
-	// connectTimeout bounds the making of a connection, where the url does not say.
+	// connectTimeout limits opening a connection, if the url has no limit.
 	connectTimeout = 5 * time.Second
 
-	// userTimeout is how long what was sent may stay unacknowledged by the other
-	// machine. Where the system does not know it, keepalives alone tell.
+	// userTimeout is how long sent data may stay unacknowledged by the other machine. On a
+	// system without TCP_USER_TIMEOUT, only keepalives detect a dead peer.
 	userTimeout = 15 * time.Second
 
-	// checkInterval is how often the server looks, during a long statement, whether its
-	// client is still there.
+	// checkInterval is how often the server checks, during a long statement, whether its
+	// client is still connected.
 	checkInterval = 5 * time.Second
 
-	// How either end asks a connection that says nothing whether it still stands.
+	// The TCP keepalives with which both ends check a silent connection.
 	keepaliveIdle     = 10 * time.Second
 	keepaliveInterval = 5 * time.Second
 	keepaliveCount    = 3
 
-	// silentAfter is how long a connection that was given up must have owed an answer,
-	// to be taken for silent and not merely for slow.
+	// silentAfter is how long a connection that timed out must have owed an answer to count
+	// as silent, and not only as slow.
 	silentAfter = time.Second
 
 	// staleApart is the least time between two renewals of a pool whose prepared statements
@@ -48,14 +47,14 @@ const (
 	renewEvery = 2 * time.Second
 )
 
-// watcher makes a pool's connections and renews the pool when one of them is silent:
-// the others most likely went the same way, and each would cost a caller its deadline.
+// watcher opens a pool's connections. It renews the pool when one of them is silent, because
+// the others probably are too, and each would cost a caller its deadline.
 type watcher struct {
-	// silence is how long an answer may be waited for, also where the caller has no
-	// deadline, as River has none for its fetches; 0 is for ever.
+	// silence is how long a read may wait for an answer, even if the caller has no deadline.
+	// River has none for its fetches. 0 means no limit.
 	silence time.Duration
 
-	// now is the machine's clock, on which connections have their deadlines.
+	// now is the machine's clock, which the deadlines of connections use.
 	now func() time.Time
 
 	// history forgets a connection when it is closed.
@@ -70,7 +69,7 @@ type watcher struct {
 	restated time.Time
 }
 
-// dial connects; the pool takes it for its DialFunc.
+// dial opens a connection. It is the pool's DialFunc.
 func (w *watcher) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepaliveIdle, Interval: keepaliveInterval, Count: keepaliveCount},
@@ -83,7 +82,8 @@ func (w *watcher) dial(ctx context.Context, network, address string) (net.Conn, 
 	return &watchedConn{Conn: conn, watcher: w, made: w.now()}, nil
 }
 
-// silent renews the pool, unless it was since the connection was made.
+// silent renews the pool, unless it was renewed after the connection was opened or within
+// renewEvery.
 func (w *watcher) silent(made time.Time) {
 	now := w.now()
 	w.mu.Lock()
@@ -97,8 +97,8 @@ func (w *watcher) silent(made time.Time) {
 	}
 }
 
-// stale renews the pool after a statement was found stale. Connections that are in use then
-// are closed when they come back.
+// stale renews the pool after a statement was stale. The pool closes connections in use when
+// they are released.
 func (w *watcher) stale() {
 	now := w.now()
 	w.mu.Lock()
@@ -112,17 +112,17 @@ func (w *watcher) stale() {
 	}
 }
 
-// watchedConn notices that an answer is owed and does not come.
+// watchedConn notices when the server owes an answer and does not send it.
 type watchedConn struct {
 	net.Conn
 	watcher *watcher
 	made    time.Time
 
-	// owed is when something was written that nothing has been read since; 0 is that
-	// nothing is owed. In nanoseconds.
+	// owed is the time of the first write after which nothing has been read, in Unix
+	// nanoseconds; 0 if no answer is owed.
 	owed atomic.Int64
 
-	// The deadline that the caller has set, and whether the inner one is ours.
+	// deadline is the deadline that the caller has set. ours says that bound has set another.
 	mu       sync.Mutex
 	deadline time.Time
 	ours     bool
@@ -159,8 +159,8 @@ func (c *watchedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// bound sets the deadline of a read: the caller's or, if that is later and an answer
-// is owed, ours.
+// bound sets the deadline of a read. It is the caller's deadline or, if an answer is owed and
+// it is earlier, the limit of silence.
 func (c *watchedConn) bound() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,8 +194,8 @@ func (c *watchedConn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// look tells a connection that was given up while it owed an answer from one that
-// was closed.
+// look renews the pool if the error is a timeout of a connection that has owed an answer for
+// silentAfter or longer.
 func (c *watchedConn) look(err error) {
 	timeout, ok := errors.AsType[net.Error](err)
 	if !errors.Is(err, os.ErrDeadlineExceeded) && !(ok && timeout.Timeout()) { // the latter is ETIMEDOUT

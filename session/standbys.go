@@ -12,21 +12,21 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// How standbys are asked how much of the write-ahead log they have received.
+// The times of the questions to standbys about how much of the write-ahead log they have received.
 const (
-	// standbyEvery is how often a standby is asked while nobody waits for it, so that its promotion is noticed.
+	// standbyEvery is how often a standby is asked while no caller waits for it, so that its promotion is noticed.
 	standbyEvery = time.Second
 
-	// standbySilence is how long the answer to one question may take. A standby that does not answer is not waited for.
+	// standbySilence is how long the answer to one question may take. Callers do not wait for a standby that does not answer.
 	standbySilence = time.Second
 
-	// A standby that has not received what is waited for is asked again after a pause that doubles.
+	// If a standby has not received the wanted position, it is asked again after a pause that doubles.
 	askAgainAfter, askAgainAtMost = time.Millisecond, 50 * time.Millisecond
 )
 
 // Standbys are the standbys among the hosts of a pool's url, to any of which the database may fail over. Where replication is asynchronous,
 // a standby that is promoted may lack the last commits. [Standbys.Received] lets a caller wait until the standbys have a commit
-// before it does what cannot be taken back. A nil Standbys is none. It is safe for concurrent use.
+// before it does something that cannot be undone. A nil Standbys has no standbys. It is safe for concurrent use.
 //
 // A standby is known from the first [Standbys.Look] to which it answers as one. Each has one connection that stays open. A standby whose
 // connection fails, or that does not answer in time, is left out until a later Look finds it again, because work must continue
@@ -43,36 +43,36 @@ type Standbys struct {
 	known map[string]*standby // by address
 }
 
-// standby is one of them.
+// standby is one standby that answers.
 type standby struct {
 	address string
-	ask     chan struct{} // somebody waits
+	ask     chan struct{} // a caller waits
 
 	mu       sync.Mutex
 	received uint64
-	wanted   uint64        // the highest position that anybody has waited for
-	late     bool          // it answers, and a caller has given up waiting for it
-	gone     bool          // it is asked no more
+	wanted   uint64        // the highest position for which a caller has waited
+	late     bool          // it answers, and a caller has stopped waiting for it
+	gone     bool          // it is no longer asked
 	changed  chan struct{} // closed by the next answer
 }
 
-// NewStandbys makes a Standbys that knows none yet. Call Close at the end.
+// NewStandbys makes a Standbys that knows no standbys yet. Call Close at the end.
 func NewStandbys(history *History, pool *pgxpool.Pool, log *slog.Logger) *Standbys {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Standbys{history: history, pool: pool, log: log, ctx: ctx, stop: stop, known: map[string]*standby{}}
 }
 
-// Close ends what Look began.
+// Close stops asking the standbys that Look found, and closes their connections.
 func (s *Standbys) Close() {
 	s.stop()
 	s.asking.Wait()
 }
 
-// Look is [History.Look]; from then on it asks the standbys that it found.
+// Look is [History.Look]. The Standbys asks the standbys that Look found from then on.
 func (s *Standbys) Look(ctx context.Context) []HostState {
 	hosts := s.history.Look(ctx, s.pool)
 	if len(hosts) < 2 {
-		return hosts // the next one that the address leads to cannot be asked now
+		return hosts // with a single address, a later primary or standby cannot be asked now
 	}
 	for i := range hosts {
 		if hosts[i].Err == nil && hosts[i].Position.Standby {
@@ -99,7 +99,7 @@ func (s *Standbys) keepAsking(ctx context.Context, host *HostState) {
 		err := b.run(s.ctx, conn, s.history, s.log)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), standbySilence)
 		defer cancel()
-		_ = conn.Close(ctx) // it is given up either way
+		_ = conn.Close(ctx) // the result does not matter
 		s.mu.Lock()
 		delete(s.known, b.address)
 		s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *Standbys) keepAsking(ctx context.Context, host *HostState) {
 	})
 }
 
-// run asks until the standby is none any more, or does not answer.
+// run asks the standby until it is promoted, does not answer, or Close is called.
 func (b *standby) run(ctx context.Context, conn *pgconn.PgConn, history *History, log *slog.Logger) error {
 	pause, goal := askAgainAfter, uint64(0)
 	for {
@@ -131,7 +131,7 @@ func (b *standby) run(ctx context.Context, conn *pgconn.PgConn, history *History
 				pause = askAgainAfter
 			}
 			b.received = p.LSN
-			again = b.late && b.received >= goal // what was wanted a second ago
+			again = b.late && b.received >= goal // the position wanted at the previous answer
 			b.late, goal = b.late && !again, b.wanted
 			waiting = b.received < b.wanted && !b.late
 		})
@@ -145,7 +145,7 @@ func (b *standby) run(ctx context.Context, conn *pgconn.PgConn, history *History
 		timer := time.NewTimer(wait)
 		ask := b.ask
 		if waiting {
-			ask = nil // a pause that is over soon
+			ask = nil // the pause is short
 		}
 		select {
 		case <-timer.C:
@@ -159,7 +159,7 @@ func (b *standby) run(ctx context.Context, conn *pgconn.PgConn, history *History
 	}
 }
 
-// answer changes what is known of the standby, and wakes those that wait for it.
+// answer applies a change to the standby's state, and wakes the callers that wait for it.
 func (b *standby) answer(change func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,7 +168,7 @@ func (b *standby) answer(change func()) {
 	b.changed = make(chan struct{})
 }
 
-// await returns once the standby has received a position, or is not to be waited for. It reports false if ctx has ended before.
+// await returns true once the standby has received a position, is late or is gone. It returns false if ctx ends before that.
 func (b *standby) await(ctx context.Context, lsn uint64) bool {
 	for {
 		b.mu.Lock()
@@ -190,7 +190,7 @@ func (b *standby) await(ctx context.Context, lsn uint64) bool {
 	}
 }
 
-// Timeline is [History.Timeline]; 0 of a nil Standbys.
+// Timeline returns [History.Timeline], or 0 for a nil Standbys.
 func (s *Standbys) Timeline() uint32 {
 	if s == nil {
 		return 0
@@ -198,10 +198,10 @@ func (s *Standbys) Timeline() uint32 {
 	return s.history.Timeline()
 }
 
-// Received waits until every standby that answers has received the log of a timeline up to a position, so that whichever is promoted
-// has what was committed before. A standby that answers and has not received it within the given time is not waited for until it has
-// caught up. Received returns [ErrBehind] if the database has moved to another timeline: then nothing may be done that the former
-// primary recorded.
+// Received waits until every standby that answers has received the log of a timeline up to a position, so that each of them, if
+// promoted, has all commits up to there. If a standby answers and has not received it within the given time, callers do not wait for that
+// standby until it has caught up. Received returns [ErrBehind] if the database has moved to another timeline. The caller must then do nothing
+// that only the former primary has recorded.
 func (s *Standbys) Received(ctx context.Context, timeline uint32, lsn uint64, within time.Duration) error {
 	if s == nil {
 		return nil
@@ -237,13 +237,13 @@ func (s *Standbys) Received(ctx context.Context, timeline uint32, lsn uint64, wi
 	return nil
 }
 
-// connect opens a connection to the host that is used for nothing but questions, and is shown under a name of its own.
+// connect opens a connection that is used only to ask the host for its position. name is part of its application name.
 func (s *HostState) connect(ctx context.Context, cfg *pgconn.Config, name string) (*pgconn.PgConn, error) {
 	one := cfg.Copy()
 	s.keep(one)
 	one.ValidateConnect, one.AfterConnect, one.OnNotice, one.OnPgError = nil, nil, nil, nil
 	one.ConnectTimeout = askTimeout
-	one.DialFunc = new(net.Dialer).DialContext // that it says nothing is no news of the pool's connections
+	one.DialFunc = new(net.Dialer).DialContext // its silence must not renew the pool
 	one.RuntimeParams["application_name"] = "oncegate " + name
 	return pgconn.ConnectConfig(ctx, one)
 }
