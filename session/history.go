@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// These errors say why the process does not use a session, or carries nothing out.
+// These errors say why the process does not use a session, or runs no effects.
 var (
 	// ErrBehind says that a server is a former primary, or was set back: this process has seen later commits elsewhere.
 	ErrBehind = errors.New("the server is a former primary, or was set back to an earlier state: this process has seen the database further on, " +
@@ -22,7 +22,7 @@ var (
 	// ErrOtherSystem says that a server is another cluster than the one that this process began with.
 	ErrOtherSystem = errors.New("the server is another cluster than the one this process began with: if the database has moved there, restart the process")
 
-	// ErrUndecided says that nothing is carried out until it is known what happened to the database.
+	// ErrUndecided says that no effect runs until it is known what happened to the database.
 	ErrUndecided = errors.New("nothing is carried out before it is known what is missing after the database's history changed")
 )
 
@@ -43,7 +43,7 @@ type History struct {
 	beginning sync.Mutex
 
 	decides atomic.Bool   // whether work waits for a decision
-	decided atomic.Uint32 // for which timeline that was made
+	decided atomic.Uint32 // the timeline for which effects may run
 
 	route route
 }
@@ -78,10 +78,10 @@ func (h *History) Witness() Witness {
 	return h.witness
 }
 
-// Timeline is the highest timeline that any session of the process has shown; 0 is none.
+// Timeline returns the highest timeline that any session of the process has shown; 0 if none has.
 func (h *History) Timeline() uint32 { return h.timeline.Load() }
 
-// TimelineOf is the timeline of a connection's server; 0 of a standby, and of a connection that was not made by [Prepare].
+// TimelineOf returns the timeline of a connection's server; 0 for a standby, and for a connection that [Prepare] did not set up.
 func TimelineOf(conn *pgx.Conn) uint32 {
 	if s := stateOf(conn.PgConn()); s != nil {
 		return s.timeline
@@ -93,7 +93,7 @@ func TimelineOf(conn *pgx.Conn) uint32 {
 // position, and at once closes the sessions on servers with an earlier timeline, including those in use. A standby takes no
 // writes, so Judge only checks that it belongs to the same cluster.
 //
-// before is the [History.Witness] from before the server was asked: what was remembered meanwhile says nothing about the answer.
+// before is the [History.Witness] from before the server was asked, because the answer may be older than later commits.
 func (h *History) Judge(p Position, before Witness) error { return h.judge(p, before, nil) }
 
 func (h *History) judge(p Position, before Witness, conn *watchedConn) error {
@@ -145,7 +145,7 @@ func (h *History) admit(conn *pgconn.PgConn, s *state, p Position, before Witnes
 	return nil
 }
 
-// watchedOf finds the connection that a pool made below what encrypts it.
+// watchedOf returns the pool's connection below any TLS connection, or nil if there is none.
 func watchedOf(conn net.Conn) *watchedConn {
 	for {
 		switch c := conn.(type) {
@@ -162,8 +162,8 @@ func watchedOf(conn net.Conn) *watchedConn {
 // behind reports whether a pooled session must not be used any more.
 func (h *History) behind(s *state) bool { return s.timeline != 0 && s.timeline < h.timeline.Load() }
 
-// OnBegin has do called on the first session of each timeline after the one given, before anything else uses a
-// session of that timeline. A session on which it fails is not used.
+// OnBegin sets do to be called on the first session of each timeline after the given one, before anything else uses a
+// session of that timeline. A session on which do fails is not used.
 func (h *History) OnBegin(timeline uint32, do func(context.Context, *pgx.Conn) error) {
 	h.beginning.Lock()
 	defer h.beginning.Unlock()
@@ -188,14 +188,14 @@ func (h *History) begin(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// Decide has pools that effects are carried out over ([CarriesOut]) hand out sessions of this timeline only, and none with 0: then they
-// return [ErrUndecided]. Without a call they hand out all sessions.
+// Decide makes pools for effects ([CarriesOut]) hand out only sessions of this timeline. With 0 they hand out none, and return
+// [ErrUndecided]. Before the first call they hand out all sessions.
 func (h *History) Decide(timeline uint32) {
 	h.decided.Store(timeline)
 	h.decides.Store(true)
 }
 
-// mayWork says whether effects may be carried out over a session.
+// mayWork returns [ErrUndecided] if effects may not run over a session.
 func (h *History) mayWork(s *state) error {
 	if h.decides.Load() && s.timeline != 0 && s.timeline != h.decided.Load() {
 		return ErrUndecided

@@ -16,12 +16,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Settings are what a session is set to, by the name of the setting. A number is in the setting's
-// own unit (milliseconds for every timeout) and carries none, as pg_settings shows it.
+// Settings are the settings of a session, by name. A number has no unit, as in pg_settings: it is in the
+// setting's own unit, which is milliseconds for every timeout.
 type Settings map[string]string
 
-// tolerated are settings that not every server has, or that a connection over a socket of the
-// machine shows as zero. They are set where that is possible and not read back.
+// tolerated are settings that not every server has, or that a connection over a Unix socket
+// shows as zero. They are set if possible, and not read back.
 var tolerated = map[string]bool{
 	"client_connection_check_interval": true,
 	"tcp_keepalives_count":             true,
@@ -30,7 +30,7 @@ var tolerated = map[string]bool{
 	"tcp_user_timeout":                 true,
 }
 
-// SettingError is a session that is not what it must be.
+// SettingError says that a session does not have a required setting.
 type SettingError struct {
 	// Name is the setting; Is is what the session has, and Must what it has to be. Reason is
 	// what the server said, if it refused the setting.
@@ -46,18 +46,18 @@ func (e *SettingError) Error() string {
 		"a pooler or proxy in between does not keep it; use the pooler's session mode, or connect to PostgreSQL directly", e.Name, e.Is, e.Must)
 }
 
-// prepareTimeout bounds how long a new connection may take to set up its session, where the
-// connection has no timeout of its own. A pooler may have the first statement wait for a
-// connection to the server.
+// prepareTimeout is how long a new connection may take to set up its session, if the url has no
+// connect timeout. A pooler may make the first statement wait for a connection to the
+// server.
 const prepareTimeout = 5 * time.Second
 
-// Prepare has every connection that is made with cfg, or with a copy of it, set up its session:
-// what the connection string asks for first, then settings, which win. The settings are read back,
-// and a connection whose session differs is closed with a [SettingError].
+// Prepare makes every connection that is opened with cfg, or with a copy of it, set up its session.
+// It applies the settings of the connection string and then settings, which win. It reads settings
+// back, and closes a connection whose session differs with a [SettingError].
 //
-// The connection string's own settings leave the startup message, since poolers refuse or ignore
-// what they find there; of its options only those stay that are not settings, such as the one by
-// which some hosts find the database.
+// It removes the connection string's settings from the startup message, because poolers refuse or
+// ignore them there. Only options that are not settings stay, such as the one by which some hosts
+// find the database.
 //
 // No session compiles its statements (jit). They are short. Compiling takes longer than running
 // them, above all where the planner overestimates what many partitions hold.
@@ -166,8 +166,8 @@ func splitOptions(options string) (rest string, found Settings) {
 	return strings.Join(left, " "), found
 }
 
-// A setting that the server does not know is passed over where that is tolerated, and an error of
-// its own elsewhere.
+// The statement skips a tolerated setting that the server does not know. Any other unknown setting
+// is an error.
 const setAll = `
 SELECT set_config(s.name, s.value, false)
 FROM json_to_recordset($1::json) AS s (name text, value text, tolerated boolean)
@@ -179,7 +179,7 @@ const readBack = `
 SELECT pg_backend_pid(), (SELECT json_object_agg(n.name, coalesce(p.setting, current_setting(n.name, true)))
     FROM json_array_elements_text($1::json) AS n (name) LEFT JOIN pg_settings p ON p.name = n.name),` + positionColumns
 
-// markName is the setting that holds the session's mark.
+// markName is the name of the setting with the session's mark.
 const markName = "oncegate.session"
 
 // setUp sets everything in one round trip, compares what the session then has, and remembers

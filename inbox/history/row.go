@@ -16,17 +16,17 @@ type Verdict string
 const (
 	// First means that the installation began here.
 	First Verdict = "first"
-	// Undecided means that the timeline has begun, and nobody has found out yet whether something is missing.
+	// Undecided means that the timeline has begun, and that no process has decided yet whether data is missing.
 	Undecided Verdict = "undecided"
 	// Whole means that nothing is missing after a failover.
 	Whole Verdict = "whole"
-	// Restored means that what was committed last before may be missing.
+	// Restored means that the last commits before may be missing.
 	Restored Verdict = "restored"
 	// Undeclared means that the data was copied from another cluster or restored from a dump, and that no operator has said what it is.
 	Undeclared Verdict = "undeclared"
 	// Moved means that an operator declared the copy to be the installation, with everything that was there.
 	Moved Verdict = "moved"
-	// Copied means that an operator declared the data to be a copy. Nothing is carried out.
+	// Copied means that an operator declared the data to be a copy. Oncegate runs no effects on it.
 	Copied Verdict = "copy"
 )
 
@@ -40,7 +40,7 @@ type Row struct {
 
 	Verdict Verdict `json:"verdict"`
 
-	// SwitchedAt is up to where the timeline before was replayed; 0 is not known.
+	// SwitchedAt is the position up to which the previous timeline was replayed; 0 if that is not known.
 	SwitchedAt uint64 `json:"-"`
 
 	// LastJob is the highest number of a job when the timeline began.
@@ -52,11 +52,11 @@ type Row struct {
 	BeganAt   time.Time  `json:"began_at"`
 	DecidedAt *time.Time `json:"decided_at,omitempty"`
 
-	// FinishedAt is since when effects may be carried out; nil while they may not.
+	// FinishedAt is the time since which effects may run; nil while they may not.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 }
 
-// Open reports whether effects may be carried out.
+// Open reports whether effects may run.
 func (r *Row) Open() bool { return r.FinishedAt != nil }
 
 // ErrUndeclared says that the database is a copy, and which command declares what it is.
@@ -66,10 +66,10 @@ var ErrUndeclared = errors.New("the database was copied or restored from a dump,
 // ErrCopy says that an operator declared the database to be a copy.
 var ErrCopy = errors.New("the database was declared to be a copy: nothing is carried out; `oncegate history declare` changes that")
 
-// ErrSettling says that a later timeline has begun, and effects are being looked through.
+// ErrSettling says that a later timeline has begun, and that Oncegate is checking which effects may have happened.
 var ErrSettling = errors.New("the database's history has changed, and nothing is carried out until it is known what is missing")
 
-// Err returns why nothing may be carried out; nil if effects may be.
+// Err returns why no effect may run; nil if effects may run.
 func (r *Row) Err() error {
 	switch {
 	case r.Verdict == Undeclared:

@@ -15,13 +15,13 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// RunStep is one effect of a run beside what today's configuration would send for it. Its JSON is
-// an interface: names are added, never changed.
+// RunStep compares one effect of a run with the request that today's configuration would send. Its
+// JSON is an interface: names are added, never changed.
 type RunStep struct {
 	Event   inbox.ID `json:"event"`
 	EventID string   `json:"event_id"`
 
-	// Operation and Key are the parts of EventID behind the credential.
+	// Operation and Key are the parts of EventID after the credential.
 	Operation string `json:"operation"`
 	Key       string `json:"key"`
 
@@ -30,25 +30,25 @@ type RunStep struct {
 	Route  string            `json:"route,omitempty"`
 	State  inbox.EffectState `json:"state,omitempty"`
 
-	// Match: the same request would be sent today, or today nothing would be sent either. Verdict
-	// says in which way not.
+	// Match: the same request would be sent today, or none was sent and none would be. Verdict
+	// says what differs.
 	Match   bool        `json:"match"`
 	Verdict StepVerdict `json:"verdict"`
-	// Why says what the verdict is based on.
+	// Why gives the reasons for the verdict.
 	Why []string `json:"why,omitempty"`
 
-	// Original is what was recorded as sent, Today what would be sent now.
+	// Original is the recorded request, and Today the request that would be sent now.
 	Original *DiffRequest `json:"original,omitempty"`
 	Today    *DiffRequest `json:"today,omitempty"`
 
-	// Changes are those of the body, at most [MaxChanges].
+	// Changes are the changes of the body, at most [MaxChanges].
 	Changes []Change `json:"changes,omitempty"`
 
-	// Result compares the stored result with what the target says; nil if it was not asked.
+	// Result compares the stored result with the target's answers; nil if the target was not asked.
 	Result *StepResult `json:"result,omitempty"`
 }
 
-// StepVerdict says how a step compares.
+// StepVerdict is the result of comparing a step.
 type StepVerdict string
 
 // The verdicts of steps.
@@ -59,41 +59,41 @@ const (
 	StepOtherTarget StepVerdict = "other_target"
 	// StepOtherBody: another body or, in a database, another statement.
 	StepOtherBody StepVerdict = "other_body"
-	// StepOtherKey: the route's recipe makes another key.
+	// StepOtherKey: the route's recipe returns another key.
 	StepOtherKey StepVerdict = "other_key"
-	// StepNoRoute: no request any more: the route is gone, no longer takes the type, or its condition is false.
+	// StepNoRoute: no request would be sent: the route is gone, no longer takes the type, or its condition is false.
 	StepNoRoute StepVerdict = "no_route"
-	// StepNewRequest: a request today, where none was made.
+	// StepNewRequest: a request would be sent today, and none was sent then.
 	StepNewRequest StepVerdict = "new_request"
-	// StepCannotRender: today's configuration cannot make the request.
+	// StepCannotRender: today's configuration cannot render the request.
 	StepCannotRender StepVerdict = "cannot_render"
 	// StepGone: the body was pruned or erased, or cannot be opened, so that nothing can be compared.
 	StepGone StepVerdict = "gone"
 )
 
-// StepResult is a stored result beside what the target says: its probe, its dry run, or both.
+// StepResult compares a stored result with the answers of the target's probe, its dry run, or both.
 type StepResult struct {
-	// Stored is the state that Oncegate has, with the target's code.
+	// Stored is the effect's state in Oncegate, with the target's code.
 	Stored string `json:"stored"`
-	// Target is what the probe said: done, absent, unknown, or "no probe"; with its status.
+	// Target is the probe's answer: done, absent, unknown, or "no probe"; with its status.
 	Target string `json:"target"`
-	// Match is absent where the two cannot be compared.
+	// Match is absent if the two cannot be compared.
 	Match *bool `json:"match,omitempty"`
 	// DryRun is nil for a step whose target has none.
 	DryRun *StepDryRun `json:"dry_run,omitempty"`
 }
 
-// StepDryRun is what a target says that it would do today.
+// StepDryRun is a target's answer about what it would do today.
 type StepDryRun struct {
-	// Outcome is accepted, refused or unknown; or "not asked", for Why.
+	// Outcome is accepted, refused or unknown; or "not asked", for the reason in Why.
 	Outcome string `json:"outcome"`
 	// Code is the target's status, if it answered.
 	Code string `json:"code,omitempty"`
 	// Why says why nothing is known.
 	Why string `json:"why,omitempty"`
-	// Match is absent where the stored result and the answer cannot be compared.
+	// Match is absent if the stored result and the answer cannot be compared.
 	Match *bool `json:"match,omitempty"`
-	// Changes are those from the stored reply to the answer, at most [MaxChanges].
+	// Changes are the changes from the stored reply to the answer, at most [MaxChanges].
 	Changes []Change `json:"changes,omitempty"`
 }
 
@@ -102,28 +102,28 @@ func (r *StepResult) differs() bool {
 	return r != nil && (differs(r.Match) || r.DryRun != nil && differs(r.DryRun.Match))
 }
 
-// Comparer says what today's configuration would send for each effect of an event. It has no
-// way to send it. The wiring implements it.
+// Comparer renders the request that today's configuration would send for each effect of an
+// event. It cannot send the request. The wiring implements Comparer.
 type Comparer interface {
 	Compare(ctx context.Context, r *RecordedEvent) ([]RunStep, error)
 }
 
 // AuditConfig configures an [Auditor]. Pool and Comparer are required.
 type AuditConfig struct {
-	// Pool reads, one connection and in transactions that are read-only.
+	// Pool runs read-only transactions, on one connection at a time.
 	Pool     *pgxpool.Pool
 	Comparer Comparer
 
-	// Keyring opens bodies; nil where none is sealed.
+	// Keyring opens bodies; nil if none is sealed.
 	Keyring *seal.Keyring
 
 	// Now is the clock of [AuditRequest.Within]. It defaults to time.Now.
 	Now func() time.Time
 }
 
-// Auditor compares the steps of a run with today's configuration. It is no [Store]: it has no
-// effects to settle and no queue, and what it makes is no plan, has no digest and is stored nowhere,
-// so that there is nothing that could be run.
+// Auditor compares the steps of a run with today's configuration. Unlike a [Store], it can
+// neither settle effects nor enqueue jobs. It stores nothing, so that there is no plan that
+// could be run.
 type Auditor struct{ cfg AuditConfig }
 
 // NewAuditor makes an Auditor, or reports what is wrong with cfg.
@@ -137,41 +137,41 @@ func NewAuditor(cfg AuditConfig) (*Auditor, error) {
 	return &Auditor{cfg: cfg}, nil
 }
 
-// MaxAudit bounds how many events one page of an audit compares.
+// MaxAudit is how many events one page of an audit compares at most.
 const MaxAudit = 1000
 
 // AuditRequest asks for a page of an audit. A Run with its Source, or a Label, is required; with both, an event must fit both.
 type AuditRequest struct {
-	// Source is the name of a source of operations, or of any source where there is only a Label. Then empty is every source.
+	// Source is the name of a source of operations. With a Label and no Run it may be any source, and empty means every source.
 	Source string
 
-	// Run is the first part of the keys, behind credential and operation, as recipes write it:
-	// escaped. It is compared as a whole: run 42 is not the beginning of run 421.
+	// Run is the first part of the keys, after credential and operation, escaped as recipes do
+	// it. It must match as a whole: run 42 does not include run 421.
 	Run string
 
-	// Label is what the events have.
+	// Label takes only events that have this label.
 	Label inbox.Label
 
-	// Tenant is whose events they are; empty is everybody's.
+	// Tenant takes only events of this tenant; empty means every tenant.
 	Tenant string
 
-	// Since leaves out what was received before.
+	// Since takes only events received from then on.
 	Since time.Time
 
-	// After is the last event that the page before this one looked at; zero begins with the first.
+	// After is Next of the previous page; zero begins with the first event.
 	After inbox.ID
 
-	// Limit is how many events are compared; 0 is [MaxAudit], which is the most.
+	// Limit is how many events are compared; 0 is [MaxAudit], which is also the maximum.
 	Limit int
 
-	// Within is how long the page may take; 0 is as long as it needs. It ends with the chunk of events in which the time runs out.
+	// Within is how long the page may take; 0 means no limit. The page ends with the chunk of events in which the time runs out.
 	Within time.Duration
 
-	// Results gives the comparer what was kept of the targets' replies.
+	// Results makes the Auditor pass the stored replies of the targets to the comparer.
 	Results bool
 }
 
-// Audit is one page of an audit: the steps of its events, in the order in which these were received.
+// Audit is one page of an audit: the steps of its events, in the order in which the events were received.
 type Audit struct {
 	Source string    `json:"source"`
 	Run    string    `json:"run"`
@@ -181,15 +181,15 @@ type Audit struct {
 	// Matching counts the steps that match, results included.
 	Matching int `json:"matching"`
 
-	// Next is the last event that was looked at if there may be more.
+	// Next is the last event that the page read, if there may be more.
 	Next *inbox.ID `json:"next,omitempty"`
 
 	// InTime is false if the page ended because its time ran out.
 	InTime bool `json:"-"`
 }
 
-// AllMatch reports whether every step of the run matches, results included. It is false while there
-// are more pages, and for a run of which nothing is known.
+// AllMatch reports whether every step of the run matches, results included. It is false if there
+// may be more pages, and for a run without steps.
 func (a *Audit) AllMatch() bool {
 	return a.Next == nil && len(a.Steps) > 0 && a.Matching == len(a.Steps)
 }
@@ -204,19 +204,19 @@ func (a *Audit) CountMatching() {
 	}
 }
 
-// All effects of the events but the items of lists, which are compared with their list.
+// The statement reads all effects of the events except the items of lists, which are compared with their list.
 const readRunEffects = recordedEffectColumns + `
 WHERE e.event_id = ANY ($1::uuid[]) AND e.item = 0
 ORDER BY e.event_id, e.route_id`
 
-// What was kept of the replies to the effects that are done. A duplicate has its owner's, and was not sent.
+// The statement reads the stored replies of effects that are done. A duplicate has its owner's reply, and was not sent.
 const readRunResults = `
 SELECT e.id, e.result, e.result_key_id
 FROM effect e
 WHERE e.event_id = ANY ($1::uuid[]) AND e.item = 0 AND e.state = 'done' AND e.result IS NOT NULL`
 
-// Audit compares one page of a run. It changes nothing: all that it reads, it reads in transactions in which PostgreSQL
-// refuses to write. None of them is open while it compares, which may take as long as the targets do. It keeps
+// Audit compares one page of a run. It changes nothing, because it reads only in transactions in which PostgreSQL
+// refuses to write. No transaction is open while it compares, because the targets may take long to answer. It keeps
 // the steps of the page and one chunk of its events in memory.
 func (a *Auditor) Audit(ctx context.Context, ask AuditRequest) (*Audit, error) {
 	out, err := a.audit(ctx, ask)
@@ -252,7 +252,7 @@ func (a *Auditor) audit(ctx context.Context, ask AuditRequest) (*Audit, error) {
 	return out, nil
 }
 
-// late reports whether there was a time, and it has run out.
+// late reports whether there is a deadline and it has passed.
 func (a *Auditor) late(deadline time.Time) bool {
 	return !deadline.IsZero() && !a.cfg.Now().Before(deadline)
 }
@@ -262,7 +262,7 @@ func (a *Auditor) read(ctx context.Context, f func(tx pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, a.cfg.Pool, pgx.TxOptions{AccessMode: pgx.ReadOnly, IsoLevel: pgx.RepeatableRead}, f)
 }
 
-// compareAll compares the events that were found, chunk by chunk, and says where the next page begins.
+// compareAll compares the found events, chunk by chunk, and sets where the next page begins.
 func (a *Auditor) compareAll(ctx context.Context, found foundSteps, results bool, deadline time.Time, out *Audit) error {
 	out.Next, out.InTime = found.next, !found.late
 	var chunks [][]inbox.ID
@@ -297,7 +297,7 @@ func (a *Auditor) compareAll(ctx context.Context, found foundSteps, results bool
 	return nil
 }
 
-// recorded reads a chunk of events with their effects and, if they are asked for, what was kept of the replies.
+// recorded reads a chunk of events with their effects and, if results is true, the stored replies.
 func (a *Auditor) recorded(ctx context.Context, tx pgx.Tx, events []inbox.ID, results bool) ([]*RecordedEvent, error) {
 	rows, err := tx.Query(ctx, readRunEffects, events)
 	if err != nil {
@@ -319,7 +319,7 @@ func (a *Auditor) recorded(ctx context.Context, tx pgx.Tx, events []inbox.ID, re
 	return recorded, err
 }
 
-// readResults adds what was kept of the replies. What cannot be opened stays away: then there is nothing to compare with.
+// readResults adds the stored replies. It omits replies that cannot be opened, which are then not compared.
 func (a *Auditor) readResults(ctx context.Context, tx row.Querier, events []inbox.ID, recorded map[inbox.ID][]RecordedEffect) error {
 	rows, err := tx.Query(ctx, readRunResults, events)
 	if err != nil {

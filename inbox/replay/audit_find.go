@@ -11,10 +11,10 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// The events of a run or a label are found stretch by stretch in the order of their ids, so that a statement ends soon, however
-// many belong to other runs, sources and tenants. Events with a label are found by its index. No index has runs: credentials and
-// operations hold no colon, and recipes escape it in what they are made of, so that the third part of an event id is the first one of
-// the key, which is asked of each event.
+// The events of a run or a label are found stretch by stretch in the order of their ids, so that each statement ends soon even if
+// many events belong to other runs, sources and tenants. An index finds the events with a label. No index has runs, so that the
+// statement checks each event. The third part of an event id is the first part of the key, because credentials and operations
+// contain no colon, and recipes escape colons in values.
 const (
 	stretchOfEvents = `
 WITH stretch AS MATERIALIZED (
@@ -32,10 +32,10 @@ SELECT (SELECT count(*) FROM stretch), (SELECT k.id FROM stretch k ORDER BY k.id
     coalesce((SELECT array_agg(v.id ORDER BY v.id) FROM stretch v JOIN source s ON s.id = v.source_id`
 
 	runStretch   = 20000
-	labelStretch = 2000 // each event is looked up
+	labelStretch = 2000 // smaller, because PostgreSQL looks up each event
 )
 
-// foundSteps are the events of a page. next is the last event that was looked at if there may be more of them, and late says that the time
+// foundSteps are the events of a page. next is the last event that was read if there may be more of them. late says that the time
 // ran out.
 type foundSteps struct {
 	events []inbox.ID
@@ -87,7 +87,7 @@ func (a *Auditor) findSteps(ctx context.Context, ask *AuditRequest, deadline tim
 	}
 }
 
-// stretch returns the statement that looks at the next n events after one, and finds the events of the request among them.
+// stretch returns the statement that reads the next n events after one, and finds the events of the request among them.
 func (ask *AuditRequest) stretch(label *inbox.LabelSearch, after inbox.ID, n int) (sql string, args []any) {
 	var s row.Statement
 	if label == nil {

@@ -18,7 +18,7 @@ type actKind struct {
 	do     func(o *operator, ctx context.Context) (bool, error)
 }
 
-// actKinds are the acts of operators. Rotating keys takes long, so it has an operator of its own.
+// actKinds are the acts of operators. Another operator rotates keys, because that takes long.
 var actKinds = []actKind{
 	{"plan", 16, (*operator).makePlan},
 	{"run", 14, (*operator).runPlan},

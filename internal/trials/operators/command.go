@@ -29,16 +29,16 @@ type act struct {
 	reported int
 	action   string
 
-	// decided holds the objects of its entries in the audit, by action.
+	// decided are the objects of its entries in the audit, by action.
 	decided map[string][]string
 }
 
 func (a *act) span() span { return span{a.Started, a.Ended} }
 
-// reason is the reason that the command is given, by which its entries in the audit are found.
+// reason returns the reason passed to the command. It identifies the command's entries in the audit.
 func (a *act) reason() string { return fmt.Sprintf("act-%06d", a.id) }
 
-// String is the act in one line.
+// String describes the act in one line.
 func (a *act) String() string {
 	how := fmt.Sprintf("exit %d", a.ExitCode)
 	if a.killed {
@@ -55,11 +55,11 @@ type operator struct {
 	round  int
 }
 
-// commandOptions says how a command is run.
+// commandOptions says how to run a command.
 type commandOptions struct {
 	kind          string // the name by which it is counted
 	decides       bool   // it takes --reason
-	confirms      bool   // it takes --yes, since nobody can be asked
+	confirms      bool   // it takes --yes, because no one can answer a question
 	action        string // of its entries in the audit, whose number it reports
 	neverKilled   bool   // never killed by chance
 	alwaysKilled  bool   // always killed, unless it ends first
@@ -110,8 +110,8 @@ var (
 	internalWords = regexp.MustCompile(`SQLSTATE|panic:|goroutine \d|nil pointer|runtime error`)
 )
 
-// wrongExit returns what is wrong with how a command ended, or nothing. The exit status must be documented, and a
-// failure must be explained in one line that a person can use.
+// wrongExit describes what is wrong with a command's exit, or returns "". The exit status must be documented, and one
+// line must explain a failure so that a person can act on it.
 func wrongExit(a *act, usage string) string {
 	lines := strings.Split(strings.TrimSpace(a.Stderr), "\n")
 	last := lines[len(lines)-1]

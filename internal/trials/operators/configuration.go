@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// schema holds the tables, in a PostgreSQL of the campaign's own.
+// schema is the schema of the tables, in a PostgreSQL that the campaign starts.
 const schema = "operators"
 
-// variant is a configuration, by how it differs from the whole one.
+// variant describes how a configuration differs from the whole one.
 type variant struct {
 	name string
 
-	// withoutExtra leaves out a route, elsewhere sends everything to the targets' other address, and latest gives a
-	// route another order.
+	// withoutExtra leaves out a route, elsewhere sends everything to the targets' other address, and latest changes
+	// the order of a route.
 	withoutExtra, elsewhere, latest bool
 }
 
@@ -28,8 +28,8 @@ var variants = []variant{
 
 const secretKey = "operators-0123456789abcdef" // of servers that live for minutes
 
-// Effects of the source brief are pruned after some seconds, those of the others not within a campaign. The route extra
-// shares its target with charge and takes what charge does not take, so that what waits for it can be moved there. The
+// Effects of the source brief are pruned after some seconds, and those of other sources not within a campaign. The route extra
+// has the target of charge and takes the events that charge does not take, so that effects can be moved between them. The
 // target asked can be probed. Only a 429 counts as an answer that precedes the target's work.
 const configuration = `
 %[1]s

@@ -165,7 +165,7 @@ func (c *campaign) compareAcknowledged(ctx context.Context) error {
 	return nil
 }
 
-// missingEffects compares what was acknowledged with what is there.
+// missingEffects compares the acknowledged events with the recorded events and effects.
 func missingEffects(events map[string]*event, there, effects map[string]bool) (out []violation) {
 	for _, key := range sortedKeys(events) {
 		e := events[key]

@@ -35,7 +35,7 @@ func (c *campaign) checkAtEnd(ctx context.Context) error {
 		err := c.db.QueryRow(ctx, countMoving).Scan(&left)
 		return left == 0, err
 	})
-	if err != nil && !errors.Is(err, rig.ErrTimeout) { // otherwise the check reports what is left
+	if err != nil && !errors.Is(err, rig.ErrTimeout) { // after a timeout, the check reports the effects that still move
 		return err
 	}
 	if err := c.observe(ctx); err != nil {

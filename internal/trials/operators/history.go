@@ -25,7 +25,7 @@ const (
 	skipped    = "skipped"
 )
 
-// seenInDatabase stands for whoever ended an effect whose end only the database shows.
+// seenInDatabase is the actor of an ending that only the database shows.
 const seenInDatabase = "what the database shows"
 
 // permit says that an operator asked for an effect to be sent. decided is when they did so, which for a plan is when it
@@ -37,10 +37,10 @@ type permit struct {
 	who       string
 }
 
-// mayHaveHappened is overridden by whatever sends an effect again that may have happened.
+// mayHaveHappened is overridden by every permit to send an effect again that may have happened.
 const mayHaveHappened = "unknown"
 
-// history is what is known about an effect.
+// history is everything that the campaign knows about an effect.
 type history struct {
 	id, key       string
 	source, event string

@@ -88,7 +88,7 @@ func (o *operator) readKeys(ctx context.Context) ([]keyRow, error) {
 	return page.Data, nil
 }
 
-// newestKey is the key that was added last. Plain text has a row of its own behind the keys.
+// newestKey returns the key that was added last. The row of plain text values, after the keys, has no key id.
 func newestKey(rows []keyRow) (newest int32) {
 	for _, r := range rows {
 		newest = max(newest, r.ID)
@@ -118,7 +118,7 @@ func countUnderOldKeys(rows []keyRow) int64 {
 	return n
 }
 
-// leftUnderOldKeys returns what is still under an old key after everything was resealed.
+// leftUnderOldKeys returns a violation if values are still under an old key after everything was resealed.
 func leftUnderOldKeys(rows []keyRow) (out []violation) {
 	if n := countUnderOldKeys(rows); n > 0 {
 		out = append(out, rig.NewViolation(keptOldKey, "%d values are still under an old key or in plain: %+v", n, rows))

@@ -171,7 +171,7 @@ func (c *campaign) findGone(ctx context.Context, ids []string, s span, by string
 
 // observe reads everything that is new after a round, and judges it.
 func (c *campaign) observe(ctx context.Context) error {
-	probes, heard := c.ledger.probesSince(c.probesRead), c.ledger.requestsSince(c.requestsRead) // read first, so that whatever they belong to has been committed
+	probes, heard := c.ledger.probesSince(c.probesRead), c.ledger.requestsSince(c.requestsRead) // read first, so that their effects have been committed
 	if err := c.snapshot(ctx); err != nil {
 		return err
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// event is what was delivered under one id.
+// event is everything delivered under one id.
 type event struct {
 	source, id string
 
-	// payloads holds the payloads. The first one is the event's; the others conflict with it.
+	// payloads are the delivered payloads. The first is the event's, and the others conflict with it.
 	payloads []sentPayload
 
-	// acknowledged says whether any of them was acknowledged, and admitted whether a conflict became an event of its
-	// own.
+	// acknowledged says whether any of them was acknowledged, and admitted whether a conflict became a separate
+	// event.
 	acknowledged, admitted bool
 
 	// gone says that the audit reports the event as erased.
 	gone bool
 
-	// erased holds the erasures of the event that succeeded.
+	// erased are the successful erasures of the event.
 	erased []span
 }
 
@@ -38,7 +38,7 @@ type sentPayload struct {
 	sentAt time.Time // when it was first acknowledged
 }
 
-// span is from when something was begun to when it had returned. What it did, it did in between.
+// span is the time from the beginning of an action to its return. Its results happened in between.
 type span struct{ from, to time.Time }
 
 // deliveries is what the senders know.
@@ -80,7 +80,7 @@ func (d *deliveries) newEvent(seed uint64, source string, p payload) *event {
 	return e
 }
 
-// addPayload gives an event another payload. The caller holds the lock.
+// addPayload adds a payload to an event. The caller must have locked d.mu.
 func (d *deliveries) addPayload(seed uint64, e *event, p payload) {
 	d.markerCount++
 	p.Marker = newMarker(seed, d.markerCount)
@@ -91,7 +91,7 @@ func (d *deliveries) addPayload(seed uint64, e *event, p payload) {
 	e.payloads = append(e.payloads, sentPayload{payload: p, body: body})
 }
 
-// drawConflict gives a recent event another payload; it returns nil if there is no event.
+// drawConflict adds a payload to a recent event. It returns nil if there are fewer than 10 recent events.
 func (d *deliveries) drawConflict(random *rand.Rand, seed uint64) (*event, int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -210,8 +210,8 @@ func (c *campaign) send(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// deliver sends a payload to the servers in turn until it is acknowledged. Both servers may be down, so it gives up
-// after a while.
+// deliver sends a payload to the servers in turn until it is acknowledged. It stops after 20 s, because both servers may
+// be down.
 func (c *campaign) deliver(ctx context.Context, random *rand.Rand, e *event, n int) error {
 	c.deliveries.mu.Lock()
 	body := e.payloads[n].body

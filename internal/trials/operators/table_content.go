@@ -83,8 +83,8 @@ var (
 	bytesMarker = regexp.MustCompile(`6d61726b2d((?:3[0-9]|6[1-6]){12})`)
 )
 
-// checkLeaks looks through every table for content that must be gone: that of erased events, and, where everything is
-// sealed, any.
+// checkLeaks searches every table for content that must be gone: the content of erased events and, if everything is
+// sealed, any plain content.
 func (c *campaign) checkLeaks(ctx context.Context, sealed bool) error {
 	rows, err := c.db.Query(ctx, `SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' ORDER BY 1`)
 	if err != nil {

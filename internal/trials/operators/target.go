@@ -54,8 +54,8 @@ type probeAnswer struct {
 	done bool
 }
 
-// happened reports whether the target has done what was asked, whatever it answered. Of the requests without a clear
-// answer, it has done half.
+// happened reports whether the target has performed the request, with any answer. It performs half of the requests
+// without a clear answer.
 func (r *request) happened() bool {
 	return r.answer == http.StatusOK || !r.isRefusal() && r.body[0]%2 == 0
 }
@@ -173,7 +173,7 @@ func (s *targetLedger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"said":%q}`, r.Marker) // the caller may be gone
 		return
 	case status < 0:
-		rig.Pause(req.Context(), time.Minute) // until the caller gives up
+		rig.Pause(req.Context(), time.Minute) // until the caller's timeout
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -16,13 +16,13 @@ type violation = rig.Violation
 
 // The kinds of violation.
 const (
-	overridden    = "overridden"  // sent after it had been ended, and nobody asked for it
-	doubled       = "doubled"     // sent again to a target that cannot deduplicate, and nobody asked for it
+	overridden    = "overridden"  // sent after it had been ended, although no operator asked for it
+	doubled       = "doubled"     // sent again to a target that cannot deduplicate, although no operator asked for it
 	altered       = "altered"     // other bytes under the same key
 	unexpected    = "unexpected"  // sent under a key that no effect has
 	disordered    = "disordered"  // sent before its turn, or after its successor
 	lost          = "lost"        // acknowledged and not recorded, or done and never answered with success
-	unfinished    = "unfinished"  // not at rest although nothing holds it
+	unfinished    = "unfinished"  // not at rest, although it waits for nothing
 	unexplained   = "unexplained" // ended in a way that nothing in the campaign causes
 	unbalanced    = "unbalanced"  // the tables do not agree with each other
 	miscounted    = "miscounted"  // a command reports another number than it did
@@ -45,7 +45,7 @@ func (h *history) describe() string {
 // name is the effect's event, as requests name it.
 func (h *history) name() string { return h.source + "/" + h.event }
 
-// timeline lists what is known about the effect in the order of time, a line each.
+// timeline lists everything known about the effect in the order of time, one line each.
 func (h *history) timeline() string {
 	type line struct {
 		at   time.Time

@@ -16,7 +16,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// campaign is one variant. It has a schema of its own.
+// campaign runs one variant in a separate schema.
 type campaign struct {
 	options
 	variant variant
@@ -26,7 +26,7 @@ type campaign struct {
 	config string
 	db     *pgx.Conn
 
-	startedAt time.Time // also the time that every delivery of an event gives for it
+	startedAt time.Time // also the time in the body of every delivery
 	receivers []*rig.Node
 	workers   []*rig.Node
 	slow      *rig.Proxy         // between the second receiver and PostgreSQL; nil if there is none

@@ -126,7 +126,7 @@ func (c *campaign) expectedNumbers() []int {
 	return out
 }
 
-// compareSequence returns what is wrong with the applied numbers of a sequence.
+// compareSequence returns the differences between the wanted and the applied numbers of a sequence.
 func compareSequence(key string, want, got []int) []violation {
 	var out []violation
 	seen, last := map[int]int{}, 0

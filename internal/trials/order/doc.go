@@ -3,7 +3,7 @@
 // order of receipt, that ordered effects keep their places in the queue, and that nothing stays ahead after the database's clock was.
 //
 // Run it with ./scripts/order, which describes the variants and the flags; -keys 100 -events 30 takes two minutes. It
-// builds the real binary and starts a durable PostgreSQL of its own.
+// builds the real binary and starts a durable PostgreSQL.
 //
 // It prints a line for each variant, for example:
 //

@@ -9,7 +9,7 @@ import (
 type variant struct {
 	name string
 
-	// hot gives all events one key.
+	// hot makes all events have the same key.
 	hot bool
 
 	// takesEvery says which numbers the route's type takes: every one, or every third.
@@ -21,8 +21,8 @@ type variant struct {
 	// forward has a target outside the database, which must receive each number before the next one.
 	forward bool
 
-	// locked locks a stream for that time. vanish has a worker's host vanish while it holds streams. The other streams
-	// have to proceed.
+	// locked is how long a stream is locked. With vanish, a worker's host vanishes while it has locked streams. The other
+	// streams must proceed.
 	locked time.Duration
 	vanish bool
 
@@ -43,8 +43,8 @@ type variant struct {
 	// patience and onGap are settings of the route.
 	patience, onGap string
 
-	// A planted defect, which has to be noticed: unlocked has workers that do not lock streams, and they are not killed, because
-	// they are asked what they have found; plant holds statements that make the tables behave as a wrong implementation does.
+	// A planted defect, which the campaign must notice. With unlocked, workers do not lock streams; they are not killed, because
+	// their metrics are read. plant are statements that make the tables behave as a wrong implementation does.
 	unlocked bool
 	plant    string
 }
