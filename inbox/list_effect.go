@@ -311,8 +311,8 @@ JOIN inbox_event e ON e.id = x.event_id
 JOIN source s ON s.id = e.source_id
 WHERE x.id = $1`
 
-// The order is that of the attempts, because the version rises each time the effect is
-// restarted.
+// The attempts are in the order in which they were made, because the version rises each time
+// the effect is restarted.
 const listAttempts = `
 SELECT attempt, trigger, node, started_at, finished_at, outcome, coalesce(reason, ''), coalesce(code, ''), coalesce(excerpt, ''), recognised,
     excerpt_key_id, excerpt_sealed

@@ -26,7 +26,7 @@ func ItemKeyHash(recipe []byte, meaning string) []byte {
 }
 
 // New items may own their keys while they are pending, because no worker has claimed them
-// yet. Otherwise the statements are those of an attempt; see [ownKeys].
+// yet. Otherwise the statements are the same as for an attempt; see [ownKeys].
 var (
 	insertItemKeys   = insertKeysOf(`e.state = 'pending'`)
 	takeOverItemKeys = takeOverKeysOf(`e.state = 'pending'`)
@@ -110,7 +110,7 @@ type ListHead struct {
 	Rendered []byte
 
 	// Last is the last position of the list that is written. Unkeyed reports whether an
-	// item has no key of its own, because a version that kept one key for a whole list
+	// item has no separate key, because a version that kept one key for a whole list
 	// wrote it.
 	Last    int
 	Unkeyed bool

@@ -11,8 +11,8 @@ import (
 // once.
 const leastStatement = 10 * time.Millisecond
 
-// limit returns a context that ends a statement when the search has run for the time most, but gives each statement at
-// least leastStatement.
+// limit returns a context that ends a statement when the search has run for the time most, but not before the statement
+// has had leastStatement.
 func (s *search) limit(ctx context.Context, most time.Duration) context.Context {
 	return row.LimitTime(ctx, func() time.Duration { return max(most-s.now().Sub(s.began), leastStatement) })
 }

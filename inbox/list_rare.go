@@ -26,7 +26,7 @@ func rareStates(state string) *rareEffects {
 	}
 }
 
-// count writes the statement that tells whether the effects are few.
+// count writes the statement that shows whether the effects are few.
 func (r *rareEffects) count(s *row.Statement) *row.Statement {
 	s.Add(`SELECT count(*) FROM (SELECT FROM `)
 	r.in(s)

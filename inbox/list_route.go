@@ -7,8 +7,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// The indexes of held effects and of effects with an unknown outcome begin with the route. A window gives each
-// route an equal share of its rows beyond a place. It ends at the nearest place at which a route has used up its share.
+// The indexes of held effects and of effects with an unknown outcome begin with the route. In a window each
+// route has an equal share of its rows beyond a place. It ends at the nearest place at which a route has used up its share.
 // So a window reads no more rows than it should, with any number of routes.
 const (
 	shareOfHeld = ` OFFSET greatest(? / greatest((

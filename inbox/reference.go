@@ -36,12 +36,12 @@ const (
 	KindSuppression  Kind = "suppression"
 )
 
-// minPrefix is the least number of digits with which you can name an id. All ids of about four hours have the same first 6
-// digits, those of about a minute the same 8, and those of a millisecond the same 12.
+// minPrefix is the least number of digits with which you can name an id. The first 6 digits change about every four hours,
+// the first 8 about every minute, and the first 12 every millisecond.
 const minPrefix = 6
 
-// maxCandidates is how many candidates an error lists. maxInspected is how many rows are read to find those of a tenant,
-// or those of a key or a sender's id.
+// maxCandidates is how many candidates an error lists. maxInspected is how many rows a search reads for a tenant, for a key
+// or for the sender's id of an effect.
 const (
 	maxCandidates = 5
 	maxInspected  = 1000

@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
-// In a route with a list, each item has a key of its own, made of the recipe's result and
+// In a route with a list, each item has a separate key, made of the recipe's result and
 // the item, and happens once under that key. The first effect of the route still owns the
 // recipe's key, because earlier versions kept one key for a whole list: they look for that
 // owner, and this version finds their lists by it.

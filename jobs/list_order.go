@@ -51,7 +51,7 @@ func (a attempt) refuseList(ctx context.Context, n int) *inbox.Settlement {
 	return &s
 }
 
-// listRefusal tells operators why a route in mode latest cannot have a list.
+// listRefusal explains to operators why a route in mode latest cannot have a list.
 func listRefusal(route *Route, n int) string {
 	return fmt.Sprintf("to: %s gives %d, and in mode latest an effect is one: use another order, or a route for each", route.List.Items.String(), n)
 }

@@ -21,7 +21,7 @@ type expansion struct {
 	attempt
 	call   *effect.Call
 	items  []listItem
-	recipe []byte // the key that the route's recipe gives for the event; nil without one
+	recipe []byte // the key that the route's recipe returns for the event; nil without a recipe
 }
 
 // write writes the items that are not written yet. held is false if this process has lost

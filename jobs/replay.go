@@ -113,12 +113,12 @@ func (w *replayWorker) rest(ctx context.Context) (rest time.Duration, atMost flo
 	return rest, atMost, nil
 }
 
-// heldWithin is the least age at which the running job of a replay that no process holds
-// counts as lost. A younger job may not have acquired the replay yet, or River may not have
+// heldWithin is the least age at which a running job counts as lost if no process has locked
+// its replay. A younger job may not have acquired the replay yet, or River may not have
 // recorded the job's end.
 const heldWithin = 2 * time.Second
 
-// If no process holds the replay of a running job, the job's process died.
+// If no process has locked the replay of a running job, the job's process died.
 const lostReplays = `
 SELECT p.id
 FROM unnest($1::uuid[], $3::bigint[], $4::boolean[]) AS p (id, job_id, held)

@@ -171,8 +171,8 @@ func (t *replayThrottle) look(now time.Time) {
 		case mean > max(time.Duration(maxSlowdown*float64(t.calm)), t.calm+minSlowdown):
 			t.rate = max(slowDown*min(t.rate, t.attained(passed)), minRate)
 		default:
-			// The rate rises to twice what is attained at most, because the replay's own
-			// rate limits it too.
+			// The rate rises to at most twice the attained rate, because the replay's own rate
+			// limits it too.
 			t.rate = max(min(speedUp*t.rate, 2*t.attained(passed)), minRate)
 		}
 		t.mark, t.items = here, 0

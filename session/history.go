@@ -159,7 +159,7 @@ func watchedOf(conn net.Conn) *watchedConn {
 	}
 }
 
-// behind reports whether a pooled session must not be used any more.
+// behind reports whether the session's server has an earlier timeline, so that the session must not be used any more.
 func (h *History) behind(s *state) bool { return s.timeline != 0 && s.timeline < h.timeline.Load() }
 
 // OnBegin sets do to be called on the first session of each timeline after the given one, before anything else uses a

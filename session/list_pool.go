@@ -54,9 +54,9 @@ func identify(ctx context.Context, pool *pgxpool.Pool) (identity, error) {
 	return id, nil
 }
 
-// CheckListPool finds out whether lists, a pool of a role of its own, reads the tables that primary writes. It returns
-// [ErrOtherDatabase] if they are others, a [GrantError] if the role may not read them, and any other error if one of the
-// pools cannot be asked.
+// CheckListPool checks that lists, a pool with a separate role, reads the tables that primary writes. It returns
+// [ErrOtherDatabase] if they are other tables, a [GrantError] if the role may not read them, and any other error if one of
+// the pools cannot be asked.
 func CheckListPool(ctx context.Context, primary, lists *pgxpool.Pool) error {
 	read, err := identify(ctx, lists)
 	if errors.Is(err, ErrOtherSystem) {

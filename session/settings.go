@@ -37,7 +37,7 @@ type SettingError struct {
 	Name, Is, Must, Reason string
 }
 
-// Error says in one line what is wrong and what to look at.
+// Error returns one line that explains the problem and its likely cause.
 func (e *SettingError) Error() string {
 	if e.Reason != "" {
 		return fmt.Sprintf("the database refuses the setting %s = %q: %s", e.Name, e.Must, e.Reason)

@@ -199,9 +199,9 @@ func (s *Standbys) Timeline() uint32 {
 }
 
 // Received waits until every standby that answers has received the log of a timeline up to a position, so that each of them, if
-// promoted, has all commits up to there. If a standby answers and has not received it within the given time, callers do not wait for that
-// standby until it has caught up. Received returns [ErrBehind] if the database has moved to another timeline. The caller must then do nothing
-// that only the former primary has recorded.
+// promoted, has all commits up to there. If a standby answers but has not received it within the given time, callers do not wait for
+// that standby until it has caught up. Received returns [ErrBehind] if the database has moved to another timeline. The caller must
+// then do nothing that the former primary has recorded.
 func (s *Standbys) Received(ctx context.Context, timeline uint32, lsn uint64, within time.Duration) error {
 	if s == nil {
 		return nil

@@ -34,7 +34,7 @@ type RunStep struct {
 	// says what differs.
 	Match   bool        `json:"match"`
 	Verdict StepVerdict `json:"verdict"`
-	// Why gives the reasons for the verdict.
+	// Why lists the reasons for the verdict.
 	Why []string `json:"why,omitempty"`
 
 	// Original is the recorded request, and Today the request that would be sent now.

@@ -123,7 +123,7 @@ func queueReadDecisions(b *pgx.Batch, replay *Replay, items []*stepItem) {
 const stateToCreate = "unmade"
 
 // isUnchanged reports whether a locked effect is as the plan saw it: nothing has changed its
-// state, and nobody has decided anything about it. An item of an earlier version does
+// state, and there was no decision about it. An item of an earlier version does
 // not say which state the plan saw. Its effect counts as unchanged only if it is dead, or
 // indeterminate and included by the options. Done and discarded effects count as changed, because
 // an operator may have resolved them after the plan.

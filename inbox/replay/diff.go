@@ -14,7 +14,7 @@ import (
 type Diff struct {
 	Verdict Verdict `json:"verdict"`
 
-	// Why gives the reasons for the verdict, in short sentences that do not quote the event.
+	// Why lists the reasons for the verdict, in short sentences that do not quote the event.
 	Why []string `json:"why,omitempty"`
 
 	Event     string `json:"event"`

@@ -34,7 +34,7 @@ type Options struct {
 	// scope must be its id.
 	IncludeCalledAgain bool `json:"include_called_again,omitempty"`
 
-	// NewKey gives every replayed effect a new idempotency key and renders it again.
+	// NewKey replays every effect under a new idempotency key and renders it again.
 	NewKey bool `json:"new_key,omitempty"`
 
 	// NewRoutes creates effects for routes that take the events today and did not when

@@ -51,7 +51,7 @@ const markExpired = `UPDATE replay SET state = 'expired', finished_at = now() WH
 const rewakeReplay = `UPDATE replay SET job_id = $2 WHERE id = $1`
 
 // Start runs a plan that has the given digest and has not expired, and returns the replay.
-// It gives a replay that is already running a new job, because its job may be lost; each item
+// If the replay is already running, Start inserts a new job, because the old one may be lost; each item
 // is still taken once. Start returns [inbox.ErrNotFound], [ErrDigest],
 // [inbox.ErrUnexplained], or [ErrState] if the replay can no longer be run.
 func (r *Store) Start(ctx context.Context, s StartRequest) (*Replay, error) {
@@ -180,7 +180,7 @@ func (r *Store) wakeTx(ctx context.Context, tx pgx.Tx, id inbox.ID) error {
 	return r.enqueueTx(ctx, tx, id, ids[0])
 }
 
-// Wake gives a running replay a new job, because its own is lost. It does nothing if the
+// Wake inserts a new job for a running replay whose job is lost. It does nothing if the
 // replay is not running.
 func (r *Store) Wake(ctx context.Context, id inbox.ID) error {
 	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {

@@ -24,9 +24,9 @@ type Action string
 
 // The actions. Stored: never change.
 const (
-	// ActionReplay gives the effect new attempts under its own key.
+	// ActionReplay restarts the effect with new attempts under its own key.
 	ActionReplay Action = "replay"
-	// ActionNewKey gives the effect new attempts under a new key, which the target cannot
+	// ActionNewKey restarts the effect with new attempts under a new key, which the target cannot
 	// recognise.
 	ActionNewKey Action = "new_key"
 	// ActionCreate creates an effect for a route that takes the event today.

@@ -270,7 +270,7 @@ FROM unnest($1::uuid[], $2::text[]) AS a (id, key)
 WHERE e.id = a.id`
 
 // classify returns two groups of items: those whose effects get new attempts, and those for
-// which the caller must check whether somebody has made a decision since the plan. An
+// which the caller must check whether an operator has made a decision since the plan. An
 // item of an earlier version can be in both.
 func (r *Store) classify(replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect) (going, doubted []*stepItem) {
 	for _, it := range items {
@@ -295,7 +295,7 @@ func (r *Store) classify(replay *Replay, items []*stepItem, held map[inbox.ID]*i
 	return going, doubted
 }
 
-// replayTx gives the locked effects new attempts. It spreads their wake-ups over the time
+// replayTx restarts the locked effects with new attempts. It spreads their wake-ups over the time
 // within, because a burst would delay live deliveries.
 func (r *Store) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect, within time.Duration) error {
 	going, doubted := r.classify(replay, items, held)
