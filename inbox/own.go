@@ -118,7 +118,8 @@ func (e *Effects) ownGroup(ctx context.Context, asks []ownAsk) ([]Owner, error) 
 
 // The order of locks: effects by id, then their keys. The statement skips an effect that another transaction has
 // locked, and does not return it. If the idempotency key is made of the recipe from now on, the key that was made of
-// the event is kept too, because replay recognises the event's effect by it.
+// the event is kept too, because replay recognises the event's effect by it. The answer has the columns of startSends;
+// nothing is sent yet, so its place in the log is 0.
 const holdBehindOwner = `
 WITH reached AS MATERIALIZED (
     SELECT e.id, a.token, a.hash, a.remade, e.lease_token = a.token AND e.lease_until > now() AS held
@@ -133,9 +134,9 @@ keyed AS (
     FROM reached h
     WHERE e.id = h.id AND h.held
     RETURNING e.lease_token)
-SELECT lease_token, true FROM keyed
+SELECT lease_token, true, 0::bigint FROM keyed
 UNION ALL
-SELECT token, false FROM reached WHERE held IS NOT TRUE`
+SELECT token, false, 0::bigint FROM reached WHERE held IS NOT TRUE`
 
 // The first effect wins, also inside the group. The statement waits for a key that another transaction is about to
 // write or to delete.
