@@ -50,8 +50,9 @@ func TestAListOfAnEarlierVersionIsFinished(t *testing.T) {
 			old := b.batch("may", to...)
 			b.oldList(routes, old, "may", to, 2, state)
 			b.batch("may", "B@x.example", "b@x.example", "e@x.example", "c@x.example")
-			b.client(jobs.Config{Senders: senders(p.sink()), Routes: routes})
+			// Before anybody works: the only sweep would leave out an item that the list's worker has locked.
 			b.sweep(b.sweeper(nil))
+			b.client(jobs.Config{Senders: senders(p.sink()), Routes: routes})
 			b.nothingUnderWay()
 			want := map[string]int{"c@x.example": 1, "d@x.example": 1, "e@x.example": 1, "B@x.example": 1}
 			if state == inbox.EffectPending {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -48,8 +50,17 @@ func TestSweepPullsBackWhatAWrongClockPutOff(t *testing.T) {
 	for name, c := range cases {
 		id := b.admit(c.route, 1)[0]
 		ids[name] = id
-		for _, sql := range c.change {
-			b.exec(sql, id, c.ahead)
+		// In one transaction, so that now() is the same time in all of them.
+		err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+			for _, sql := range c.change {
+				if _, err := tx.Exec(t.Context(), sql, id, c.ahead); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
 		}
 	}
 	b.exec(`INSERT INTO stream (route_id, key_hash, gap_since) VALUES ($1, sha256('k'), now() + interval '1 h')`, b.routes[once])
