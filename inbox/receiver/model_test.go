@@ -3,10 +3,8 @@ package receiver_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
@@ -22,7 +19,6 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
-	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/replay"
@@ -66,65 +62,6 @@ type modelCall struct {
 type modelLine struct {
 	charged  map[string]string // by target: the payload
 	replaced bool
-}
-
-// fault is a mistake that is planted: each of those that this design removed.
-type fault string
-
-const (
-	unsettledInsist fault = "a call takes the place of one that is not settled"
-	partialRepeated fault = "a call that goes on after partial does all of it"
-	otherPayload    fault = "a call resumes with another payload"
-	resumedTwice    fault = "two calls resume one"
-	prunedIsNone    fault = "a pruned effect counts as one that did not happen"
-	noNote          fault = "no note says that a call was made"
-)
-
-// faultyGate plants what the gate would not let through.
-type faultyGate struct {
-	receiver.Accepter
-	fault *fault
-}
-
-func (g faultyGate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
-	e := &a.Events[0]
-	switch f := e.Follows; {
-	case *g.fault == noNote:
-		e.Recent = nil
-	case f == nil:
-	case *g.fault == resumedTwice && f.Kind == inbox.FollowResumes:
-		f.Intent = [32]byte([]byte(fmt.Sprintf("%-32.32s", e.EventID)))
-		e.Recent = nil
-	case *g.fault == unsettledInsist, *g.fault == partialRepeated && f.Kind == inbox.FollowResumes:
-		e.Follows, e.Recent = nil, nil
-	}
-	return g.Accepter.Accept(ctx, a)
-}
-
-// faultyOutcomes plants wrong outcomes for the receiver.
-type faultyOutcomes struct {
-	*inbox.Operations
-	fault *fault
-	sent  *[]byte // the intent hash of the payload that was sent last
-}
-
-func (o faultyOutcomes) Await(ctx context.Context, event inbox.ID, atMost time.Duration) ([]byte, bool, error) {
-	document, ok, err := o.Operations.Await(ctx, event, atMost)
-	if *o.fault == unsettledInsist && !ok {
-		return []byte(`{"status":"failed","next":"resume"}`), true, err
-	}
-	return document, ok, err
-}
-
-func (o faultyOutcomes) FollowedCall(ctx context.Context, f *inbox.Follow) (*inbox.FollowedCall, error) {
-	call, err := o.Operations.FollowedCall(ctx, f)
-	if call != nil && *o.fault == resumedTwice {
-		call.Follower = inbox.ID{}
-	}
-	if call != nil && *o.fault == otherPayload && f.Kind == inbox.FollowResumes {
-		call.Intent = *o.sent // that the earlier call has another one is not noticed
-	}
-	return call, err
 }
 
 // newModel makes the inbox, once for many walks.
@@ -310,147 +247,6 @@ func (m *model) resume(c *modelCall, payload string) (modelAnswer, *modelCall) {
 	return m.call(payload, c.line, receiver.HeaderResumes, c.key)
 }
 
-// charge is what a target does when something arrives.
-func (m *model) charge(claim *inbox.Claim) {
-	at := slices.IndexFunc(m.calls, func(c *modelCall) bool { return c.event == claim.Event.ID })
-	c, route := m.calls[at], m.routes[claim.RouteID]
-	if c.line.replaced {
-		m.fail("call %s is charged at %s although another one has taken its place", c.key, route)
-	}
-	if _, twice := c.line.charged[route]; twice {
-		m.fail("%s is charged twice for the intent of call %s", route, c.key)
-	}
-	c.line.charged[route] = c.payload
-}
-
-// work has a worker claim the effect that is due first, and make an attempt. how chooses the attempt's outcome.
-func (m *model) work(how int) bool {
-	var id inbox.ID
-	var job int64
-	err := m.pool.QueryRow(m.ctx, `SELECT id, coalesce(job_id, 0) FROM effect WHERE state IN ('pending', 'retry') ORDER BY next_at, id LIMIT 1`).Scan(&id, &job)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false
-	}
-	m.exec(`UPDATE effect SET next_at = now() WHERE id = $1`, id)
-	claim, _, err := m.store.Claim(m.ctx, id, job)
-	if err != nil || claim == nil {
-		m.fail("claiming an effect that is due: %v, %v", claim, err)
-	}
-	s := inbox.Settlement{Effect: id, Token: claim.Token, Trigger: claim.Trigger, StartedAt: claim.StartedAt, RouteID: claim.RouteID}
-	if m.leftOut(claim, &s) {
-		m.settle(s)
-		return true
-	}
-	switch how {
-	case 0, 1, 2: // it happened
-		m.charge(claim)
-		s.State, s.Outcome = inbox.EffectDone, inbox.AttemptDone
-	case 3, 4: // it certainly did not
-		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonExhausted
-	case 5: // the worker is killed after it sent
-		m.charge(claim)
-		m.abandoned = append(m.abandoned, claim)
-		return true
-	default: // or before
-		m.abandoned = append(m.abandoned, claim)
-		return true
-	}
-	m.settle(s)
-	return true
-}
-
-// leftOut is what a worker does about the call that the claim's call resumes, as package jobs does it.
-func (m *model) leftOut(claim *inbox.Claim, s *inbox.Settlement) bool {
-	if claim.Event.Parent.IsZero() {
-		return false
-	}
-	parent, err := m.store.ParentEffect(m.ctx, nil, claim)
-	if err != nil {
-		m.fail("asking for the parent: %v", err)
-	}
-	switch parent.State {
-	case inbox.ParentDone:
-		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, inbox.ReasonParentDone, parent.Effect
-	case inbox.ParentGone:
-		if m.planted == prunedIsNone || claim.Trigger == inbox.TriggerManual {
-			return false
-		}
-		s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonParentGone
-	case inbox.ParentOpen:
-		s.State, s.Reason, s.After = inbox.EffectPending, inbox.ReasonParentOpen, time.Second
-	default:
-		return false
-	}
-	return true
-}
-
-func (m *model) settle(s inbox.Settlement) {
-	if settled, err := m.store.Settle(m.ctx, s); err != nil || !settled.Applied {
-		m.fail("settling as %s: %+v, %v", s.State, settled, err)
-	}
-}
-
-// sweep gives up what a killed worker has left: its target cannot deduplicate, so the outcome is unknown.
-func (m *model) sweep() {
-	for _, claim := range m.abandoned {
-		m.settle(inbox.Settlement{Effect: claim.Effect, Token: claim.Token, Trigger: claim.Trigger, StartedAt: claim.StartedAt, RouteID: claim.RouteID,
-			State: inbox.EffectIndeterminate, Reason: inbox.ReasonLeaseExpired, Outcome: inbox.AttemptIndeterminate})
-	}
-	m.abandoned = nil
-}
-
-// resolve has a person, who looked at the target, decide about an effect whose outcome is unknown.
-func (m *model) resolve() bool {
-	var id, event inbox.ID
-	var route int32
-	err := m.pool.QueryRow(m.ctx, `SELECT id, event_id, route_id FROM effect WHERE state = 'indeterminate' ORDER BY id LIMIT 1`).Scan(&id, &event, &route)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false
-	}
-	c := m.calls[slices.IndexFunc(m.calls, func(c *modelCall) bool { return c.event == event })]
-	as := inbox.ResolveResend
-	if _, charged := c.line.charged[m.routes[route]]; charged {
-		as = inbox.ResolveDone
-	}
-	if err := m.store.Resolve(m.ctx, inbox.Resolve{Effect: id, As: as, Actor: "model", Reason: "the target says so"}); err != nil && !errors.Is(err, inbox.ErrCalledAgain) {
-		m.fail("resolving: %v", err)
-	}
-	return true
-}
-
-// replay has an operator replay everything that is dead.
-func (m *model) replay() bool {
-	p, err := m.replays.Plan(m.ctx, replay.PlanRequest{Scope: replay.Scope{DeadFilter: inbox.DeadFilter{Source: "agents"}}, Actor: "model"})
-	if err != nil || p.Summary.ToDo == 0 {
-		return false // nothing is dead
-	}
-	if _, err = m.replays.Start(m.ctx, replay.StartRequest{ID: p.ID, Digest: p.Digest, Actor: "model", Reason: "the target is mended"}); err != nil {
-		m.fail("starting a replay: %v", err)
-	}
-	for {
-		step, err := m.replays.Step(m.ctx, p.ID)
-		if err != nil {
-			m.fail("replaying: %v", err)
-		}
-		if step.State != replay.Running {
-			return true
-		}
-	}
-}
-
-// prune removes an effect of a call whose effects are all settled, as prune may; or erases the call.
-func (m *model) prune(c *modelCall) {
-	if m.draw(4) == 0 {
-		_, err := prune.EraseEvent(m.ctx, m.pool, prune.Erase{Source: "agents", EventID: "agent:charge:" + c.key, Actor: "model", Reason: "a person asked for it"})
-		if err != nil && !errors.Is(err, prune.ErrInFlight) {
-			m.fail("erasing: %v", err)
-		}
-		return
-	}
-	m.exec(`DELETE FROM effect WHERE id IN (SELECT e.id FROM effect e WHERE e.event_id = $1 ORDER BY e.id LIMIT $2)
-		AND NOT EXISTS (SELECT FROM effect f WHERE f.event_id = $1 AND f.state NOT IN ('done', 'superseded', 'skipped', 'duplicate'))`, c.event, 1+m.draw(2))
-}
-
 // end has everybody do what they can, and every caller what next says. Nothing may be left waiting.
 func (m *model) end() {
 	for _, c := range slices.Clone(m.calls) {
@@ -524,38 +320,4 @@ func TestOperationsKeepTheirPromise(t *testing.T) {
 		m.draw = func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "choice") }
 		m.walk(rapid.IntRange(5, 30).Draw(rt, "steps"))
 	})
-}
-
-// The model notices each mistake that was there before.
-func TestTheModelNoticesMistakes(t *testing.T) {
-	t.Parallel()
-	m := newModel(t)
-	for _, m.planted = range []fault{unsettledInsist, partialRepeated, otherPayload, resumedTwice, prunedIsNone, noNote} {
-		said := ""
-		for seed := uint64(0); seed < 200 && said == ""; seed++ {
-			m.draw = rand.New(rand.NewPCG(seed, 28)).IntN
-			said = m.noticed(30)
-		}
-		if said == "" {
-			t.Errorf("%s: 200 walks noticed nothing", m.planted)
-		}
-		t.Logf("%s: %s", m.planted, said)
-	}
-}
-
-// noticed is what a walk found wrong; empty if nothing.
-func (m *model) noticed(steps int) (said string) {
-	type found string
-	defer func() {
-		if value := recover(); value != nil {
-			text, ok := value.(found)
-			if !ok {
-				panic(value)
-			}
-			said = string(text)
-		}
-	}()
-	m.fail = func(format string, args ...any) { panic(found(fmt.Sprintf(format, args...))) }
-	m.walk(steps)
-	return ""
 }
