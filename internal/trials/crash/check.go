@@ -19,7 +19,6 @@ type EventRow struct {
 	BodySHA   []byte // the hash of the stored bytes
 	Admission string
 	Effects   int
-	Done      int
 }
 
 // Database is the content of the tables at the end.
@@ -32,7 +31,7 @@ type Database struct {
 	// Conflicts has the payloads that conflict with an event, by its event id.
 	Conflicts map[string][]ConflictRow
 
-	// Unfinished counts the effects that are not done, by state.
+	// Unfinished counts the effects that are neither done nor duplicates, by state.
 	Unfinished map[string]int
 }
 
@@ -41,15 +40,14 @@ type ConflictRow struct{ SHA, BodySHA []byte }
 
 const readEvents = `
 SELECT e.event_id, e.body_sha256, sha256(substring(b.body FROM e.body_offset + 1 FOR e.body_length)), e.admission,
-    (SELECT count(*) FROM effect f WHERE f.event_id = e.id),
-    (SELECT count(*) FROM effect f WHERE f.event_id = e.id AND f.state = 'done')
+    (SELECT count(*) FROM effect f WHERE f.event_id = e.id)
 FROM inbox_event e LEFT JOIN inbox_body b ON b.class = e.class AND b.id = e.body_id`
 
 const readApplied = `SELECT event_id, count(*) FROM crash_applied GROUP BY event_id`
 
 const readConflicts = `SELECT e.event_id, c.sha256, sha256(c.body) FROM conflict c JOIN inbox_event e ON e.id = c.event_id`
 
-const readUnfinished = `SELECT state || coalesce(' ' || reason, ''), count(*) FROM effect WHERE state <> 'done' GROUP BY 1`
+const readUnfinished = `SELECT state || coalesce(' ' || reason, ''), count(*) FROM effect WHERE state NOT IN ('done', 'duplicate') GROUP BY 1`
 
 // Read reads the tables. The search_path of the connection must be the campaign's schema.
 func Read(ctx context.Context, db rig.Querier) (*Database, error) {
@@ -106,6 +104,7 @@ const EffectsPerEvent = 2
 func Check(sent map[string]SentEvent, db *Database, calls map[string]Requests) []rig.Violation {
 	c := &checker{}
 	recorded := make(map[string]bool, len(db.Events))
+	orders := map[string][]string{} // the recorded events about each order
 	for i := range db.Events {
 		row := &db.Events[i]
 		if recorded[row.EventID] {
@@ -113,7 +112,12 @@ func Check(sent map[string]SentEvent, db *Database, calls map[string]Requests) [
 		}
 		recorded[row.EventID] = true
 		c.event(row, sent)
-		c.effects(row, sent, db.Applied[row.EventID], calls[row.EventID])
+		c.effects(row, sent, calls[row.EventID])
+		order := sent[row.EventID].Order
+		orders[order] = append(orders[order], row.EventID)
+	}
+	for order, events := range orders {
+		c.order(order, events, db.Applied, calls)
 	}
 	for id, e := range sent {
 		c.sender(id, &e, recorded[id])
@@ -159,7 +163,7 @@ func (c *checker) event(row *EventRow, sent map[string]SentEvent) {
 	}
 }
 
-func (c *checker) effects(row *EventRow, sent map[string]SentEvent, applied int, calls Requests) {
+func (c *checker) effects(row *EventRow, sent map[string]SentEvent, calls Requests) {
 	id := row.EventID
 	switch {
 	case row.Effects < EffectsPerEvent:
@@ -167,23 +171,42 @@ func (c *checker) effects(row *EventRow, sent map[string]SentEvent, applied int,
 	case row.Effects > EffectsPerEvent:
 		c.add(Doubled, "%s has %d effects", id, row.Effects)
 	}
-	switch {
-	case applied == 0:
-		c.add(Lost, "%s was not applied", id)
-	case applied > 1:
-		c.add(Doubled, "%s was applied %d times", id, applied)
-	}
-	switch {
-	case calls.Count == 0:
-		c.add(Lost, "%s was not forwarded", id)
-	case len(calls.Keys) != 1 || calls.Keys[""] > 0:
-		c.add(Doubled, "%s was forwarded under %d keys", id, len(calls.Keys))
-	}
 	e, known := sent[id]
 	for sum := range calls.Bodies {
 		if known && sum != e.SHA {
 			c.add(Altered, "%s was forwarded with another body", id)
 		}
+	}
+}
+
+// order checks the effects of all events about one order: both routes have it as their effect key, so that each carries
+// out one of the events.
+func (c *checker) order(order string, events []string, applied map[string]int, calls map[string]Requests) {
+	times := 0
+	var forwarded []string
+	keys := map[string]bool{}
+	for _, id := range events {
+		times += applied[id]
+		if calls[id].Count > 0 {
+			forwarded = append(forwarded, id)
+		}
+		for key := range calls[id].Keys {
+			keys[key] = true
+		}
+	}
+	switch {
+	case times == 0:
+		c.add(Lost, "%s of %v was not applied", order, events)
+	case times > 1:
+		c.add(Doubled, "%s of %v was applied %d times", order, events, times)
+	}
+	switch {
+	case len(forwarded) == 0:
+		c.add(Lost, "%s of %v was not forwarded", order, events)
+	case len(forwarded) > 1:
+		c.add(Doubled, "%s was forwarded for each of %v", order, forwarded)
+	case len(keys) != 1 || keys[""]:
+		c.add(Doubled, "%s was forwarded under %d keys", order, len(keys))
 	}
 }
 

@@ -120,6 +120,8 @@ type mutant struct {
 	sql string
 	// damage changes the ledgers of that event.
 	damage func(sent *crash.SentEvent, calls *crash.Requests)
+	// damageAll changes the target's whole ledger.
+	damageAll func(sent map[string]crash.SentEvent, calls map[string]crash.Requests)
 }
 
 var mutants = []mutant{
@@ -154,6 +156,18 @@ var mutants = []mutant{
 	}},
 	{name: "two deliveries are called the first", want: crash.Doubled, damage: func(sent *crash.SentEvent, _ *crash.Requests) {
 		sent.Recorded = 2
+	}},
+	{name: "a duplicate of a key is applied", want: crash.Doubled, sql: `
+		INSERT INTO crash_applied SELECT v.event_id, 'key' FROM effect e JOIN inbox_event v ON v.id = e.event_id WHERE e.state = 'duplicate' LIMIT 1`},
+	{name: "two events of a key are forwarded", want: crash.Doubled, damageAll: func(sent map[string]crash.SentEvent, calls map[string]crash.Requests) {
+		for id, e := range sent {
+			for forwarded, requests := range calls {
+				if id != forwarded && e.Order == sent[forwarded].Order {
+					calls[id] = crash.Requests{Count: requests.Count, Keys: requests.Keys}
+					return
+				}
+			}
+		}
 	}},
 	{name: "a forged delivery is recorded", want: crash.Unexpected, damage: func(sent *crash.SentEvent, _ *crash.Requests) {
 		sent.Forged = true
@@ -195,6 +209,9 @@ func noticed(t *testing.T, m mutant, r *crash.Result, db *pgx.Conn) {
 		c := crash.Requests{Count: calls[victim].Count, Keys: maps.Clone(calls[victim].Keys), Bodies: maps.Clone(calls[victim].Bodies)}
 		m.damage(&e, &c)
 		sent[victim], calls[victim] = e, c
+	}
+	if m.damageAll != nil {
+		m.damageAll(sent, calls)
 	}
 	found := crash.Check(sent, now, calls)
 	if rig.CountKind(found, m.want) == 0 {

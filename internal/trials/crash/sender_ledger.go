@@ -13,6 +13,10 @@ import (
 
 // SentEvent is what the senders know about one event.
 type SentEvent struct {
+	// Order is what the event is about. Some events are about the order of another event, so that only one of them
+	// may be carried out.
+	Order string
+
 	Body []byte
 	SHA  [sha256.Size]byte
 
@@ -64,13 +68,17 @@ func (l *SenderLedger) newEvent(random *rand.Rand, forged bool) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := fmt.Sprintf("evt_%s_%06d", l.run, len(l.events))
+	order := "order_" + id
+	if !forged && len(l.ids) > 0 && random.IntN(5) == 0 {
+		order = l.events[l.ids[len(l.ids)-1]].Order
+	}
 	filler := make([]byte, 100+random.IntN(600))
 	for i := range filler {
 		filler[i] = byte(random.UintN(256))
 	}
-	body := fmt.Appendf(nil, `{"id":%q,"object":"event","type":"invoice.paid","pending_webhooks":1,"note":"für %s €","data":{"object":{"id":"in_%d","filler":"%s"}}}`,
-		id, strings.Repeat("x", random.IntN(30)), random.Uint32(), hex.EncodeToString(filler))
-	l.events[id] = &SentEvent{Body: body, SHA: sha256.Sum256(body), Forged: forged}
+	body := fmt.Appendf(nil, `{"id":%q,"order":%q,"object":"event","type":"invoice.paid","pending_webhooks":1,"note":"für %s €","data":{"object":{"id":"in_%d","filler":"%s"}}}`,
+		id, order, strings.Repeat("x", random.IntN(30)), random.Uint32(), hex.EncodeToString(filler))
+	l.events[id] = &SentEvent{Order: order, Body: body, SHA: sha256.Sum256(body), Forged: forged}
 	if forged {
 		l.forged++
 	} else {

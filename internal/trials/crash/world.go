@@ -39,6 +39,6 @@ sources:
     provider: stripe
     secrets: [env:CRASH_SECRET]
     routes:
-      - { name: sink, types: ["*"], target: sink }
-      - { name: table, types: ["invoice.*"], target: table }
+      - { name: sink, types: ["*"], target: sink, key: [body.order] }
+      - { name: table, types: ["invoice.*"], target: table, key: [body.order] }
 `

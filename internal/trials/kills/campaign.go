@@ -44,6 +44,9 @@ type Summary struct {
 	// Reasons counts the indeterminate effects by reason.
 	Reasons map[string]int
 
+	// Duplicates counts the effects that did not happen because another event about the same order did.
+	Duplicates int
+
 	Violations int
 	Seed       uint64
 	Elapsed    time.Duration
@@ -53,9 +56,15 @@ type Summary struct {
 func (s *Summary) String() string {
 	return fmt.Sprintf("kills: %d cycles (%d kills, %d pauses, %d resets, %d cuts from PostgreSQL, %d answers of 503), %d events; "+
 		"where the target deduplicates: %d requests, %d effects were sent more than once; where it cannot: %d effects, "+
-		"%d indeterminate %v, of which %d never arrived; %d violations; seed %d, %.1f s",
-		s.Cycles, s.Kills, s.Pauses, s.Resets, s.Cuts, s.BusyAnswers, s.Events, s.Requests, s.SentAgain, s.AtMostOnce, s.Indeterminate, s.Reasons, s.NeverArrived,
+		"%d indeterminate %v, of which %d never arrived; %d duplicates of a key; %d violations; seed %d, %.1f s",
+		s.Cycles, s.Kills, s.Pauses, s.Resets, s.Cuts, s.BusyAnswers, s.Events, s.Requests, s.SentAgain, s.AtMostOnce, s.Indeterminate, s.Reasons, s.NeverArrived, s.Duplicates,
 		s.Violations, s.Seed, s.Elapsed.Seconds())
+}
+
+// SentEvent is an event that was delivered.
+type SentEvent struct {
+	Order string // what the event is about
+	Body  []byte
 }
 
 // Result is what a campaign found.
@@ -63,8 +72,8 @@ type Result struct {
 	Summary    Summary
 	Violations []rig.Violation
 
-	// Sent has the bodies that were acknowledged, by event.
-	Sent     map[string][]byte
+	// Sent has the events that were acknowledged.
+	Sent     map[string]SentEvent
 	Requests map[string]TargetRequests
 	// NeverInDoubt has the events whose effects were never in doubt, because every fault struck their workers before
 	// anything was sent.
@@ -93,8 +102,9 @@ type Campaign struct {
 	db           *pgx.Conn
 	ledger       *TargetLedger
 	script       *script
-	sent         map[string][]byte
-	neverInDoubt map[string]bool // see Result.NeverInDoubt
+	sent         map[string]SentEvent
+	newest       map[Route]string // the newest event of each route
+	neverInDoubt map[string]bool  // see Result.NeverInDoubt
 	slots        [2]*workerSlot
 	receiver     *rig.Node
 	summary      Summary
@@ -104,7 +114,7 @@ type Campaign struct {
 func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	started := time.Now()
 	c := &Campaign{
-		options: o, world: w, run: rig.RunID(), ledger: newTargetLedger(), script: newScript(), sent: map[string][]byte{}, neverInDoubt: map[string]bool{},
+		options: o, world: w, run: rig.RunID(), ledger: newTargetLedger(), script: newScript(), sent: map[string]SentEvent{}, newest: map[Route]string{}, neverInDoubt: map[string]bool{},
 		random: rig.Random(o.Seed, 0), summary: Summary{Cycles: o.Cycles, Seed: o.Seed},
 	}
 	if c.options.Progress == nil {
@@ -216,6 +226,11 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 		if err := c.cycle(ctx, s); err != nil {
 			return fmt.Errorf("cycle %d, %s: %w", i+1, s, err)
 		}
+		if s.route.HasKey() && c.options.Defect == "" {
+			if err := c.deliverTwin(ctx, s.route); err != nil {
+				return err
+			}
+		}
 		c.options.Progress("cycle %d of %d: %s (%.1f s)", i+1, c.options.Cycles, s, time.Since(began).Seconds())
 	}
 	return nil
@@ -247,6 +262,10 @@ func (c *Campaign) summarise(r *Result) {
 				s.SentAgain++
 			}
 		case Once, Mail:
+			if e.State == inbox.EffectDuplicate {
+				s.Duplicates++
+				continue
+			}
 			s.AtMostOnce++
 			if e.State == inbox.EffectIndeterminate {
 				s.Indeterminate++
@@ -259,6 +278,9 @@ func (c *Campaign) summarise(r *Result) {
 				}
 			}
 		case Table:
+			if e.State == inbox.EffectDuplicate {
+				s.Duplicates++
+			}
 		}
 	}
 }

@@ -62,9 +62,10 @@ const (
 
 // Check compares what was delivered and what the targets received with the effects. The effects of events that were
 // never in doubt must not be indeterminate.
-func Check(sent map[string][]byte, certain map[string]bool, effects []Effect, heard map[string]TargetRequests) []rig.Violation {
+func Check(sent map[string]SentEvent, certain map[string]bool, effects []Effect, heard map[string]TargetRequests) []rig.Violation {
 	c := &checker{}
 	known := map[string]bool{}
+	owners := map[string]int{} // of the key of each order
 	for i := range effects {
 		e := &effects[i]
 		if known[e.Event] {
@@ -75,16 +76,30 @@ func Check(sent map[string][]byte, certain map[string]bool, effects []Effect, he
 			c.add(Early, e, "was taken over before its lease had ended")
 		}
 		h := heard[e.Event]
+		order := sent[e.Event].Order
+		owners[order] += 0
+		if e.State == inbox.EffectDuplicate {
+			c.duplicate(e, &h)
+			continue
+		}
+		if owners[order]++; owners[order] > 1 {
+			c.add(Doubled, e, "is about the same order as another effect, and is not its duplicate")
+		}
 		if certain[e.Event] && (e.State == inbox.EffectIndeterminate || e.Route == Once && h.Complete != 1) {
 			c.add(Misstated, e, "was never in doubt, and arrived %d times", h.Complete)
 		}
 		switch e.Route {
 		case Idempotent:
-			c.idempotent(e, &h, sent[e.Event])
+			c.idempotent(e, &h, sent[e.Event].Body)
 		case Once, Mail:
-			c.once(e, &h, sent[e.Event])
+			c.once(e, &h, sent[e.Event].Body)
 		case Table:
 			c.table(e)
+		}
+	}
+	for order, n := range owners {
+		if n == 0 {
+			c.violations = append(c.violations, rig.Violation{Kind: Lost, Detail: order + " has only effects that are duplicates"})
 		}
 	}
 	for event := range sent {
@@ -156,6 +171,16 @@ func isExplained(e *Effect, h *TargetRequests) bool {
 		return h.Answered < max(h.Complete, 1)
 	}
 	return false
+}
+
+// duplicate checks an effect that is the duplicate of another one: it did not happen.
+func (c *checker) duplicate(e *Effect, h *TargetRequests) {
+	if !e.Route.HasKey() {
+		c.add(Misstated, e, "is of a route without a key")
+	}
+	if h.Complete > 0 || e.Applied > 0 {
+		c.add(Doubled, e, "arrived %d times and was applied %d times", h.Complete, e.Applied)
+	}
 }
 
 func (c *checker) table(e *Effect) {

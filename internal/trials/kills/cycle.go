@@ -14,16 +14,29 @@ import (
 // client sends deliveries, and asks whether a node is ready.
 var client = &http.Client{Timeout: 10 * time.Second}
 
-// newEvent makes a new event for a route. If hold is true, its body makes the function in the database wait.
+// newEvent makes a new event for a route, about a new order. If hold is true, its body makes the function in the
+// database wait.
 func (c *Campaign) newEvent(route Route, hold bool) string {
-	id := fmt.Sprintf("evt_%s_%06d", c.run, len(c.sent))
 	says := "no"
 	if hold {
 		says = "yes"
 	}
-	c.sent[id] = fmt.Appendf(nil, `{"id":%q,"object":"event","type":"%s.happened","hold":%q,"to":"%s@sink.example","note":"für €","data":{"object":{"n":%d}}}`,
-		id, route, says, id, c.random.Uint32())
+	return c.newEventOf(route, fmt.Sprintf("order_%06d", len(c.sent)), says)
+}
+
+func (c *Campaign) newEventOf(route Route, order, hold string) string {
+	id := fmt.Sprintf("evt_%s_%06d", c.run, len(c.sent))
+	c.sent[id] = SentEvent{Order: order, Body: fmt.Appendf(nil,
+		`{"id":%q,"object":"event","type":"%s.happened","order":%q,"hold":%q,"to":"%s@sink.example","note":"für €","data":{"object":{"n":%d}}}`,
+		id, route, order, hold, id, c.random.Uint32())}
+	c.newest[route] = id
 	return id
+}
+
+// deliverTwin delivers another event about the same order as the newest event of a route. On a route with a key, only
+// one of the two may happen, whatever the fault did to the first.
+func (c *Campaign) deliverTwin(ctx context.Context, route Route) error {
+	return c.deliver(ctx, c.newEventOf(route, c.sent[c.newest[route]].Order, "no"))
 }
 
 // deliver sends an event to the receiver until the receiver acknowledges it.
@@ -36,7 +49,7 @@ func (c *Campaign) deliver(ctx context.Context, event string) error {
 // post sends an event to the receiver once, signed at a time, and returns the status of the answer. 0 means that there
 // was no answer.
 func (c *Campaign) post(ctx context.Context, event string, signed time.Time) (status int) {
-	body := c.sent[event]
+	body := c.sent[event].Body
 	status, _, _ = rig.Post(ctx, client, c.receiver.SourceURL("stripe"), body, rig.StripeHeader(secret, signed, body)) // the receiver may be away
 	return status
 }
@@ -53,6 +66,11 @@ func (c *Campaign) deliverToOtherRoutes(ctx context.Context, s step) error {
 		}
 		if err := c.deliver(ctx, c.newEvent(r, false)); err != nil {
 			return err
+		}
+		if r.HasKey() {
+			if err := c.deliverTwin(ctx, r); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

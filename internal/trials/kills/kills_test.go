@@ -38,7 +38,7 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 		for _, line := range rig.List(result.Violations) {
 			t.Error(line)
 		}
-		if s := &result.Summary; *cycles >= 26 && (s.SentAgain < 5 || s.Indeterminate < 7 || s.Pauses < 2 || s.Cuts < 4) {
+		if s := &result.Summary; *cycles >= 26 && (s.Duplicates < 40 || s.SentAgain < 5 || s.Indeterminate < 7 || s.Pauses < 2 || s.Cuts < 4) {
 			t.Errorf("too little happened to prove anything: %s", s)
 		}
 		if !t.Failed() {
@@ -91,6 +91,14 @@ func damaged(t *testing.T, r *kills.Result) {
 		}, false},
 		{"a refusal that precedes the work is indeterminate", kills.Unexplained, kills.Once, inbox.EffectIndeterminate, func(e *kills.Effect, _ *kills.TargetRequests) {
 			e.Reason = reasons.Status429
+		}, false},
+		{"a duplicate happens too", kills.Doubled, kills.Once, inbox.EffectDuplicate, func(_ *kills.Effect, h *kills.TargetRequests) { h.Complete, h.Answered = 1, 1 }, false},
+		{"a duplicate is done in the database", kills.Doubled, kills.Table, inbox.EffectDuplicate, func(e *kills.Effect, _ *kills.TargetRequests) {
+			e.State, e.Applied = inbox.EffectDone, 1
+		}, false},
+		{"two events wait for each other", kills.Lost, kills.Once, inbox.EffectDone, func(e *kills.Effect, h *kills.TargetRequests) {
+			e.State = inbox.EffectDuplicate
+			*h = kills.TargetRequests{}
 		}, false},
 		{"what was never in doubt was not sent", kills.Misstated, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.TargetRequests) { h.Complete = 0 }, true},
 	} {

@@ -21,6 +21,9 @@ const (
 	Table Route = "table"
 )
 
+// HasKey says that the route has an effect key, the order of an event: of the events about one order, one happens.
+func (r Route) HasKey() bool { return r == Once || r == Table }
+
 // TargetRequests is what a target has received for one event.
 type TargetRequests struct {
 	// Complete is how many requests or messages were read to their end. Each of them counts as having happened.

@@ -34,9 +34,9 @@ sources:
     secrets: [env:KILLS_SECRET]
     routes:
       - { name: idempotent, types: ["idempotent.*"], target: idempotent }
-      - { name: once, types: ["once.*"], target: once }
+      - { name: once, types: ["once.*"], target: once, key: [body.order] }
       - { name: mail, types: ["mail.*"], target: mail, mail: { to: body.to, subject: "Happened", text: "It happened." } }
-      - { name: table, types: ["table.*"], target: table }
+      - { name: table, types: ["table.*"], target: table, key: [body.order] }
 `
 
 // The function inserts a row, and two calls leave two rows. If it must hold, it then waits for a
