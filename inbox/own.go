@@ -118,8 +118,7 @@ func (e *Effects) ownGroup(ctx context.Context, asks []ownAsk) ([]Owner, error) 
 
 // The order of locks: effects by id, then their keys. The statement skips an effect that another transaction has
 // locked, and does not return it. If the idempotency key is made of the recipe from now on, the key that was made of
-// the event is kept too, because replay recognises the event's effect by it. The answer has the columns of startSends;
-// nothing is sent yet, so its place in the log is 0.
+// the event is kept too, because replay recognises the event's effect by it.
 const holdBehindOwner = `
 WITH reached AS MATERIALIZED (
     SELECT e.id, a.token, a.hash, a.remade, e.lease_token = a.token AND e.lease_until > now() AS held
@@ -134,9 +133,9 @@ keyed AS (
     FROM reached h
     WHERE e.id = h.id AND h.held
     RETURNING e.lease_token)
-SELECT lease_token, true, 0::bigint FROM keyed
+SELECT lease_token, true FROM keyed
 UNION ALL
-SELECT token, false, 0::bigint FROM reached WHERE held IS NOT TRUE`
+SELECT token, false FROM reached WHERE held IS NOT TRUE`
 
 // The first effect wins, also inside the group. The statement waits for a key that another transaction is about to
 // write or to delete.
@@ -220,11 +219,11 @@ func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error
 		ids[i], tokens[i], hashes[i], remade[i] = a.effect, a.token, a.hash, a.remade
 	}
 	all := ownColumns.Args(asks)
-	var held sendStartRows
+	var held heldClaims
 	owners := make(map[ID]ID, n)
 	var b pgx.Batch
 	b.Queue(holdBehindOwner, ids, tokens, hashes, remade).Query(func(rows pgx.Rows) (err error) {
-		held, err = collectSendStarts(rows)
+		held, err = collectHeldClaims(rows)
 		return err
 	})
 	b.Queue(insertKeys, all...)
@@ -235,11 +234,26 @@ func ownKeys(ctx context.Context, db row.Batcher, asks []ownAsk) ([]Owner, error
 	}
 	out := make([]Owner, n)
 	for i, a := range asks {
-		row := held.of(a.token)
+		isHeld, reached := held[a.token]
 		owner, known := owners[a.effect]
-		out[i] = Owner{Held: row.held, Effect: owner, locked: row.locked || row.held && !known}
+		out[i] = Owner{Held: isHeld, Effect: owner, locked: !reached || isHeld && !known}
 	}
 	return out, nil
+}
+
+// heldClaims are the rows of [holdBehindOwner]: whether the claim with a token is still held. A claim without a row is
+// locked, because the row of a claimed effect is never deleted.
+type heldClaims map[ID]bool
+
+func collectHeldClaims(rows pgx.Rows) (heldClaims, error) {
+	claims := heldClaims{}
+	var token ID
+	var held bool
+	_, err := pgx.ForEachRow(rows, []any{&token, &held}, func() error {
+		claims[token] = held
+		return nil
+	})
+	return claims, err
 }
 
 // collectOwners reads the rows of [readOwners].
@@ -365,9 +379,9 @@ func ownWithDeadline(ctx context.Context, tx pgx.Tx, a ownAsk, within time.Durat
 	var b pgx.Batch
 	queueKeyLocks(&b, keyLock(a.routeID, a.hash))
 	b.Queue(holdBehindOwner, []ID{a.effect}, []ID{a.token}, [][]byte{noted}, []string{a.remade}).Query(func(rows pgx.Rows) error {
-		held, err := collectSendStarts(rows)
-		row := held.of(a.token)
-		owner.Held, owner.locked = row.held, row.locked
+		claims, err := collectHeldClaims(rows)
+		held, reached := claims[a.token]
+		owner.Held, owner.locked = held, !reached
 		return err
 	})
 	b.Queue(lockKeysWithin, a.routeID, hashes, a.receivedAt, within.Microseconds())

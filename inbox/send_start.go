@@ -111,38 +111,23 @@ func (e *Effects) startGroup(ctx context.Context, asks []sendStart) ([]sendStart
 	if err != nil {
 		return nil, err
 	}
-	held, err := collectSendStarts(rows)
-	if err != nil {
+	answers := make(map[ID]sendStartRow, len(asks))
+	var token ID
+	var held bool
+	var lsn int64
+	if _, err := pgx.ForEachRow(rows, []any{&token, &held, &lsn}, func() error {
+		answers[token] = sendStartRow{held: held, lsn: uint64(lsn)}
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	out := make([]sendStartRow, len(asks))
 	for i, a := range asks {
-		out[i] = held.of(a.token)
+		answer, reached := answers[a.token]
+		answer.locked = !reached // the row of a claimed effect is never deleted
+		out[i] = answer
 	}
 	return out, nil
-}
-
-// sendStartRows are the answers for claims, by their tokens.
-type sendStartRows map[ID]sendStartRow
-
-func collectSendStarts(rows pgx.Rows) (sendStartRows, error) {
-	out := sendStartRows{}
-	var token ID
-	var held bool
-	var lsn int64
-	_, err := pgx.ForEachRow(rows, []any{&token, &held, &lsn}, func() error {
-		out[token] = sendStartRow{held: held, lsn: uint64(lsn)}
-		return nil
-	})
-	return out, err
-}
-
-// of returns the answer for one claim. A missing row is taken for locked, because the row of
-// a claimed effect is never deleted.
-func (h sendStartRows) of(token ID) sendStartRow {
-	answer, known := h[token]
-	answer.locked = !known
-	return answer
 }
 
 // lockPatience is how long an attempt waits for its effect's row.

@@ -38,6 +38,7 @@ type campaign struct {
 	// What was observed between rounds.
 	histories    map[string]*history   // by effect id
 	byKey        map[string][]*history // by first key; several where a route's recipe makes it of the meaning
+	underWay     map[string]standstill // by effect id
 	audited      map[string]bool
 	prunable     []string // effects that prune may take
 	replayRuns   map[string]int

@@ -224,7 +224,7 @@ func (c *campaign) observe(ctx context.Context) error {
 		c.violate(a.compareReport()...)
 	}
 	c.actsJudged = len(acts)
-	return nil
+	return c.checkStandstill(ctx)
 }
 
 // recordHistory records what probes were told: what a target does not know may be sent again.

@@ -34,6 +34,22 @@ func kindsOf(found []violation) string {
 	return strings.Join(slices.Compact(kinds), " ")
 }
 
+// An effect that nobody carries out is noticed before the campaign ends, and one that is tried again and again is not.
+func TestJudgeNoticesAStandstill(t *testing.T) {
+	t.Parallel()
+	h := &history{id: "1", key: "k", source: "pay", event: "evt_1", route: "receipt"}
+	s := standstill{}.next(0, at(0))
+	if found := s.judge(h, at(59)); found != nil {
+		t.Errorf("noticed too early: %v", found)
+	}
+	if kind := kindsOf(s.next(0, at(61)).judge(h, at(61))); kind != unfinished {
+		t.Errorf("noticed as %q, want %q", kind, unfinished)
+	}
+	if found := s.next(1, at(61)).judge(h, at(61)); found != nil {
+		t.Errorf("an effect that was just sent stands still: %v", found)
+	}
+}
+
 // What a person ended stays ended, and nothing is sent twice to a target that cannot
 // deduplicate, unless a person asked for it afterwards.
 func TestJudgeNoticesWhatNobodyAskedFor(t *testing.T) {
