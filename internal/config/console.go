@@ -69,16 +69,13 @@ func (o *OIDC) Secret() string {
 // AccessScopes returns the scopes of the console and the API, from the least access to the most.
 func AccessScopes() []string { return []string{"read-metadata", "read-payload", "operate", "admin"} }
 
-// console reads the section console. Call it after the tenants are read, because roles name them.
-func (r *reader) console(cfg *Config, n *yamltree.Node) {
-	enabled := true
-	n.Fields(map[string]func(*yamltree.Node){
-		"enabled": yamltree.Bool(&enabled),
-		"redact":  yamltree.List(&cfg.Console.Redact, memberPath),
-		"url":     r.reference(&cfg.Console.URL, consoleURL),
-		"oidc":    func(n *yamltree.Node) { cfg.Console.OIDC = r.oidc(cfg, n) },
-	})
-	cfg.Console.Off = !enabled
+func (c *Console) keys() []Key {
+	return []Key{
+		value("enabled", &c.Off, inverse(boolean), "`true`", "`false` serves no console on `listen.admin`. Without a login it shows nothing."),
+		list("redact", &c.Redact, words(memberPath), "none", "Members of payloads that are masked until somebody with the scope `read-payload` reveals them: names, wherever they stand, or dotted paths in which `*` stands for one step. Each source's `redact` holds as well, and so do names that say that they are secret."),
+		reference("url", &c.URL, consoleURL, "a loopback address", "The address at which browsers reach the private listener, such as `https://oncegate.example`. A proxy that ends TLS needs it, and so does `oidc`.").from("ONCEGATE_CONSOLE_URL"),
+		part("oidc", "oidc", &c.OIDC, (*reader).oidc, (*OIDC).keys, "none", "The OpenID Connect provider at which people log in."),
+	}
 }
 
 // checkConsole checks what depends on the whole section and the environment.
@@ -88,21 +85,46 @@ func (r *reader) checkConsole(cfg *Config) {
 	}
 }
 
-func (r *reader) oidc(cfg *Config, n *yamltree.Node) *OIDC {
-	o := &OIDC{Scopes: []string{"email"}, Claim: "groups"}
-	n.Fields(map[string]func(*yamltree.Node){
-		"issuer":    r.reference(&o.Issuer, issuer),
-		"client_id": r.reference(&o.ClientID, oneWord),
-		"client_secret": func(n *yamltree.Node) {
-			if ref, ok := r.secret(n); ok {
-				o.ClientSecret = &ref
-			}
+func (o *OIDC) keys() []Key {
+	return []Key{
+		reference("issuer", &o.Issuer, issuer, "required", "The provider's address, exactly as its identity tokens name it."),
+		reference("client_id", &o.ClientID, oneWord, "required", "What the provider knows this installation by."),
+		{
+			Name: "client_secret", Default: "none", Text: "A [secret](#secrets). A public client has none: each login is protected by PKCE as well.",
+			read: func(r *reader, n *yamltree.Node) {
+				if ref, ok := r.secret(n); ok {
+					o.ClientSecret = &ref
+				}
+			},
+			show: func() (any, bool) {
+				if o.ClientSecret == nil {
+					return nil, false
+				}
+				return o.ClientSecret.From, true
+			},
+			schema: secretSchema,
 		},
-		"scopes": yamltree.List(&o.Scopes, oneWord),
-		"claim":  yamltree.Value(&o.Claim, oneWord),
-		"allow":  yamltree.List(&o.Allow, prefix),
-		"roles":  func(n *yamltree.Node) { o.Roles = roles(cfg, n) },
-	})
+		list("scopes", &o.Scopes, words(oneWord), "`[email]`", "The OAuth scopes that are asked for beside `openid`: those that have the provider put `claim` into its identity tokens.").shown(),
+		value("claim", &o.Claim, words(oneWord), "`groups`", "The member of the identity token that gives people their role: a text or a list of texts. Dots lead into nested members, such as `realm_access.roles`.").starts(),
+		{
+			Name: "roles", Default: "required", Text: "What people may do, by the value of the claim. The first value in the file that a person has counts. Whoever has none is not logged in.",
+			read: func(r *reader, n *yamltree.Node) { o.Roles = r.roles(n) }, schema: mappingOf(defined("role")),
+			show: func() (any, bool) {
+				out := yaml.MapSlice{}
+				for _, role := range o.Roles {
+					out = append(out, yaml.MapItem{Key: role.Value, Value: printed(role.keys())})
+				}
+				return out, true
+			},
+		},
+		list("allow", &o.Allow, network, "none", "Private networks in which the provider may be. An issuer that is written as an address is allowed without it."),
+	}
+}
+
+func (r *reader) oidc(n *yamltree.Node) *OIDC {
+	o := &OIDC{Scopes: []string{"email"}}
+	start(o.keys())
+	r.fields(n, o.keys())
 	for _, required := range []struct{ key, why string }{
 		{"issuer", "issuer is missing: the provider's address, such as https://login.example"},
 		{"client_id", "client_id is missing: what the provider knows this installation by"},
@@ -115,14 +137,18 @@ func (r *reader) oidc(cfg *Config, n *yamltree.Node) *OIDC {
 	return o
 }
 
-func roles(cfg *Config, n *yamltree.Node) []Role {
+func (role *Role) keys() []Key {
+	return []Key{
+		list("scopes", &role.Scopes, oneOf(AccessScopes()...), "required", "`read-metadata`, `read-payload`, `operate` or `admin`: see [Scopes](../guides/access.md#scopes)."),
+		tenantKey(&role.Tenant, "everybody's", "The only tenant whose things these people reach."),
+	}
+}
+
+func (r *reader) roles(n *yamltree.Node) []Role {
 	var out []Role
 	for _, member := range n.Members() {
 		role := Role{Value: member.Name()}
-		member.Fields(map[string]func(*yamltree.Node){
-			"scopes": yamltree.List(&role.Scopes, yamltree.OneOf(AccessScopes()...)),
-			"tenant": yamltree.Value(&role.Tenant, cfg.tenantName),
-		})
+		r.fields(member, role.keys())
 		if len(role.Scopes) == 0 && member.Sound() {
 			member.Fail("scopes is missing: what people with this value may do: %s", strings.Join(AccessScopes(), ", "))
 		}
@@ -177,41 +203,4 @@ func oneWord(s string) (string, error) {
 		return "", errors.New("must be one word")
 	}
 	return s, nil
-}
-
-func (c *Console) effective() yaml.MapSlice {
-	out := yaml.MapSlice{}
-	if c.Off {
-		out = append(out, item("enabled", false))
-	}
-	if c.URL != "" {
-		out = append(out, item("url", c.URL))
-	}
-	if c.OIDC != nil {
-		out = append(out, item("oidc", c.OIDC.effective()))
-	}
-	if len(c.Redact) > 0 {
-		out = append(out, item("redact", c.Redact))
-	}
-	return out
-}
-
-func (o *OIDC) effective() yaml.MapSlice {
-	out := yaml.MapSlice{item("issuer", o.Issuer), item("client_id", o.ClientID)}
-	if o.ClientSecret != nil {
-		out = append(out, item("client_secret", o.ClientSecret.From))
-	}
-	out = append(out, item("scopes", o.Scopes), item("claim", o.Claim))
-	if len(o.Allow) > 0 {
-		out = append(out, item("allow", prefixTexts(o.Allow)))
-	}
-	all := yaml.MapSlice{}
-	for _, role := range o.Roles {
-		one := yaml.MapSlice{item("scopes", role.Scopes)}
-		if role.Tenant != "" {
-			one = append(one, item("tenant", role.Tenant))
-		}
-		all = append(all, item(role.Value, one))
-	}
-	return append(out, item("roles", all))
 }

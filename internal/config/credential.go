@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -27,14 +25,14 @@ type Credential struct {
 	NewKeys Rate
 }
 
-func (r *reader) credentials(cfg *Config, n *yamltree.Node) []*Credential {
+func (r *reader) credentials(n *yamltree.Node) []*Credential {
 	var out []*Credential
 	for _, member := range n.Members() {
 		if _, err := checkedName(member.Name()); err != nil {
 			member.FailKey("%v", err)
 			continue
 		}
-		out = append(out, r.credential(cfg, member))
+		out = append(out, r.credential(member))
 	}
 	slices.SortFunc(out, func(a, b *Credential) int { return cmp.Compare(a.Name, b.Name) })
 	if len(out) == 0 && n.Sound() {
@@ -43,18 +41,22 @@ func (r *reader) credentials(cfg *Config, n *yamltree.Node) []*Credential {
 	return out
 }
 
-func (r *reader) credential(cfg *Config, n *yamltree.Node) *Credential {
+func (r *reader) credential(n *yamltree.Node) *Credential {
 	c := &Credential{Name: n.Name()}
-	n.Fields(map[string]func(*yamltree.Node){
-		"secrets":    func(n *yamltree.Node) { c.Secrets = r.credentialSecrets(c.Name, n) },
-		"tenant":     yamltree.Value(&c.Tenant, cfg.tenantName),
-		"operations": func(n *yamltree.Node) { c.Operations = credentialOperations(n) },
-		"new_keys":   yamltree.Value(&c.NewKeys, rate),
-	})
+	r.fields(n, c.keys())
 	if len(c.Secrets) == 0 && n.Sound() {
 		n.FailKey("secrets are missing: a list of references, such as secrets: [env:%s_SECRET]", variableOf(c.Name))
 	}
 	return c
+}
+
+func (c *Credential) keys() []Key {
+	return []Key{
+		secrets("secrets", &c.Secrets, "required", "[Secrets](#secrets) without `name`, newest first. All of them are accepted, each until its own `until`; 8 at most.").by(func(r *reader, n *yamltree.Node) { c.Secrets = r.credentialSecrets(c.Name, n) }),
+		tenantKey(&c.Tenant, "the source's", "Who the calls are made for."),
+		list("operations", &c.Operations, words(operationName), "every operation", "The names of those that the credential may call, of the declared ones if the source declares any. Others are answered with 403, and no key is spent.").notEmpty(", and the credential could call nothing; leave it out to allow every operation"),
+		value("new_keys", &c.NewKeys, perTime, "no limit", "How many new keys the credential takes in each process, such as `600/m` (`s`, `m` or `h`). Beyond it a new call is answered with 429; repeated calls are always answered."),
+	}
 }
 
 // credentialSecrets reads the secrets of one credential. They have the credential's name, so a name
@@ -73,14 +75,6 @@ func (r *reader) credentialSecrets(credential string, n *yamltree.Node) []Refere
 		refs[i].secret.Credential = credential
 	}
 	return refs
-}
-
-func credentialOperations(n *yamltree.Node) []string {
-	names := yamltree.ReadList(n, operationName)
-	if len(names) == 0 && n.Sound() {
-		n.Fail("the list is empty, and the credential could call nothing; leave it out to allow every operation")
-	}
-	return names
 }
 
 var operationNameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -140,25 +134,4 @@ func (s *Source) AllSecrets() []Reference {
 		out = append(out, c.Secrets...)
 	}
 	return out
-}
-
-func appendCredentials(to yaml.MapSlice, credentials []*Credential) yaml.MapSlice {
-	if len(credentials) == 0 {
-		return to
-	}
-	out := yaml.MapSlice{}
-	for _, c := range credentials {
-		one := yaml.MapSlice{item("secrets", references(c.Secrets))}
-		if c.Tenant != "" {
-			one = append(one, item("tenant", c.Tenant))
-		}
-		if c.Operations != nil {
-			one = append(one, item("operations", c.Operations))
-		}
-		if c.NewKeys.N > 0 {
-			one = append(one, item("new_keys", c.NewKeys.String()))
-		}
-		out = append(out, item(c.Name, one))
-	}
-	return append(to, item("credentials", out))
 }

@@ -2,10 +2,6 @@ package config
 
 import (
 	"errors"
-	"maps"
-	"slices"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/internal/jsonspan"
@@ -59,15 +55,19 @@ func (t *Target) DryRunConfig() forward.DryRunnerConfig {
 	return cfg
 }
 
+func (d *DryRun) keys() []Key {
+	return []Key{
+		reference("url", &d.URL, forwardURL, "required", "The address to ask. Expressions in braces may stand in it as in the `url` of the target, but for `key_uuid`."),
+		value("method", &d.Method, oneOf("GET", "POST", "PUT", "PATCH"), "`POST`", "`GET`, `POST`, `PUT` or `PATCH`. A `GET` has no body."),
+		headers("headers", &d.Headers, "none", "Headers of the question. The headers of the target are not sent along. Their values are never printed."),
+		mapping("body", &d.Body, (*reader).dryRunExpression, "what would be sent today", "An expression, or an object of expressions, that makes a JSON body, as in `map` of a route. They see no `key`."),
+		list("volatile", &d.Volatile, words(volatilePath), "none", "Members in which the answer may differ from the stored result: paths such as `id` or `items.*.at`, in which `*` is any member or element."),
+	}
+}
+
 func (r *reader) dryRun(n *yamltree.Node) *DryRun {
 	d := &DryRun{node: n}
-	n.Fields(map[string]func(*yamltree.Node){
-		"url":      r.reference(&d.URL, forwardURL),
-		"method":   yamltree.Word(&d.Method, "GET", "POST", "PUT", "PATCH"),
-		"headers":  func(n *yamltree.Node) { d.Headers = r.headers(n) },
-		"body":     func(n *yamltree.Node) { d.Body = readMapping(n, r.dryRunExpression) },
-		"volatile": yamltree.List(&d.Volatile, volatilePath),
-	})
+	r.fields(n, d.keys())
 	if n.Sound() && d.URL == "" {
 		n.Fail("url is missing: where the target is asked what it would do")
 	}
@@ -131,28 +131,4 @@ func (r *reader) checkDryRunsApart(targets []*Target) {
 			}
 		}
 	}
-}
-
-func (d *DryRun) append(to yaml.MapSlice) yaml.MapSlice {
-	if d == nil {
-		return to
-	}
-	out := yaml.MapSlice{item("url", d.URL)}
-	if d.Method != "" {
-		out = append(out, item("method", d.Method))
-	}
-	if len(d.Headers) > 0 {
-		headers := yaml.MapSlice{}
-		for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
-			headers = append(headers, item(name, "<secret>"))
-		}
-		out = append(out, item("headers", headers))
-	}
-	if d.Body != nil {
-		out = append(out, item("body", d.Body.Source()))
-	}
-	if len(d.Volatile) > 0 {
-		out = append(out, item("volatile", d.Volatile))
-	}
-	return append(to, item("dry_run", out))
 }

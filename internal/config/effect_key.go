@@ -29,18 +29,26 @@ type EffectKey struct {
 	node *yamltree.Node
 }
 
+func (k *EffectKey) keys(recipe *expression.Recipe) []Key {
+	return []Key{
+		{
+			Name: "fields", Default: "required", Text: "Expressions. Effects with equal values are one. `{ field: body.currency, default: EUR }` has a default for an event that lacks the field; `body.version` has the default 1.", schema: oneOrMore(fieldSchema),
+			read: func(r *reader, n *yamltree.Node) { r.keyFields(recipe, n) },
+			show: func() (any, bool) { return printFields(recipe), len(recipe.Fields) > 0 },
+		},
+		value("version", &recipe.Version, integer(1), "`1`", "A higher version begins new keys on purpose, after `fields` changed.").hidden(len(recipe.Fields) == 0),
+		list("exclude", &recipe.Exclude, words(verbatim), "none", "Names of members that are left out of the values.").hidden(len(recipe.Fields) == 0),
+		value("keep", &k.Keep, duration, "`30d`", "How long after the receipt of an event another one with the same key is its duplicate. A later one is carried out again, under the same idempotency key: a target that still remembers the key does nothing."),
+		value("within", &k.Within, duration, "none", "Only events received within this time of each other are one."),
+	}
+}
+
 // effectKey reads a route's key: a list of fields, or a mapping that contains the list.
 func (r *reader) effectKey(n *yamltree.Node) *EffectKey {
 	k := &EffectKey{node: n}
 	recipe := &expression.Recipe{Version: 1}
 	if n.IsMapping() || n.IsEmpty() {
-		n.Fields(map[string]func(*yamltree.Node){
-			"fields":  func(n *yamltree.Node) { r.keyFields(recipe, n) },
-			"version": yamltree.Integer(&recipe.Version, 1),
-			"within":  yamltree.Duration(&k.Within),
-			"keep":    yamltree.Duration(&k.Keep),
-			"exclude": yamltree.List(&recipe.Exclude, verbatim),
-		})
+		r.fields(n, k.keys(recipe))
 	} else {
 		r.keyFields(recipe, n)
 	}
@@ -91,9 +99,20 @@ func (r *reader) keyField(recipe *expression.Recipe, n *yamltree.Node) {
 	})
 }
 
-// mapping reads an expression, or a mapping whose members are mappings or expressions.
-func (r *reader) mapping(n *yamltree.Node) *expression.Mapping {
-	return readMapping(n, r.requestExpression)
+// mapping declares a key with an expression, or a mapping whose members are mappings or expressions.
+func mapping(name string, at **expression.Mapping, read func(*reader, *yamltree.Node, func(*expression.Program)), fallback, text string) Key {
+	return Key{
+		Name: name, Default: fallback, Text: text, schema: anyOf(scalar, jsonSchema{"type": "object"}),
+		read: func(r *reader, n *yamltree.Node) {
+			*at = readMapping(n, func(n *yamltree.Node, use func(*expression.Program)) { read(r, n, use) })
+		},
+		show: func() (any, bool) {
+			if *at == nil {
+				return nil, false
+			}
+			return (*at).Source(), true
+		},
+	}
 }
 
 // readMapping reads a mapping of expressions. read compiles each of them.
@@ -136,27 +155,21 @@ func (r *reader) checkKeys(s *Source) {
 	}
 }
 
-func (k *EffectKey) append(to yaml.MapSlice) yaml.MapSlice {
-	if k == nil {
-		return to
-	}
-	var out yaml.MapSlice
-	if k.Recipe != nil {
-		fields := make([]any, len(k.Recipe.Fields))
-		for i, f := range k.Recipe.Fields {
-			fields[i] = f.String()
-			if ifMissing, ok := k.Recipe.Defaults[i]; ok && f.String() != "body.version" {
-				fields[i] = yaml.MapSlice{item("field", f.String()), item("default", ifMissing)}
-			}
-		}
-		out = append(out, item("fields", fields), item("version", k.Recipe.Version))
-		if len(k.Recipe.Exclude) > 0 {
-			out = append(out, item("exclude", k.Recipe.Exclude))
+// declared declares the keys with the recipe that was read.
+func (k *EffectKey) declared() []Key {
+	return k.keys(cmp.Or(k.Recipe, &expression.Recipe{}))
+}
+
+// printFields returns the fields of a recipe in the form of the file.
+func printFields(recipe *expression.Recipe) []any {
+	fields := make([]any, len(recipe.Fields))
+	for i, f := range recipe.Fields {
+		fields[i] = f.String()
+		if ifMissing, ok := recipe.Defaults[i]; ok && f.String() != "body.version" {
+			fields[i] = yaml.MapSlice{{Key: "field", Value: f.String()}, {Key: "default", Value: ifMissing}}
 		}
 	}
-	out = duration(out, "within", k.Within)
-	out = duration(out, "keep", k.Keep)
-	return append(to, item("key", out))
+	return fields
 }
 
 // Rate limits how many attempts may start per period. The zero value means no limit.
@@ -191,29 +204,31 @@ type Breaker struct {
 	Open time.Duration
 }
 
+func (b *Breaker) keys() []Key {
+	return []Key{
+		value("failures", &b.Failures, integer(1), "`10`", "How many failures in a row stop attempts at the target."),
+		value("open", &b.Open, duration, "`30s`", "How long they stop."),
+	}
+}
+
 func (r *reader) breaker(into *Breaker, n *yamltree.Node) {
-	if !n.IsMapping() {
-		yamltree.Read(n, &into.Failures, func(s string) (int, error) {
-			if s == "off" || s == "false" {
-				return -1, nil
-			}
-			return 0, errors.New("want off, or failures and open")
-		})
+	if n.IsMapping() {
+		r.fields(n, into.keys())
 		return
 	}
-	n.Fields(map[string]func(*yamltree.Node){
-		"failures": yamltree.Integer(&into.Failures, 1),
-		"open":     yamltree.Duration(&into.Open),
+	yamltree.Read(n, &into.Failures, func(s string) (int, error) {
+		if s == "off" || s == "false" {
+			return -1, nil
+		}
+		return 0, errors.New("want off, or failures and open")
 	})
 }
 
-func (b Breaker) append(to yaml.MapSlice) yaml.MapSlice {
+// key declares the key breaker: a mapping, or off.
+func (b *Breaker) key(fallback, text string) Key {
+	k := inside("breaker", "breaker", b.keys, fallback, text).by(func(r *reader, n *yamltree.Node) { r.breaker(b, n) }).alsoAs(enum("off", "false"))
 	if b.Failures < 0 {
-		return append(to, item("breaker", "off"))
+		k.show = func() (any, bool) { return "off", true }
 	}
-	out := duration(number(yaml.MapSlice{}, "failures", int64(b.Failures)), "open", b.Open)
-	if len(out) == 0 {
-		return to
-	}
-	return append(to, item("breaker", out))
+	return k
 }

@@ -6,59 +6,22 @@ import (
 	"strings"
 )
 
-// variables maps the environment variables that Oncegate reads to the settings that they override.
+// otherVariables are the environment variables that override no key, with what they set.
 // Each also has a twin NAME_FILE that names a file with the value.
-var variables = map[string]string{
-	"DATABASE_URL":                    "database.url",
-	"PORT":                            "listen.public, as :PORT",
-	"LOG_LEVEL":                       "log.level",
-	"ONCEGATE_ADMIN":                  "listen.admin",
-	"ONCEGATE_BODIES_GRACE":           "bodies.grace",
-	"ONCEGATE_BODIES_LEAST_RATE":      "bodies.least_rate",
-	"ONCEGATE_BODIES_MEMORY":          "bodies.memory",
-	"ONCEGATE_BODIES_PEER_MEMORY":     "bodies.peer_memory",
-	"ONCEGATE_BODIES_SMALL":           "bodies.small",
-	"ONCEGATE_BODIES_SMALL_RESERVE":   "bodies.small_reserve",
-	"ONCEGATE_BODIES_SOURCE_RESERVE":  "bodies.source_reserve",
-	"ONCEGATE_BODIES_TIMEOUT":         "bodies.timeout",
-	"ONCEGATE_CONFIG":                 "the configuration file; ./oncegate.yml by default, if there is one",
-	"ONCEGATE_CONNECTIONS":            "listen.connections",
-	"ONCEGATE_CONNECTIONS_PER_PEER":   "listen.connections_per_peer",
-	"ONCEGATE_HEADER_TIMEOUT":         "listen.header_timeout",
-	"ONCEGATE_IDLE_TIMEOUT":           "listen.idle_timeout",
-	"ONCEGATE_CONSOLE_URL":            "console.url",
-	"ONCEGATE_DATABASE_URL":           "database.url, before DATABASE_URL",
-	"ONCEGATE_DRAIN":                  "drain",
-	"ONCEGATE_DURABILITY":             "database.durability",
-	"ONCEGATE_FORWARD_ALLOW":          "allow of the target that ONCEGATE_FORWARD_URL makes, separated by commas",
-	"ONCEGATE_FORWARD_IDEMPOTENT":     "idempotent of the target that ONCEGATE_FORWARD_URL makes",
-	"ONCEGATE_FORWARD_SIGN_SECRET":    "sign of the target that ONCEGATE_FORWARD_URL makes",
-	"ONCEGATE_FORWARD_URL":            "a forward target for the source that ONCEGATE_SOURCE_PROVIDER makes",
-	"ONCEGATE_GATE_CONNECTIONS":       "database.gate_connections",
-	"ONCEGATE_GATE_DEADLINE":          "gate.deadline",
-	"ONCEGATE_GATE_QUEUE_BYTES":       "gate.queue_bytes",
-	"ONCEGATE_GATE_QUEUE_EVENTS":      "gate.queue_events",
-	"ONCEGATE_KEYRING":                "seal.keyring, or the keys themselves; ONCEGATE_KEYRING_FILE names a file with them",
-	"ONCEGATE_LEASE":                  "work.lease",
-	"ONCEGATE_LIST_DATABASE_URL":      "database.list_url",
-	"ONCEGATE_LOG_EVENTS":             "log.events",
-	"ONCEGATE_LOG_FORMAT":             "log.format",
-	"ONCEGATE_PUBLIC":                 "listen.public, before PORT",
-	"ONCEGATE_QUEUE_CONNECTIONS":      "database.queue_connections",
-	"ONCEGATE_ACTOR":                  "who decides, for the audit",
-	"ONCEGATE_ROLE":                   "the roles of serve: receive,work",
-	"ONCEGATE_SCHEMA":                 "database.schema",
-	"ONCEGATE_SOURCE_NAME":            "the name of the source that ONCEGATE_SOURCE_PROVIDER makes; the provider's name by default",
-	"ONCEGATE_SOURCE_PREVIOUS_SECRET": "the secret before a rotation, still accepted",
-	"ONCEGATE_SOURCE_PROVIDER":        "makes one source without a file",
-	"ONCEGATE_SOURCE_SECRET":          "the secret of that source",
-	"ONCEGATE_SWEEP_EVERY":            "work.sweep_every",
-	"ONCEGATE_TRUSTED_PROXIES":        "listen.trusted_proxies, separated by commas",
-	"ONCEGATE_TOKEN":                  "the token that commands send to --server",
-	"ONCEGATE_URL":                    "the server that `oncegate call` calls",
-	"ONCEGATE_WORKERS":                "work.workers",
-	"ONCEGATE_WORK_CONNECTIONS":       "database.work_connections",
-}
+var otherVariables = []Variable{
+	{"ONCEGATE_CONFIG", "the configuration file; ./oncegate.yml by default, if there is one"},
+	{"ONCEGATE_FORWARD_ALLOW", "allow of the target that ONCEGATE_FORWARD_URL makes, separated by commas"},
+	{"ONCEGATE_FORWARD_IDEMPOTENT", "idempotent of the target that ONCEGATE_FORWARD_URL makes"},
+	{"ONCEGATE_FORWARD_SIGN_SECRET", "sign of the target that ONCEGATE_FORWARD_URL makes"},
+	{"ONCEGATE_FORWARD_URL", "a forward target for the source that ONCEGATE_SOURCE_PROVIDER makes"},
+	{"ONCEGATE_ACTOR", "who decides, for the audit"},
+	{"ONCEGATE_ROLE", "the roles of serve: receive,work"},
+	{"ONCEGATE_SOURCE_NAME", "the name of the source that ONCEGATE_SOURCE_PROVIDER makes; the provider's name by default"},
+	{"ONCEGATE_SOURCE_PREVIOUS_SECRET", "the secret before a rotation, still accepted"},
+	{"ONCEGATE_SOURCE_PROVIDER", "makes one source without a file"},
+	{"ONCEGATE_SOURCE_SECRET", "the secret of that source"},
+	{"ONCEGATE_TOKEN", "the token that commands send to --server"},
+	{"ONCEGATE_URL", "the server that `oncegate call` calls"}}
 
 // foreign lists prefixes of variables that other parts of the project read.
 var foreign = []string{"ONCEGATE_DEV_", "ONCEGATE_TEST_", "ONCEGATE_FAIL", "ONCEGATE_BENCH_", "ONCEGATE_POSTGRES_", "ONCEGATE_RUN_"}
@@ -127,12 +90,16 @@ func (e *environment) resolve(ref string) (string, error) {
 // unknown returns the variables with the prefix ONCEGATE_ that nothing reads. Most are
 // misspellings, which would otherwise leave a setting at its default.
 func (e *environment) unknown() []string {
+	known := map[string]bool{}
+	for _, v := range Variables() {
+		known[v.Name] = true
+	}
 	var out []string
 	for name := range e.vars {
 		if !strings.HasPrefix(name, "ONCEGATE_") || e.used[name] {
 			continue
 		}
-		if _, ok := variables[strings.TrimSuffix(name, "_FILE")]; ok {
+		if known[strings.TrimSuffix(name, "_FILE")] {
 			continue
 		}
 		if slices.ContainsFunc(foreign, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {

@@ -1,11 +1,6 @@
 package config
 
 import (
-	"maps"
-	"slices"
-
-	"github.com/goccy/go-yaml"
-
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -25,16 +20,4 @@ func (r *reader) labels(n *yamltree.Node) map[string]*expression.Program {
 		}
 	}
 	return out
-}
-
-// appendLabels adds the labels to the effective configuration.
-func (s *Source) appendLabels(out yaml.MapSlice) yaml.MapSlice {
-	if len(s.Labels) == 0 {
-		return out
-	}
-	labels := yaml.MapSlice{}
-	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
-		labels = append(labels, item(name, s.Labels[name].String()))
-	}
-	return append(out, item("labels", labels))
 }

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/fold"
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -58,18 +56,23 @@ type Options struct {
 // Load reads the configuration. Its error is [Problems], also if the file cannot be read.
 func Load(o Options) (*Config, error) {
 	r := &reader{
-		env: newEnvironment(o.Environ), report: &yamltree.Report{Redact: RedactURLs}, handlers: o.Handlers,
+		env: newEnvironment(o.Environ), report: &yamltree.Report{Redact: RedactURLs}, handlers: o.Handlers, dev: o.Dev,
 		unusable: map[string]bool{}, badVariables: map[string]bool{},
 	}
-	cfg := defaults(o.Catalog)
+	cfg := &Config{Classes: builtInClasses(), Providers: maps.Collect(maps.All(o.Catalog))}
+	r.cfg = cfg
+	start(cfg.keys())
 	content, err := r.open(o)
 	if err != nil {
 		return nil, err
 	}
 	cfg.Origin = r.report.File
 	if r.root = yamltree.Parse(content, r.report); r.root != nil {
-		r.sections(cfg, o)
-		r.environmentOverrides(cfg, o)
+		r.sections(o)
+		r.overrides("", cfg.keys(), o)
+		if !o.DatabaseOnly {
+			r.quickstart(cfg)
+		}
 		r.checkSeal(cfg, o)
 		r.check(cfg, o)
 	}
@@ -84,19 +87,6 @@ func Load(o Options) (*Config, error) {
 	r.warn(cfg, now())
 	cfg.Warnings = r.warnings
 	return cfg, nil
-}
-
-func defaults(catalog map[string]*providers.Provider) *Config {
-	cfg := &Config{
-		Database:  Database{Schema: "oncegate", Durability: "local", GateConnections: 6, WorkConnections: 16, QueueConnections: 8},
-		Listen:    Listen{Public: ":8080", Admin: "127.0.0.1:8081"},
-		Log:       Log{Level: slog.LevelInfo, Format: "json", Events: fold.Sampled},
-		Drain:     25 * time.Second,
-		Classes:   builtInClasses(),
-		Providers: map[string]*providers.Provider{},
-	}
-	maps.Copy(cfg.Providers, catalog)
-	return cfg
 }
 
 const day = 24 * time.Hour
@@ -131,30 +121,24 @@ func (r *reader) open(o Options) ([]byte, error) {
 
 // sections reads the sections in the order of their dependencies, independent of their order in the
 // file.
-func (r *reader) sections(cfg *Config, o Options) {
-	keys := map[string]func(*yamltree.Node){"drain": yamltree.Duration(&cfg.Drain)}
-	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "gate", "bodies", "work", "classes", "providers", "tenants", "console", "targets", "sources"} {
-		keys[name] = func(*yamltree.Node) {}
+func (r *reader) sections(o Options) {
+	keys := r.cfg.keys()
+	known := map[string]func(*yamltree.Node){}
+	for _, k := range keys {
+		known[k.Name] = func(*yamltree.Node) {}
 	}
-	r.root.Fields(keys)
-	r.database(cfg, r.root.Member("database"))
-	r.seal(cfg, r.root.Member("seal"))
-	r.suppressions(cfg, r.root.Member("suppressions"))
-	if o.DatabaseOnly {
-		return
+	r.root.Fields(known)
+	for _, k := range keys {
+		n := r.root.Member(k.Name)
+		if n == nil || k.read == nil || o.DatabaseOnly && !slices.Contains([]string{"database", "seal", "suppressions"}, k.Name) {
+			continue
+		}
+		k.read(r, n)
 	}
-	r.listen(cfg, r.root.Member("listen"))
-	r.log(cfg, r.root.Member("log"))
-	r.gate(cfg, r.root.Member("gate"))
-	r.bodies(cfg, r.root.Member("bodies"))
-	r.work(cfg, r.root.Member("work"))
-	r.classes(cfg, r.root.Member("classes"))
-	r.customProviders(cfg, r.root.Member("providers"))
-	r.tenants(cfg, r.root.Member("tenants"))
-	r.console(cfg, r.root.Member("console"))
-	r.targets(cfg, r.root.Member("targets"), o.Dev)
-	r.checkSuppress(cfg)
-	r.sources(cfg, r.root.Member("sources"))
+	if !o.DatabaseOnly {
+		r.fields(r.root.Member("console"), r.cfg.Console.keys())
+		r.checkSuppress(r.cfg)
+	}
 }
 
 // check makes the checks that need more than one section.

@@ -6,10 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -52,14 +49,10 @@ func (d *DKIM) Signer() (*mail.DKIM, error) {
 
 func (r *reader) dkim(n *yamltree.Node) *DKIM {
 	d := &DKIM{}
-	n.Fields(map[string]func(*yamltree.Node){
-		"domain":   yamltree.Value(&d.Domain, hostName),
-		"selector": yamltree.Value(&d.Selector, hostName),
-		"key":      func(n *yamltree.Node) { d.Key = r.secrets(n, "") },
-	})
-	for _, name := range []string{"domain", "selector", "key"} {
-		if n.IsMapping() && n.Lacks(name) {
-			n.FailKey("%s is missing", name)
+	r.fields(n, d.keys())
+	for _, k := range d.keys() {
+		if n.IsMapping() && n.Lacks(k.Name) {
+			n.FailKey("%s is missing", k.Name)
 		}
 	}
 	if len(d.Key) > 1 {
@@ -68,11 +61,12 @@ func (r *reader) dkim(n *yamltree.Node) *DKIM {
 	return d
 }
 
-func (d *DKIM) append(to yaml.MapSlice) yaml.MapSlice {
-	if d == nil {
-		return to
+func (d *DKIM) keys() []Key {
+	return []Key{
+		value("domain", &d.Domain, words(hostName), "required", "The domain that answers for the messages, such as `example.com`."),
+		value("selector", &d.Selector, words(hostName), "required", "The name of the key: the public key is the TXT record of `<selector>._domainkey.<domain>`."),
+		secrets("key", &d.Key, "required", "A reference to the private key in PEM: RSA of 2048 bits or more, or Ed25519."),
 	}
-	return append(to, item("dkim", yaml.MapSlice{item("domain", d.Domain), item("selector", d.Selector), item("key", references(d.Key))}))
 }
 
 // MessageConfig returns the configuration of the route's message for package mail. attachments
@@ -103,21 +97,26 @@ func (t *Target) MailConfig() mail.Config {
 // routeMail reads the section mail of a route.
 func (r *reader) routeMail(n *yamltree.Node) *Mail {
 	m := &Mail{}
-	n.Fields(map[string]func(*yamltree.Node){
-		"to":               r.program(&m.To, expression.Texts),
-		"template":         yamltree.Value(&m.Template, checkedName),
-		"subject":          yamltree.Text(&m.Subject),
-		"text":             yamltree.Text(&m.Text),
-		"html":             yamltree.Text(&m.HTML),
-		"reply_to":         yamltree.Text(&m.ReplyTo),
-		"list_unsubscribe": yamltree.List(&m.ListUnsubscribe, verbatim),
-		"one_click":        yamltree.Bool(&m.OneClick),
-		"attachments":      r.program(&m.Attachments, expression.Value),
-	})
+	r.fields(n, m.keys())
 	if (n.IsMapping() || n.IsEmpty()) && n.Lacks("to") {
 		n.FailKey("to is missing")
 	}
 	return m
+}
+
+func (m *Mail) keys() []Key {
+	fromFiles := m.Template != ""
+	return []Key{
+		program("to", &m.To, expression.Texts, "required", "An expression for the recipient. A list makes one effect for each recipient."),
+		value("template", &m.Template, words(checkedName), "none", "The name of the files in the target's directory `templates`."),
+		value("subject", &m.Subject, words(verbatim), "none", "The template of the subject.").hidden(fromFiles),
+		value("text", &m.Text, words(verbatim), "none", "The template of the plain text.").hidden(fromFiles),
+		value("html", &m.HTML, words(verbatim), "none", "The template of the HTML.").hidden(fromFiles),
+		value("reply_to", &m.ReplyTo, words(verbatim), "none", "A template for the address that answers go to."),
+		list("list_unsubscribe", &m.ListUnsubscribe, words(verbatim), "none", "Templates for the addresses at which the recipient unsubscribes, `https:` and `mailto:`."),
+		value("one_click", &m.OneClick, boolean, "`false`", "`true` promises that a POST to the `https:` address of `list_unsubscribe` unsubscribes without asking anything (RFC 8058)."),
+		program("attachments", &m.Attachments, expression.Value, "none", "An expression that gives a list of objects with `name`, `type` and `content` in base64: at most 20, of 5 MiB together."),
+	}
 }
 
 // routeTemplates reads the files that a route's template names, and validates the message. Call it
@@ -192,52 +191,4 @@ func readTemplate(root *os.Root, name string) (string, error) {
 		return "", fmt.Errorf("%s is longer than 1 MiB", name)
 	}
 	return string(content), nil
-}
-
-func (t *Target) mail(out yaml.MapSlice) yaml.MapSlice {
-	out = append(out, item("smtp", t.SMTP), item("from", t.From))
-	for key, value := range map[string]string{"starttls": t.StartTLS, "username": t.Username, "hello": t.Hello, "templates": t.Templates} {
-		if value != "" {
-			out = append(out, item(key, value))
-		}
-	}
-	slices.SortFunc(out[2:], func(a, b yaml.MapItem) int { return strings.Compare(a.Key.(string), b.Key.(string)) })
-	if len(t.Password) > 0 {
-		out = append(out, item("password", references(t.Password)))
-	}
-	out = t.DKIM.append(out)
-	if len(t.Allow) > 0 {
-		out = append(out, item("allow", prefixTexts(t.Allow)))
-	}
-	return out
-}
-
-func (m *Mail) append(to yaml.MapSlice) yaml.MapSlice {
-	if m == nil {
-		return to
-	}
-	out := yaml.MapSlice{item("to", m.To.String())}
-	if m.ReplyTo != "" {
-		out = append(out, item("reply_to", m.ReplyTo))
-	}
-	if len(m.ListUnsubscribe) > 0 {
-		out = append(out, item("list_unsubscribe", m.ListUnsubscribe))
-	}
-	if m.OneClick {
-		out = append(out, item("one_click", true))
-	}
-	if m.Attachments != nil {
-		out = append(out, item("attachments", m.Attachments.String()))
-	}
-	if m.Template != "" {
-		return append(to, item("mail", append(out, item("template", m.Template))))
-	}
-	out = append(out, item("subject", m.Subject))
-	if m.Text != "" {
-		out = append(out, item("text", m.Text))
-	}
-	if m.HTML != "" {
-		out = append(out, item("html", m.HTML))
-	}
-	return append(to, item("mail", out))
 }

@@ -1,11 +1,8 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
@@ -40,13 +37,7 @@ func (r *reader) operation(s *Source, n *yamltree.Node) {
 		n.Fail("goes only with a provider of operations, which %s is not", s.Provider.Name())
 		return
 	}
-	n.Fields(map[string]func(*yamltree.Node){
-		"key":      func(n *yamltree.Node) { s.Operation.Key = recipeFields(n) },
-		"min_key":  yamltree.Value(&s.Operation.MinKey, minKey),
-		"new_keys": yamltree.Integer(&s.Operation.NewKeys, 1),
-		"wait":     yamltree.Value(&s.Operation.Wait, waitOrOff),
-		"repeats":  s.Operation.Repeats.read,
-	})
+	r.fields(n, s.Operation.keys())
 	key := n.Member("key")
 	if key == nil || s.Provider == nil || !n.Sound() {
 		return
@@ -59,46 +50,21 @@ func (r *reader) operation(s *Source, n *yamltree.Node) {
 	s.Provider = p
 }
 
-func waitOrOff(s string) (time.Duration, error) {
-	if s == "off" {
-		return -1, nil
+func (o *Operation) keys() []Key {
+	wait := orOff(form[time.Duration]{shortWait, durationText, durationSchema}, nil)
+	return []Key{
+		recipe(&o.Key, "the header `Idempotency-Key`", "A list of `header.X`, `body.x.y`, `form.x` and `query.x` that the key is made of. `body.currency=EUR`, or `{ field: body.currency, default: EUR }`, has a default; a field called `version` has the default 1. Numbers count by their value."),
+		value("min_key", &o.MinKey, minKey, "no limit", "How many characters a key of the caller's own must have. A shorter key that is recorded already is answered. Declared operations have their own."),
+		value("new_keys", &o.NewKeys, integer(1), "no limit", "How many new keys each process takes in a minute, of all callers together."),
+		value("wait", &o.Wait, wait, "`30s`", "How long a call may wait for its result (`Prefer: wait=N`); at most `45s`, or `off`."),
+		inside("repeats", "repeats", o.Repeats.keys, "none", "What becomes of calls that are made again under another key: see [Suspected repeats](#suspected-repeats).").by(func(r *reader, n *yamltree.Node) { o.Repeats.read(r, n) }),
 	}
+}
+
+func shortWait(s string) (time.Duration, error) {
 	d, err := yamltree.PositiveDuration(s)
 	if err == nil && d > longestWait {
 		err = fmt.Errorf("longer than %s", yamltree.FormatDuration(longestWait))
 	}
 	return d, err
-}
-
-// answerDuplicates parses the setting for the answer to duplicates: outcome is true, acknowledge is
-// false.
-func answerDuplicates(s string) (bool, error) {
-	switch s {
-	case "outcome":
-		return true, nil
-	case "acknowledge":
-		return false, nil
-	}
-	return false, errors.New("unknown; known are acknowledge, outcome")
-}
-
-func (o *Operation) append(to yaml.MapSlice) yaml.MapSlice {
-	out := yaml.MapSlice{}
-	if len(o.Key) > 0 {
-		out = append(out, item("key", o.Key))
-	}
-	out = number(out, "min_key", int64(o.MinKey))
-	out = number(out, "new_keys", int64(o.NewKeys))
-	if o.Wait < 0 {
-		out = append(out, item("wait", "off"))
-	} else {
-		out = duration(out, "wait", o.Wait)
-	}
-	if o.Repeats.Within > 0 {
-		out = append(out, item("repeats", o.Repeats.effective()))
-	}
-	if len(out) == 0 {
-		return to
-	}
-	return append(to, item("operation", out))
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/payloadschema"
@@ -62,8 +60,20 @@ type DeclaredOperation struct {
 	node *yamltree.Node
 }
 
-// inFlight maps the words of the configuration to the answers to a repeat of an unfinished call.
-var inFlight = map[string]receiver.InFlight{"409": receiver.InFlightConflict, "202": receiver.InFlightAccepted, "wait": receiver.InFlightWait}
+// inFlight is the form of the answer to a repeat of an unfinished call. The words are in the order
+// of the constants.
+var inFlight = func() form[receiver.InFlight] {
+	known := []string{"409", "202", "wait"}
+	word := oneOf(known...)
+	return form[receiver.InFlight]{
+		parse: func(s string) (receiver.InFlight, error) {
+			_, err := word.parse(s)
+			return receiver.InFlight(slices.Index(known, s)), err
+		},
+		show:   func(how receiver.InFlight) any { return known[how] },
+		schema: word.schema,
+	}
+}()
 
 // declaredOperations reads the operations of a source and restricts its provider to them. Call it
 // after the section operation is read, because operations may inherit its recipe.
@@ -96,8 +106,42 @@ func (r *reader) declaredOperations(s *Source, n *yamltree.Node) {
 	}
 }
 
+func (o *DeclaredOperation) keys() []Key {
+	return []Key{
+		value("description", &o.Description, words(verbatim), "none", "What the operation does, in a sentence. Callers and models read it in their contract (`GET /in/<source>/operations`)."),
+		value("schema", &o.SchemaFile, words(verbatim), "none", "The file of a JSON Schema for the payload, beside the configuration. References may lead to other files; nothing is fetched. Formats are checked.").by(func(r *reader, n *yamltree.Node) { r.schema(o, n) }),
+		{
+			Name: "versions", Default: "none asked for", Text: "Which values of the header `Oncegate-Contract` are accepted: whole numbers (`2`), ranges (`2-4`), `>=2`, `<=3`, or several with commas. A call without the header is then refused.", schema: scalar,
+			read: func(_ *reader, n *yamltree.Node) { yamltree.Read(n, &o.Versions, receiver.ParseVersions) },
+			show: func() (any, bool) { return o.Versions.String(), o.Versions != nil },
+		},
+		recipe(&o.Key, "that of `operation`", "The recipe of the operation's keys, as in [Operations](#operations)."),
+		value("min_key", &o.MinKey, minKey, "`16`", "How many characters a key of the caller's own must have, or `off`. A shorter key that is recorded already is answered.").starts().shown().hidden(len(o.Key) > 0),
+		list("volatile", &o.Volatile, words(verbatim), "none", "Members in which a repeated call may differ: paths such as `note` or `items.*.at`, in which `*` is any member or element."),
+		value("compare", &o.Exact, choice("canonical", "exact"), "`canonical`", "How a repeated payload is compared. `canonical`: by value, so that 100, 100.00 and 1e2 are one number and white space around a text does not count. `exact`: as it is written. Order of members and white space between them never count.").shown(),
+		value("keep", &o.Keep, duration, "as long as tombstones", "How long the keys and results are kept at least: the source's tombstones live as long as the longest `keep`."),
+		value("in_flight", &o.InFlight, inFlight, "`409`", "How a repeat of a call without a result is answered: `409`, `202` (as the first call), or `wait` (as long as `operation.wait` allows, then 409).").shown(),
+		{
+			Name: "repeats", Default: "those of `operation`", Text: "What becomes of calls that are made again under another key, as in [Suspected repeats](#suspected-repeats), or `off`.", schema: anyOf(defined("repeats"), enum("off")),
+			read: func(r *reader, n *yamltree.Node) { o.Repeats = r.ownRepeats(n) }, show: func() (any, bool) { return o.Repeats.show() },
+		},
+	}
+}
+
+// printedKeys returns the keys and, because a changed schema is a changed configuration, its digest.
+func (o *DeclaredOperation) printedKeys() []Key {
+	digest := Key{Name: "schema_digest", show: func() (any, bool) {
+		if o.Schema == nil {
+			return nil, false
+		}
+		return o.Schema.Digest(), true
+	}}
+	return append(o.keys(), digest)
+}
+
 func (r *reader) declaredOperation(s *Source, n *yamltree.Node) *DeclaredOperation {
-	o := &DeclaredOperation{Name: n.Name(), MinKey: receiver.DefaultMinKey, node: n}
+	o := &DeclaredOperation{Name: n.Name(), node: n}
+	start(o.keys())
 	defer r.compare(s, o)
 	if n.IsEmpty() {
 		return o
@@ -105,18 +149,7 @@ func (r *reader) declaredOperation(s *Source, n *yamltree.Node) *DeclaredOperati
 	if old := n.Member("resume"); old != nil {
 		old.FailKey("is not a setting any more; remove it: a caller that goes on where an earlier call ended says so in the header %s", receiver.HeaderResumes)
 	}
-	n.Fields(map[string]func(*yamltree.Node){
-		"description": yamltree.Text(&o.Description),
-		"schema":      func(n *yamltree.Node) { r.schema(o, n) },
-		"versions":    yamltree.Value(&o.Versions, receiver.ParseVersions),
-		"key":         func(n *yamltree.Node) { o.Key = recipeFields(n) },
-		"min_key":     yamltree.Value(&o.MinKey, minKey),
-		"volatile":    yamltree.List(&o.Volatile, verbatim),
-		"compare":     yamltree.Value(&o.Exact, compareExactly),
-		"keep":        yamltree.Duration(&o.Keep),
-		"in_flight":   yamltree.Value(&o.InFlight, inFlightAnswer),
-		"repeats":     func(n *yamltree.Node) { o.Repeats = ownRepeats(n) },
-	})
+	r.fields(n, o.keys())
 	if s.Provider == nil {
 		return o
 	}
@@ -168,6 +201,11 @@ func (r *reader) schema(o *DeclaredOperation, n *yamltree.Node) {
 	o.Schema = schema
 }
 
+// recipe declares a key with the recipe of keys of calls.
+func recipe(at *[]string, fallback, text string) Key {
+	return list("key", at, words(verbatim), fallback, text).by(func(_ *reader, n *yamltree.Node) { *at = recipeFields(n) }).alsoAs(oneOrMore(fieldSchema))
+}
+
 // recipeFields reads the fields of a recipe: names such as body.step, or mappings that give a field
 // a default.
 func recipeFields(n *yamltree.Node) []string {
@@ -198,32 +236,25 @@ func recipeFields(n *yamltree.Node) []string {
 	return out
 }
 
-func minKey(s string) (int, error) {
-	if s == "off" {
-		return 0, nil
-	}
-	n, err := yamltree.ParseInteger(s, 1)
-	if err != nil || n > 200 {
-		return 0, errors.New("neither a whole number from 1 to 200 nor off")
-	}
-	return n, nil
-}
-
-func compareExactly(s string) (bool, error) {
-	switch s {
-	case "exact":
-		return true, nil
-	case "canonical":
-		return false, nil
-	}
-	return false, errors.New("unknown; known are canonical, exact")
-}
-
-func inFlightAnswer(s string) (receiver.InFlight, error) {
-	if how, ok := inFlight[s]; ok {
-		return how, nil
-	}
-	return 0, errors.New("unknown; known are 409, 202, wait")
+// minKey is the form of the least length of a key. Zero is off.
+var minKey = form[int]{
+	parse: func(s string) (int, error) {
+		if s == "off" {
+			return 0, nil
+		}
+		n, err := yamltree.ParseInteger(s, 1)
+		if err != nil || n > 200 {
+			return 0, errors.New("neither a whole number from 1 to 200 nor off")
+		}
+		return n, nil
+	},
+	show: func(n int) any {
+		if n == 0 {
+			return "off"
+		}
+		return n
+	},
+	schema: anyOf(integerFrom(1), enum("off")),
 }
 
 // checkOperations checks a source's operations and routes against each other.
@@ -265,61 +296,6 @@ func (r *reader) keepOperations(s *Source) {
 		}
 		s.Keep.Tombstone = max(s.Keep.Tombstone, o.Keep)
 	}
-}
-
-func (s *Source) appendOperations(to yaml.MapSlice) yaml.MapSlice {
-	if len(s.Operations) == 0 {
-		return to
-	}
-	all := yaml.MapSlice{}
-	for _, o := range s.Operations {
-		all = append(all, item(o.Name, o.effective()))
-	}
-	return append(to, item("operations", all))
-}
-
-func (o *DeclaredOperation) effective() yaml.MapSlice {
-	out := yaml.MapSlice{}
-	if o.Description != "" {
-		out = append(out, item("description", o.Description))
-	}
-	if o.Schema != nil {
-		// The digest makes a changed schema count as a changed configuration.
-		out = append(out, item("schema", o.SchemaFile), item("schema_digest", o.Schema.Digest()))
-	}
-	if o.Versions != nil {
-		out = append(out, item("versions", o.Versions.String()))
-	}
-	if len(o.Key) > 0 {
-		out = append(out, item("key", o.Key))
-	} else {
-		out = append(out, item("min_key", minKeyText(o.MinKey)))
-	}
-	if len(o.Volatile) > 0 {
-		out = append(out, item("volatile", o.Volatile))
-	}
-	compare := "canonical"
-	if o.Exact {
-		compare = "exact"
-	}
-	out = append(out, item("compare", compare))
-	out = duration(out, "keep", o.Keep)
-	for text, how := range inFlight {
-		if how == o.InFlight {
-			out = append(out, item("in_flight", text))
-		}
-	}
-	if o.Repeats != nil {
-		out = append(out, item("repeats", o.Repeats.effective()))
-	}
-	return out
-}
-
-func minKeyText(n int) any {
-	if n == 0 {
-		return "off"
-	}
-	return n
 }
 
 // matches reports whether a route's type pattern includes an operation.

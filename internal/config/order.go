@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"math/big"
 	"slices"
@@ -24,7 +25,7 @@ type Order struct {
 	node *yamltree.Node
 }
 
-// orderModes lists the modes in which each key is allowed. The key mode itself is not in the map.
+// orderModes lists the modes in which a key is allowed, unless that is every mode.
 var orderModes = map[string][]sequence.Mode{
 	"key":       {sequence.Latest, sequence.Contiguous, sequence.Arrival},
 	"number":    {sequence.Latest, sequence.Contiguous},
@@ -40,24 +41,29 @@ var orderModes = map[string][]sequence.Mode{
 	"settle":    {sequence.Contiguous},
 }
 
+func (o *Order) keys() []Key {
+	choices := oneOf(sequence.Apply, sequence.Hold, sequence.Dead)
+	return []Key{
+		value("mode", &o.Mode, oneOf(sequence.None, sequence.Latest, sequence.Contiguous, sequence.Arrival), "required", "`none`, `latest`, `contiguous` or `arrival`."),
+		program("key", &o.Key, expression.Name, "the provider's", "An expression that names the event's stream."),
+		program("number", &o.Number, expression.Number, "the provider's", "An expression for the event's place in its stream: a whole number, a decimal text or an RFC 3339 time. Nothing is rounded. Modes `latest` and `contiguous`."),
+		value("patience", &o.Patience, duration, "`1h`", "Mode `contiguous`: how long a missing number is waited for."),
+		value("warn", &o.Warn, duration, "a tenth of `patience`", "Mode `contiguous`: when a missing number is reported."),
+		value("on_gap", &o.OnGap, oneOf(sequence.GapHold, sequence.GapSkip, sequence.GapFail), "`hold`", "Mode `contiguous`, when `patience` has run out: `hold` waits for a person, `skip` gives up the missing numbers, `fail` makes the first waiting effect a dead letter."),
+		value("late", &o.Late, oneOf(sequence.LateDrop, sequence.LateApply, sequence.LateDead), "`drop`", "Mode `contiguous`, a number that was given up and arrives after all: `drop` supersedes it, `apply` runs it, `dead` makes it a dead letter."),
+		value("on_dead", &o.OnDead, oneOf(sequence.DeadBlock, sequence.DeadSkip), "`block`", "Modes `contiguous` and `arrival`: effects behind a dead letter wait (`block`) or go on (`skip`). In `arrival` an unknown outcome counts as well."),
+		value("no_key", &o.NoKey, choices, "`dead`", "An event without a key, or whose expression fails: `apply` runs it at once, `hold` waits for a person, `dead` makes it a dead letter."),
+		value("no_number", &o.NoNumber, choices, "`dead`", "The same for an event without a number."),
+		value("ties", &o.Ties, choices, "`apply` in `latest`, else `dead`", "Two events with one number: `apply`, `hold` or `dead`."),
+		value("start", &o.Start, words(sequenceStart), "none", "Mode `contiguous`: the first number of every key."),
+		value("settle", &o.Settle, duration, "`10s`", "Mode `contiguous` without `start`: the first number is the smallest one that arrives within this time of the first event."),
+	}
+}
+
 // order reads a route's order.
 func (r *reader) order(n *yamltree.Node) Order {
 	o := Order{node: n}
-	n.Fields(map[string]func(*yamltree.Node){
-		"mode":      yamltree.Word(&o.Mode, sequence.None, sequence.Latest, sequence.Contiguous, sequence.Arrival),
-		"key":       r.program(&o.Key, expression.Name),
-		"number":    r.program(&o.Number, expression.Number),
-		"patience":  yamltree.Duration(&o.Patience),
-		"warn":      yamltree.Duration(&o.Warn),
-		"on_gap":    yamltree.Word(&o.OnGap, sequence.GapHold, sequence.GapSkip, sequence.GapFail),
-		"on_dead":   yamltree.Word(&o.OnDead, sequence.DeadBlock, sequence.DeadSkip),
-		"late":      yamltree.Word(&o.Late, sequence.LateDrop, sequence.LateApply, sequence.LateDead),
-		"no_key":    yamltree.Word(&o.NoKey, sequence.Apply, sequence.Hold, sequence.Dead),
-		"no_number": yamltree.Word(&o.NoNumber, sequence.Apply, sequence.Hold, sequence.Dead),
-		"ties":      yamltree.Word(&o.Ties, sequence.Apply, sequence.Hold, sequence.Dead),
-		"start":     yamltree.Value(&o.Start, sequenceStart),
-		"settle":    yamltree.Duration(&o.Settle),
-	})
+	r.fields(n, o.keys())
 	if !n.Sound() {
 		return o
 	}
@@ -139,26 +145,7 @@ func isOrAre(names []string) string {
 // Effective returns the order in the form of the configuration file, without values left at their
 // default.
 func (o *Order) Effective() yaml.MapSlice {
-	mode := o.Mode
-	if mode == "" {
-		mode = sequence.None
-	}
-	out := yaml.MapSlice{item("mode", string(mode))}
-	if o.Key != nil {
-		out = append(out, item("key", o.Key.String()))
-	}
-	if o.Number != nil {
-		out = append(out, item("number", o.Number.String()))
-	}
-	out = duration(out, "patience", o.Patience)
-	out = duration(out, "warn", o.Warn)
-	for _, p := range []struct{ name, value string }{
-		{"on_gap", string(o.OnGap)}, {"on_dead", string(o.OnDead)}, {"late", string(o.Late)}, {"no_key", string(o.NoKey)},
-		{"no_number", string(o.NoNumber)}, {"ties", string(o.Ties)}, {"start", o.Start},
-	} {
-		if p.value != "" {
-			out = append(out, item(p.name, p.value))
-		}
-	}
-	return duration(out, "settle", o.Settle)
+	shown := *o
+	shown.Mode = cmp.Or(o.Mode, sequence.None)
+	return printed(shown.keys())
 }

@@ -2,99 +2,60 @@ package config
 
 import (
 	"cmp"
-	"net/netip"
+	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/oncegate/oncegate/internal/fold"
-	"github.com/oncegate/oncegate/internal/yamltree"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
 	"github.com/oncegate/oncegate/providers"
 )
 
-// environmentOverrides applies environment variables, which take precedence over the file.
-func (r *reader) environmentOverrides(cfg *Config, o Options) {
-	override(r, "DATABASE_URL", &cfg.Database.URL, verbatim)
-	override(r, "ONCEGATE_DATABASE_URL", &cfg.Database.URL, verbatim)
-	override(r, "ONCEGATE_LIST_DATABASE_URL", &cfg.Database.ListURL, connectionString)
-	override(r, "ONCEGATE_SCHEMA", &cfg.Database.Schema, schema)
-	if o.DatabaseOnly {
-		return
+// overrides applies environment variables, which take precedence over the file, to the keys below
+// prefix.
+func (r *reader) overrides(prefix string, keys []Key, o Options) {
+	for _, k := range keys {
+		path := prefix + k.Name
+		if k.keys != nil {
+			r.overrides(path+".", k.keys(), o)
+		}
+		if k.parse == nil || o.DatabaseOnly && !slices.Contains([]string{"database.url", "database.list_url", "database.schema"}, path) {
+			continue
+		}
+		for _, v := range slices.Backward(k.variables) { // the first takes precedence
+			r.override(v.name, path, func(text string) error {
+				if written, ok := strings.CutPrefix(v.note, "as "); ok {
+					text = strings.Replace(written, v.name, text, 1)
+				}
+				return k.parse(text)
+			})
+		}
 	}
-	override(r, "ONCEGATE_DURABILITY", &cfg.Database.Durability, durability)
-	override(r, "ONCEGATE_GATE_CONNECTIONS", &cfg.Database.GateConnections, connections(4))
-	override(r, "ONCEGATE_WORK_CONNECTIONS", &cfg.Database.WorkConnections, connections(2))
-	override(r, "ONCEGATE_QUEUE_CONNECTIONS", &cfg.Database.QueueConnections, connections(8))
-	override(r, "PORT", &cfg.Listen.Public, func(s string) (string, error) { return address(":" + s) })
-	override(r, "ONCEGATE_PUBLIC", &cfg.Listen.Public, address)
-	override(r, "ONCEGATE_ADMIN", &cfg.Listen.Admin, address)
-	override(r, "ONCEGATE_TRUSTED_PROXIES", &cfg.Listen.TrustedProxies, prefixes)
-	override(r, "ONCEGATE_CONNECTIONS", &cfg.Listen.Connections, positiveInteger)
-	override(r, "ONCEGATE_CONNECTIONS_PER_PEER", &cfg.Listen.ConnectionsPerPeer, positiveInteger)
-	override(r, "ONCEGATE_HEADER_TIMEOUT", &cfg.Listen.HeaderTimeout, yamltree.PositiveDuration)
-	override(r, "ONCEGATE_IDLE_TIMEOUT", &cfg.Listen.IdleTimeout, yamltree.PositiveDuration)
-	override(r, "ONCEGATE_CONSOLE_URL", &cfg.Console.URL, consoleURL)
-	override(r, "LOG_LEVEL", &cfg.Log.Level, level)
-	override(r, "ONCEGATE_LOG_FORMAT", &cfg.Log.Format, yamltree.OneOf("json", "text"))
-	override(r, "ONCEGATE_LOG_EVENTS", &cfg.Log.Events, fold.Parse)
-	override(r, "ONCEGATE_GATE_QUEUE_EVENTS", &cfg.Gate.QueueEvents, positiveInteger)
-	override(r, "ONCEGATE_GATE_QUEUE_BYTES", &cfg.Gate.QueueBytes, yamltree.PositiveSize)
-	override(r, "ONCEGATE_GATE_DEADLINE", &cfg.Gate.Deadline, yamltree.PositiveDuration)
-	r.bodiesEnvironment(cfg)
-	override(r, "ONCEGATE_WORKERS", &cfg.Work.Workers, positiveInteger)
-	override(r, "ONCEGATE_LEASE", &cfg.Work.Lease, yamltree.PositiveDuration)
-	override(r, "ONCEGATE_SWEEP_EVERY", &cfg.Work.SweepEvery, yamltree.PositiveDuration)
-	override(r, "ONCEGATE_DRAIN", &cfg.Drain, yamltree.PositiveDuration)
-	r.quickstart(cfg)
 }
 
-func override[T any](r *reader, name string, into *T, parse func(string) (T, error)) {
+// override applies a variable, if it is set, to the key with a path.
+func (r *reader) override(name, path string, parse func(string) error) {
 	text, ok, err := r.env.lookup(name)
+	if err == nil && ok {
+		if err = parse(text); err != nil {
+			// A database URL contains a password, so the error does not quote the value.
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	if err != nil {
-		r.badVariables[overridden(name)] = true
+		r.badVariables[path] = true
 		r.report.Add("%v", err)
-		return
 	}
-	if !ok {
-		return
-	}
-	value, err := parse(text)
-	if err != nil {
-		// A database URL contains a password, so the error does not quote the value.
-		r.badVariables[overridden(name)] = true
-		r.report.Add("%s: %v", name, err)
-		return
-	}
-	*into = value
-}
-
-// overridden returns the configuration key that a variable overrides.
-func overridden(variable string) string {
-	key, _, _ := strings.Cut(variables[variable], ",")
-	return key
 }
 
 func verbatim(s string) (string, error) { return s, nil }
 
-func positiveInteger(s string) (int, error) { return yamltree.ParseInteger(s, 1) }
-
-func prefixes(s string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for part := range strings.SplitSeq(s, ",") {
-		p, err := prefix(strings.TrimSpace(part))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
 // quickstart creates one source, and one target if a URL is given, from environment variables
 // alone.
 func (r *reader) quickstart(cfg *Config) {
-	var provider, name, forward string
-	override(r, "ONCEGATE_SOURCE_PROVIDER", &provider, verbatim)
-	override(r, "ONCEGATE_SOURCE_NAME", &name, checkedName)
-	override(r, "ONCEGATE_FORWARD_URL", &forward, forwardURL)
+	var provider, name, url string
+	r.override("ONCEGATE_SOURCE_PROVIDER", "", setter(&provider, verbatim))
+	r.override("ONCEGATE_SOURCE_NAME", "", setter(&name, checkedName))
+	r.override("ONCEGATE_FORWARD_URL", "", setter(&url, forwardURL))
 	if provider == "" {
 		for _, alone := range []string{
 			"ONCEGATE_SOURCE_NAME", "ONCEGATE_SOURCE_SECRET", "ONCEGATE_SOURCE_PREVIOUS_SECRET",
@@ -125,25 +86,25 @@ func (r *reader) quickstart(cfg *Config) {
 			}
 		}
 	}
-	if forward == "" {
+	if url == "" {
 		for _, alone := range []string{"ONCEGATE_FORWARD_SIGN_SECRET", "ONCEGATE_FORWARD_IDEMPOTENT", "ONCEGATE_FORWARD_ALLOW"} {
 			if r.env.has(alone) && !r.env.has("ONCEGATE_FORWARD_URL") {
 				r.report.Add("%s is set, but ONCEGATE_FORWARD_URL is not", alone)
 			}
 		}
 	} else {
-		target := &Target{Name: "forward", node: r.report.Absent("targets.forward"), Kind: KindForward, URL: forward, KeyHeader: "Idempotency-Key"}
+		target := &Target{Name: "forward", node: r.report.Absent("targets.forward"), Kind: KindForward, URL: url, KeyHeader: forward.DefaultKeyHeader}
 		if r.env.has("ONCEGATE_FORWARD_IDEMPOTENT") {
-			override(r, "ONCEGATE_FORWARD_IDEMPOTENT", &target.Idempotent, yamltree.ParseBool)
+			r.override("ONCEGATE_FORWARD_IDEMPOTENT", "", setter(&target.Idempotent, boolean.parse))
 		} else {
 			for _, line := range idempotentMissing("ONCEGATE_FORWARD_IDEMPOTENT=true", "ONCEGATE_FORWARD_IDEMPOTENT=false") {
 				r.report.Add("ONCEGATE_FORWARD_URL: %s", line)
 			}
 		}
-		r.compileValues(valueTexts(forward), true, &target.Values, func(format string, args ...any) {
+		r.compileValues(valueTexts(url), true, &target.Values, func(format string, args ...any) {
 			r.report.Add("ONCEGATE_FORWARD_URL: "+format, args...)
 		})
-		override(r, "ONCEGATE_FORWARD_ALLOW", &target.Allow, prefixes)
+		r.override("ONCEGATE_FORWARD_ALLOW", "", list("allow", &target.Allow, network, "", "").parse)
 		target.Sign = r.secretVariables(false, "ONCEGATE_FORWARD_SIGN_SECRET")
 		for _, t := range cfg.Targets {
 			if t.Name == target.Name {

@@ -14,13 +14,16 @@ import (
 	"strings"
 )
 
-func mustBe(word string) func(string) (string, error) {
-	return func(s string) (string, error) {
+// mustBe is the form of a setting that has one value so far. It is never printed.
+func mustBe(word string) form[string] {
+	f := oneOf(word)
+	f.parse = func(s string) (string, error) {
 		if s != word {
 			return "", fmt.Errorf("not built; known is %s", word)
 		}
 		return s, nil
 	}
+	return f
 }
 
 // connectionString checks a database connection string. Its error quotes nothing because the string
@@ -118,7 +121,7 @@ func checkedName(s string) (string, error) {
 
 var schemaForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
-func schema(s string) (string, error) {
+func schemaName(s string) (string, error) {
 	if !schemaForm.MatchString(s) {
 		return "", errors.New("a schema's name is at most 63 of a-z, 0-9 and _, and starts with a letter")
 	}
@@ -135,13 +138,17 @@ func durability(s string) (string, error) {
 	return "", errors.New("unknown; known is local")
 }
 
-func connections(least int64) func(string) (int32, error) {
-	return func(s string) (int32, error) {
-		n, err := strconv.ParseInt(s, 10, 32)
-		if err != nil || n < least || n > 1000 {
-			return 0, fmt.Errorf("not a whole number from %d to 1000", least)
-		}
-		return int32(n), nil
+// connections is the form of the size of a pool.
+func connections(least int64) form[int32] {
+	return form[int32]{
+		parse: func(s string) (int32, error) {
+			n, err := strconv.ParseInt(s, 10, 32)
+			if err != nil || n < least || n > 1000 {
+				return 0, fmt.Errorf("not a whole number from %d to 1000", least)
+			}
+			return int32(n), nil
+		},
+		show: as[int32], schema: integerFrom(int(least)),
 	}
 }
 

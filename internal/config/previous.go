@@ -3,15 +3,13 @@ package config
 import (
 	"slices"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // PreviousNames lists the former names of a source or route.
 type PreviousNames struct {
 	// Names are in the order of the configuration. A name that never existed does no harm, because
-	// installations may share a configuration.
+	// installations may share a configuration. Names is nil if the key is absent.
 	Names []string
 
 	// None reports that the list is present and empty: the source or route is new, even if the
@@ -23,7 +21,7 @@ type PreviousNames struct {
 
 // previousNames reads the key previous_names of a source or route.
 func (r *reader) previousNames(n *yamltree.Node) PreviousNames {
-	out := PreviousNames{node: n}
+	out := PreviousNames{Names: []string{}, node: n}
 	if n.IsEmpty() {
 		n.Fail("is empty; write [] for a source or route that is new, whatever the database knows")
 	}
@@ -58,9 +56,7 @@ func (r *reader) checkPrevious(claims []nameClaim) {
 	}
 }
 
-func (p PreviousNames) append(to yaml.MapSlice) yaml.MapSlice {
-	if len(p.Names) == 0 && !p.None {
-		return to
-	}
-	return append(to, item("previous_names", append([]string{}, p.Names...)))
+// previousKey declares the key previous_names of a source or route.
+func previousKey(at *PreviousNames, fallback, text string) Key {
+	return list("previous_names", &at.Names, words(checkedName), fallback, text).by(func(r *reader, n *yamltree.Node) { *at = r.previousNames(n) })
 }

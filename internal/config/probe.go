@@ -2,12 +2,8 @@ package config
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
@@ -36,17 +32,21 @@ func (p *Probe) Effect() forward.ProberConfig {
 	return forward.ProberConfig{URL: p.URL, Headers: p.Headers, Done: p.Done, Absent: p.Absent, Timeout: p.Timeout}
 }
 
+func (p *Probe) keys() []Key {
+	return []Key{
+		reference("url", &p.URL, verbatim, "required", "The address to ask, with `{key}`, `{event}` or `{event_id}` in it."),
+		headers("headers", &p.Headers, "none", "Headers of the question. Their values are never printed."),
+		list("done", &p.Done, statuses, "`[200]`", "Statuses that mean that the effect happened. The body of the answer, up to 64 KiB, becomes the result of the effect.").notEmpty(""),
+		list("absent", &p.Absent, statuses, "`[404]`", "Statuses that mean that it did not.").notEmpty(""),
+		value("every", &p.Every, duration, "`30s`", "The pause between two questions about one effect."),
+		value("absent_after", &p.AbsentAfter, duration, "`10m`", "How old the last attempt must be before `absent` is believed, since the request may still be on its way."),
+		value("timeout", &p.Timeout, duration, "`10s`", "The longest question."),
+	}
+}
+
 func (r *reader) probe(n *yamltree.Node) *Probe {
 	p := &Probe{}
-	n.Fields(map[string]func(*yamltree.Node){
-		"url":          r.reference(&p.URL, verbatim),
-		"headers":      func(n *yamltree.Node) { p.Headers = r.headers(n) },
-		"done":         func(n *yamltree.Node) { p.Done = r.statuses(n) },
-		"absent":       func(n *yamltree.Node) { p.Absent = r.statuses(n) },
-		"every":        yamltree.Duration(&p.Every),
-		"absent_after": yamltree.Duration(&p.AbsentAfter),
-		"timeout":      yamltree.Duration(&p.Timeout),
-	})
+	r.fields(n, p.keys())
 	if !n.Sound() {
 		return p
 	}
@@ -59,13 +59,7 @@ func (r *reader) probe(n *yamltree.Node) *Probe {
 	return p
 }
 
-func (r *reader) statuses(n *yamltree.Node) []int {
-	out := yamltree.ReadList(n, httpStatus)
-	if len(out) == 0 && n.Sound() {
-		n.Fail("the list is empty")
-	}
-	return out
-}
+var statuses = form[int]{httpStatus, as[int], integerFrom(200)}
 
 func httpStatus(s string) (int, error) {
 	n, err := strconv.Atoi(s)
@@ -73,28 +67,4 @@ func httpStatus(s string) (int, error) {
 		return 0, errors.New("not an HTTP status from 200 to 599")
 	}
 	return n, nil
-}
-
-func (p *Probe) append(to yaml.MapSlice) yaml.MapSlice {
-	if p == nil {
-		return to
-	}
-	out := yaml.MapSlice{item("url", p.URL)}
-	if len(p.Headers) > 0 {
-		headers := yaml.MapSlice{}
-		for _, name := range slices.Sorted(maps.Keys(p.Headers)) {
-			headers = append(headers, item(name, "<secret>"))
-		}
-		out = append(out, item("headers", headers))
-	}
-	if len(p.Done) > 0 {
-		out = append(out, item("done", p.Done))
-	}
-	if len(p.Absent) > 0 {
-		out = append(out, item("absent", p.Absent))
-	}
-	out = duration(out, "every", p.Every)
-	out = duration(out, "absent_after", p.AbsentAfter)
-	out = duration(out, "timeout", p.Timeout)
-	return append(to, item("probe", out))
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -18,7 +20,8 @@ type customs struct {
 
 // customProviders reads the providers that the configuration defines, in the form of a catalog
 // file. They cannot have the name of a built-in provider. One may extend another, in any order.
-func (r *reader) customProviders(cfg *Config, n *yamltree.Node) {
+func (r *reader) customProviders(n *yamltree.Node) {
+	cfg := r.cfg
 	all := customs{nodes: map[string]*yamltree.Node{}, started: map[string]bool{}}
 	var order []string
 	for _, member := range n.Members() {
@@ -108,3 +111,12 @@ func visibleList(parts []string) string {
 
 // needsSecret reports whether a source of the provider needs secrets.
 func needsSecret(p *providers.Provider) bool { return p.CheckSecrets(nil) != nil }
+
+// printProviders returns the definitions of the custom providers.
+func (c *Config) printProviders() (any, bool) {
+	out := yaml.MapSlice{}
+	for _, name := range c.Custom {
+		out = append(out, yaml.MapItem{Key: name, Value: c.Providers[name].Spec()})
+	}
+	return out, len(out) > 0
+}

@@ -12,7 +12,9 @@ type reader struct {
 	report   *yamltree.Report
 	root     *yamltree.Node
 	env      *environment
+	cfg      *Config
 	handlers bool // whether a route without a target uses a Go function
+	dev      bool // whether targets may be of kind dev
 	warnings []string
 
 	// unusable contains the paths of invalid members, such as targets.ledger, so that references to
@@ -85,11 +87,6 @@ func (r *reader) compiled(n *yamltree.Node, compile func(string) (*expression.Pr
 	}
 }
 
-// program returns a reader of a CEL expression.
-func (r *reader) program(into **expression.Program, want expression.Want) func(*yamltree.Node) {
-	return func(n *yamltree.Node) { r.expression(n, want, func(p *expression.Program) { *into = p }) }
-}
-
 // resolved returns the value of a node, or the value of the reference if the node is env:NAME or
 // file:PATH.
 func (r *reader) resolved(n *yamltree.Node) (string, bool) {
@@ -102,23 +99,6 @@ func (r *reader) resolved(n *yamltree.Node) (string, bool) {
 		n.Fail("%v", err)
 	}
 	return value, err == nil
-}
-
-// reference returns a reader of a value or a reference, env:NAME or file:PATH. Its errors do not
-// quote the value, which may be a secret.
-func (r *reader) reference(into *string, parse func(string) (string, error)) func(*yamltree.Node) {
-	return func(n *yamltree.Node) {
-		text, ok := r.resolved(n)
-		if !ok {
-			return
-		}
-		value, err := parse(text)
-		if err != nil {
-			n.Fail("%v", err)
-			return
-		}
-		*into = value
-	}
 }
 
 func isReference(text string) bool {

@@ -1,14 +1,13 @@
 package config
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
 
 // Section documents one mapping of the configuration file.
 type Section struct {
-	// Name identifies the section in tests.
+	// Name identifies the section in tests and in the JSON Schema.
 	Name string
 	// Title is the heading in the documentation.
 	Title string
@@ -19,22 +18,26 @@ type Section struct {
 	Keys   []Key
 }
 
-// Key documents one key. All texts are Markdown.
-type Key struct {
-	Name string
-	// Default is the value if the key is absent; "required" and "none" are special.
-	Default string
-	Text    string
-}
-
 // Variable is an environment variable and the setting that it overrides.
 type Variable struct{ Name, Sets string }
 
 // Variables returns the environment variables that Oncegate reads, sorted by name.
 func Variables() []Variable {
-	out := make([]Variable, 0, len(variables))
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		out = append(out, Variable{name, variables[name]})
+	out := slices.Concat(overriding("", new(Config).keys()), otherVariables)
+	slices.SortFunc(out, func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// overriding returns the variables that override the keys below prefix.
+func overriding(prefix string, keys []Key) []Variable {
+	var out []Variable
+	for _, k := range keys {
+		for _, v := range k.variables {
+			out = append(out, Variable{v.name, strings.TrimSuffix(prefix+k.Name+", "+v.note, ", ")})
+		}
+		if k.keys != nil {
+			out = append(out, overriding(prefix+k.Name+".", k.keys())...)
+		}
 	}
 	return out
 }
@@ -43,103 +46,53 @@ func Variables() []Variable {
 // database.url, in order of decreasing precedence.
 func VariablesOf(path string) []string {
 	var out []string
-	for _, v := range Variables() {
+	for _, v := range overriding("", new(Config).keys()) {
 		if sets, _, _ := strings.Cut(v.Sets, ", "); sets == path {
 			out = append(out, v.Name)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b string) int { // ONCEGATE_X takes precedence over a common name
-		return strings.Compare(b[:min(len(b), 9)], a[:min(len(a), 9)])
-	})
 	return out
 }
 
-// Sections documents every key of the configuration file. A test compares it with the keys that the
-// reader accepts.
+// Sections returns the mappings of the configuration file with the declarations of their keys.
 func Sections() []Section {
-	return slices.Concat(processReference(), consoleReference(), targetReference(), sourceReference())
-}
-
-func processReference() []Section {
+	c, s := new(Config), new(Source)
+	target := func(kind Kind) []Key { return (&Target{Kind: kind}).keys() }
 	return []Section{
-		{Name: "configuration", Title: "Top level", Text: "The file is one YAML mapping with these keys. All of them are optional except `database.url`.", Keys: []Key{
-			{"database", "", "Where the tables are."},
-			{"seal", "", "The keyring that bodies are encrypted with."},
-			{"suppressions", "", "How suppressed addresses are kept."},
-			{"listen", "", "The two listeners and the limits of their connections."},
-			{"console", "", "How people reach the console and log in to it."},
-			{"log", "", "How the process writes its log."},
-			{"gate", "", "How many deliveries may wait for a commit."},
-			{"bodies", "", "How much memory the bodies of deliveries may take."},
-			{"work", "", "How many effects run at once."},
-			{"drain", "`25s`", "How long a stop may take before it is forced."},
-			{"classes", "`default`, `payments`, `ephemeral`", "Retention classes, by name. See [Retention](../guides/retention.md)."},
-			{"providers", "none", "Providers of your own, by name, in the form of a file of the [catalogue](../../providers/catalog). See [A sender that is not in the catalogue](../guides/first-source.md#a-sender-that-is-not-in-the-catalogue)."},
-			{"tenants", "none", "Who events and calls belong to, by name, with their quotas. See [Tenants](#tenants)."},
-			{"targets", "none", "Where effects happen, by name."},
-			{"sources", "none", "The endpoints that take deliveries, by name. At least one is required to serve."},
-		}},
-		{Name: "database", Title: "Database", Prefix: "database.", Keys: []Key{
-			{"url", "required", "The connection string of PostgreSQL 15 or newer, direct or through a [pooler in session mode](../guides/poolers.md). `env:NAME` and `file:/path` are accepted."},
-			{"list_url", "as `url`", "The connection string by which the console, the API and the commands read their lists. It must lead to the same database; its role needs [no more than SELECT](../guides/production.md#a-database-role-for-lists). `env:NAME` and `file:/path` are accepted."},
-			{"schema", "`oncegate`", "The schema that holds all tables, including River's."},
-			{"durability", "`local`", "What a 2xx waits for: a commit on the primary's disk. No other value is built yet."},
-			{"gate_connections", "`6`", "The size of the pool that records deliveries; at least 4."},
-			{"work_connections", "`16`", "The size of the worker's pool; at least 2."},
-			{"queue_connections", "`8`", "The size of River's pool; at least 8."},
-		}},
-		{Name: "seal", Title: "Sealing", Prefix: "seal.", Keys: []Key{
-			{"keyring", "none", "`file:PATH` or `env:NAME`: the keys that bodies and results are [sealed](../guides/sealing.md) with. `ONCEGATE_KEYRING` may also hold the keys themselves."},
-		}},
-		{Name: "suppressions", Title: "Suppressed addresses", Prefix: "suppressions.", Text: "See [Suppressed addresses](../guides/mail.md#suppressed-addresses).", Keys: []Key{
-			{"hash_only", "`false`", "`true` keeps a hash of each address that is suppressed from now on, and not the address: lists cannot name it."},
-		}},
-		{Name: "listen", Title: "Listeners", Prefix: "listen.", Keys: []Key{
-			{"public", "`:8080`", "The address that takes deliveries. `PORT` sets only the port."},
-			{"admin", "`127.0.0.1:8081`", "The address of `/healthz`, `/readyz`, `/metrics`, the API and the console. The first three ask for no [token](../guides/access.md), so never expose it."},
-			{"trusted_proxies", "none", "Networks whose `X-Forwarded-For` is believed and whose connections are not limited per peer."},
-			{"connections", "what the limit of open files leaves, 4096 at most", "How many connections the public listener holds open. `serve` warns and takes fewer if the limit of open files (`ulimit -n`, systemd's `LimitNOFILE=`) is too low for them."},
-			{"connections_per_peer", "a quarter of `connections`", "How many of them one peer may hold. A peer is an IPv4 address or an IPv6 /64 network that is no trusted proxy."},
-			{"header_timeout", "`5s`", "How long a sender may take to send the headers of a request."},
-			{"idle_timeout", "`75s`", "How long a connection may wait for its next request."},
-		}},
-		{Name: "log", Title: "Log", Prefix: "log.", Keys: []Key{
-			{"level", "`info`", "`debug`, `info`, `warn` or `error`."},
-			{"format", "`json`", "`json` or `text`."},
-			{"events", "`sampled`", "Which lines about deliveries and effects are written: `all`, `sampled` or `errors`. See [The log](../guides/production.md#the-log)."},
-		}},
-		{Name: "gate", Title: "Gate", Prefix: "gate.", Keys: []Key{
-			{"queue_events", "`8192`", "How many events may wait for a commit before a delivery is answered with 503."},
-			{"queue_bytes", "`64MiB`", "How many bytes of bodies may wait for a commit before a delivery is answered with 503."},
-			{"deadline", "`8s`", "How long a delivery may wait for its commit after its body was read. Then it is answered with 503."},
-		}},
-		{Name: "bodies", Title: "Bodies", Prefix: "bodies.", Text: "See [Hostile senders](../guides/hostile-senders.md). `off` turns a reserve or the least rate off.", Keys: []Key{
-			{"memory", "`64MiB`", "Memory for the bodies of deliveries in flight. Bytes are charged as they arrive."},
-			{"timeout", "`10s`", "How long a sender may take to send a body."},
-			{"least_rate", "`1KiB/s`", "A body that arrives more slowly than this is answered with 408. The rate is the average since the end of the headers. `off` is allowed."},
-			{"grace", "`5s`", "How long a body arrives before `least_rate` applies; shorter than `timeout`."},
-			{"small", "`64KiB`", "The largest body that may use `small_reserve`."},
-			{"small_reserve", "an eighth of `memory`", "Memory that only small bodies may use. `off` is allowed."},
-			{"source_reserve", "an eighth of `memory`, divided by the number of sources", "Memory for each source that other sources never use. `off` is allowed."},
-			{"peer_memory", "half of `memory`", "How much memory the bodies of one peer may hold while they arrive, unless it is a single body."},
-		}},
-		{Name: "work", Title: "Work", Prefix: "work.", Keys: []Key{
-			{"workers", "`500`", "How many effects this process carries out at once."},
-			{"lease", "`60s`", "How long a claim holds. It must be longer than the longest attempt."},
-			{"sweep_every", "`10s`", "How often the sweeper looks for effects without a wake-up."},
-		}},
-		{Name: "classes", Title: "Retention classes", Prefix: "classes.<name>.", Text: "The built-in classes are listed in [Retention](../guides/retention.md).", Keys: []Key{
-			{"body", "the built-in class's", "How long bodies and headers are kept."},
-			{"effects", "the built-in class's", "How long settled effects and their attempts are kept."},
-			{"tombstone", "three times the provider's longest window, at least 30 days", "How long an event's key recognises duplicates. A value below the provider's longest window is refused."},
-			{"refusals", "the built-in class's", "How long refused deliveries are kept."},
-			{"audit", "the built-in class's", "How long the audit is kept."},
-		}},
-		{Name: "secret", Title: "Secrets", Text: "A secret is a reference, never a value: `env:NAME`, `file:/path`, or a mapping with these keys. Every environment variable has a twin `NAME_FILE` that names a file with its value.", Keys: []Key{
-			{"env", "none", "The environment variable that holds the secret. Either `env` or `file` is required."},
-			{"file", "none", "The file that holds the secret."},
-			{"until", "none", "The date (`2026-12-31`) after which the secret is no longer accepted, for a rotation."},
-			{"name", "the reference", "The name under which the secret appears in metrics and in the audit. In `secrets` of a source of operations it is the name of the credential; secrets under `credentials` have none."},
-		}},
+		{Name: "configuration", Title: "Top level", Text: "The file is one YAML mapping with these keys. All of them are optional except `database.url`.", Keys: c.keys()},
+		{Name: "database", Title: "Database", Prefix: "database.", Keys: c.Database.keys()},
+		{Name: "seal", Title: "Sealing", Prefix: "seal.", Keys: c.Seal.keys()},
+		{Name: "suppressions", Title: "Suppressed addresses", Prefix: "suppressions.", Text: "See [Suppressed addresses](../guides/mail.md#suppressed-addresses).", Keys: c.Suppressions.keys()},
+		{Name: "listen", Title: "Listeners", Prefix: "listen.", Keys: c.Listen.keys()},
+		{Name: "log", Title: "Log", Prefix: "log.", Keys: c.Log.keys()},
+		{Name: "gate", Title: "Gate", Prefix: "gate.", Keys: c.Gate.keys()},
+		{Name: "bodies", Title: "Bodies", Prefix: "bodies.", Text: "See [Hostile senders](../guides/hostile-senders.md). `off` turns a reserve or the least rate off.", Keys: bodiesKeys(&c.Bodies)},
+		{Name: "work", Title: "Work", Prefix: "work.", Keys: c.Work.keys()},
+		{Name: "classes", Title: "Retention classes", Prefix: "classes.<name>.", Text: "The built-in classes are listed in [Retention](../guides/retention.md).", Keys: new(Class).keys()},
+		{Name: "secret", Title: "Secrets", Text: "A secret is a reference, never a value: `env:NAME`, `file:/path`, or a mapping with these keys. Every environment variable has a twin `NAME_FILE` that names a file with its value.", Keys: new(Reference).keys(new(string))},
+		{Name: "console", Title: "Console", Prefix: "console.", Text: "How people reach the console and log in to it. See [The console](../guides/console.md) and [Who may do what](../guides/access.md).", Keys: c.Console.keys()},
+		{Name: "oidc", Title: "OpenID Connect", Prefix: "console.oidc.", Text: "See [Log in with OpenID Connect](../guides/access.md#log-in-with-openid-connect).", Keys: new(OIDC).keys()},
+		{Name: "role", Title: "Roles", Prefix: "console.oidc.roles.<value>.", Keys: new(Role).keys()},
+		{Name: "target noop", Title: "Targets of every kind", Prefix: "targets.<name>.", Text: "Limits hold for each process.", Keys: target(KindNoop)},
+		{Name: "retry", Title: "Retry", Prefix: "retry.", Text: "`retry` may stand at a target or at a route. A route's keys replace those of its target.", Keys: new(Retry).keys()},
+		{Name: "breaker", Title: "Breaker", Prefix: "breaker.", Keys: new(Breaker).keys()},
+		{Name: "target forward", Title: "Targets over HTTP (`forward`)", Prefix: "targets.<name>.", Text: "A forward sends each event as one HTTP request. See [A target over HTTP](../guides/http-target.md).", Keys: target(KindForward)},
+		{Name: "probe", Title: "Probe", Prefix: "probe.", Text: "A probe asks a target over HTTP whether an effect happened. See [Unknown outcomes](../guides/unknown-outcomes.md).", Keys: new(Probe).keys()},
+		{Name: "dry_run", Title: "Dry run", Prefix: "dry_run.", Text: "A dry run asks a target over HTTP what it would do, in the way that the target offers for that: a parameter, a header or an endpoint of its own. Only `oncegate replay plan --compare --results` asks. The request is made of these keys and of nothing else of the target but its `sign`, `allow`, `timeout`, `concurrency`, `rate` and `breaker`. It carries `Oncegate-Dry-Run` and no idempotency key. See [Audit a run](../guides/audit-a-run.md#ask-the-target-what-it-would-do).", Keys: new(DryRun).keys()},
+		{Name: "target sql", Title: "Targets in SQL (`sql`)", Prefix: "targets.<name>.", Text: "Either `call` or `statement` is required. Both run in the transaction that records the outcome. See [A target in SQL](../guides/sql-target.md).", Keys: target(KindSQL)},
+		{Name: "target mail", Title: "Mail (`mail`)", Prefix: "targets.<name>.", Text: "See [Mail](../guides/mail.md).", Keys: target(KindMail)},
+		{Name: "dkim", Title: "DKIM", Prefix: "dkim.", Text: "All keys are required.", Keys: new(DKIM).keys()},
+		{Name: "target suppress", Title: "Suppressed addresses (`suppress`)", Prefix: "targets.<name>.", Text: "Suppresses the addresses that an event names, in the transaction that records the outcome. See [Suppressed addresses](../guides/mail.md#suppressed-addresses).", Keys: target(KindSuppress)},
+		{Name: "source", Title: "Sources", Prefix: "sources.<name>.", Text: "A source is served at `/in/<name>`. The keys `on_conflict` and `suspected_replay` have one value each so far.", Keys: s.keys()},
+		{Name: "sessions", Title: "Sessions", Prefix: "sources.<name>.sessions.", Text: "Lets engines open sessions for their agents. See [Sessions for agents](../guides/operations.md#sessions-for-agents).", Keys: s.Sessions.keys()},
+		{Name: "credential", Title: "Credentials", Prefix: "sources.<name>.credentials.<name>.", Text: "Who may call a source of operations. The name is part of every key, and the secrets are not, so that replacing a secret makes no other keys. See [Credentials](../guides/operations.md#credentials).", Keys: new(Credential).keys()},
+		{Name: "tenant", Title: "Tenants", Prefix: "tenants.<name>.", Text: "Optional. If there is one, every `tenant` of a source or credential must be named here. See [Tenants](../guides/operations.md#tenants).", Keys: new(Tenant).keys()},
+		{Name: "operation", Title: "Operations", Prefix: "sources.<name>.operation.", Text: "See [Operations of your own services](../guides/operations.md).", Keys: s.Operation.keys()},
+		{Name: "repeats", Title: "Suspected repeats", Prefix: "sources.<name>.operation.repeats.", Text: "See [Operations of your own services](../guides/operations.md#suspected-repeats).", Keys: new(Repeats).keys()},
+		{Name: "declared", Title: "Declared operations", Prefix: "sources.<name>.operations.<operation>.", Text: "What is not declared is refused, and so is a call that does not fit what is: no key is spent. See [Declare operations](../guides/operations.md#declare-operations).", Keys: new(DeclaredOperation).keys()},
+		{Name: "route", Title: "Routes", Prefix: "sources.<name>.routes[].", Keys: new(Route).keys()},
+		{Name: "order", Title: "Order", Prefix: "order.", Text: "See [Order](../guides/order.md) for the modes.", Keys: new(Order).keys()},
+		{Name: "key", Title: "Effect keys", Prefix: "key.", Text: "Of all effects of a route with one effect key, one happens and the others are its duplicates. The idempotency key that the target gets is made of the effect key, so two events with one meaning carry one key, also after the database was restored from a backup that lacks the first. With `within` it is made of the event instead, because equal keys mean different things once they are further apart. `key` is a list of fields or a mapping:", Keys: new(EffectKey).declared()},
+		{Name: "mail", Title: "Messages", Prefix: "mail.", Text: "Either `template`, or `subject` with `text`, `html` or both. Templates see `.Body`, `.Event` and `.To`; any other field is refused at start.", Keys: new(Mail).keys()},
 	}
 }

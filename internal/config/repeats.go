@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
@@ -20,19 +18,23 @@ type Repeats struct {
 }
 
 // read reads the section repeats.
-func (p *Repeats) read(n *yamltree.Node) {
-	n.Fields(map[string]func(*yamltree.Node){
-		"within": yamltree.Value(&p.Within, repeatsWithin),
-		"answer": yamltree.Value(&p.Refuse, answerRepeats),
-	})
+func (p *Repeats) read(r *reader, n *yamltree.Node) {
+	r.fields(n, p.keys())
 	if n.Sound() && p.Within == 0 {
 		n.Fail("needs within, such as within: 10m")
 	}
 }
 
+func (p *Repeats) keys() []Key {
+	return []Key{
+		value("within", &p.Within, form[time.Duration]{repeatsWithin, durationText, durationSchema}, "required", "How long after a call another one of the same credential with the same arguments is suspected, if it comes under another key; at most `24h`."),
+		value("answer", &p.Refuse, choice("flag", "409"), "`flag`", "What becomes of it: `flag` does it and flags it, `409` refuses it."),
+	}
+}
+
 // ownRepeats reads the section repeats of a declared operation, which may be off to disable the
 // source's detection.
-func ownRepeats(n *yamltree.Node) *Repeats {
+func (r *reader) ownRepeats(n *yamltree.Node) *Repeats {
 	p := &Repeats{}
 	if n.IsScalar() {
 		var off bool
@@ -41,7 +43,7 @@ func ownRepeats(n *yamltree.Node) *Repeats {
 		}
 		return p
 	}
-	p.read(n)
+	p.read(r, n)
 	return p
 }
 
@@ -52,16 +54,15 @@ func repeatsOff(s string) (bool, error) {
 	return true, nil
 }
 
-// effective returns the settings for the effective configuration.
-func (p *Repeats) effective() any {
-	if p.Within == 0 {
-		return "off"
+// show returns the settings of a declared operation.
+func (p *Repeats) show() (any, bool) {
+	switch {
+	case p == nil:
+		return nil, false
+	case p.Within == 0:
+		return "off", true
 	}
-	out := duration(yaml.MapSlice{}, "within", p.Within)
-	if p.Refuse {
-		out = append(out, item("answer", "409"))
-	}
-	return out
+	return printed(p.keys()), true
 }
 
 // longestRepeats limits how long calls are remembered for the detection of repeats.
@@ -73,16 +74,4 @@ func repeatsWithin(s string) (time.Duration, error) {
 		err = fmt.Errorf("longer than %s", yamltree.FormatDuration(longestRepeats))
 	}
 	return d, err
-}
-
-// answerRepeats parses the setting for the answer to a suspected repeat: 409 is true, flag is
-// false.
-func answerRepeats(s string) (bool, error) {
-	switch s {
-	case "409":
-		return true, nil
-	case "flag":
-		return false, nil
-	}
-	return false, errors.New("unknown; known are flag, 409")
 }

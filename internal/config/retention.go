@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -115,7 +113,8 @@ func (c *Class) Horizons() prune.Horizons {
 	}
 }
 
-func (r *reader) classes(cfg *Config, n *yamltree.Node) {
+func (r *reader) classes(n *yamltree.Node) {
+	cfg := r.cfg
 	for _, member := range n.Members() {
 		if err := inbox.CheckClassName(member.Name()); err != nil {
 			r.unusable[member.Path()] = true
@@ -128,13 +127,7 @@ func (r *reader) classes(cfg *Config, n *yamltree.Node) {
 		} else {
 			cfg.Classes = append(cfg.Classes, class)
 		}
-		member.Fields(map[string]func(*yamltree.Node){
-			"body":      yamltree.Duration(&class.Body),
-			"effects":   yamltree.Duration(&class.Effects),
-			"tombstone": yamltree.Duration(&class.Tombstone),
-			"refusals":  yamltree.Duration(&class.Refusals),
-			"audit":     yamltree.Duration(&class.Audit),
-		})
+		r.fields(member, class.keys())
 		if least := max(class.Body, class.Effects); class.Tombstone > 0 && class.Tombstone < least && member.Sound() {
 			member.Member("tombstone").FailKey("%s is shorter than the %s for which bodies or effects are kept; leave it out, or shorten those",
 				yamltree.FormatDuration(class.Tombstone), yamltree.FormatDuration(least))
@@ -158,10 +151,14 @@ func (r *reader) retention(cfg *Config, s *Source) {
 	r.keepOperations(s)
 }
 
-func (c *Class) effective() yaml.MapSlice {
-	out := yaml.MapSlice{item("body", yamltree.FormatDuration(c.Body))}
-	out = duration(out, "tombstone", c.Tombstone)
-	return append(out, item("effects", yamltree.FormatDuration(c.Effects)), item("refusals", yamltree.FormatDuration(c.Refusals)), item("audit", yamltree.FormatDuration(c.Audit)))
+func (c *Class) keys() []Key {
+	return []Key{
+		value("body", &c.Body, duration, "the built-in class's", "How long bodies and headers are kept."),
+		value("effects", &c.Effects, duration, "the built-in class's", "How long settled effects and their attempts are kept."),
+		value("tombstone", &c.Tombstone, duration, "three times the provider's longest window, at least 30 days", "How long an event's key recognises duplicates. A value below the provider's longest window is refused."),
+		value("refusals", &c.Refusals, duration, "the built-in class's", "How long refused deliveries are kept."),
+		value("audit", &c.Audit, duration, "the built-in class's", "How long the audit is kept."),
+	}
 }
 
 // Kept describes how long the data of each source is kept, and why its tombstones live that long,

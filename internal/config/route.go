@@ -8,11 +8,11 @@ import (
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-func (r *reader) routes(cfg *Config, n *yamltree.Node) []*Route {
+func (r *reader) routes(n *yamltree.Node) []*Route {
 	var out []*Route
 	seen := map[string]int{}
 	for _, item := range n.Items() {
-		route := r.route(cfg, item)
+		route := r.route(item)
 		if first, twice := seen[route.Name]; twice && route.Name != "" {
 			item.Fail("duplicate name %q, first on line %d", route.Name, first)
 		}
@@ -27,26 +27,46 @@ func (r *reader) routes(cfg *Config, n *yamltree.Node) []*Route {
 	return out
 }
 
-func (r *reader) route(cfg *Config, n *yamltree.Node) *Route {
+// keys declares the keys of a route.
+func (r *Route) keys() []Key {
+	target := ""
+	if r.Target != nil {
+		target = r.Target.Name
+	}
+	return r.keysWith(&target)
+}
+
+// keysWith is keys with a place for the name of the target.
+func (r *Route) keysWith(target *string) []Key {
+	return []Key{
+		value("name", &r.Name, words(checkedName), "required", "The name of the route. It is part of every idempotency key.").later(),
+		list("types", &r.Types, words(glob), "every type", "Event types, with `*` as a wildcard.").notEmpty("; leave it out to take every type"),
+		value("target", target, words(verbatim), "required", "The name of the target."),
+		program("when", &r.When, expression.Condition, "none", "An [expression](#expressions). If it is false, the effect is skipped."),
+		{
+			Name: "order", Default: "`mode: none`", Text: "The [order](#order) of the effects.", schema: defined("order"),
+			read: func(from *reader, n *yamltree.Node) { r.Order = from.order(n) },
+			show: func() (any, bool) { return r.Order.Effective(), true },
+		},
+		part("key", "key", &r.Key, (*reader).effectKey, (*EffectKey).declared, "the event's own", "Which effects are one: see [Effect keys](#effect-keys).").alsoAs(oneOrMore(fieldSchema)),
+		mapping("map", &r.Map, (*reader).requestExpression, "the body as received", "For a forward: the JSON that is sent, as an expression or as a mapping of expressions."),
+		part("mail", "mail", &r.Mail, (*reader).routeMail, (*Mail).keys, "none", "For a mail target: the [message](#messages)."),
+		previousKey(&r.Previous, "none", "Names that the route had before: it keeps their effects, keys and streams."),
+		value("assume_idempotent", &r.AssumeIdempotent, boolean, "`false`", "Says that the target recognises a key for longer than its `key_window`."),
+		r.Retry.key("the target's", "See [Retry](#retry)."),
+		value("timeout", &r.Timeout, duration, "the target's", "The longest attempt."),
+	}
+}
+
+func (r *Route) printed() any { return printed(r.keys()) }
+
+func (r *reader) route(n *yamltree.Node) *Route {
 	route := &Route{Types: []string{"*"}, node: n}
 	if name := n.Member("name"); name != nil && yamltree.Read(name, &route.Name, checkedName) {
 		n.Rename(route.Name)
 	}
 	var target string
-	n.Fields(map[string]func(*yamltree.Node){
-		"name":              func(*yamltree.Node) {},
-		"previous_names":    func(n *yamltree.Node) { route.Previous = r.previousNames(n) },
-		"types":             func(n *yamltree.Node) { route.Types = r.globs(n) },
-		"target":            yamltree.Text(&target),
-		"order":             func(n *yamltree.Node) { route.Order = r.order(n) },
-		"when":              r.program(&route.When, expression.Condition),
-		"key":               func(n *yamltree.Node) { route.Key = r.effectKey(n) },
-		"map":               func(n *yamltree.Node) { route.Map = r.mapping(n) },
-		"assume_idempotent": yamltree.Bool(&route.AssumeIdempotent),
-		"mail":              func(n *yamltree.Node) { route.Mail = r.routeMail(n) },
-		"retry":             func(n *yamltree.Node) { r.retry(&route.Retry, n) },
-		"timeout":           yamltree.Duration(&route.Timeout),
-	})
+	r.fields(n, route.keysWith(&target))
 	if !n.IsMapping() {
 		if n.IsEmpty() {
 			n.Fail("is empty; a route has a name and a target")
@@ -56,7 +76,7 @@ func (r *reader) route(cfg *Config, n *yamltree.Node) *Route {
 	if n.Lacks("name") {
 		n.Fail("name is missing")
 	}
-	route.Target = r.routeTarget(cfg, route, target)
+	route.Target = r.routeTarget(route, target)
 	if route.Target == nil {
 		return route
 	}
@@ -81,7 +101,8 @@ func (r *reader) route(cfg *Config, n *yamltree.Node) *Route {
 // routeTarget returns the target of a route by its name, or creates the target of its handler. It
 // returns nil if there is no such target, or if its kind is invalid, because all other checks
 // depend on the kind.
-func (r *reader) routeTarget(cfg *Config, route *Route, name string) *Target {
+func (r *reader) routeTarget(route *Route, name string) *Target {
+	cfg := r.cfg
 	n := route.node
 	target := n.Member("target")
 	switch {
@@ -115,13 +136,4 @@ func inherit(into *Retry, from Retry) {
 	into.Base = cmp.Or(into.Base, from.Base)
 	into.Max = cmp.Or(into.Max, from.Max)
 	into.Deadline = cmp.Or(into.Deadline, from.Deadline)
-}
-
-// globs reads the event types of a route.
-func (r *reader) globs(n *yamltree.Node) []string {
-	out := yamltree.ReadList(n, glob)
-	if len(out) == 0 && n.Sound() {
-		n.Fail("the list is empty; leave it out to take every type")
-	}
-	return out
 }

@@ -53,18 +53,19 @@ func (s Seal) read() ([]byte, error) {
 	return []byte(text), err
 }
 
-func (r *reader) seal(cfg *Config, n *yamltree.Node) {
-	n.Fields(map[string]func(*yamltree.Node){
-		"keyring": func(n *yamltree.Node) {
-			switch text, ok := n.Text(); {
-			case !ok:
-			case isReference(text):
-				cfg.Seal.Keyring = text
-			default: // the text may contain the keys, so the error does not quote it
-				n.Fail("must be a reference (env:NAME or file:PATH), never the keys themselves")
-			}
-		},
-	})
+func (s *Seal) keys() []Key {
+	return []Key{value("keyring", &s.Keyring, words(verbatim), "none", "`file:PATH` or `env:NAME`: the keys that bodies and results are [sealed](../guides/sealing.md) with. `ONCEGATE_KEYRING` may also hold the keys themselves.").
+		from("ONCEGATE_KEYRING, or the keys themselves; ONCEGATE_KEYRING_FILE names a file with them").by((*reader).keyring)}
+}
+
+func (r *reader) keyring(n *yamltree.Node) {
+	switch text, ok := n.Text(); {
+	case !ok:
+	case isReference(text):
+		r.cfg.Seal.Keyring = text
+	default: // the text may contain the keys, so the error does not quote it
+		n.Fail("must be a reference (env:NAME or file:PATH), never the keys themselves")
+	}
 }
 
 // checkSeal opens the keyring once, to find an unusable keyring before anything is recorded.

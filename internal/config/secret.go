@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"strings"
 	"time"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
@@ -78,23 +81,7 @@ func (r *reader) secret(n *yamltree.Node) (Reference, bool) {
 	var ref Reference
 	var name string
 	if n.IsMapping() {
-		set := func(scheme string) func(*yamltree.Node) {
-			return func(n *yamltree.Node) {
-				text, ok := n.Text()
-				switch {
-				case ok && ref.From != "":
-					n.FailKey("env and file exclude each other")
-				case ok:
-					ref.From = scheme + text
-				}
-			}
-		}
-		n.Fields(map[string]func(*yamltree.Node){
-			"env":   set("env:"),
-			"file":  set("file:"),
-			"name":  yamltree.Value(&name, checkedName),
-			"until": yamltree.Value(&ref.Until, until),
-		})
+		r.fields(n, ref.keys(&name))
 		if ref.From == "" && n.Sound() {
 			n.Fail("needs env: NAME or file: PATH")
 		}
@@ -114,6 +101,38 @@ func (r *reader) secret(n *yamltree.Node) (Reference, bool) {
 	}
 	ref.secret = providers.Secret{Name: cmp.Or(name, ref.From), Value: []byte(value), NotAfter: ref.Until}
 	return ref, true
+}
+
+// keys declares the keys of a secret that is written as a mapping.
+func (r *Reference) keys(name *string) []Key {
+	from := func(scheme string) func(*reader, *yamltree.Node) {
+		return func(_ *reader, n *yamltree.Node) {
+			text, ok := n.Text()
+			switch {
+			case ok && r.From != "":
+				n.FailKey("env and file exclude each other")
+			case ok:
+				r.From = scheme + text
+			}
+		}
+	}
+	instant := func(t time.Time) any { return t.Format(time.RFC3339) }
+	return []Key{
+		value("env", new(string), words(verbatim), "none", "The environment variable that holds the secret. Either `env` or `file` is required.").by(from("env:")),
+		value("file", new(string), words(verbatim), "none", "The file that holds the secret.").by(from("file:")),
+		value("until", &r.Until, form[time.Time]{until, instant, scalar}, "none", "The date (`2026-12-31`) after which the secret is no longer accepted, for a rotation."),
+		value("name", name, words(checkedName), "the reference", "The name under which the secret appears in metrics and in the audit. In `secrets` of a source of operations it is the name of the credential; secrets under `credentials` have none."),
+	}
+}
+
+// printed returns the reference in the form of the file.
+func (r Reference) printed() any {
+	scheme, rest, _ := strings.Cut(r.From, ":")
+	name := r.secret.Name
+	if name == r.From {
+		name = ""
+	}
+	return append(yaml.MapSlice{{Key: scheme, Value: rest}}, printed(r.keys(&name))...)
 }
 
 // until parses a day, which includes its end in UTC, or a point in time.

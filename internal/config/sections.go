@@ -1,24 +1,54 @@
 package config
 
 import (
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/fold"
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
-func (r *reader) database(cfg *Config, n *yamltree.Node) {
-	n.Fields(map[string]func(*yamltree.Node){
-		"url":               func(n *yamltree.Node) { r.databaseURL(cfg, n) },
-		"list_url":          r.reference(&cfg.Database.ListURL, connectionString),
-		"schema":            yamltree.Value(&cfg.Database.Schema, schema),
-		"durability":        yamltree.Value(&cfg.Database.Durability, durability),
-		"gate_connections":  yamltree.Value(&cfg.Database.GateConnections, connections(4)),
-		"work_connections":  yamltree.Value(&cfg.Database.WorkConnections, connections(2)),
-		"queue_connections": yamltree.Value(&cfg.Database.QueueConnections, connections(8)),
-	})
+// keys declares the sections of the file, in the order of the reference.
+func (c *Config) keys() []Key {
+	return []Key{
+		inside("database", "database", c.Database.keys, "", "Where the tables are."),
+		inside("seal", "seal", c.Seal.keys, "", "The keyring that bodies are encrypted with."),
+		inside("suppressions", "suppressions", c.Suppressions.keys, "", "How suppressed addresses are kept."),
+		inside("listen", "listen", c.Listen.keys, "", "The two listeners and the limits of their connections."),
+		inside("console", "console", c.Console.keys, "", "How people reach the console and log in to it.").later(), // roles name tenants
+		inside("log", "log", c.Log.keys, "", "How the process writes its log."),
+		inside("gate", "gate", c.Gate.keys, "", "How many deliveries may wait for a commit."),
+		inside("bodies", "bodies", func() []Key { return bodiesKeys(&c.Bodies) }, "", "How much memory the bodies of deliveries may take."),
+		inside("work", "work", c.Work.keys, "", "How many effects run at once."),
+		value("drain", &c.Drain, duration, "`25s`", "How long a stop may take before it is forced.").from("ONCEGATE_DRAIN").starts(),
+		named("classes", "classes", &c.Classes, func(c *Class) string { return c.Name }, (*Class).keys, "`default`, `payments`, `ephemeral`", "Retention classes, by name. See [Retention](../guides/retention.md).").by((*reader).classes),
+		{
+			Name: "providers", Default: "none", Text: "Providers of your own, by name, in the form of a file of the [catalogue](../../providers/catalog). See [A sender that is not in the catalogue](../guides/first-source.md#a-sender-that-is-not-in-the-catalogue).",
+			read: (*reader).customProviders, show: c.printProviders, schema: mappingOf(jsonSchema{"type": "object"}),
+		},
+		named("tenants", "tenant", &c.Tenants, func(t *Tenant) string { return t.Name }, (*Tenant).keys, "none", "Who events and calls belong to, by name, with their quotas. See [Tenants](#tenants).").by((*reader).tenants),
+		named("targets", "target", &c.Targets, func(t *Target) string { return t.Name }, (*Target).keys, "none", "Where effects happen, by name.").shown().by((*reader).targets),
+		named("sources", "source", &c.Sources, func(s *Source) string { return s.Name }, (*Source).keys, "none", "The endpoints that take deliveries, by name. At least one is required to serve.").shown().by((*reader).sources),
+	}
+}
+
+func (d *Database) keys() []Key {
+	return []Key{
+		reference("url", &d.URL, verbatim, "required", "The connection string of PostgreSQL 15 or newer, direct or through a [pooler in session mode](../guides/poolers.md). `env:NAME` and `file:/path` are accepted.").shown().
+			from("ONCEGATE_DATABASE_URL, before DATABASE_URL", "DATABASE_URL").by((*reader).databaseURL).masked(RedactURL),
+		reference("list_url", &d.ListURL, connectionString, "as `url`", "The connection string by which the console, the API and the commands read their lists. It must lead to the same database; its role needs [no more than SELECT](../guides/production.md#a-database-role-for-lists). `env:NAME` and `file:/path` are accepted.").from("ONCEGATE_LIST_DATABASE_URL").masked(RedactURL),
+		value("schema", &d.Schema, words(schemaName), "`oncegate`", "The schema that holds all tables, including River's.").from("ONCEGATE_SCHEMA").starts(),
+		value("durability", &d.Durability, words(durability), "`local`", "What a 2xx waits for: a commit on the primary's disk. No other value is built yet.").from("ONCEGATE_DURABILITY").starts(),
+		value("gate_connections", &d.GateConnections, connections(4), "`6`", "The size of the pool that records deliveries; at least 4.").from("ONCEGATE_GATE_CONNECTIONS").starts(),
+		value("work_connections", &d.WorkConnections, connections(2), "`16`", "The size of the worker's pool; at least 2.").from("ONCEGATE_WORK_CONNECTIONS").starts(),
+		value("queue_connections", &d.QueueConnections, connections(8), "`8`", "The size of River's pool; at least 8.").from("ONCEGATE_QUEUE_CONNECTIONS").starts(),
+	}
 }
 
 // databaseURL reads the address, unless an environment variable sets it.
-func (r *reader) databaseURL(cfg *Config, n *yamltree.Node) {
+func (r *reader) databaseURL(n *yamltree.Node) {
 	if r.env.has("ONCEGATE_DATABASE_URL") || r.env.has("DATABASE_URL") && n.Value() == "env:DATABASE_URL" {
 		return
 	}
@@ -26,42 +56,58 @@ func (r *reader) databaseURL(cfg *Config, n *yamltree.Node) {
 		return // reported once, by check
 	}
 	if url, ok := r.resolved(n); ok {
-		cfg.Database.URL = url
+		r.cfg.Database.URL = url
 	}
 }
 
-func (r *reader) listen(cfg *Config, n *yamltree.Node) {
-	n.Fields(map[string]func(*yamltree.Node){
-		"connections":          yamltree.Integer(&cfg.Listen.Connections, 1),
-		"connections_per_peer": yamltree.Integer(&cfg.Listen.ConnectionsPerPeer, 1),
-		"header_timeout":       yamltree.Duration(&cfg.Listen.HeaderTimeout),
-		"idle_timeout":         yamltree.Duration(&cfg.Listen.IdleTimeout),
-		"public":               yamltree.Value(&cfg.Listen.Public, address),
-		"admin":                yamltree.Value(&cfg.Listen.Admin, address),
-		"trusted_proxies":      yamltree.List(&cfg.Listen.TrustedProxies, prefix),
-	})
+func (l *Listen) keys() []Key {
+	return []Key{
+		value("public", &l.Public, words(address), "`:8080`", "The address that takes deliveries. `PORT` sets only the port.").from("ONCEGATE_PUBLIC, before PORT", "PORT, as :PORT").starts(),
+		value("admin", &l.Admin, words(address), "`127.0.0.1:8081`", "The address of `/healthz`, `/readyz`, `/metrics`, the API and the console. The first three ask for no [token](../guides/access.md), so never expose it.").from("ONCEGATE_ADMIN").starts(),
+		list("trusted_proxies", &l.TrustedProxies, network, "none", "Networks whose `X-Forwarded-For` is believed and whose connections are not limited per peer.").from("ONCEGATE_TRUSTED_PROXIES, separated by commas").shown(),
+		value("connections", &l.Connections, integer(1), "what the limit of open files leaves, 4096 at most", "How many connections the public listener holds open. `serve` warns and takes fewer if the limit of open files (`ulimit -n`, systemd's `LimitNOFILE=`) is too low for them.").from("ONCEGATE_CONNECTIONS"),
+		value("connections_per_peer", &l.ConnectionsPerPeer, integer(1), "a quarter of `connections`", "How many of them one peer may hold. A peer is an IPv4 address or an IPv6 /64 network that is no trusted proxy.").from("ONCEGATE_CONNECTIONS_PER_PEER"),
+		value("header_timeout", &l.HeaderTimeout, duration, "`5s`", "How long a sender may take to send the headers of a request.").from("ONCEGATE_HEADER_TIMEOUT"),
+		value("idle_timeout", &l.IdleTimeout, duration, "`75s`", "How long a connection may wait for its next request.").from("ONCEGATE_IDLE_TIMEOUT"),
+	}
 }
 
-func (r *reader) log(cfg *Config, n *yamltree.Node) {
-	n.Fields(map[string]func(*yamltree.Node){
-		"level":  yamltree.Value(&cfg.Log.Level, level),
-		"format": yamltree.Word(&cfg.Log.Format, "json", "text"),
-		"events": yamltree.Value(&cfg.Log.Events, fold.Parse),
-	})
+func (l *Log) keys() []Key {
+	levels := form[slog.Level]{level, func(l slog.Level) any { return strings.ToLower(l.String()) }, enum("debug", "info", "warn", "error")}
+	modes := form[fold.Mode]{fold.Parse, func(m fold.Mode) any { return string(m) }, enum(fold.All, fold.Sampled, fold.Errors)}
+	return []Key{
+		value("level", &l.Level, levels, "`info`", "`debug`, `info`, `warn` or `error`.").from("LOG_LEVEL").starts().shown(),
+		value("format", &l.Format, oneOf("json", "text"), "`json`", "`json` or `text`.").from("ONCEGATE_LOG_FORMAT").starts(),
+		value("events", &l.Events, modes, "`sampled`", "Which lines about deliveries and effects are written: `all`, `sampled` or `errors`. See [The log](../guides/production.md#the-log).").from("ONCEGATE_LOG_EVENTS").starts(),
+	}
 }
 
-func (r *reader) gate(cfg *Config, n *yamltree.Node) {
-	n.Fields(map[string]func(*yamltree.Node){
-		"queue_events": yamltree.Integer(&cfg.Gate.QueueEvents, 1),
-		"queue_bytes":  yamltree.Size(&cfg.Gate.QueueBytes),
-		"deadline":     yamltree.Duration(&cfg.Gate.Deadline),
-	})
+func (g *Gate) keys() []Key {
+	return []Key{
+		value("queue_events", &g.QueueEvents, integer(1), "`8192`", "How many events may wait for a commit before a delivery is answered with 503.").from("ONCEGATE_GATE_QUEUE_EVENTS"),
+		value("queue_bytes", &g.QueueBytes, size, "`64MiB`", "How many bytes of bodies may wait for a commit before a delivery is answered with 503.").from("ONCEGATE_GATE_QUEUE_BYTES"),
+		value("deadline", &g.Deadline, duration, "`8s`", "How long a delivery may wait for its commit after its body was read. Then it is answered with 503.").from("ONCEGATE_GATE_DEADLINE"),
+	}
 }
 
-func (r *reader) work(cfg *Config, n *yamltree.Node) {
-	n.Fields(map[string]func(*yamltree.Node){
-		"workers":     yamltree.Integer(&cfg.Work.Workers, 1),
-		"lease":       yamltree.Duration(&cfg.Work.Lease),
-		"sweep_every": yamltree.Duration(&cfg.Work.SweepEvery),
-	})
+func bodiesKeys(b *receiver.BodyLimits) []Key {
+	reserve := orOff(size, errors.New("neither a size such as 8MiB nor off"))
+	return []Key{
+		value("memory", &b.BodyBytes, size, "`64MiB`", "Memory for the bodies of deliveries in flight. Bytes are charged as they arrive.").from("ONCEGATE_BODIES_MEMORY"),
+		value("timeout", &b.BodyTimeout, duration, "`10s`", "How long a sender may take to send a body.").from("ONCEGATE_BODIES_TIMEOUT"),
+		value("least_rate", &b.LeastBodyRate, orOff(byteRate, errors.New("neither a rate such as 1KiB/s nor off")), "`1KiB/s`", "A body that arrives more slowly than this is answered with 408. The rate is the average since the end of the headers. `off` is allowed.").from("ONCEGATE_BODIES_LEAST_RATE"),
+		value("grace", &b.BodyGrace, duration, "`5s`", "How long a body arrives before `least_rate` applies; shorter than `timeout`.").from("ONCEGATE_BODIES_GRACE"),
+		value("small", &b.SmallBody, size, "`64KiB`", "The largest body that may use `small_reserve`.").from("ONCEGATE_BODIES_SMALL"),
+		value("small_reserve", &b.SmallBodyReserve, reserve, "an eighth of `memory`", "Memory that only small bodies may use. `off` is allowed.").from("ONCEGATE_BODIES_SMALL_RESERVE"),
+		value("source_reserve", &b.SourceReserve, reserve, "an eighth of `memory`, divided by the number of sources", "Memory for each source that other sources never use. `off` is allowed.").from("ONCEGATE_BODIES_SOURCE_RESERVE"),
+		value("peer_memory", &b.PeerBodyBytes, size, "half of `memory`", "How much memory the bodies of one peer may hold while they arrive, unless it is a single body.").from("ONCEGATE_BODIES_PEER_MEMORY"),
+	}
+}
+
+func (w *Work) keys() []Key {
+	return []Key{
+		value("workers", &w.Workers, integer(1), "`500`", "How many effects this process carries out at once.").from("ONCEGATE_WORKERS"),
+		value("lease", &w.Lease, duration, "`60s`", "How long a claim holds. It must be longer than the longest attempt.").from("ONCEGATE_LEASE"),
+		value("sweep_every", &w.SweepEvery, duration, "`10s`", "How often the sweeper looks for effects without a wake-up.").from("ONCEGATE_SWEEP_EVERY"),
+	}
 }

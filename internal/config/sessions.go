@@ -4,8 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
@@ -19,6 +17,10 @@ type Sessions struct {
 // run takes longer, the engine opens another session.
 const longestSession = 7 * 24 * time.Hour
 
+func (s *Sessions) keys() []Key {
+	return []Key{value("longest", &s.Longest, form[time.Duration]{sessionDuration, durationText, durationSchema}, "required", "The longest time that a session may be opened for, from `1m` to `7d`. A session lasts `1h`, or this long if it is shorter, unless its engine asks for another time.")}
+}
+
 func (r *reader) sessions(s *Source, n *yamltree.Node) {
 	if n == nil {
 		return
@@ -27,7 +29,7 @@ func (r *reader) sessions(s *Source, n *yamltree.Node) {
 		n.FailKey("sessions are for the provider operation; %s has senders and no agents", s.Provider.Name())
 		return
 	}
-	n.Fields(map[string]func(*yamltree.Node){"longest": yamltree.Value(&s.Sessions.Longest, sessionDuration)})
+	r.fields(n, s.Sessions.keys())
 	if s.Sessions.Longest == 0 && n.Sound() {
 		n.Fail("longest is missing: how long a session may last at most, such as longest: 8h")
 	}
@@ -44,11 +46,4 @@ func sessionDuration(s string) (time.Duration, error) {
 		return 0, errors.New("longer than 7d; an engine whose run goes on opens another session of the run, which keeps the keys")
 	}
 	return d, nil
-}
-
-func (s *Sessions) append(to yaml.MapSlice) yaml.MapSlice {
-	if s.Longest == 0 {
-		return to
-	}
-	return append(to, item("sessions", duration(yaml.MapSlice{}, "longest", s.Longest)))
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-func (r *reader) sources(cfg *Config, n *yamltree.Node) {
+func (r *reader) sources(n *yamltree.Node) {
+	cfg := r.cfg
 	for _, member := range n.Members() {
 		if r.named(member) {
-			cfg.Sources = append(cfg.Sources, r.source(cfg, member))
+			cfg.Sources = append(cfg.Sources, r.source(member))
 		}
 	}
 	claims := make([]nameClaim, len(cfg.Sources))
@@ -23,33 +24,62 @@ func (r *reader) sources(cfg *Config, n *yamltree.Node) {
 	r.checkPrevious(claims)
 }
 
-func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
-	s := &Source{Name: n.Name(), Class: "default", node: n}
+// keys declares the keys of a source.
+func (s *Source) keys() []Key {
+	provider := ""
+	if s.Provider != nil {
+		provider = s.Provider.Name()
+	}
+	return s.keysWith(&provider)
+}
+
+// keysWith is keys with a place for the name of the provider.
+func (s *Source) keysWith(provider *string) []Key {
+	credentials := func(c *Credential) string { return c.Name }
+	operations := func(o *DeclaredOperation) string { return o.Name }
+	return []Key{
+		value("provider", provider, words(verbatim), "required", "The sender's protocol: a name from the [catalogue](../../providers/README.md), a provider of your own, or `operation`."),
+		secrets("secrets", &s.Secrets, "required", "[Secrets](#secrets), newest first. All of them are tried. Providers that prove nothing and sources with `emit: true` need none.").hidden(len(s.Credentials) > 0).shown().
+			by(func(r *reader, n *yamltree.Node) { s.Secrets = r.secrets(n, moveToCredentials(r.cfg, s.node)) }),
+		named("credentials", "credential", &s.Credentials, credentials, (*Credential).keys, "none", "Instead of `secrets`, for the provider `operation`: who may call, by name. See [Credentials](#credentials).").
+			by(func(r *reader, n *yamltree.Node) { s.Credentials = r.credentials(n) }),
+		{
+			Name: "routes", Default: "none", Text: "What happens with the events: a list of [routes](#routes). Without routes an event is only recorded.", always: true, schema: oneOrMore(defined("route")),
+			read: func(r *reader, n *yamltree.Node) { s.Routes = r.routes(n) },
+			show: func() (any, bool) { return each(s.Routes, (*Route).printed), true },
+		},
+		{
+			Name: "settings", Default: "none", Text: "What the provider asks for besides secrets. `oncegate providers show` lists it.", schema: mappingOf(oneOrMore(scalar)),
+			read: func(r *reader, n *yamltree.Node) { s.Settings = r.settings(n) },
+			show: func() (any, bool) {
+				return byKey(s.Settings, func(v Setting) any { return v.Written }), len(s.Settings) > 0
+			},
+		},
+		value("class", &s.Class, words(verbatim), "`default`", "The [retention class](#retention-classes).").starts().by(func(r *reader, n *yamltree.Node) { r.class(s, n) }),
+		tenantKey(&s.Tenant, "none", "Who the events of the source belong to: recorded with each event, a label of the metrics of deliveries and a filter of lists. A credential's own tenant is stronger."),
+		reference("external_url", &s.ExternalURL, httpURL, "the request's", "The address that the sender uses, for providers that sign it."),
+		value("max_body", &s.MaxBody, size, "the provider's", "The largest body."),
+		value("rearm", &s.Rearm, orOff(integer(1), errors.New("neither a whole number from 1 nor off")), "`3`", "How often a redelivery may give dead effects fresh attempts. `off` is allowed."),
+		previousKey(&s.Previous, "none", "Names that the source had before: it keeps their events, keys and effects. `[]` says that the source is none of those that were there before. See [Renaming](../guides/renaming.md)."),
+		value("answer_duplicates", &s.AnswerOutcome, choice("acknowledge", "outcome"), "`acknowledge`", "`outcome` answers a duplicate with the states of its effects: `{\"event\",\"status\",\"effects\":[{\"route\",\"state\",\"result\"}]}`."),
+		value("on_conflict", new(string), mustBe("flag"), "`flag`", "A different payload under a known key is recorded and shown."),
+		value("suspected_replay", new(string), mustBe("flag"), "`flag`", "Known bytes under a new event id are recorded and shown."),
+		list("redact", &s.Redact, words(memberPath), "none", "Members of a body that replay plans do not show, and that the owner of a key is not told when a second call differs: names, or dotted paths in which `*` stands for one step."),
+		programs("labels", &s.Labels, (*reader).labels, "none", "What events are searched by: up to 8 names, each with an [expression](#expressions) that gives a text, a number, true or false, such as `order: body.order_id`. See [Labels](../guides/labels.md)."),
+		value("emit", &s.Emit, boolean, "`false`", "Opens the source to the SQL function `emit`. See [Events from SQL](../guides/operations.md#events-from-sql)."),
+		inside("operation", "operation", s.Operation.keys, "none", "Only for the provider `operation`: see [Operations](#operations).").later(), // it changes the provider
+		named("operations", "declared", &s.Operations, operations, (*DeclaredOperation).printedKeys, "any operation", "Only for the provider `operation`: [which operations there are](#declared-operations), by name. Any other is refused."),
+		inside("sessions", "sessions", s.Sessions.keys, "none are offered", "Only for the provider `operation`: see [Sessions](#sessions).").later(),
+	}
+}
+
+func (r *reader) source(n *yamltree.Node) *Source {
+	s := &Source{Name: n.Name(), node: n}
 	provider := s.Name
-	n.Fields(map[string]func(*yamltree.Node){
-		"provider":          yamltree.Text(&provider),
-		"secrets":           func(m *yamltree.Node) { s.Secrets = r.secrets(m, moveToCredentials(cfg, n)) },
-		"credentials":       func(n *yamltree.Node) { s.Credentials = r.credentials(cfg, n) },
-		"settings":          func(n *yamltree.Node) { s.Settings = r.settings(n) },
-		"class":             func(n *yamltree.Node) { r.class(cfg, s, n) },
-		"previous_names":    func(n *yamltree.Node) { s.Previous = r.previousNames(n) },
-		"tenant":            yamltree.Value(&s.Tenant, cfg.tenantName),
-		"external_url":      r.reference(&s.ExternalURL, httpURL),
-		"max_body":          yamltree.Size(&s.MaxBody),
-		"rearm":             yamltree.Value(&s.Rearm, rearm),
-		"on_conflict":       yamltree.Value(new(string), mustBe("flag")),
-		"suspected_replay":  yamltree.Value(new(string), mustBe("flag")),
-		"answer_duplicates": yamltree.Value(&s.AnswerOutcome, answerDuplicates),
-		"redact":            yamltree.List(&s.Redact, memberPath),
-		"labels":            func(n *yamltree.Node) { s.Labels = r.labels(n) },
-		"emit":              yamltree.Bool(&s.Emit),
-		"operation":         func(*yamltree.Node) {}, // read after the provider, which it changes
-		"sessions":          func(*yamltree.Node) {}, // read after the provider too
-		"operations":        func(*yamltree.Node) {},
-		"routes":            func(n *yamltree.Node) { s.Routes = r.routes(cfg, n) },
-	})
+	start(s.keysWith(&provider))
+	r.fields(n, s.keysWith(&provider))
 	if n.IsMapping() || n.IsEmpty() {
-		s.Provider = r.sourceProvider(cfg, n, provider)
+		s.Provider = r.sourceProvider(n, provider)
 	}
 	r.checkCredentials(s)
 	if s.Provider != nil {
@@ -71,7 +101,8 @@ func (r *reader) source(cfg *Config, n *yamltree.Node) *Source {
 
 // sourceProvider returns the provider of a source by its name. It returns nil if there is no usable
 // provider, which is reported at the source or at the provider's definition.
-func (r *reader) sourceProvider(cfg *Config, n *yamltree.Node, name string) *providers.Provider {
+func (r *reader) sourceProvider(n *yamltree.Node, name string) *providers.Provider {
+	cfg := r.cfg
 	named := n.Member("provider")
 	if !named.Sound() || r.unusable["providers."+name] {
 		return nil
@@ -123,7 +154,8 @@ func variableOf(name string) string {
 }
 
 // class reads the retention class of a source.
-func (r *reader) class(cfg *Config, s *Source, n *yamltree.Node) {
+func (r *reader) class(s *Source, n *yamltree.Node) {
+	cfg := r.cfg
 	if r.unusable["classes."+n.Value()] {
 		return
 	}
@@ -137,15 +169,4 @@ func (r *reader) class(cfg *Config, s *Source, n *yamltree.Node) {
 		}
 		return name, nil
 	})
-}
-
-func rearm(text string) (int, error) {
-	if text == "off" {
-		return -1, nil
-	}
-	n, err := yamltree.ParseInteger(text, 1)
-	if err != nil {
-		err = errors.New("neither a whole number from 1 nor off")
-	}
-	return n, err
 }

@@ -3,8 +3,6 @@ package config
 import (
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -29,27 +27,38 @@ type Suppress struct {
 	Keep time.Duration
 }
 
-func (r *reader) suppressions(cfg *Config, n *yamltree.Node) {
-	n.Fields(map[string]func(*yamltree.Node){"hash_only": yamltree.Bool(&cfg.Suppressions.HashOnly)})
+func (s *Suppressions) keys() []Key {
+	return []Key{value("hash_only", &s.HashOnly, boolean, "`false`", "`true` keeps a hash of each address that is suppressed from now on, and not the address: lists cannot name it.")}
 }
 
-// suppressKeys adds the readers of the keys that only a target of kind suppress has.
-func (r *reader) suppressKeys(into *Suppress, keys map[string]func(*yamltree.Node)) {
-	keys["address"] = r.program(&into.Address, expression.Texts)
-	keys["reason"] = func(n *yamltree.Node) { r.suppressReason(into, n) }
-	keys["for_target"] = yamltree.Value(&into.Target, checkedName)
-	keys["keep"] = yamltree.Duration(&into.Keep)
+// keys declares the keys that only a target of kind suppress has.
+func (s *Suppress) keys() []Key {
+	return []Key{
+		program("address", &s.Address, expression.Texts, "required", "An expression for one address or a list of them. An empty list suppresses nothing."),
+		s.reasonKey("required", "`bounce`, `complaint`, `unsubscribe`, `manual`, or an expression that gives one of them."),
+		value("for_target", &s.Target, words(checkedName), "every target", "The mail target whose messages are not sent to these addresses."),
+		value("keep", &s.Keep, duration, "for ever", "How long the addresses are suppressed, from the receipt of the event."),
+	}
 }
 
-// suppressReason reads one of the reasons, or an expression that computes one.
-func (r *reader) suppressReason(into *Suppress, n *yamltree.Node) {
-	if text, ok := n.Text(); ok {
-		if reason, err := suppression.ParseReason(text); err == nil {
-			into.Reason = reason
+// reasonKey declares the key reason: one of the reasons, or an expression that computes one.
+func (s *Suppress) reasonKey(fallback, text string) Key {
+	k := program("reason", &s.ReasonOf, expression.Texts, fallback, text)
+	compute, computed := k.read, k.show
+	k.read = func(r *reader, n *yamltree.Node) {
+		if reason, err := suppression.ParseReason(n.Value()); err == nil {
+			s.Reason = reason
 			return
 		}
+		compute(r, n)
 	}
-	r.program(&into.ReasonOf, expression.Texts)(n)
+	k.show = func() (any, bool) {
+		if s.Reason != "" {
+			return string(s.Reason), true
+		}
+		return computed()
+	}
+	return k
 }
 
 // suppress checks that the required keys of a suppress target are present.
@@ -83,17 +92,4 @@ func (r *reader) checkSuppress(cfg *Config) {
 				yamltree.DidYouMean(names, t.Suppress.Target), sortedList(names))
 		}
 	}
-}
-
-func (s *Suppress) append(to yaml.MapSlice) yaml.MapSlice {
-	to = append(to, item("address", s.Address.String()))
-	if s.Reason != "" {
-		to = append(to, item("reason", string(s.Reason)))
-	} else {
-		to = append(to, item("reason", s.ReasonOf.String()))
-	}
-	if s.Target != "" {
-		to = append(to, item("for_target", s.Target))
-	}
-	return duration(to, "keep", s.Keep)
 }

@@ -15,30 +15,31 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
 
-func (r *reader) targets(cfg *Config, n *yamltree.Node, dev bool) {
+func (r *reader) targets(n *yamltree.Node) {
+	cfg := r.cfg
 	for _, member := range n.Members() {
 		if r.named(member) {
-			cfg.Targets = append(cfg.Targets, r.target(member, dev))
+			cfg.Targets = append(cfg.Targets, r.target(member))
 		}
 	}
 	r.checkDryRunsApart(cfg.Targets)
 }
 
 // target reads one target. A key that its kind does not have is a problem.
-func (r *reader) target(n *yamltree.Node, dev bool) *Target {
-	t := &Target{Name: n.Name(), KeyHeader: "Idempotency-Key", node: n}
+func (r *reader) target(n *yamltree.Node) *Target {
+	t := &Target{Name: n.Name(), KeyHeader: forward.DefaultKeyHeader, node: n}
 	kindNode := n.Member("kind")
 	switch {
 	case !n.IsMapping() && !n.IsEmpty():
 		n.Fields(nil) // reports that the node is not a mapping
 		return t
 	case kindNode == nil:
-		n.FailKey("kind is missing; known are %s", kinds(dev))
+		n.FailKey("kind is missing; known are %s", kinds(r.dev))
 		return t
-	case !yamltree.Read(kindNode, &t.Kind, func(s string) (Kind, error) { return kind(s, dev) }):
+	case !yamltree.Read(kindNode, &t.Kind, func(s string) (Kind, error) { return kind(s, r.dev) }):
 		return t // its other keys depend on the kind
 	}
-	n.Fields(r.targetKeys(t))
+	r.fields(n, t.keys())
 	if t.Kind == KindForward && n.Lacks("idempotent") {
 		for _, line := range idempotentMissing("idempotent: true", "idempotent: false") {
 			n.FailKey("%s", line)
@@ -56,55 +57,71 @@ func (r *reader) targetSound(n *yamltree.Node) bool {
 	return !slices.ContainsFunc(n.Members(), func(member *yamltree.Node) bool { return !member.Sound() })
 }
 
-// targetKeys returns the readers of the keys that a target of its kind has.
-func (r *reader) targetKeys(t *Target) map[string]func(*yamltree.Node) {
-	keys := map[string]func(*yamltree.Node){
-		"kind":        func(*yamltree.Node) {},
-		"timeout":     yamltree.Duration(&t.Timeout),
-		"retry":       func(n *yamltree.Node) { r.retry(&t.Retry, n) },
-		"concurrency": yamltree.Integer(&t.Concurrency, 1),
-		"rate":        yamltree.Value(&t.Rate, rate),
-		"breaker":     func(n *yamltree.Node) { r.breaker(&t.Breaker, n) },
+// keys declares the keys of a target of its kind.
+func (t *Target) keys() []Key {
+	common := []Key{
+		value("kind", &t.Kind, oneOf(t.Kind), "required", "`forward`, `sql`, `mail`, `suppress`, or `noop`, which does nothing and is for benchmarks.").later(),
+		value("timeout", &t.Timeout, duration, "`10s`", "The longest attempt. It must be shorter than `work.lease` by a fifth of the lease, at most 5 s."),
+		t.Retry.key("see [Retry](#retry)", "When a failed attempt is repeated, and how often."),
+		value("concurrency", &t.Concurrency, integer(1), "three quarters of the workers at most", "How many attempts this process makes at once."),
+		value("rate", &t.Rate, perTime, "none", "How many attempts this process begins: `50/s`, `100/m` or `1000/h`. An effect above the rate waits and spends no attempt."),
+		t.Breaker.key("see [Breaker](#breaker)", "When attempts at a failing target stop. `off` turns the breaker off."),
 	}
 	switch t.Kind {
 	case KindForward:
-		keys["url"] = r.reference(&t.URL, forwardURL)
-		keys["sign"] = func(n *yamltree.Node) { t.Sign = r.secrets(n, "") }
-		keys["idempotent"] = yamltree.Bool(&t.Idempotent)
-		keys["retry_on"] = func(n *yamltree.Node) { t.RetryOn = r.retryOn(n) }
-		keys["key_header"] = yamltree.Value(&t.KeyHeader, headerName)
-		keys["headers"] = func(n *yamltree.Node) { t.Headers = r.headers(n) }
-		keys["pass_headers"] = yamltree.List(&t.PassHeaders, canonicalHeader)
-		keys["replayed_header"] = yamltree.Value(&t.ReplayedHeader, headerName)
-		keys["keep_reply"] = yamltree.Bool(&t.KeepReply)
-		keys["probe"] = func(n *yamltree.Node) { t.Probe = r.probe(n) }
-		keys["dry_run"] = func(n *yamltree.Node) { t.DryRun = r.dryRun(n) }
-		keys["key_window"] = yamltree.Duration(&t.KeyWindow)
-		keys["method"] = yamltree.Word(&t.Method, "POST", "PUT", "PATCH")
-		keys["allow"] = yamltree.List(&t.Allow, prefix)
+		return append(common, t.forwardKeys()...)
 	case KindSQL:
-		keys["call"] = yamltree.Value(&t.Call, functionName)
-		keys["statement"] = yamltree.Text(&t.Statement)
-		keys["keep_reply"] = yamltree.Bool(&t.KeepReply)
-		keys["dead_on"] = yamltree.List(&t.DeadOn, verbatim)
-		keys["parameters"] = func(n *yamltree.Node) { t.Parameters = r.parameters(n) }
+		return append(common, t.sqlKeys()...)
 	case KindMail:
-		keys["smtp"] = r.reference(&t.SMTP, verbatim)
-		keys["from"] = yamltree.Text(&t.From)
-		keys["starttls"] = yamltree.Text(&t.StartTLS)
-		keys["username"] = r.reference(&t.Username, verbatim)
-		keys["password"] = func(n *yamltree.Node) { t.Password = r.secrets(n, "") }
-		keys["templates"] = yamltree.Text(&t.Templates)
-		keys["hello"] = yamltree.Value(&t.Hello, hostName)
-		keys["dkim"] = func(n *yamltree.Node) { t.DKIM = r.dkim(n) }
-		keys["allow"] = yamltree.List(&t.Allow, prefix)
+		return append(common, t.mailKeys()...)
 	case KindSuppress:
-		r.suppressKeys(&t.Suppress, keys)
-	case KindDev:
-		t.Idempotent = true
-	case KindNoop, KindHandler:
+		return append(common, t.Suppress.keys()...)
+	case KindNoop, KindDev, KindHandler:
 	}
-	return keys
+	return common
+}
+
+func (t *Target) forwardKeys() []Key {
+	return []Key{
+		reference("url", &t.URL, forwardURL, "required", "Where the request goes. [Expressions](#expressions) in braces may stand in its path and its query, as in `https://api.example/orders/{body.id}`. See [Values of the event in the address](../guides/http-target.md#values-of-the-event-in-the-address)."),
+		value("idempotent", &t.Idempotent, boolean, "required", "`true`: the target recognises a key that it has seen, and a failed attempt is retried under that key. `false`: an effect is sent again only if it certainly did not happen. A single 5xx or timeout then leaves its outcome to a person or a probe.").shown(),
+		value("method", &t.Method, oneOf("POST", "PUT", "PATCH"), "`POST`", "`POST`, `PUT` or `PATCH`."),
+		secrets("sign", &t.Sign, "none", "Secrets that the request is signed with ([Standard Webhooks](https://www.standardwebhooks.com)), newest first."),
+		list("allow", &t.Allow, network, "none", "Private networks that the host name of `url` may lead to. An address that is written out in `url` is allowed. Link-local addresses, metadata services and multicast are never allowed."),
+		value("key_header", &t.KeyHeader, words(headerName), "`Idempotency-Key`", "The header that carries the idempotency key."),
+		value("key_window", &t.KeyWindow, duration, "for ever", "How long the target remembers a key. Later than this after an attempt whose outcome is unknown, no attempt is made."),
+		headers("headers", &t.Headers, "none", "Headers that every request carries. Their values are never printed."),
+		list("pass_headers", &t.PassHeaders, words(canonicalHeader), "none", "Headers of the delivery that are sent on, such as `[X-GitHub-Event]`. They are kept with the delivery for that. Credentials are refused."),
+		list("retry_on", &t.RetryOn, form[int]{retriedStatus, as[int], integerFrom(400)}, "`[429]`", "The statuses (400 to 599) by which the target says that it has not begun the work. They are retried even with `idempotent: false`. The list replaces the default: `[503]` makes a 429 an unknown outcome, and `[]` retries no answer. See [Which answers are retried](../guides/http-target.md#which-answers-are-retried) before you add one.").by(func(r *reader, n *yamltree.Node) { t.RetryOn = r.retryOn(n) }),
+		value("keep_reply", &t.KeepReply, boolean, "`false`", "Keep the body of a successful reply as the result of the effect, up to 64 KiB."),
+		value("replayed_header", &t.ReplayedHeader, words(headerName), "`Idempotent-Replayed`", "The header by which a reply says that the target knew the key."),
+		part("probe", "probe", &t.Probe, (*reader).probe, (*Probe).keys, "none", "How the target is asked about an unknown outcome."),
+		part("dry_run", "dry_run", &t.DryRun, (*reader).dryRun, (*DryRun).keys, "none", "How the target is asked what it would do. See [Dry run](#dry-run)."),
+	}
+}
+
+func (t *Target) sqlKeys() []Key {
+	return []Key{
+		value("call", &t.Call, words(functionName), "none", "A function of one `jsonb` argument, such as `ledger.apply_event`."),
+		value("statement", &t.Statement, words(verbatim), "none", "One SQL statement with parameters written as `@name`."),
+		value("keep_reply", &t.KeepReply, boolean, "`false`", "Keep what the function returns, or the rows of the statement (`RETURNING`), as the result of the effect, as JSON up to 64 KiB. Such effects are carried out one at a time and not in groups."),
+		list("dead_on", &t.DeadOn, words(verbatim), "none", "SQLSTATEs such as `P0002`, or classes such as `\"38\"`, that make a dead letter without another attempt. Classes 22, 23 and 42 and P0001 always do. Every other error is retried. See [Which errors are retried](../guides/sql-target.md#which-errors-are-retried)."),
+		programs("parameters", &t.Parameters, (*reader).parameters, "none", "An expression for each parameter of `statement`."),
+	}
+}
+
+func (t *Target) mailKeys() []Key {
+	return []Key{
+		reference("smtp", &t.SMTP, verbatim, "required", "`smtp://host:587` or `smtps://host:465`."),
+		value("from", &t.From, words(verbatim), "required", "The sender's address, such as `Shop <shop@example.com>`."),
+		value("starttls", &t.StartTLS, words(verbatim), "`required`", "`off` sends in the clear, without a password."),
+		reference("username", &t.Username, verbatim, "none", "The account at the mail server."),
+		secrets("password", &t.Password, "none", "The password of the account, as a list of secret references."),
+		value("hello", &t.Hello, words(hostName), "`localhost`", "The name that this process gives itself to the mail server."),
+		value("templates", &t.Templates, words(verbatim), "none", "A directory with `<name>.subject.txt` and `<name>.txt`, `<name>.html` or both. A relative path starts at the configuration file."),
+		part("dkim", "dkim", &t.DKIM, (*reader).dkim, (*DKIM).keys, "none", "How messages are signed with DKIM. Without it the mail server must sign them. See [SPF, DKIM and DMARC](../guides/mail.md#spf-dkim-and-dmarc)."),
+		list("allow", &t.Allow, network, "none", "Private networks that the host name of `smtp` may lead to."),
+	}
 }
 
 // checkTarget checks a target's keys against each other.
@@ -208,9 +225,11 @@ func (r *reader) headers(n *yamltree.Node) map[string]string {
 			member.FailKey("%v", err)
 			continue
 		}
-		var value string
-		r.reference(&value, headerValue)(member)
-		out[member.Name()] = value
+		out[member.Name()] = ""
+		r.readReference(member, func(text string) (err error) {
+			out[member.Name()], err = headerValue(text)
+			return err
+		})
 	}
 	return out
 }
@@ -240,13 +259,22 @@ func (r *reader) checkPassed(s *Source) {
 	}
 }
 
+func (p *Retry) keys() []Key {
+	return []Key{
+		value("attempts", &p.Attempts, integer(1), "`12`", "How many attempts are made before the effect is a dead letter."),
+		value("base", &p.Base, duration, "`5s`", "The pause after the first failure. Each further pause is twice as long, with jitter."),
+		value("max", &p.Max, duration, "`1h`", "The longest pause."),
+		value("deadline", &p.Deadline, duration, "none", "How long after the receipt of the event, or after fresh attempts were given, an attempt may begin. After that no attempt begins, not even the first. An effect that waits for a breaker, a rate, a limit or its turn in a sequence is then dead (`deadline_passed`)."),
+	}
+}
+
+// key declares the key retry of a target or route.
+func (p *Retry) key(fallback, text string) Key {
+	return inside("retry", "retry", p.keys, fallback, text).by(func(r *reader, n *yamltree.Node) { r.retry(p, n) })
+}
+
 func (r *reader) retry(into *Retry, n *yamltree.Node) {
-	n.Fields(map[string]func(*yamltree.Node){
-		"attempts": yamltree.Integer(&into.Attempts, 1),
-		"base":     yamltree.Duration(&into.Base),
-		"max":      yamltree.Duration(&into.Max),
-		"deadline": yamltree.Duration(&into.Deadline),
-	})
+	r.fields(n, into.keys())
 	if into.Base > 0 && into.Max > 0 && into.Max < into.Base {
 		n.Fail("max %s is shorter than base %s", yamltree.FormatDuration(into.Max), yamltree.FormatDuration(into.Base))
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
@@ -19,15 +17,26 @@ type Tenant struct {
 
 // tenants reads the section tenants. Call it before the sources are read: if the section has a
 // tenant, it must list all of them.
-func (r *reader) tenants(cfg *Config, n *yamltree.Node) {
+func (r *reader) tenants(n *yamltree.Node) {
 	for _, member := range n.Members() {
 		if !r.named(member) {
 			continue
 		}
 		t := &Tenant{Name: member.Name()}
-		member.Fields(map[string]func(*yamltree.Node){"new_keys": yamltree.Value(&t.NewKeys, rate)})
-		cfg.Tenants = append(cfg.Tenants, t)
+		r.fields(member, t.keys())
+		r.cfg.Tenants = append(r.cfg.Tenants, t)
 	}
+}
+
+func (t *Tenant) keys() []Key {
+	return []Key{value("new_keys", &t.NewKeys, perTime, "no limit", "How many new keys operations take for the tenant in each process, in all sources together, such as `1000/m`.")}
+}
+
+// tenantKey declares a key that names a tenant.
+func tenantKey(at *string, fallback, text string) Key {
+	return value("tenant", at, words(checkedName), fallback, text).by(func(r *reader, n *yamltree.Node) {
+		yamltree.Read(n, at, r.cfg.tenantName)
+	})
 }
 
 // tenantName parses the name of a tenant. If the section tenants lists any, the name must be one of
@@ -84,16 +93,4 @@ func (r *reader) warnTenants(cfg *Config) {
 				"have no quota of new keys; write tenant: %s at a credential or a source of operations", t.Name, t.Name))
 		}
 	}
-}
-
-func effectiveTenants(tenants []*Tenant) yaml.MapSlice {
-	out := yaml.MapSlice{}
-	for _, t := range tenants {
-		one := yaml.MapSlice{}
-		if t.NewKeys.N > 0 {
-			one = append(one, item("new_keys", t.NewKeys.String()))
-		}
-		out = append(out, item(t.Name, one))
-	}
-	return out
 }
