@@ -308,7 +308,7 @@ func byKey[T any](all map[string]T, show func(T) any) yaml.MapSlice {
 
 // The forms of values that several keys have.
 var (
-	boolean  = form[bool]{yamltree.ParseBool, as[bool], jsonSchema{"enum": []any{true, false, "true", "false"}}}
+	boolean  = form[bool]{yamltree.ParseBool, as[bool], enum("true", "false")}
 	duration = form[time.Duration]{yamltree.PositiveDuration, durationText, durationSchema}
 	size     = form[int64]{yamltree.PositiveSize, as[int64], sizeSchema}
 	network  = form[netip.Prefix]{prefix, func(p netip.Prefix) any { return p.String() }, scalar}

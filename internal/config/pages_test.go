@@ -54,6 +54,9 @@ func TestExamplesOfThePagesLoad(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s%v", content, err)
 				}
+				if err := schemaOf(t).Validate(asJSON(t, content)); err != nil {
+					t.Errorf("%sthe schema refuses it: %v", content, err)
+				}
 			}
 		})
 	}

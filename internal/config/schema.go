@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"strconv"
@@ -10,8 +12,8 @@ import (
 // jsonSchema is a JSON Schema, or a part of one.
 type jsonSchema map[string]any
 
-// The schemas of values. The file's grammar takes the text of a single value with or without quotes,
-// so a number may be written as a string and a text may look like a number.
+// The schemas of values. In the file, a number may be written with quotes and a text without, so
+// most of them accept several types.
 var (
 	scalar         = jsonSchema{"type": []string{"string", "number", "boolean"}}
 	durationSchema = jsonSchema{"type": "string", "pattern": "^([0-9]+([.][0-9]+)?(ms|s|m|h|d|w))+$"}
@@ -31,11 +33,22 @@ func enum[T ~string](words ...T) jsonSchema {
 	values := make([]any, 0, len(words))
 	for _, word := range words {
 		values = append(values, word)
-		if n, err := strconv.Atoi(string(word)); err == nil {
-			values = append(values, n)
+		if typed := typedValue(string(word)); typed != string(word) {
+			values = append(values, typed)
 		}
 	}
 	return jsonSchema{"enum": values}
+}
+
+// typedValue returns a number or a boolean for the text of one, and any other text unchanged.
+func typedValue(text string) any {
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	if text == "true" || text == "false" {
+		return text == "true"
+	}
+	return text
 }
 
 func anyOf(schemas ...jsonSchema) jsonSchema { return jsonSchema{"anyOf": schemas} }
@@ -53,47 +66,52 @@ func mappingOf(member jsonSchema) jsonSchema {
 // defined refers to the schema of a section.
 func defined(section string) jsonSchema { return jsonSchema{"$ref": "#/$defs/" + section} }
 
-// Schema returns the JSON Schema of the configuration file, for editors. Every file that [Load]
-// accepts is valid. Load also checks what a schema cannot express.
-func Schema() any {
-	root, defs, targets := jsonSchema{}, jsonSchema{}, []jsonSchema{}
+// Schema returns the JSON Schema of the configuration file, for editors. It accepts every file that
+// [Load] accepts. provider is the schema of a file of the catalog.
+func Schema(provider []byte) (any, error) {
+	var root, custom jsonSchema
+	if err := json.Unmarshal(provider, &custom); err != nil {
+		return nil, fmt.Errorf("reading the schema of providers: %w", err)
+	}
+	defs, ok := custom["$defs"].(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the schema of providers has no $defs")
+	}
+	var targets []jsonSchema
 	for _, s := range Sections() {
-		object := s.schema()
-		if s.Name == "configuration" {
-			root = object
+		name, schema := strings.ReplaceAll(s.Name, " ", "_"), s.schema()
+		switch {
+		case s.Name == "configuration":
+			root = schema
 			continue
+		case strings.HasPrefix(s.Name, "target "):
+			schema["required"] = []string{"kind"}
+			targets = append(targets, defined(name))
 		}
-		defs[s.name()] = object
-		if strings.HasPrefix(s.Name, "target ") {
-			targets = append(targets, defined(s.name()))
-		}
+		defs[name] = schema
 	}
 	defs["target"] = jsonSchema{"oneOf": targets}
-	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	root["title"] = "Configuration of Oncegate"
+	defs["provider"] = jsonSchema{"$ref": custom["$ref"]}
+	root["$schema"] = custom["$schema"]
+	root["title"] = "The configuration of Oncegate"
 	root["$defs"] = defs
-	return root
+	return root, nil
 }
 
-// name returns the name of the section's schema, without a space because references are URIs.
-func (s *Section) name() string { return strings.ReplaceAll(s.Name, " ", "_") }
-
-// schema returns the schema of a section. It requires no key except the kind of a target, because
-// editors report a missing key on every mapping that is being written.
+// schema returns the schema of a section. No key is required, because an environment variable, a
+// handler or another key may stand in for it.
 func (s *Section) schema() jsonSchema {
 	properties := jsonSchema{}
 	for _, k := range s.Keys {
 		property := maps.Clone(k.schema)
-		property["description"] = plainText(k.Text)
+		property["description"] = markdownLink.ReplaceAllString(k.Text, "$1")
 		if text, ok := k.literal(); ok && !strings.HasPrefix(text, "[") {
-			property["default"] = text
+			property["default"] = typedValue(text)
 		}
 		properties[k.Name] = property
 	}
 	return jsonSchema{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}
 }
 
+// markdownLink matches a link. Links are relative to a page, so an editor cannot follow them.
 var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
-
-// plainText removes the links from Markdown, because they are relative to a page.
-func plainText(markdown string) string { return markdownLink.ReplaceAllString(markdown, "$1") }

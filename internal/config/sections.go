@@ -26,7 +26,7 @@ func (c *Config) keys() []Key {
 		named("classes", "classes", &c.Classes, func(c *Class) string { return c.Name }, (*Class).keys, "`default`, `payments`, `ephemeral`", "Retention classes, by name. See [Retention](../guides/retention.md).").by((*reader).classes),
 		{
 			Name: "providers", Default: "none", Text: "Providers of your own, by name, in the form of a file of the [catalogue](../../providers/catalog). See [A sender that is not in the catalogue](../guides/first-source.md#a-sender-that-is-not-in-the-catalogue).",
-			read: (*reader).customProviders, show: c.printProviders, schema: mappingOf(jsonSchema{"type": "object"}),
+			read: (*reader).customProviders, show: c.printProviders, schema: mappingOf(defined("provider")),
 		},
 		named("tenants", "tenant", &c.Tenants, func(t *Tenant) string { return t.Name }, (*Tenant).keys, "none", "Who events and calls belong to, by name, with their quotas. See [Tenants](#tenants).").by((*reader).tenants),
 		named("targets", "target", &c.Targets, func(t *Target) string { return t.Name }, (*Target).keys, "none", "Where effects happen, by name.").shown().by((*reader).targets),

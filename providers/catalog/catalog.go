@@ -15,6 +15,12 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
+//go:embed schema.json
+var schema []byte
+
+// Schema returns the JSON Schema of a file of the catalog. Do not change it.
+func Schema() []byte { return schema }
+
 // Load parses the whole catalogue. The error names every problem of every file.
 func Load() (map[string]*providers.Provider, error) {
 	names, err := Names()

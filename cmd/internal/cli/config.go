@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/providers/catalog"
 	"github.com/oncegate/oncegate/visible"
 )
 
@@ -93,7 +94,19 @@ func (s *shell) configCommand() *cobra.Command {
 			return nil
 		},
 	}
-	return group("config", "Check or print the configuration", check, show)
+	schema := &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the configuration file", Args: cobra.NoArgs,
+		Long: "Print the JSON Schema of the configuration file. With it, an editor completes keys, shows what they mean and\n" +
+			"marks mistakes. `config check` finds more: a schema cannot compare settings or ask whether a file exists.",
+		RunE: func(*cobra.Command, []string) error {
+			schema, err := config.Schema(catalog.Schema())
+			if err != nil {
+				return err
+			}
+			return s.json(schema)
+		},
+	}
+	return group("config", "Check or print the configuration", check, show, schema)
 }
 
 // checkStart returns the problems because of which a server would refuse to start with the

@@ -36,6 +36,8 @@ func exampleOf(path string) []string {
 		return []string{"config check --config oncegate.yml", "config check --against-database"}
 	case "config print":
 		return []string{"config print --config oncegate.yml"}
+	case "config schema":
+		return []string{"config schema"}
 	case "migrate up":
 		return []string{"migrate up"}
 	case "migrate repair":
