@@ -30,8 +30,8 @@ var WorkStatements = map[string]string{
 	"claim": claimDue, "read claims": readClaims, "start sends": startSends, "postpone": postponeEffects, "mark unfinished": markUnfinished,
 	"fence": fenceEffect, "settle": settleEffects, "read standings": readStandings, "hold for key": holdBehindOwner, "insert keys": insertKeys,
 	"take over keys": takeOverKeys, "lock asked": lockAsked, "move": moveEffects, "lock effects": lockEffects,
-	"insert item keys": insertItemKeys, "take over item keys": takeOverItemKeys, "mark duplicates": markDuplicates, "key items": keyItems,
-	"tell items their keys": tellItemsKeys, "last item": readLastItem, "count items": countItems, "list head": readListHead, "list": readHeadList,
+	"insert item keys": insertItemKeys, "take over item keys": takeOverItemKeys, "mark duplicates": markDuplicates,
+	"last item": readLastItem, "count items": countItems, "list head": readListHead, "list": readHeadList,
 }
 
 // EffectStatsStatements are what the gauges of effects read, with their parameters, for the test of their plans.

@@ -2,13 +2,11 @@ package inbox
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -98,9 +96,8 @@ func periodHashes(hash []byte, within time.Duration, receivedAt time.Time) [][]b
 
 // ListHead is an effect that owns the key of a recipe and became, or may become, a list.
 type ListHead struct {
-	Effect, Event ID
-	Found         bool
-	State         EffectState
+	Found bool
+	State EffectState
 
 	// KeyHash is the stored key of the effect. ReceivedAt is when its event was received.
 	KeyHash    []byte
@@ -109,26 +106,22 @@ type ListHead struct {
 	// Rendered is the effect's list, or the message that it sends itself; nil if nothing is stored.
 	Rendered []byte
 
-	// Last is the last position of the list that is written. Unkeyed reports whether an
-	// item has no separate key, because a version that kept one key for a whole list
-	// wrote it.
-	Last    int
-	Unkeyed bool
+	// Written says that an item of the list is written.
+	Written bool
 }
 
 const readListHead = `
-SELECT o.event_id, o.state, o.key_hash, v.received_at, o.rendered, o.rendered_key_id,
-    coalesce((SELECT i.item FROM effect i WHERE i.event_id = o.event_id AND i.route_id = o.route_id ORDER BY i.item DESC LIMIT 1), 0),
-    EXISTS (SELECT FROM effect i WHERE i.event_id = o.event_id AND i.route_id = o.route_id AND i.item > 0 AND i.key_hash IS NULL)
+SELECT o.state, o.key_hash, v.received_at, o.rendered, o.rendered_key_id,
+    EXISTS (SELECT FROM effect i WHERE i.event_id = o.event_id AND i.route_id = o.route_id AND i.item > 0)
 FROM effect o
 JOIN inbox_event v ON v.id = o.event_id
 WHERE o.id = $1`
 
 // ListHead reads the effect that owns the key of a recipe.
 func (e *Effects) ListHead(ctx context.Context, id ID) (ListHead, error) {
-	head := ListHead{Effect: id}
+	var head ListHead
 	var keyID *int32
-	err := e.pool.QueryRow(ctx, readListHead, id).Scan(&head.Event, &head.State, &head.KeyHash, &head.ReceivedAt, &head.Rendered, &keyID, &head.Last, &head.Unkeyed)
+	err := e.pool.QueryRow(ctx, readListHead, id).Scan(&head.State, &head.KeyHash, &head.ReceivedAt, &head.Rendered, &keyID, &head.Written)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return head, nil
 	}
@@ -140,58 +133,6 @@ func (e *Effects) ListHead(ctx context.Context, id ID) (ListHead, error) {
 	}
 	head.Found = true
 	return head, nil
-}
-
-// ItemMeaning is the key of an item that is already written.
-type ItemMeaning struct {
-	Position int // 0 is an effect that sends to its only item itself
-	KeyHash  []byte
-}
-
-// Existing keys keep their owners. Of several items with one key, the first gets it. A
-// skipped, superseded or duplicate item gets none.
-const keyItems = `
-INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
-SELECT DISTINCT ON (a.stored) e.route_id, a.stored, e.id, v.received_at, v.received_at + $5::bigint * interval '1 microsecond'
-FROM unnest($3::int[], $4::bytea[]) AS a (item, stored)
-JOIN effect e ON e.event_id = $1 AND e.route_id = $2 AND e.item = a.item AND e.state NOT IN ('skipped', 'superseded', 'duplicate')
-JOIN inbox_event v ON v.id = e.event_id
-ORDER BY a.stored, a.item` + orLockKey
-
-// The key lets an item ask for it again when the item leaves a state at rest. An item that
-// another transaction has locked gets its key in the next call.
-const tellItemsKeys = `
-WITH reached AS MATERIALIZED (
-    SELECT e.id, a.hash
-    FROM unnest($3::int[], $4::bytea[]) AS a (item, hash)
-    JOIN effect e ON e.event_id = $1 AND e.route_id = $2 AND e.item = a.item
-    WHERE e.item > 0 AND e.key_hash IS NULL
-    ORDER BY e.id
-    FOR UPDATE OF e SKIP LOCKED)
-UPDATE effect e SET key_hash = r.hash
-FROM reached r
-WHERE e.id = r.id`
-
-// KeyItems writes the keys of list items that an earlier version wrote without keys, so that
-// other lists recognise the items. You may call it again.
-func (e *Effects) KeyItems(ctx context.Context, routeID int32, event ID, receivedAt time.Time, items []ItemMeaning) error {
-	route := e.routes[routeID]
-	for chunk := range slices.Chunk(items, MaxItemsWritten) {
-		positions, hashes, stored := make([]int32, len(chunk)), make([][]byte, len(chunk)), make([][]byte, len(chunk))
-		for i, it := range chunk {
-			positions[i], hashes[i], stored[i] = int32(it.Position), it.KeyHash, StoredKeyHash(it.KeyHash, route.KeyWithin, receivedAt)
-		}
-		err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
-			var b pgx.Batch
-			b.Queue(tellItemsKeys, event, routeID, positions, hashes)
-			b.Queue(keyItems, event, routeID, positions, stored, cmp.Or(route.KeyKeep, DefaultKeyKeep).Microseconds())
-			return tx.SendBatch(ctx, &b).Close()
-		})
-		if err != nil {
-			return fmt.Errorf("giving the items of event %s their keys: %w", event, err)
-		}
-	}
-	return nil
 }
 
 const readHeadList = `

@@ -92,7 +92,7 @@ func RegisterOrders(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring,
 			secret := ID{}
 			_, err := seriesOf(ctx, tx, keys, route, d)
 			if errors.Is(err, pgx.ErrNoRows) {
-				secret, err = secretForTx(ctx, tx, keys, route)
+				secret, err = secretForTx(ctx, tx, keys)
 			}
 			if err != nil {
 				return err

@@ -2,12 +2,8 @@ package inbox_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"testing"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
@@ -105,103 +101,17 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 	}
 }
 
-// What is known by plain hashes stays known by them: no stream is cut in two.
-func TestStreamsOfBeforeKeepTheirHashes(t *testing.T) {
+// A definition that was made without a keyring keeps its plain hashes, because otherwise its streams would be cut in two.
+func TestADefinitionKeepsItsPlainHashes(t *testing.T) {
 	t.Parallel()
 	keys := storetest.RingOf(t, storetest.FirstKey+" active")
 	want := inbox.SequenceKeyHash("stripe", "all", orderMark)
-	for name, before := range map[string]func(p *past){
-		"a definition that was made without a keyring": func(p *past) { p.mustDefine(t, nil, "one") },
-		"streams that are older than definitions": func(p *past) {
-			p.Exec(t, `INSERT INTO stream (route_id, key_hash, key_label) VALUES ($1, $2, 'k')`, p.Source.Routes[0].ID, want)
-		},
-		"a live process of the version before": func(p *past) { p.node(t, 27, time.Second) },
-		"one that was silent for a moment":     func(p *past) { p.node(t, 27, 5*time.Minute) },
-		"one of a version that does not say":   func(p *past) { p.node(t, nil, time.Second) },
-	} {
-		p := newPast(t)
-		before(p)
-		if got := p.mustDefine(t, keys, "one"); !bytes.Equal(got, want) {
-			t.Errorf("%s: the order key is hashed another way", name)
-		}
-	}
-	for name, before := range map[string]func(p *past){
-		"nothing":                       func(*past) {},
-		"a live process of its version": func(p *past) { p.node(t, 28, time.Second) },
-		"one of before that is gone":    func(p *past) { p.node(t, 27, time.Hour) },
-		"another definition":            func(p *past) { p.mustDefine(t, nil, "zero") },
-	} {
-		p := newPast(t)
-		before(p)
-		if got := p.mustDefine(t, keys, "one"); bytes.Equal(got, want) {
-			t.Errorf("%s: the order key has its plain hash", name)
-		}
-	}
-}
-
-func (p *past) node(t *testing.T, known any, silent time.Duration) {
-	t.Helper()
-	p.Exec(t, `INSERT INTO node (id, name, version, roles, configuration, key_ids, key_fingerprints, started_at, heartbeat, schema_known)
-		VALUES (gen_random_uuid(), 'old', 'v0', '{work}', 'c', '{}', '{}', now(), now() - $2::interval, $1)`, known, silent)
-}
-
-// A program of the version before, which does not say that it knows secrets, is refused
-// before it gives an order key a second stream, and only there.
-func TestAProgramOfBeforeMakesNoSecondStream(t *testing.T) {
-	t.Parallel()
 	p := newPast(t)
-	p.mustDefine(t, nil, "plain")
-	plain := p.Source.Routes[0].Series.ID
-	p.mustDefine(t, storetest.RingOf(t, storetest.FirstKey+" active"), "secret")
-	secret := p.Source.Routes[0].Series.ID
-	other := newPast(t)
-	other.mustDefine(t, storetest.RingOf(t, storetest.FirstKey+" active"), "secret")
-	for name, c := range map[string]struct {
-		p       *past
-		sql     string
-		args    []any
-		refused bool
-	}{
-		"a stream of the definition":            {p, insertOfBefore, []any{p.Source.Routes[0].ID, "a", secret}, true},
-		"a stream of another one":               {p, insertOfBefore, []any{p.Source.Routes[0].ID, "b", plain}, false},
-		"one of the first, by a command":        {p, insertOfBefore, []any{p.Source.Routes[0].ID, "c", nil}, false},
-		"the same, where the first is secret":   {other, insertOfBefore, []any{other.Source.Routes[0].ID, "d", nil}, true},
-		"a start with the definition":           {p, defineOfBefore, []any{p.Source.Routes[0].ID, inbox.OrderDefinition{Words: "secret"}.Digest()}, true},
-		"a start with another":                  {p, defineOfBefore, []any{p.Source.Routes[0].ID, inbox.OrderDefinition{Words: "plain"}.Digest()}, false},
-		"a start with one that nobody has made": {p, defineOfBefore, []any{p.Source.Routes[0].ID, inbox.OrderDefinition{Words: "new"}.Digest()}, false},
-	} {
-		conn, err := c.p.Pool.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		tx, err := conn.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tx.Exec(t.Context(), `SELECT set_config('oncegate.sequence_secrets', '', true)`); err != nil {
-			t.Fatal(err)
-		}
-		_, err = tx.Exec(t.Context(), c.sql, c.args...)
-		refusal, _ := errors.AsType[*pgconn.PgError](err)
-		if refused := refusal != nil && refusal.Code == "55000"; refused != c.refused || err != nil && !refused {
-			t.Errorf("%s: %v, want it refused: %t", name, err, c.refused)
-		}
-		if err := tx.Rollback(context.WithoutCancel(t.Context())); err != nil {
-			t.Fatal(err)
-		}
-		conn.Release()
+	p.mustDefine(t, nil, "one")
+	if got := p.mustDefine(t, keys, "one"); !bytes.Equal(got, want) {
+		t.Error("the same definition hashes the order key another way")
+	}
+	if got := p.mustDefine(t, keys, "two"); bytes.Equal(got, want) {
+		t.Error("another definition has the plain hash of the order key")
 	}
 }
-
-// As the version before writes them.
-const (
-	insertOfBefore = `
-INSERT INTO stream (route_id, key_hash, key_label, definition_id) VALUES ($1, sha256($2::text::bytea), $2, $3)
-ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
-	defineOfBefore = `
-INSERT INTO order_definition (route_id, digest, salted, words, policy)
-SELECT $1, $2, EXISTS (SELECT FROM order_definition o WHERE o.route_id = $1), 'words', '{}'
-ON CONFLICT ON CONSTRAINT order_definition_key DO UPDATE
-SET policy = excluded.policy, used_at = now()
-RETURNING id, salted`
-)

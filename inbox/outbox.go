@@ -19,6 +19,8 @@ const AuditDiscardOutbox AuditAction = "outbox.discard"
 // OutboxFilter narrows a list of emitted events that are not admitted yet; a zero
 // field does not.
 type OutboxFilter struct {
+	// ID selects one row.
+	ID     int64  `json:"id,omitempty"`
 	Source string `json:"source,omitempty"`
 	// Tenant is the tenant of the source.
 	Tenant string `json:"tenant,omitempty"`
@@ -28,8 +30,6 @@ type OutboxFilter struct {
 	Since time.Time `json:"-"`
 	// Cursor is the Next of the page before this one; empty is the first page.
 	Cursor string `json:"-"`
-	// After, for callers that have no cursor, is the last ID of the page before this one.
-	After int64 `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int `json:"-"`
 }
@@ -65,10 +65,11 @@ ORDER BY o.id`
 // first. It returns [ErrCursor] for a cursor of another list or filter.
 func (l *Lister) Outbox(ctx context.Context, f OutboxFilter) (page Page[OutboxRow], err error) {
 	w := listWalk[OutboxRow, int64]{cursor: newListCursor[int64]("outbox", f), limit: f.Limit, place: func(r *OutboxRow) int64 { return r.ID }}
-	if w.from, err = w.cursor.begin(f.Cursor, f.After); err != nil {
+	if w.from, err = w.cursor.begin(f.Cursor, 0); err != nil {
 		return page, fmt.Errorf("listing the outbox: %w", err)
 	}
 	var walked, narrow row.Predicates
+	walked.AddIf(f.ID != 0, `o.id = ?`, f.ID)
 	walked.AddIf(f.Refused, `o.refused_at IS NOT NULL`)
 	narrow.AddIf(f.Source != "", `coalesce((SELECT s.name FROM source s WHERE coalesce(s.key_name, s.name) = o.source), o.source) = ?`, f.Source)
 	narrow.AddIf(!f.Since.IsZero(), `o.created_at >= ?`, row.Micros(f.Since))

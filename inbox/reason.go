@@ -41,9 +41,6 @@ const (
 	ReasonKeyMissing Reason = "sealed_key_missing"
 	// ReasonDamaged means that the sealed content does not open with its key.
 	ReasonDamaged Reason = "sealed_damaged"
-	// ReasonSealed means that the key of the sealed content was lost. Only rows of earlier
-	// versions have this reason, which let such effects die.
-	ReasonSealed Reason = "sealed_key_lost"
 	// ReasonCondition means that the route's condition (when) is false for the event.
 	ReasonCondition Reason = "condition_false"
 	// ReasonSuppressed means that the recipient's address is suppressed: no message was sent.
@@ -125,7 +122,7 @@ func (r Reason) Known() (retriable, ok bool) {
 	case reasons.Status410, ReasonBodyGone, reasons.Render, ReasonCondition, ReasonDiscarded, ReasonKeyWindow, ReasonElsewhere, ReasonRestored, reasons.Mail5xx, ReasonPruned,
 		ReasonNoKey, ReasonNoNumber, ReasonTie, ReasonAhead, ReasonLate, ReasonType, ReasonListOrder, ReasonSuppressed, ReasonParentDone, ReasonParentPartial, ReasonParentGone:
 		return false, true
-	case ReasonSealed, ReasonKeyMissing, ReasonDamaged, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, reasons.Stopped, ReasonPanic, ReasonSaturated, ReasonRoute,
+	case ReasonKeyMissing, ReasonDamaged, ReasonExhausted, ReasonDeadline, ReasonResent, ReasonLeaseExpired, reasons.Stopped, ReasonPanic, ReasonSaturated, ReasonRoute,
 		reasons.Address, reasons.DNS, reasons.Connect, reasons.TLS, reasons.Timeout, reasons.Connection, reasons.Reply,
 		reasons.Informational, reasons.Redirect, reasons.Status408, reasons.Status409, reasons.Status425, reasons.Status429,
 		reasons.Status4xx, reasons.Status503, reasons.Status5xx, reasons.Mapping, ReasonBreaker, ReasonRate, reasons.Mail4xx,

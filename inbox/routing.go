@@ -58,9 +58,7 @@ func routingOf(token ID) int32 {
 }
 
 // elsewhere returns the target to which the attempt of the lease token was sent, if this
-// process has another one for the route; empty if not. A token that an earlier version
-// of the program drew at random may begin with the mark as well, but no process
-// registered the routing that it seems to contain.
+// process has another one for the route; empty if not.
 func (e *Effects) elsewhere(ctx context.Context, route int32, token ID) (string, error) {
 	routing, own := routingOf(token), e.routes[route].Target
 	if routing == 0 || routing == e.routing || own == "" {

@@ -10,65 +10,34 @@ import (
 )
 
 // In a route with a list, each item has a separate key, made of the recipe's result and
-// the item, and happens once under that key. The first effect of the route still owns the
-// recipe's key, because earlier versions kept one key for a whole list: they look for that
-// owner, and this version finds their lists by it.
+// the item, and happens once under that key. The first effect of the route also owns the
+// recipe's key, for the events that were received before the route had a list.
 
 // ownerPause is how long an effect waits before it checks again whether the owner of its
 // recipe's key became a list.
 const ownerPause = time.Second
 
-// adoptOwner makes sure that the items of the list that owns the recipe's key have their
-// own keys, because an earlier version did not write them. It then returns nil: the effect
-// continues, and asks for the key of each of its items. If no stored data shows to whom
-// the owner was sent, the effect becomes its duplicate, as in that version.
-func (a attempt) adoptOwner(ctx context.Context, recipe []byte, owner inbox.ID) (*inbox.Settlement, error) {
+// besideOwner decides about an effect whose recipe's key belongs to another effect. If
+// that one is a list or has a key of its only item, besideOwner returns nil: this effect
+// continues, and asks for the key of each of its items. It waits until that is known. If
+// the owner happened as a whole, because the route had no list, this effect is its
+// duplicate.
+func (a attempt) besideOwner(ctx context.Context, recipe []byte, owner inbox.ID) (*inbox.Settlement, error) {
 	head, err := a.store.ListHead(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	duplicate := func() *inbox.Settlement {
-		s := ending(a.claim)
-		s.State, s.DuplicateOf = inbox.EffectDuplicate, owner
-		return &s
-	}
-	key := func(items []inbox.ItemMeaning) error {
-		return a.store.KeyItems(ctx, a.claim.RouteID, head.Event, head.ReceivedAt, items)
-	}
 	switch {
-	case !head.Found:
-		return duplicate(), nil
-	case head.Last > 0 && !head.Unkeyed:
-		return nil, nil //nolint:nilnil // it goes on
-	case isList(head.Rendered):
-		texts, err := keptTexts(head.Rendered)
-		if err != nil {
-			return duplicate(), nil //nolint:nilerr // nobody can tell whom it was for
-		}
-		return nil, key(a.route.List.meanings(texts, head.Last, recipe))
-	case head.Rendered != nil && a.route.List.ItemOf != nil:
-		text, err := a.route.List.ItemOf(head.Rendered)
-		if err != nil {
-			return duplicate(), nil //nolint:nilerr // as above
-		}
-		return nil, key([]inbox.ItemMeaning{{KeyHash: inbox.ItemKeyHash(recipe, a.route.List.meaning(text))}})
-	case !bytes.Equal(head.KeyHash, inbox.StoredKeyHash(recipe, a.route.stored.KeyWithin, head.ReceivedAt)):
-		return nil, nil //nolint:nilnil // it owns the key of its only item
-	case !head.State.Settled() && !head.State.AtRest():
+	case err != nil:
+		return nil, err
+	case head.Found && (head.Written || isList(head.Rendered)):
+		return nil, nil //nolint:nilnil // it continues
+	case head.Found && !bytes.Equal(head.KeyHash, inbox.StoredKeyHash(recipe, a.route.stored.KeyWithin, head.ReceivedAt)):
+		return nil, nil //nolint:nilnil // the owner has the key of its only item
+	case head.Found && !head.State.Settled() && !head.State.AtRest():
 		s := putBack(a.claim, inbox.ReasonListOpen, a.jittered(ownerPause))
 		return &s, nil
 	}
-	return duplicate(), nil
-}
-
-// meanings returns the keys of the items of a stored list, up to a position.
-func (l *List) meanings(texts []string, last int, recipe []byte) []inbox.ItemMeaning {
-	texts = texts[:min(last, len(texts))]
-	out := make([]inbox.ItemMeaning, len(texts))
-	for i, text := range texts {
-		out[i] = inbox.ItemMeaning{Position: i + 1, KeyHash: inbox.ItemKeyHash(recipe, l.meaning(text))}
-	}
-	return out
+	s := ending(a.claim)
+	s.State, s.DuplicateOf = inbox.EffectDuplicate, owner
+	return &s, nil
 }
 
 // askForStored asks for the key of the only item of an effect that is rendered.

@@ -42,8 +42,6 @@ func (e *expansion) write(ctx context.Context) (s *inbox.Settlement, held bool) 
 		if s, held := e.begin(ctx); s != nil || !held {
 			return s, held
 		}
-	} else if err := e.keyWritten(ctx, last); err != nil {
-		return e.retryExpansion(ctx, err, false), true
 	}
 	at, _ := slices.BinarySearchFunc(e.items, last+1, func(i listItem, position int) int { return i.position - position })
 	turn := e.turn()
@@ -94,23 +92,6 @@ func (e *expansion) begin(ctx context.Context) (s *inbox.Settlement, held bool) 
 		return e.retryExpansion(ctx, err, false), true
 	}
 	return nil, mine
-}
-
-// keyWritten adds the keys of items that an earlier version wrote without keys, because it
-// kept one key for a whole list.
-func (e *expansion) keyWritten(ctx context.Context, last int) error {
-	if e.recipe == nil {
-		return nil
-	}
-	head, err := e.store.ListHead(ctx, e.claim.Effect)
-	if err != nil || !head.Unkeyed {
-		return err
-	}
-	texts, err := keptTexts(e.claim.Rendered)
-	if err != nil {
-		return err
-	}
-	return e.store.KeyItems(ctx, e.claim.RouteID, e.claim.Event.ID, e.claim.Event.ReceivedAt, e.route.List.meanings(texts, last, e.recipe))
 }
 
 // turn returns how long the attempt writes items.

@@ -57,7 +57,7 @@ func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, hel
 		return nil, false, nil
 	case owner.Effect != none && owner.Effect != a.claim.Effect:
 		if a.route.List != nil && a.claim.Item == 0 {
-			s, err := a.adoptOwner(ctx, hash, owner.Effect)
+			s, err := a.besideOwner(ctx, hash, owner.Effect)
 			return s, true, err
 		}
 		s := ending(a.claim)

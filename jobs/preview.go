@@ -38,10 +38,6 @@ type Preview struct {
 	// a recipe.
 	KeyHash []byte
 
-	// RecipeHash is the result of the recipe alone, if KeyHash also includes the only item of a
-	// list. Otherwise it is nil. Effects of earlier versions have it as their key.
-	RecipeHash []byte
-
 	// Items is how many effects the effect becomes, if more than one.
 	Items int
 
@@ -129,7 +125,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 		if len(items) == 1 && out.KeyHash != nil {
 			route.remakeKey(claim, out.KeyHash, items[0].meaning)
 			one.Key = claim.Key
-			out.RecipeHash, out.KeyHash = out.KeyHash, inbox.ItemKeyHash(out.KeyHash, items[0].meaning)
+			out.KeyHash = inbox.ItemKeyHash(out.KeyHash, items[0].meaning)
 		}
 		if call.Rendered, err = safeItem(route.List, &one, items[0].text); err != nil {
 			return dead(reasons.Mapping, "message: "+err.Error())
@@ -147,7 +143,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	}
 	if route.List != nil && out.KeyHash != nil && route.List.ItemOf != nil {
 		if text, err := route.List.ItemOf(claim.Rendered); err == nil {
-			out.RecipeHash, out.KeyHash = out.KeyHash, inbox.ItemKeyHash(out.KeyHash, route.List.meaning(text))
+			out.KeyHash = inbox.ItemKeyHash(out.KeyHash, route.List.meaning(text))
 		}
 	}
 	if err := openRendered(call); err != nil {

@@ -3,7 +3,6 @@ package jobs_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -308,37 +307,6 @@ func (n newRoute) Judge(_ context.Context, r *replay.RecordedEvent) ([]replay.Ju
 		}
 	}
 	return []replay.Judgement{{RouteID: int32(n), Verdict: replay.VerdictNewRoute}}, nil
-}
-
-// A plan that was made before its items told what they saw sends what is dead, and
-// nothing that a person ended: it cannot know whether that was before the plan.
-func TestAPlanWithoutWhatItSawSendsNothingThatWasEnded(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	ids := b.admit(repeatable, 4)
-	b.died()
-	store := b.store("node-1")
-	b.exec(`UPDATE effect SET state = 'indeterminate' WHERE id = ANY ($1)`, ids[2:])
-	r := b.replays(replay.Config{Store: store})
-	p := plan(t, r, everything(), replay.Options{IncludeIndeterminate: true, IncludeDiscarded: true, IncludeDone: true, NewKey: true})
-	b.exec(`UPDATE replay_item SET effect_state = NULL, effect_reason = NULL, effect_revision = NULL`)
-	b.exec(`UPDATE replay SET digest = NULL`)
-	_, err := store.Discard(t.Context(), inbox.Discard{IDs: ids[:1], Actor: decider, Reason: decided})
-	must(t, err)
-	must(t, store.Resolve(t.Context(), inbox.Resolve{Effect: ids[2], As: inbox.ResolveDone, Actor: decider, Reason: decided}))
-	b.exec(`UPDATE replay SET state = 'running', started_at = now(), next_at = now()`)
-	run(t, r, p.ID)
-	got := ""
-	for _, id := range ids {
-		got += b.row(id).State + " "
-	}
-	if got != "skipped pending done pending " {
-		t.Errorf("they are %s", got)
-	}
-	p, err = r.Status(t.Context(), p.ID)
-	if err != nil || fmt.Sprint(p.Summary.Outcomes) != "map[decided_since:2 replayed:2]" {
-		t.Errorf("%+v, %v", p.Summary.Outcomes, err)
-	}
 }
 
 // An effect that was ended while its item waited for somebody else's lock is ended.

@@ -48,13 +48,13 @@ func (d *driver) Unlock() error { return nil }
 func (d *driver) Drop() error { return errors.New("dropping all tables: not supported") }
 
 // Version implements [database.Driver].
-func (d *driver) Version() (version int, dirty bool, err error) {
-	err = d.runner.conn.QueryRow(d.ctx, readOwn).Scan(&version, &dirty)
+func (d *driver) Version() (version int, _ bool, err error) {
+	err = d.runner.conn.QueryRow(d.ctx, readOwn).Scan(&version)
 	if errors.Is(err, pgx.ErrNoRows) {
 		version, err = database.NilVersion, nil
 	}
 	d.current = version
-	return version, dirty, err
+	return version, false, err
 }
 
 // SetVersion implements [database.Driver]. It only remembers an announced version, which Run
@@ -84,7 +84,7 @@ func (d *driver) Run(body io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if up := d.target > d.current; up && d.target >= stated && f.oldest == 0 {
+	if d.target > d.current && f.oldest == 0 {
 		return fmt.Errorf("%s: its file does not say which programs may run on it: begin it with \"-- oncegate:oldest <version>\"", what)
 	}
 	statements := f.sql

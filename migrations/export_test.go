@@ -12,9 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// First is the first migration whose file must state which programs may run on it.
-const First = stated
-
 // Add returns a Config with additional migrations after those of the program: pairs of an up and a
 // down file.
 func (c Config) Add(pairs ...[2]string) Config {

@@ -3,7 +3,6 @@ package migrations_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -92,7 +91,6 @@ func TestValidateRefuses(t *testing.T) {
 	tests := map[string]struct{ sql, want string }{
 		"older":        {`UPDATE oncegate_migration SET version = 1`, fmt.Sprintf("it is at 1, this binary needs %d: run `oncegate migrate up`", migrations.Version)},
 		"newer":        {`UPDATE oncegate_migration SET version = 99`, fmt.Sprintf("it is at 99, this binary knows %d: run a newer oncegate", migrations.Version)},
-		"dirty":        {`UPDATE oncegate_migration SET dirty = true`, fmt.Sprintf("a migration to %d was interrupted", migrations.Version)},
 		"river older":  {`DELETE FROM river_migration WHERE version = 8`, "River's tables are at 7, this binary needs 8: run `oncegate migrate up`"},
 		"river newer":  {`INSERT INTO river_migration (line, version) VALUES ('main', 9)`, "River's tables are at 9, this binary knows 8: run a newer oncegate"},
 		"no migration": {`DROP TABLE oncegate_migration`, fmt.Sprintf("it is at 0, this binary needs %d: run `oncegate migrate up`", migrations.Version)},
@@ -134,58 +132,3 @@ func TestConstraintsAreNamed(t *testing.T) {
 	}
 }
 
-// The outcomes of replay items are the same in the old and the new tables, and a replay continues
-// after the items that it has finished.
-func TestOutcomesOfReplaysAreMoved(t *testing.T) {
-	t.Parallel()
-	url, schema := inboxtest.Schema(t)
-	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
-	conn, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	run := func(sql string) {
-		t.Helper()
-		if _, err := conn.Conn().PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
-			t.Fatalf("%v:\n%s", err, sql)
-		}
-	}
-	text := func(sql string) (out string) {
-		t.Helper()
-		if err := conn.QueryRow(t.Context(), sql).Scan(&out); err != nil {
-			t.Fatalf("%v:\n%s", err, sql)
-		}
-		return out
-	}
-	file := func(name string) string {
-		t.Helper()
-		content, err := os.ReadFile(filepath.Join("sql", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(content)
-	}
-	const plan, made = "00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-000000000002"
-	run(`INSERT INTO replay (id, state, scope, actor) VALUES ('` + plan + `', 'running', '{}', 'a');
-		INSERT INTO replay_item (replay_id, position, effect_id, event_id, route_id, action, left_out) VALUES
-			('` + plan + `', 1, '` + plan + `', '` + plan + `', 1, 'replay', NULL), ('` + plan + `', 2, '` + plan + `', '` + plan + `', 1, 'none', 'done'),
-			('` + plan + `', 3, NULL, '` + plan + `', 1, 'create', NULL), ('` + plan + `', 4, '` + plan + `', '` + plan + `', 1, 'replay', NULL);
-		INSERT INTO replay_outcome (replay_id, position, outcome, detail, made_id, acted_at) VALUES
-			('` + plan + `', 1, 'changed', 'it is done', NULL, '2026-11-22 06:00:00Z'), ('` + plan + `', 3, 'created', NULL, '` + made + `', '2026-11-22 06:00:01Z')`)
-	run(file("000011_replay_outcome.down.sql"))
-	const before = `SELECT string_agg(concat_ws(' ', position, effect_id, outcome, detail, extract(epoch FROM acted_at)::bigint), ', ' ORDER BY position) FROM replay_item`
-	want := "1 " + plan + " changed it is done 1795327200, 2 " + plan + " left_out, 3 " + made + " created 1795327201, 4 " + plan
-	if got := text(before); got != want {
-		t.Errorf("down gives\n%s, want\n%s", got, want)
-	}
-	run(file("000011_replay_outcome.up.sql"))
-	const after = `SELECT string_agg(concat_ws(' ', position, outcome, detail, made_id, extract(epoch FROM acted_at)::bigint), ', ' ORDER BY position) FROM replay_outcome`
-	want = "1 changed it is done 1795327200, 3 created " + made + " 1795327201"
-	if got := text(after); got != want {
-		t.Errorf("up gives\n%s, want\n%s", got, want)
-	}
-	if got := text(`SELECT position::text FROM replay`); got != "3" {
-		t.Errorf("the run goes on behind %s, want 3", got)
-	}
-}

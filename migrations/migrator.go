@@ -87,9 +87,6 @@ func (m *Migrator) up(ctx context.Context) error {
 		if err := status.newer(); err != nil {
 			return err
 		}
-		if status.Dirty {
-			return status.dirty()
-		}
 		if err := r.riverUp(ctx, status); err != nil {
 			return err
 		}
@@ -126,9 +123,6 @@ func (m *Migrator) DownAll(ctx context.Context) error {
 		}
 		if status.Current > status.Known {
 			return status.newerFiles()
-		}
-		if status.Dirty {
-			return status.dirty()
 		}
 		if status.Current > 0 {
 			if err := r.own(ctx, func(l *migrate.Migrate) error { return l.Down() }); err != nil {

@@ -27,25 +27,24 @@ type Node struct {
 }
 
 // Fits reports whether the process may run on the schema. A process that does not record what it
-// knows is older than the version that introduced the record, so it never fits.
+// knows never fits.
 func (n Node) Fits(s Status) bool {
 	s.Known, s.RiverKnown = n.Known, n.RiverKnown
 	return n.Known > 0 && s.Check() == nil
 }
 
-// The table node may have the columns of any schema version, or be missing.
+// The table node may be missing.
 const (
 	nodesExist = `SELECT to_regclass('node') IS NOT NULL`
 
 	readNodes = `
-SELECT n.name, n.version, coalesce((to_jsonb(n) ->> 'schema_known')::int, 0), coalesce((to_jsonb(n) ->> 'river_known')::int, 0),
+SELECT n.name, n.version, coalesce(n.schema_known, 0), coalesce(n.river_known, 0),
     n.heartbeat > now() - $1::bigint * interval '1 microsecond'
 FROM node n
 ORDER BY n.name, n.started_at, n.id`
 )
 
-// Nodes returns the processes that use the database, including those that are no longer live. It
-// does not list programs older than schema version 15.
+// Nodes returns the processes that use the database, including those that are no longer live.
 func Nodes(ctx context.Context, pool *pgxpool.Pool) ([]Node, error) {
 	var exist bool
 	if err := pool.QueryRow(ctx, nodesExist).Scan(&exist); err != nil {

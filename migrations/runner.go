@@ -98,8 +98,7 @@ func (r *runner) lock(ctx context.Context) error {
 	if err := r.conn.QueryRow(ctx, "SELECT current_database()").Scan(&name); err != nil {
 		return fmt.Errorf("waiting for another migration: %w", err)
 	}
-	// This is golang-migrate's own lock, which earlier programs hold on the connection that
-	// migrates. It may outlive a process that was killed.
+	// This is golang-migrate's own lock. It may outlive a process that was killed.
 	text, err := database.GenerateAdvisoryLockId(name, r.cfg.Schema, versionTable)
 	if err != nil {
 		return fmt.Errorf("naming the lock of schema %s: %w", r.cfg.Schema, err)
@@ -108,18 +107,15 @@ func (r *runner) lock(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("naming the lock of schema %s: %w", r.cfg.Schema, err)
 	}
-	if err := r.take(ctx, "SELECT pg_try_advisory_lock_shared($1)", advisory.Migrate); err != nil {
-		return err
-	}
-	return r.take(ctx, "SELECT pg_try_advisory_lock($1)", id)
+	return r.take(ctx, id)
 }
 
 // take requests one session lock until it has the lock or the time is up.
-func (r *runner) take(ctx context.Context, statement string, id int64) error {
+func (r *runner) take(ctx context.Context, id int64) error {
 	w := r.patience("another migration to end")
 	for {
 		var got bool
-		if err := r.conn.QueryRow(ctx, statement, id).Scan(&got); err != nil {
+		if err := r.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", id).Scan(&got); err != nil {
 			return fmt.Errorf("waiting for another migration: %w", err)
 		}
 		if got {

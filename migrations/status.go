@@ -19,12 +19,9 @@ type Status struct {
 	River, RiverKnown int // River's tables
 
 	// Oldest and RiverOldest are the oldest versions that a program must know to run on the tables.
-	// They are 0 if the database does not record them, which it does since version 22. A program
-	// that knows Current may always run on the tables.
+	// They are 0 if the database does not record them. A program that knows Current may always run
+	// on the tables.
 	Oldest, RiverOldest int
-
-	// Dirty means that a migration was interrupted in a program that did not know version 22.
-	Dirty bool
 
 	// Tables identifies the tables. It changes when the tables are dropped and created again, which
 	// loses everything that a process registered in the old ones.
@@ -41,13 +38,13 @@ type querier interface {
 const tablesExist = `
 SELECT to_regclass('` + versionTable + `') IS NOT NULL, to_regclass('river_migration') IS NOT NULL, to_regclass('schema_version') IS NOT NULL`
 
-const readOwn = `SELECT version, dirty FROM ` + versionTable
+const readOwn = `SELECT version FROM ` + versionTable
 
 // The status contains the largest recorded oldest version, since each migration may need a program
 // that knows it. The current version must have a record too.
 const (
 	statusOwn = `
-SELECT greatest(max(version), 0), coalesce(bool_or(dirty), false), '` + versionTable + `'::regclass::oid::bigint FROM ` + versionTable
+SELECT greatest(max(version), 0), '` + versionTable + `'::regclass::oid::bigint FROM ` + versionTable
 
 	statusRiver = `
 SELECT coalesce(max(version), 0) FROM river_migration WHERE line = 'main'`
@@ -56,7 +53,7 @@ SELECT coalesce(max(version), 0) FROM river_migration WHERE line = 'main'`
 SELECT coalesce(max(s.oldest) FILTER (WHERE s.tables = 'oncegate' AND s.version <= own.version AND own.stated), 0),
     coalesce(max(s.oldest) FILTER (WHERE s.tables = 'river' AND s.version <= river.version AND river.stated), 0)
 FROM (SELECT v.version, EXISTS (SELECT FROM schema_version WHERE tables = 'oncegate' AND version = v.version) AS stated
-        FROM (` + statusOwn + `) v (version, dirty, tables)) own,
+        FROM (` + statusOwn + `) v (version, tables)) own,
     (SELECT v.version, EXISTS (SELECT FROM schema_version WHERE tables = 'river' AND version = v.version) AS stated
         FROM (` + statusRiver + `) v (version)) river,
     schema_version s`
@@ -87,10 +84,10 @@ const undefinedTable = "42P01"
 func readVersions(ctx context.Context, db querier, own, river, stated bool) (Status, error) {
 	status := Status{Known: Version, RiverKnown: RiverVersion}
 	statement := "SELECT own.*, river.*, stated.* FROM "
-	statement += either(own, statusOwn, "SELECT 0, false, 0") + " own, "
+	statement += either(own, statusOwn, "SELECT 0, 0") + " own, "
 	statement += either(river, statusRiver, "SELECT 0") + " river, "
 	statement += either(own && river && stated, statusStated, "SELECT 0, 0") + " stated"
-	err := db.QueryRow(ctx, statement).Scan(&status.Current, &status.Dirty, &status.Tables, &status.River, &status.Oldest, &status.RiverOldest)
+	err := db.QueryRow(ctx, statement).Scan(&status.Current, &status.Tables, &status.River, &status.Oldest, &status.RiverOldest)
 	if err != nil {
 		return status, fmt.Errorf("reading the schema's version: %w", err)
 	}
@@ -120,8 +117,6 @@ func (s Status) Check() error {
 		return err
 	}
 	switch {
-	case s.Dirty:
-		return s.dirty()
 	case s.Current < s.Known:
 		return fmt.Errorf("%w: it is at %d, this binary needs %d: run `oncegate migrate up`", ErrSchema, s.Current, s.Known)
 	case s.River < s.RiverKnown:
@@ -136,8 +131,6 @@ func (s Status) Target(version int) error {
 	switch {
 	case s.Current > s.Known:
 		return s.newerFiles()
-	case s.Dirty:
-		return s.dirty()
 	case version < 1 || version >= s.Current:
 		return fmt.Errorf("%w: it is at %d, and %d is no version below that", ErrSchema, s.Current, version)
 	}
@@ -146,10 +139,6 @@ func (s Status) Target(version int) error {
 
 func (s Status) newerFiles() error {
 	return fmt.Errorf("%w: it is at %d, and this binary has the migrations up to %d: use the oncegate that made it", ErrSchema, s.Current, s.Known)
-}
-
-func (s Status) dirty() error {
-	return fmt.Errorf("%w: a migration to %d was interrupted: run `oncegate migrate repair`, which finds out how far it came", ErrSchema, s.Current)
 }
 
 // newer returns an error if the schema is newer than this binary knows and does not allow this

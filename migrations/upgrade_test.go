@@ -99,7 +99,7 @@ func TestFailedMigrationLeavesNothing(t *testing.T) {
 			t.Errorf("%s: up succeeded", failing)
 		}
 		status, err := migrations.Read(t.Context(), pool)
-		if err != nil || status.Dirty || status.Current != migrations.Version || dumped(t, pool) != before {
+		if err != nil || status.Current != migrations.Version || dumped(t, pool) != before {
 			t.Errorf("%s leaves %+v, %v, and\n%s", failing, status, err, diff(dumped(t, pool), before))
 		}
 	}
@@ -108,71 +108,6 @@ func TestFailedMigrationLeavesNothing(t *testing.T) {
 	}
 	if err := migrator(t, cfg.Add([2]string{says(migrations.Version) + "CREATE TABLE later ()", down})).Up(t.Context()); err != nil {
 		t.Error(err)
-	}
-}
-
-// Repair determines the version of a database that an earlier program left dirty from its content,
-// regardless of where the program was interrupted.
-func TestRepairDecidesFromFacts(t *testing.T) {
-	t.Parallel()
-	url, schema := inboxtest.EmptySchema(t)
-	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
-	cfg := migrations.Config{URL: url, Schema: schema}
-	for at := 1; at <= migrations.Version; at++ {
-		if err := migrator(t, cfg.To(at)).Up(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if at == 1 {
-			if _, err := pool.Exec(t.Context(), "CREATE INDEX made_by_a_person ON inbox_event (class)"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if at%3 != 1 { // all versions are similar, and each comparison creates all tables
-			continue
-		}
-		// Upward from at, upward to at, and downward from at: the file was not run, was run, was
-		// not run.
-		for _, recorded := range []int{at + 1, at, at - 1} {
-			if recorded == 0 || recorded > migrations.Version {
-				continue
-			}
-			if _, err := pool.Exec(t.Context(), "UPDATE oncegate_migration SET version = $1, dirty = true", recorded); err != nil {
-				t.Fatal(err)
-			}
-			m := migrator(t, cfg)
-			if err := m.Up(t.Context()); err == nil || !strings.Contains(err.Error(), "run `oncegate migrate repair`") {
-				t.Errorf("up on a dirty schema gave %v", err)
-			}
-			got, err := m.Repair(t.Context())
-			if want := (migrations.Repaired{Dirty: true, Recorded: recorded, Version: at}); err != nil || got != want {
-				t.Fatalf("at %d, recorded %d: repair gave %+v, %v, want %+v", at, recorded, got, err, want)
-			}
-			if status, err := migrations.Read(t.Context(), pool); err != nil || status.Dirty || status.Current != at {
-				t.Fatalf("repair left %+v, %v", status, err)
-			}
-		}
-	}
-	m := migrator(t, cfg)
-	if err := m.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := m.Repair(t.Context()); err != nil || got.Dirty {
-		t.Errorf("repair with nothing to repair gave %+v, %v", got, err)
-	}
-	m = migrator(t, cfg.Add([2]string{says(migrations.Version) + "CREATE TABLE later (); CREATE TABLE last ()", "DROP TABLE later; DROP TABLE last"}))
-	if err := m.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, sql := range []string{"UPDATE oncegate_migration SET dirty = true", "DROP TABLE last"} {
-		if _, err := pool.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := m.Repair(t.Context()); err == nil || !strings.Contains(err.Error(), "has not exactly what one of the versions") {
-		t.Errorf("repair of a schema that is neither gave %v", err)
-	}
-	if status, err := migrations.Read(t.Context(), pool); err != nil || !status.Dirty {
-		t.Errorf("repair that refused left %+v, %v", status, err)
 	}
 }
 
@@ -200,7 +135,7 @@ func TestLossesAreNamed(t *testing.T) {
 			t.Errorf("down to %d gave %v, want %q", version, err, want)
 		}
 	}
-	if err := migrator(t, migrations.Config{URL: url, Schema: schema}).DownTo(t.Context(), 3); err == nil || !strings.Contains(err.Error(), "use the oncegate that made it") {
+	if err := migrator(t, migrations.Config{URL: url, Schema: schema}).DownTo(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "use the oncegate that made it") {
 		t.Errorf("down by a program without the files gave %v", err)
 	}
 }

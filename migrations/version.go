@@ -3,7 +3,7 @@ package migrations
 const (
 	// Version is the version of Oncegate's own tables that this binary needs. It is also the
 	// version of the program with regard to the schema.
-	Version = 44
+	Version = 2
 
 	// RiverVersion is the version of River's tables that this binary needs. It is pinned because a
 	// new River may add indexes that migration 2 drops, and because the gate writes river_job with
@@ -17,7 +17,4 @@ const (
 
 	// versionTable is golang-migrate's table of versions. Stored: never change.
 	versionTable = "oncegate_migration"
-
-	// stated is the first migration whose file must state which programs may run on it.
-	stated = 22
 )

@@ -202,12 +202,6 @@ func OpenPoolWithin(ctx context.Context, url, schema string, role PoolRole, maxC
 	o := poolOptions{settings: role.settings(), guard: guard, history: guard.History()}
 	maps.Copy(o.settings, Settings{
 		"search_path": schema,
-		// A session without this setting creates no streams for routes whose sequence keys are
-		// hashed with a secret; see migration 28.
-		"oncegate.sequence_secrets": "known",
-		// In a session without this setting, a trigger removes the labels of a deleted event;
-		// see migrations 34 and 36.
-		"oncegate.labels": "batched",
 		// The server also notices when this machine has vanished, and releases its locks.
 		"client_connection_check_interval": milliseconds(checkInterval),
 		"tcp_keepalives_idle":              seconds(keepaliveIdle),

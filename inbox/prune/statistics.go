@@ -44,9 +44,6 @@ var (
 )
 
 const (
-	// Before hours are removed, so that no reader takes them for hours without events.
-	raiseCompleteness = `UPDATE stat_completeness SET since = $1::timestamptz WHERE since < $1::timestamptz`
-
 	deleteFlushes = `
 WITH due AS MATERIALIZED (
     SELECT f.node_id FROM stat_flush f WHERE f.flushed_at < $1::timestamptz LIMIT $2 FOR UPDATE SKIP LOCKED)
@@ -60,9 +57,6 @@ func (s *pass) statistics(ctx context.Context) error {
 	}
 	if s.retention.longest.Effects > 0 {
 		hours := s.retention.now.Add(-s.retention.longest.Effects).Truncate(time.Hour)
-		if _, err := s.conn.Exec(ctx, raiseCompleteness, hours); err != nil {
-			return err
-		}
 		if err := s.drain(ctx, statHours.name, statHours.deleteCounts(), hours, rollup.Names()); err != nil {
 			return err
 		}

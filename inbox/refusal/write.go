@@ -181,7 +181,7 @@ func (r *Store) limits(shelf shelf) (rows, bytes int64) {
 // one peer are near the top, however many rows others have.
 //
 // The real limits ($3, $4) decide whether anything has to be removed, and slightly lower ones ($5, $6) decide how much,
-// so that a full shelf is not counted again for every batch. Rows of an earlier version have no separate peer.
+// so that a full shelf is not counted again for every batch.
 const findEvicted = `
 WITH priced AS (
     SELECT id, cause, coalesce(finding, '') AS finding, coalesce(peer, remote) AS peer, content.bytes,

@@ -9,8 +9,7 @@
 // A source or route of the configuration is found by its name. [Register] renames a row whose name is among the
 // previous names of the configuration, under a lock on both tables, and records each renaming. A recorded renaming is
 // never applied again, and a former name leads to the row that had it, so that a process which starts with an earlier
-// configuration neither inserts the old name again nor renames anything back. A trigger prevents an earlier version of
-// the program from doing so. Keys are always made with the first name of a row; no two rows have the same one.
+// configuration neither inserts the old name again nor renames anything back. Keys are always made with the first name of a row; no two rows have the same one.
 // [Register] refuses two changes that would make old events new: a new source of a provider, if a source of that
 // provider has keys and is no longer configured, and another provider for the keys of a source. It also refuses
 // another recipe of keys while there are keys of the old one.

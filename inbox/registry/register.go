@@ -116,12 +116,11 @@ func (r Registration) Write(ctx context.Context) (out map[string]Registered, err
 	return out, err
 }
 
-// Two processes that start at once must not decide differently about a name, and an earlier version of the program
-// must not insert one during the decision. The locks do not block readers. Keys are counted through their index,
+// Two processes that start at once must not decide differently about a name. The locks do not block readers. Keys are counted through their index,
 // regardless of the planner's statistics.
 const lockNames = `
 LOCK TABLE source, route IN SHARE ROW EXCLUSIVE MODE;
-SELECT set_config('oncegate.names', 'known', true), set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true)`
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true)`
 
 // registrar is a registration in progress.
 type registrar struct {

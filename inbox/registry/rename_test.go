@@ -201,33 +201,6 @@ func TestAnOldNameIsNeverBornAgain(t *testing.T) {
 	}
 }
 
-// A program that knows nothing of renamings fails instead of making the old name anew.
-func TestAnEarlierVersionDoesNotMakeAnOldNameAnew(t *testing.T) {
-	t.Parallel()
-	pool := inboxtest.Pool(t)
-	register(t, pool, src("old"))
-	id := register(t, pool, src("new", "old"))["new"].ID
-	for _, sql := range []string{
-		`INSERT INTO source (name, provider, class) VALUES ('old', 'test', 'default')
-		ON CONFLICT ON CONSTRAINT source_name_key DO UPDATE SET updated_at = now()`,
-	} {
-		if _, err := pool.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "source old was renamed to new") {
-			t.Errorf("%s gave %v, want that the source was renamed", sql, err)
-		}
-	}
-	renamed := src("new", "old")
-	renamed.Routes[0].Name, renamed.Routes[0].PreviousNames = "every", []string{"all"}
-	register(t, pool, renamed)
-	_, err := pool.Exec(t.Context(), `INSERT INTO route (source_id, name, target, kind, digest) VALUES ($1, 'all', 'sink', 'forward', '\x01')
-		ON CONFLICT ON CONSTRAINT route_name_key DO UPDATE SET updated_at = now()`, id)
-	if err == nil || !strings.Contains(err.Error(), "route all was renamed to every") {
-		t.Errorf("the old route gave %v, want that it was renamed", err)
-	}
-	// What exists it registers as ever.
-	storetest.Exec(t, pool, `INSERT INTO source (name, provider, class) VALUES ('new', 'test', 'default')
-		ON CONFLICT ON CONSTRAINT source_name_key DO UPDATE SET updated_at = now()`)
-}
-
 func TestProcessesThatStartAtOnceAgreeOnNames(t *testing.T) {
 	t.Parallel()
 	pool := inboxtest.Pool(t)

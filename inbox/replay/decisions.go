@@ -34,10 +34,9 @@ func decisionTexts() map[inbox.AuditAction]string {
 
 // The statement finds, for each item, the newest decision about its effect or event since the
 // plan. It compares an audit entry by the revision of the effect, if the entry has one. It
-// compares entries about the event, and entries of earlier versions, by time, and allows a
-// minute, because an entry has the time at which its transaction began. An older decision that
-// falls within that minute usually changes only the item's detail, because the effect had changed anyway; an
-// item of an earlier version is left alone because of it. OFFSET makes PostgreSQL look up each object
+// compares entries about the event by time, and allows a minute, because an entry has the time at
+// which its transaction began. An older decision that falls within that minute changes only the
+// item's detail, because the effect had changed anyway. OFFSET makes PostgreSQL look up each object
 // by itself; otherwise the planner would walk the audit back from its end to avoid sorting a few rows.
 var readDecisions = `
 SELECT a.position, d.action, d.actor, d.at, coalesce(d.reason, '')
@@ -67,9 +66,9 @@ var doubtedColumns = row.ColumnsFrom(1,
 	row.Int("revision", (*stepItem).plannedRevision),
 )
 
-// plannedRevision returns the effect's revision as the plan saw it, or -1 if that is not known.
+// plannedRevision returns the effect's revision as the plan saw it, or -1 for an effect that did not exist.
 func (i *stepItem) plannedRevision() int32 {
-	if i.state == "" || i.effect.IsZero() {
+	if i.effect.IsZero() {
 		return -1
 	}
 	return int32(i.revision)
@@ -123,13 +122,7 @@ func queueReadDecisions(b *pgx.Batch, replay *Replay, items []*stepItem) {
 const stateToCreate = "unmade"
 
 // isUnchanged reports whether a locked effect is as the plan saw it: nothing has changed its
-// state, and there was no decision about it. An item of an earlier version does
-// not say which state the plan saw. Its effect counts as unchanged only if it is dead, or
-// indeterminate and included by the options. Done and discarded effects count as changed, because
-// an operator may have resolved them after the plan.
-func (i *planItem) isUnchanged(h *inbox.LockedEffect, o *Options) bool {
-	if i.state == "" {
-		return h.Version == i.version && (h.State == inbox.EffectDead || h.State == inbox.EffectIndeterminate && o.IncludeIndeterminate)
-	}
+// state, and there was no decision about it.
+func (i *planItem) isUnchanged(h *inbox.LockedEffect) bool {
 	return h.Version == i.version && h.State == i.state && h.Reason == i.reason && h.Revision == i.revision
 }

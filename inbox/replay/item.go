@@ -24,7 +24,7 @@ type planItem struct {
 	event    inbox.ID
 	route    int32
 	version  int
-	state    inbox.EffectState // as the plan saw the effect; empty in plans of earlier versions
+	state    inbox.EffectState // as the plan saw the effect
 	reason   inbox.Reason
 	revision int
 	action   Action
@@ -35,11 +35,8 @@ type planItem struct {
 
 // digest adds to the digest what a run does with the item.
 func (i *planItem) digest(h hash.Hash) {
-	fmt.Fprintf(h, "%d %x %x %x %d %d %s %s %s", i.position, i.effect, i.asked, i.event, i.route, i.version, i.action, i.leftOut, i.verdict)
-	if i.state != "" { // the digest of an earlier version does not include these
-		fmt.Fprintf(h, " %s %s %d", i.state, i.reason, i.revision)
-	}
-	fmt.Fprintln(h)
+	fmt.Fprintf(h, "%d %x %x %x %d %d %s %s %s %s %s %d\n",
+		i.position, i.effect, i.asked, i.event, i.route, i.version, i.action, i.leftOut, i.verdict, i.state, i.reason, i.revision)
 }
 
 // An item is written once. Its outcome is another row.
@@ -47,7 +44,7 @@ var insertPlanItems = `
 INSERT INTO replay_item (replay_id, position, effect_id, asked_id, event_id, route_id, effect_version, action, left_out, verdict, diff,
     diff_key_id, effect_state, effect_reason, effect_revision)
 SELECT $1, a.position, a.effect_id, a.asked_id, a.event_id, nullif(a.route_id, 0), nullif(a.version, 0), a.action, nullif(a.left_out, ''),
-    nullif(a.verdict, ''), a.diff, a.diff_key_id, nullif(a.state, ''), nullif(a.reason, ''), CASE WHEN a.state <> '' THEN a.revision END
+    nullif(a.verdict, ''), a.diff, a.diff_key_id, a.state, nullif(a.reason, ''), a.revision
 FROM unnest(` + planItemColumns.Arrays() + `) AS a (` + planItemColumns.Names() + `)`
 
 // planItemRow is the database row of an item. Its diff is sealed.
@@ -119,7 +116,7 @@ type Item struct {
 	Target  string    `json:"target"`
 	Version int       `json:"version,omitempty"`
 	// PlannedState and PlannedReason are the state and the reason that the effect had when the
-	// plan was made. They are empty for an effect that a run creates, and in plans of earlier versions.
+	// plan was made. They are empty for an effect that a run creates.
 	PlannedState  string      `json:"planned_state,omitempty"`
 	PlannedReason string      `json:"planned_reason,omitempty"`
 	Action        Action      `json:"action"`

@@ -270,15 +270,14 @@ FROM unnest($1::uuid[], $2::text[]) AS a (id, key)
 WHERE e.id = a.id`
 
 // classify returns two groups of items: those whose effects get new attempts, and those for
-// which the caller must check whether an operator has made a decision since the plan. An
-// item of an earlier version can be in both.
+// which the caller must check whether an operator has made a decision since the plan.
 func (r *Store) classify(replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect) (going, doubted []*stepItem) {
 	for _, it := range items {
 		h := held[it.effect]
 		switch {
 		case h == nil:
 			it.outcome = ItemGone
-		case !it.isUnchanged(h, &replay.Options):
+		case !it.isUnchanged(h):
 			it.outcome, it.detail = ItemChanged, fmt.Sprintf("it is %s, at version %d", h.State, h.Version)
 			doubted = append(doubted, it)
 		case h.CalledAgain && !replay.Options.IncludeCalledAgain:
@@ -287,9 +286,6 @@ func (r *Store) classify(replay *Replay, items []*stepItem, held map[inbox.ID]*i
 			it.outcome = ItemBodyGone
 		default:
 			going = append(going, it)
-			if it.state == "" {
-				doubted = append(doubted, it)
-			}
 		}
 	}
 	return going, doubted
@@ -303,9 +299,6 @@ func (r *Store) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay 
 	if err != nil {
 		return err
 	}
-	// An item of an earlier version does not say what the plan saw: its effect may have been
-	// decided about.
-	going = slices.DeleteFunc(going, func(it *stepItem) bool { return it.outcome == ItemDecidedSince })
 	if len(going) == 0 {
 		return nil
 	}

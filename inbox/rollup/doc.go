@@ -3,7 +3,7 @@
 // A process makes one [Recorder]. [Recorder.Counters] returns the counts of a source or a route for one tenant, and the
 // code that decides something adds to them: an addition to a number in memory, outside every transaction. Every ten
 // seconds the recorder adds the counts to the tables stat_minute and stat_hour. [Reader] reads them: sums and rates,
-// series for charts, which sources are silent, and when a quiet source had events.
+// series for charts, and which sources are silent.
 //
 // # What the counts are worth
 //
@@ -14,6 +14,5 @@
 // many hours it may join minutes to hours.
 //
 // A count belongs to the minute in which it happened, by the clock of the gate. An event is counted in the minute of its
-// id, so that [Reader.EventRanges] can say between which ids a source has events. What a dead process did not flush
-// may be missing there, and so the time in which that can be is always among the ranges.
+// id.
 package rollup

@@ -8,7 +8,6 @@ func WithoutMarker(cfg Config) Config {
 
 // Statements that are planned in tests.
 var (
-	ReadRanges    = readRanges
 	ReadSuspected = readSuspected
 	WriteBatch    = writeBatch
 )

@@ -14,14 +14,8 @@ const (
 	// batchRows is how many counts one statement writes.
 	batchRows = 5000
 
-	// idleFlush is how often a process without counts reports that it has none.
-	idleFlush = time.Minute
-
 	// joinCells is how many counts may wait before minutes are joined to hours.
 	joinCells = 100_000
-
-	// firstVersion is the first version of the schema whose programs count.
-	firstVersion = 34
 )
 
 // cell is one count of a minute, given by its first second since 1970.
@@ -72,8 +66,6 @@ func (p *pending) join() {
 // batch is the content of one statement. It never changes once it was sent.
 type batch struct {
 	number int64
-	until  time.Time
-	ended  bool
 	rows   []batchRow
 	times  []timesRow
 }
@@ -88,7 +80,7 @@ type timesRow struct {
 	times
 }
 
-var batchColumns = row.ColumnsFrom(5,
+var batchColumns = row.ColumnsFrom(4,
 	row.Int("source_id", func(r *batchRow) int32 { return r.source }),
 	row.Text("kind", func(r *batchRow) string { return r.kind.String() }),
 	row.Time("minute", func(r *batchRow) time.Time { return time.Unix(r.minute, 0) }),
@@ -107,17 +99,16 @@ var timesColumns = row.ColumnsFrom(batchColumns.Next(),
 // A batch and its number are one statement, and so one transaction. A batch that is sent again finds its number and
 // then adds nothing. If the first one has not ended, the second waits for the row of its process and checks it again.
 // Rows are written in the order of their keys, so that processes that add to the same ones wait for each other instead
-// of ending in a deadlock. A process of an earlier version counts nothing: while one of them lives, the counts are not
-// complete.
+// of ending in a deadlock.
 var writeBatch = writeBatchOf(`WHERE f.batch < excluded.batch`)
 
 // writeBatchOf is the statement with the condition under which a batch is new.
 func writeBatchOf(unknown string) string {
 	return `
 WITH marker AS (
-    INSERT INTO stat_flush AS f (node_id, batch, flushed_at, ended) VALUES ($1, $2, $3, $4)
+    INSERT INTO stat_flush AS f (node_id, batch, flushed_at) VALUES ($1, $2, $3)
     ON CONFLICT ON CONSTRAINT stat_flush_pkey DO UPDATE
-    SET batch = excluded.batch, flushed_at = excluded.flushed_at, ended = excluded.ended
+    SET batch = excluded.batch, flushed_at = excluded.flushed_at
     ` + unknown + `
     RETURNING 1),
 counted AS MATERIALIZED (
@@ -132,22 +123,17 @@ hours AS (
     SELECT source_id, kind, date_bin('1 hour', minute, 'epoch'), route_id, tenant, sum(n) FROM counted
     GROUP BY 1, 2, 3, 4, 5
     ORDER BY 1, 2, 3, 4, 5
-    ON CONFLICT ON CONSTRAINT stat_hour_pkey DO UPDATE SET n = h.n + excluded.n),
-sources AS (
-    INSERT INTO stat_source AS s (source_id, tenant, first_event_at, last_event_at)
-    SELECT k.* FROM unnest(` + timesColumns.Arrays() + `) AS k (` + timesColumns.Names() + `) WHERE EXISTS (SELECT FROM marker)
-    ORDER BY 1, 2
-    ON CONFLICT ON CONSTRAINT stat_source_pkey DO UPDATE
-    SET first_event_at = least(s.first_event_at, excluded.first_event_at), last_event_at = greatest(s.last_event_at, excluded.last_event_at))
-UPDATE stat_completeness SET since = now()
-WHERE EXISTS (SELECT FROM node o WHERE o.heartbeat > now() - interval '1 minute' AND coalesce(o.schema_known, 0) < ` + fmt.Sprint(firstVersion) + `)`
+    ON CONFLICT ON CONSTRAINT stat_hour_pkey DO UPDATE SET n = h.n + excluded.n)
+INSERT INTO stat_source AS s (source_id, tenant, first_event_at, last_event_at)
+SELECT k.* FROM unnest(` + timesColumns.Arrays() + `) AS k (` + timesColumns.Names() + `) WHERE EXISTS (SELECT FROM marker)
+ORDER BY 1, 2
+ON CONFLICT ON CONSTRAINT stat_source_pkey DO UPDATE
+SET first_event_at = least(s.first_event_at, excluded.first_event_at), last_event_at = greatest(s.last_event_at, excluded.last_event_at)`
 }
 
 // Flush writes the counts until now. If it fails, nothing is lost: the next flush begins with the same batch under the
 // same number.
-func (r *Recorder) Flush(ctx context.Context) error { return r.flush(ctx, false) }
-
-func (r *Recorder) flush(ctx context.Context, ended bool) error {
+func (r *Recorder) Flush(ctx context.Context) error {
 	select {
 	case r.flushing <- struct{}{}:
 		defer func() { <-r.flushing }()
@@ -161,29 +147,22 @@ func (r *Recorder) flush(ctx context.Context, ended bool) error {
 	if len(r.pending.counts) > joinCells {
 		r.pending.join()
 	}
-	for {
-		if r.batch == nil && !ended && len(r.pending.counts) == 0 && len(r.pending.times) == 0 && now.Sub(r.written) < idleFlush {
-			return nil
-		}
+	for r.batch != nil || len(r.pending.counts) > 0 || len(r.pending.times) > 0 {
 		if r.batch == nil {
-			r.batch = r.nextBatch(now, ended)
+			r.batch = r.nextBatch()
 		}
-		if err := r.write(ctx, r.batch); err != nil {
+		if err := r.write(ctx, r.batch, now); err != nil {
 			return fmt.Errorf("writing counts: %w", err)
 		}
-		r.until, r.written = r.batch.until, now
-		last := r.batch.ended
 		r.batch = nil
-		if last {
-			return nil
-		}
 	}
+	return nil
 }
 
 // nextBatch moves the pending counts, or as many of them as fit, into a batch.
-func (r *Recorder) nextBatch(now time.Time, ended bool) *batch {
+func (r *Recorder) nextBatch() *batch {
 	r.number++
-	b := &batch{number: r.number, until: r.until}
+	b := &batch{number: r.number}
 	for at, n := range r.pending.counts {
 		if len(b.rows) == batchRows {
 			break
@@ -198,13 +177,10 @@ func (r *Recorder) nextBatch(now time.Time, ended bool) *batch {
 	slices.SortFunc(b.rows, func(x, y batchRow) int {
 		return cmp.Or(cmp.Compare(x.source, y.source), cmp.Compare(x.kind, y.kind), cmp.Compare(x.minute, y.minute))
 	})
-	if len(r.pending.counts) == 0 {
-		b.until, b.ended = now, ended
-	}
 	return b
 }
 
-func (r *Recorder) write(ctx context.Context, b *batch) error {
-	args := batchColumns.Append([]any{r.cfg.Node, b.number, b.until, b.ended}, b.rows)
+func (r *Recorder) write(ctx context.Context, b *batch, now time.Time) error {
+	args := batchColumns.Append([]any{r.cfg.Node, b.number, now}, b.rows)
 	return r.exec(ctx, r.cfg.statement, timesColumns.Append(args, b.times)...)
 }

@@ -42,9 +42,7 @@ func (b *bundle) recorder(t *testing.T, now func() time.Time) *rollup.Recorder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r.Start(t.Context())
 	return r
 }
 
@@ -180,81 +178,6 @@ func TestActivity(t *testing.T) {
 	}
 }
 
-// Every event of a source lies in a range, also one that a dead process did not count.
-func TestEventRanges(t *testing.T) {
-	t.Parallel()
-	b := setup(t, session.PoolAdmin)
-	long, short := b.now.Add(-10*24*time.Hour), b.now.Add(-5*time.Hour)
-	for _, at := range []time.Time{long, short} {
-		b.count(t, at, func(r *rollup.Recorder) {
-			r.Counters(1, 0, "").AddEvents(at, 1)
-			r.Counters(2, 0, "").Add(at, rollup.Duplicates, 1)
-		})
-	}
-	ranges := func(source string) []rollup.Range {
-		out, known, err := b.reader.EventRanges(t.Context(), source, b.now.Add(-30*24*time.Hour), b.now.Add(time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if known.Before(b.now.Add(-time.Hour)) || known.After(b.now.Add(time.Hour)) {
-			t.Errorf("events are known since %s, which is when the schema was made", known)
-		}
-		return out
-	}
-	got := ranges("shop")
-	want := []rollup.Range{
-		{From: short.Truncate(time.Minute), To: short.Truncate(time.Minute).Add(time.Minute)},
-		{From: long.Truncate(time.Hour), To: long.Truncate(time.Hour).Add(time.Hour)},
-	}
-	if len(got) != 2 || !got[0].From.Equal(want[0].From) || !got[0].To.Equal(want[0].To) || !got[1].From.Equal(want[1].From) || !got[1].To.Equal(want[1].To) {
-		t.Errorf("shop had events in %v, want %v", got, want)
-	}
-	if got := ranges("bank"); len(got) != 0 {
-		t.Errorf("bank had duplicates only, and events in %v", got)
-	}
-	// Of a process that dies nobody knows what it did not write.
-	died := b.now.Add(-50 * time.Hour)
-	b.recorder(t, func() time.Time { return died }).Counters(2, 0, "").AddEvents(died, 1)
-	got = ranges("bank")
-	if len(got) != 1 || got[0].From.After(died) || !got[0].To.After(died) || got[0].To.Sub(got[0].From) > 2*time.Hour {
-		t.Errorf("a process died at %s, and bank may have had events in %v", died, got)
-	}
-}
-
-// While a program of before records events, they are not counted, and nobody may rely on the ranges.
-func TestEventRangesAreNotKnownWhileAnOlderProgramRuns(t *testing.T) {
-	t.Parallel()
-	b := setup(t, session.PoolAdmin)
-	storetest.Exec(t, b.pool, `UPDATE stat_completeness SET since = now() - interval '1 day'`)
-	known := func() time.Time {
-		_, known, err := b.reader.EventRanges(t.Context(), "shop", b.now.Add(-time.Hour), b.now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return known
-	}
-	node := func(version string) {
-		storetest.Exec(t, b.pool, `DELETE FROM node`)
-		storetest.Exec(t, b.pool, `INSERT INTO node (id, name, version, roles, configuration, key_ids, key_fingerprints, started_at, heartbeat, schema_known)
-			VALUES (gen_random_uuid(), 'a', 'b', '{}', '', '{}', '{}', now(), now(), `+version+`)`)
-	}
-	flush := func() {
-		b.count(t, b.now, func(r *rollup.Recorder) { r.Counters(1, 0, "").AddEvents(b.now, 1) })
-	}
-	node("34")
-	flush()
-	if at := known(); at.After(b.now.Add(-time.Hour)) {
-		t.Errorf("all programs count, and events are known since %s only", at)
-	}
-	for _, version := range []string{"33", "NULL"} {
-		node(version)
-		flush()
-		if at := known(); at.Before(b.now) {
-			t.Errorf("a program of version %s runs, and events are known since %s", version, at)
-		}
-	}
-}
-
 // Whatever is asked is found by ranges of the primary key, in large tables and in tables that were never analysed.
 func TestReadPlans(t *testing.T) {
 	t.Parallel()
@@ -278,14 +201,6 @@ func TestReadPlans(t *testing.T) {
 					t.Errorf("%s of %+v in %s tables:\n%s", name, f, size, plan)
 				}
 			}
-		}
-	}
-	for size, plan := range map[string]string{
-		"large":          storetest.Explain(t, large.pool, rollup.ReadRanges, "shop", large.now.Add(-24*time.Hour*5), large.now, 1, 1),
-		"never analysed": storetest.GenericPlan(t, never.pool, rollup.ReadRanges),
-	} {
-		if strings.Contains(plan, "Seq Scan on stat_minute") || strings.Contains(plan, "Seq Scan on stat_hour") || !strings.Contains(plan, "stat_minute_pkey") || !strings.Contains(plan, "stat_hour_pkey") {
-			t.Errorf("ranges in %s tables:\n%s", size, plan)
 		}
 	}
 }

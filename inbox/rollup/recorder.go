@@ -56,8 +56,6 @@ type Recorder struct {
 	pending  pending                                   // this and the following fields belong to the flush
 	batch    *batch                                    // whose commit is not confirmed
 	number   int64                                     // of the last batch
-	written  time.Time                                 // when the last batch was confirmed
-	until    time.Time                                 // everything counted before is written
 	failing  bool                                      // the last flush failed
 	stop     func(ctx context.Context) (stopped error) // nil until it is started
 }
@@ -122,35 +120,8 @@ func (r *Recorder) Now() time.Time {
 	return r.cfg.Now()
 }
 
-// Written before anything is counted, so that a process that dies is known to have counted.
-const writeStart = `INSERT INTO stat_flush (node_id, batch, flushed_at, ended) VALUES ($1, 0, $2, false)`
-
-// After an upgrade nothing is known of the sources. The oldest and the newest events show which sources are not quiet.
-const readTimes = `
-INSERT INTO stat_source (source_id, tenant, first_event_at, last_event_at)
-SELECT e.source_id, coalesce(e.tenant, s.tenant), min(e.received_at), max(e.received_at)
-FROM ((SELECT o.source_id, o.tenant, o.received_at FROM inbox_event o ORDER BY o.id LIMIT 10000)
-    UNION ALL
-    (SELECT n.source_id, n.tenant, n.received_at FROM inbox_event n ORDER BY n.id DESC LIMIT 10000)) e
-JOIN source s ON s.id = e.source_id
-WHERE NOT EXISTS (SELECT FROM stat_source)
-GROUP BY 1, 2
-ON CONFLICT ON CONSTRAINT stat_source_pkey DO NOTHING`
-
-// Start records that this process counts, and begins to flush. Without the record the counts could not be trusted, so
-// an error in writing it is an error of the start.
-func (r *Recorder) Start(ctx context.Context) error {
-	r.until = r.cfg.Now()
-	if err := r.exec(ctx, writeStart, r.cfg.Node, r.until); err != nil {
-		return fmt.Errorf("starting to count: %w", err)
-	}
-	if err := r.exec(ctx, readTimes); err != nil {
-		r.cfg.Logger.WarnContext(ctx, "when the last event of each source came could not be read", slog.Any("error", err))
-	}
-	r.written = r.until
-	r.stop = background.Run(ctx, r.run)
-	return nil
-}
+// Start begins to flush.
+func (r *Recorder) Start(ctx context.Context) { r.stop = background.Run(ctx, r.run) }
 
 func (r *Recorder) run(ctx context.Context) {
 	ticker := time.NewTicker(r.cfg.Every)
@@ -165,7 +136,7 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// Stop writes the remaining counts and records that there are no more. Nothing may be counted after the call.
+// Stop writes the remaining counts. Nothing may be counted after the call.
 func (r *Recorder) Stop(ctx context.Context) error {
 	if r.stop == nil {
 		return nil
@@ -173,7 +144,7 @@ func (r *Recorder) Stop(ctx context.Context) error {
 	if err := r.stop(ctx); err != nil {
 		return err
 	}
-	if err := r.flush(ctx, true); err != nil {
+	if err := r.Flush(ctx); err != nil {
 		return fmt.Errorf("writing the last counts: %w", err)
 	}
 	return nil

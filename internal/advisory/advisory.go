@@ -1,7 +1,7 @@
 // Package advisory defines the keys of the advisory locks that Oncegate takes in PostgreSQL. The
 // keys are not stored, but other versions that run at the same time use them too: never change one.
 //
-// Each key except [Migrate] is the first half of a two-part key, so that it cannot collide with the
+// Each key is the first half of a two-part key, so that it cannot collide with the
 // locks of golang-migrate and River, which have one-part keys. The comment of each key describes
 // the second half.
 package advisory
@@ -26,8 +26,3 @@ const (
 // Partitions is the second half, with [Space], for the lock that is held while partitions are
 // created.
 const Partitions int32 = 1
-
-// Migrate is the key of the session lock that programs older than schema version 22 hold while they
-// migrate any schema. Newer programs take it in shared mode: this excludes the older programs but
-// allows several schemas to be migrated at once.
-const Migrate int64 = 0x6f_6e_63_65_00_00_00_02 // "once", 2

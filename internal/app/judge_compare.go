@@ -172,7 +172,7 @@ func (c *Comparison) requests(s *comparing, p *jobs.Preview, sent []byte) replay
 		}
 		s.why("the same JSON would be written with other bytes")
 	}
-	if p.KeyHash != nil && e.KeyHash != nil && !s.madeBy(p.KeyHash) && !s.madeBy(p.RecipeHash) {
+	if p.KeyHash != nil && e.KeyHash != nil && !s.madeBy(p.KeyHash) {
 		s.why("the route's recipe makes another key today")
 		return replay.StepOtherKey
 	}

@@ -208,7 +208,7 @@ func sentBody(event *judgedEvent, e *replay.RecordedEffect, was routeDescription
 		return nil, false
 	}
 	switch e.Reason { //nolint:exhaustive // under all others an attempt was made, or could have been
-	case reasons.Mapping, reasons.Render, inbox.ReasonBodyGone, inbox.ReasonSealed, inbox.ReasonKeyMissing, inbox.ReasonDamaged, inbox.ReasonCondition:
+	case reasons.Mapping, reasons.Render, inbox.ReasonBodyGone, inbox.ReasonKeyMissing, inbox.ReasonDamaged, inbox.ReasonCondition:
 		return nil, false
 	}
 	return event.Event.Body, !was.renders()
@@ -226,9 +226,6 @@ func (j *Judge) key(ctx context.Context, event *judgedEvent, e *replay.RecordedE
 	hash := inbox.StoredKeyHash(p.KeyHash, route.stored.KeyWithin, event.Event.ReceivedAt)
 	if bytes.Equal(hash, e.KeyHash) {
 		return event.NewKey, nil
-	}
-	if p.RecipeHash != nil && bytes.Equal(inbox.StoredKeyHash(p.RecipeHash, route.stored.KeyWithin, event.Event.ReceivedAt), e.KeyHash) {
-		return event.NewKey, nil // made by an earlier version, which left the recipient out
 	}
 	d.Today.KeyHash = hex.EncodeToString(hash)
 	owner, err := inbox.KeyOwner(ctx, j.cfg.Pool, e.RouteID, hash)

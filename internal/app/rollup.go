@@ -27,7 +27,8 @@ func (a *App) makeRollup() (err error) {
 	}
 	a.starts = append(a.starts, step{name: "counts", run: func(ctx context.Context) error {
 		a.cleanups.add("counts", a.rollup.Stop)
-		return a.rollup.Start(ctx)
+		a.rollup.Start(ctx)
+		return nil
 	}})
 	return nil
 }

@@ -71,7 +71,7 @@ func later(t *testing.T, ups ...string) string {
 func TestUpgradeUnderWork(t *testing.T) {
 	t.Parallel()
 	says := func(oldest int) string { return fmt.Sprintf("-- oncegate:oldest %d\n", oldest) }
-	expand := says(22) + "ALTER TABLE effect ADD COLUMN later int; ALTER TABLE inbox_event ADD COLUMN later int; CREATE INDEX effect_later_idx ON effect (later)"
+	expand := says(migrations.Version) + "ALTER TABLE effect ADD COLUMN later int; ALTER TABLE inbox_event ADD COLUMN later int; CREATE INDEX effect_later_idx ON effect (later)"
 	floor := says(migrations.Version+2) + "CREATE TABLE later ()"
 	dir := t.TempDir()
 	today := filepath.Join(dir, "oncegate")

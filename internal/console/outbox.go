@@ -50,11 +50,11 @@ func showOutbox(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := call(r, &control.ListOutbox, control.ListOutboxRequest{PageRequest: control.PageRequest{Limit: 1, Behind: strconv.FormatInt(id-1, 10)}})
+	found, err := call(r, &control.ListOutbox, control.ListOutboxRequest{ID: id})
 	if err != nil {
 		return nil, err
 	}
-	if len(found.Data) == 0 || found.Data[0].ID != id {
+	if len(found.Data) == 0 {
 		return nil, &control.Problem{Code: control.CodeNotFound, Detail: fmt.Sprintf("row %d is not in the outbox: it was admitted or discarded", id)}
 	}
 	return outboxPage(r, &found.Data[0]), nil

@@ -131,7 +131,7 @@ var machinePlaces = []Place{
 	only("it says what this program is; the page of the nodes shows that of each process", "version"),
 	only("it reads the configuration file of this machine; the page of a source shows what the server has of it", "config check", "config print"),
 	only("it describes the file, not what is in it", "config schema"),
-	only("it changes or reads the schema, as the role that owns the tables, before a server can start", "migrate up", "migrate down", "migrate repair", "migrate status"),
+	only("it changes or reads the schema, as the role that owns the tables, before a server can start", "migrate up", "migrate down", "migrate status"),
 	only("a copied database is declared by whoever restored it and has its connection string; a server that does not know its database must not be asked", "history show", "history declare"),
 	only("the keyring is a file of this machine, and its keys never pass a network", "keys rotate", "keys activate", "keys remove", "keys reseal"),
 }

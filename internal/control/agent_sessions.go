@@ -43,7 +43,7 @@ var ListAgentSessions = Operation[ListAgentSessionsRequest, inbox.Page[inbox.Age
 		}
 		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.AgentSessionRow], error) {
 			return s.lister.AgentSessions(ctx, inbox.AgentSessionFilter{
-				Source: r.Source, Credential: r.Credential, Run: r.Run, Callers: callers, Open: !r.All, Since: r.Since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
+				Source: r.Source, Credential: r.Credential, Run: r.Run, Callers: callers, Open: !r.All, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit,
 			})
 		})
 	},

@@ -35,7 +35,7 @@ var ListAudit = Operation[ListAuditRequest, inbox.Page[inbox.AuditRow]]{
 			return page, err
 		}
 		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.AuditRow], error) {
-			return s.lister.Audit(ctx, inbox.AuditFilter{Actor: r.Actor, Action: r.Action, Object: r.Object, Since: r.Since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit})
+			return s.lister.Audit(ctx, inbox.AuditFilter{Actor: r.Actor, Action: r.Action, Object: r.Object, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit})
 		})
 	},
 }

@@ -37,7 +37,7 @@ var ListConflicts = Operation[ListConflictsRequest, inbox.Page[inbox.ConflictRow
 		}
 		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.ConflictRow], error) {
 			return s.lister.Conflicts(ctx, inbox.ConflictFilter{
-				Source: r.Source, Tenant: tenant, Event: r.Event, Since: r.Since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
+				Source: r.Source, Tenant: tenant, Event: r.Event, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit,
 			})
 		})
 	},

@@ -64,7 +64,7 @@ func (s *Service) effects(ctx context.Context, access Access, r ListEffectsReque
 	return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
 		return s.lister.Effects(ctx, inbox.EffectFilter{
 			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, Target: r.Target, State: r.State, Reason: r.Reason,
-			EventID: r.EventID, Key: r.Key, Since: r.Since, Until: r.Until, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
+			EventID: r.EventID, Key: r.Key, Since: r.Since, Until: r.Until, Cursor: at.Cursor, Limit: at.Limit,
 		})
 	})
 }
@@ -183,7 +183,7 @@ var ListItems = Operation[ListItemsRequest, inbox.Page[Item]]{
 			return page, err
 		}
 		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
-			return s.lister.Items(ctx, r.ID, inbox.EffectFilter{State: r.State, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit})
+			return s.lister.Items(ctx, r.ID, inbox.EffectFilter{State: r.State, Cursor: at.Cursor, Limit: at.Limit})
 		})
 		if err != nil {
 			return page, err

@@ -78,7 +78,7 @@ var ListEvents = Operation[ListEventsRequest, inbox.Page[inbox.EventRow]]{
 		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EventRow], error) {
 			return s.lister.Events(ctx, inbox.EventFilter{
 				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, EventID: r.EventID, Label: label,
-				Since: r.Since, Until: r.Until, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
+				Since: r.Since, Until: r.Until, Cursor: at.Cursor, Limit: at.Limit,
 			})
 		})
 	},

@@ -15,6 +15,9 @@ type ListOutboxRequest struct {
 	PageRequest
 	TenantFilter
 
+	// ID is the number of one row, for the page of the console that shows it.
+	ID int64 `json:"-"`
+
 	// Source is the name of a source.
 	Source string `json:"source,omitempty"`
 
@@ -34,8 +37,8 @@ var ListOutbox = Operation[ListOutboxRequest, inbox.Page[inbox.OutboxRow]]{
 		if err != nil {
 			return page, err
 		}
-		return readNumberPage(r.PageRequest, func(cursor string, after int64, limit int) (inbox.Page[inbox.OutboxRow], error) {
-			return s.lister.Outbox(ctx, inbox.OutboxFilter{Source: r.Source, Tenant: tenant, Refused: r.Refused, Since: r.Since, Cursor: cursor, After: after, Limit: limit})
+		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.OutboxRow], error) {
+			return s.lister.Outbox(ctx, inbox.OutboxFilter{ID: r.ID, Source: r.Source, Tenant: tenant, Refused: r.Refused, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit})
 		})
 	},
 }
@@ -51,11 +54,11 @@ var ReadOutboxPayload = Operation[OutboxReference, Content]{
 	ID: "read_outbox_payload", Method: "GET", Path: "/outbox/{id}/payload", Scope: ReadPayload,
 	Summary: "Give the exact bytes of an emitted event that is not admitted yet.",
 	Do: func(ctx context.Context, s *Service, access Access, r OutboxReference) (Content, error) {
-		rows, err := s.lister.Outbox(ctx, inbox.OutboxFilter{Tenant: access.Tenant, After: r.ID - 1, Limit: 1})
+		rows, err := s.lister.Outbox(ctx, inbox.OutboxFilter{Tenant: access.Tenant, ID: r.ID})
 		if err != nil {
 			return Content{}, err
 		}
-		if len(rows.Data) == 0 || rows.Data[0].ID != r.ID {
+		if len(rows.Data) == 0 {
 			return Content{}, notFound("outbox row", strconv.FormatInt(r.ID, 10))
 		}
 		body, err := s.lister.OutboxBody(ctx, r.ID)

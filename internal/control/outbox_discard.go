@@ -21,11 +21,11 @@ var DiscardOutbox = Operation[DiscardOutboxRequest, inbox.OutboxRow]{
 	Summary: "Remove an emitted event that can never be admitted, with its payload.",
 	Do: func(ctx context.Context, s *Service, access Access, r DiscardOutboxRequest) (out inbox.OutboxRow, err error) {
 		if access.Tenant != "" {
-			rows, err := s.lister.Outbox(ctx, inbox.OutboxFilter{Tenant: access.Tenant, After: r.ID - 1, Limit: 1})
+			rows, err := s.lister.Outbox(ctx, inbox.OutboxFilter{Tenant: access.Tenant, ID: r.ID})
 			if err != nil {
 				return out, err
 			}
-			if len(rows.Data) == 0 || rows.Data[0].ID != r.ID {
+			if len(rows.Data) == 0 {
 				return out, notFound("outbox row", strconv.FormatInt(r.ID, 10))
 			}
 		}

@@ -2,7 +2,6 @@ package control
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
 )
@@ -14,10 +13,6 @@ type PageRequest struct {
 
 	// After is the cursor of the previous page, its next. It is only valid with the same filter.
 	After string `json:"after,omitempty"`
-
-	// Behind is the id of the previous page's last row. The command line uses it on the database, because it took ids
-	// before there were cursors. It is ignored unless After is empty.
-	Behind string `json:"-"`
 }
 
 // limit returns the size of the page, or an error.
@@ -74,28 +69,7 @@ func readPage[Row any](r PageRequest, read func(at inbox.PageRequest) (inbox.Pag
 	if err != nil {
 		return page, err
 	}
-	at := inbox.PageRequest{Cursor: r.After, Limit: limit}
-	if r.After == "" && r.Behind != "" {
-		if at.Before, err = inbox.ParseID(r.Behind); err != nil {
-			return page, invalid("%v", err)
-		}
-	}
-	return read(at)
-}
-
-// readNumberPage is readPage for a list whose rows have numeric ids.
-func readNumberPage[Row any](r PageRequest, read func(cursor string, after int64, limit int) (inbox.Page[Row], error)) (page inbox.Page[Row], err error) {
-	limit, err := r.limit()
-	if err != nil {
-		return page, err
-	}
-	var after int64
-	if r.After == "" && r.Behind != "" {
-		if after, err = strconv.ParseInt(r.Behind, 10, 64); err != nil {
-			return page, invalid("%q is not the id of a row", r.Behind)
-		}
-	}
-	return read(r.After, after, limit)
+	return read(inbox.PageRequest{Cursor: r.After, Limit: limit})
 }
 
 // idPage reads a page of a short list that is ordered by an id, so that its cursor is an id. It asks read for one row

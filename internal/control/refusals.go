@@ -40,7 +40,7 @@ var ListRefusals = Operation[ListRefusalsRequest, inbox.Page[inbox.RefusalRow]]{
 		}
 		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
 			return s.lister.Refusals(ctx, inbox.RefusalFilter{
-				Source: r.Source, Tenant: tenant, Cause: r.Cause, Whole: r.Whole, Since: r.Since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
+				Source: r.Source, Tenant: tenant, Cause: r.Cause, Whole: r.Whole, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit,
 			})
 		})
 	},

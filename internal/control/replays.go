@@ -35,7 +35,7 @@ var ListReplays = Operation[ListReplaysRequest, inbox.Page[Replay]]{
 			return page, err
 		}
 		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[replay.Replay], error) {
-			return s.replays.List(ctx, replay.Filter{State: replay.State(r.State), Tenant: tenant, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit})
+			return s.replays.List(ctx, replay.Filter{State: replay.State(r.State), Tenant: tenant, Cursor: at.Cursor, Limit: at.Limit})
 		})
 		return mapPage(rows, func(row replay.Replay) Replay { return newReplay(access, &row) }), err
 	},
@@ -135,9 +135,9 @@ var ListReplayItems = Operation[ListReplayItemsRequest, inbox.Page[ReplayItem]]{
 		if _, err := s.replay(ctx, access, r.ID); err != nil {
 			return page, err
 		}
-		rows, err := readNumberPage(r.PageRequest, func(cursor string, after int64, limit int) (inbox.Page[replay.Item], error) {
+		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[replay.Item], error) {
 			return s.replays.Items(ctx, r.ID, replay.ItemFilter{
-				Action: r.Action, LeftOut: r.LeftOut, Verdict: r.Verdict, Outcome: r.Outcome, Open: r.Open, Cursor: cursor, After: after, Limit: limit,
+				Action: r.Action, LeftOut: r.LeftOut, Verdict: r.Verdict, Outcome: r.Outcome, Open: r.Open, Cursor: at.Cursor, Limit: at.Limit,
 			})
 		})
 		return mapPage(rows, func(row replay.Item) ReplayItem {

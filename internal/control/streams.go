@@ -50,8 +50,8 @@ var ListStreams = Operation[ListStreamsRequest, inbox.Page[Stream]]{
 		if err != nil {
 			return page, err
 		}
-		rows, err := readNumberPage(r.PageRequest, func(cursor string, after int64, limit int) (inbox.Page[inbox.StreamRow], error) {
-			filter.Cursor, filter.Before, filter.Limit = cursor, after, limit
+		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.StreamRow], error) {
+			filter.Cursor, filter.Limit = at.Cursor, at.Limit
 			return s.lister.Streams(ctx, filter)
 		})
 		return mapPage(rows, func(row inbox.StreamRow) Stream {

@@ -45,7 +45,7 @@ var ListSuppressions = Operation[ListSuppressionsRequest, inbox.Page[Suppression
 		}
 		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[suppression.Row], error) {
 			return s.suppressions.List(ctx, suppression.Filter{
-				Reason: suppression.Reason(r.Reason), Target: r.Target, Since: r.Since, Cursor: at.Cursor, Before: at.Before, Limit: at.Limit,
+				Reason: suppression.Reason(r.Reason), Target: r.Target, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit,
 			})
 		})
 		return mapPage(rows, func(row suppression.Row) Suppression {

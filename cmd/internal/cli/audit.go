@@ -16,12 +16,12 @@ func (s *shell) auditCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List who did what and why, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, behind, err := f.parse(nil)
+			since, err := f.parse(nil)
 			if err != nil {
 				return err
 			}
 			r := control.ListAuditRequest{Actor: actor, Action: action, Object: object, Since: since}
-			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.AuditRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.AuditRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListAudit, r)
 			}, s.auditTable, auditEntry)
@@ -32,7 +32,7 @@ func (s *shell) auditCommand() *cobra.Command {
 	flags.StringVar(&action, "action", "", "only this action, such as effect.resolve.done")
 	flags.StringVar(&object, "object", "", "only this object, such as effect/<id>")
 	f.addSince(list, "")
-	f.addPage(list)
+	f.pageFlags.add(list)
 	return group("audit", "List what operators, probes and the gate decided", list)
 }
 

@@ -26,7 +26,7 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 			"payload. The newest five different payloads of each event are kept for as long as the bodies of\n" +
 			"their source. `oncegate events show` counts all of them.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, behind, err := f.parse(nil)
+			since, err := f.parse(nil)
 			if err != nil {
 				return err
 			}
@@ -36,7 +36,7 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 					return usagef("--event %q is not our id of an event; `oncegate events list` shows them in the column ID", clean(event))
 				}
 			}
-			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.ConflictRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.ConflictRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListConflicts, r)
 			}, s.conflictTable, conflictEntry)
@@ -46,7 +46,7 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 	f.addTenant(cmd)
 	cmd.Flags().StringVar(&event, "event", "", "only this event, by Oncegate's id")
 	f.addSince(cmd, "delivered ")
-	f.addPage(cmd)
+	f.pageFlags.add(cmd)
 	return cmd
 }
 

@@ -55,7 +55,7 @@ func (f *deadFlags) filter() (control.DeadLetterFilter, error) {
 	if _, known := inbox.Reason(f.reason).Known(); f.reason != "" && !known && !slices.Contains(control.Admissions(), f.reason) {
 		return out, usagef("--dead-reason %q is no reason; `oncegate dead list --group` shows those there are", clean(f.reason))
 	}
-	since, _, err := f.list.parse(nil)
+	since, err := f.list.parse(nil)
 	if err != nil {
 		return out, err
 	}
@@ -98,8 +98,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 			if export != "" && grouped {
 				return usagef("--export and --group exclude each other")
 			}
-			_, behind, err := f.list.parse(nil)
-			if err != nil {
+			if _, err := f.list.parse(nil); err != nil {
 				return err
 			}
 			return s.control(cmd.Context(), "", func(caller control.Caller) error {
@@ -116,7 +115,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 				case export != "":
 					return s.exportDead(cmd.Context(), caller, &filter)
 				}
-				return listPagesOf(s, cmd, caller, &pages, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.DeadLetter], error) {
+				return listPagesOf(s, cmd, caller, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.DeadLetter], error) {
 					return control.Call(ctx, caller, &control.ListDeadLetters, control.ListDeadLettersRequest{PageRequest: p, DeadLetterFilter: filter})
 				}, s.deadTable, deadEntry)
 			})
@@ -125,7 +124,6 @@ func (s *shell) deadListCommand() *cobra.Command {
 	f.add(cmd)
 	cmd.Flags().BoolVar(&grouped, "group", false, "sum them up by source, route, reason and code")
 	cmd.Flags().StringVar(&export, "export", "", "write all that match: jsonl")
-	f.list.addBefore(cmd)
 	pages.add(cmd)
 	return cmd
 }

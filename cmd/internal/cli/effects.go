@@ -46,7 +46,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 		Long:    "List effects, newest first, or with --list the items of the list that an effect became, in their order.",
 		Example: "  oncegate effects list --state dead\n  oncegate effects list --target billing --since 2h --reason attempts_exhausted",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, behind, err := f.parse(control.EffectStates())
+			since, err := f.parse(control.EffectStates())
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 						return usagef("--%s and --list: leave out --%s", flag, flag)
 					}
 				}
-				return s.listItems(cmd, listOf, &f, behind)
+				return s.listItems(cmd, listOf, &f)
 			}
 			until, err := f.parseUntil(since)
 			if err != nil {
@@ -69,7 +69,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 				TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Type: f.kind, State: f.state, Route: f.route, Target: target, Reason: reason,
 				Key: key, Since: since, Until: until,
 			}
-			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EffectRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EffectRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListEffects, r)
 			}, func(rows []inbox.EffectRow) *table {

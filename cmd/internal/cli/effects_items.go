@@ -14,7 +14,7 @@ import (
 )
 
 // listItems shows one page of the items of a list effect.
-func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, behind string) error {
+func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags) error {
 	id, err := inbox.ParseID(list)
 	if err != nil {
 		return usagef("--list %q: not an id; `oncegate effects show <event>` shows the effect that became the list", list)
@@ -26,7 +26,7 @@ func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags, behind 
 	}
 	hidden := false
 	r := control.ListItemsRequest{IDRequest: control.IDRequest{ID: id}, State: f.state}
-	err = listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Item], error) {
+	err = listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Item], error) {
 		r.PageRequest = p
 		page, err := control.Call(ctx, caller, &control.ListItems, r)
 		hidden = hidden || slices.ContainsFunc(page.Data, func(i control.Item) bool { return i.Message.Shown().PayloadHidden })

@@ -46,7 +46,7 @@ func (f *unknownFlags) add(cmd *cobra.Command) {
 // filter returns the filter of the flags. one is true if the command names an effect by its id.
 func (f *unknownFlags) filter(one bool) (control.UnknownFilter, error) {
 	var out control.UnknownFilter
-	since, _, err := f.list.parse([]string{string(inbox.EffectIndeterminate)})
+	since, err := f.list.parse([]string{string(inbox.EffectIndeterminate)})
 	if err != nil {
 		return out, err
 	}

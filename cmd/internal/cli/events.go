@@ -18,7 +18,7 @@ func (s *shell) eventsCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List events, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, behind, err := f.parse(states)
+			since, err := f.parse(states)
 			if err != nil {
 				return err
 			}
@@ -34,7 +34,7 @@ func (s *shell) eventsCommand() *cobra.Command {
 			r := control.ListEventsRequest{
 				TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Type: f.kind, State: f.state, Route: f.route, Label: labelText, Since: since, Until: until,
 			}
-			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EventRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EventRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListEvents, r)
 			}, s.eventTable, eventEntry)

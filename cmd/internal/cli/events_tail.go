@@ -38,7 +38,7 @@ func (s *shell) eventsTailCommand() *cobra.Command {
 			"  oncegate events tail --state dead --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.limit = 1
-			since, _, err := f.parse(states)
+			since, err := f.parse(states)
 			if err != nil {
 				return err
 			}

@@ -40,8 +40,6 @@ func exampleOf(path string) []string {
 		return []string{"config schema"}
 	case "migrate up":
 		return []string{"migrate up"}
-	case "migrate repair":
-		return []string{"migrate repair"}
 	case "migrate status":
 		return []string{"migrate status", "migrate status --json"}
 	case "prune":

@@ -56,3 +56,8 @@ func (t *Tail) Kept() int { return len(t.t.shown) + len(t.t.states) }
 
 // ExitCode returns the exit code of a command that ends with err.
 func ExitCode(err error) int { return exitCode(err) }
+
+// CheckDownSteps checks what `migrate down VERSION --yes --from FROM` would take back. FROM 0 is no --from.
+func CheckDownSteps(current, version, from int) error {
+	return downFlags{yes: true, from: from}.checkSteps(current, version)
+}

@@ -16,7 +16,7 @@ import (
 // listFlags are the flags that filter lists.
 type listFlags struct {
 	pageFlags
-	source, tenant, kind, state, route, since, until, before string
+	source, tenant, kind, state, route, since, until string
 }
 
 func (f *listFlags) add(cmd *cobra.Command, states string) {
@@ -27,7 +27,7 @@ func (f *listFlags) add(cmd *cobra.Command, states string) {
 	flags.StringVar(&f.state, "state", "", "only this state: "+states)
 	flags.StringVar(&f.route, "route", "", "only events with an effect of this route")
 	f.addSince(cmd, "received ")
-	f.addPage(cmd)
+	f.pageFlags.add(cmd)
 }
 
 // addTenant adds --tenant, for objects that belong to a tenant.
@@ -54,40 +54,15 @@ func (f *listFlags) parseUntil(since time.Time) (time.Time, error) {
 	return until, err
 }
 
-// addPage adds the flags of paged lists.
-func (f *listFlags) addPage(cmd *cobra.Command) {
-	f.addBefore(cmd)
-	f.pageFlags.add(cmd)
-}
-
-// addBefore adds a hidden flag that selected the next page before lists had cursors.
-func (f *listFlags) addBefore(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.before, "before", "", "show the page after this id")
-	_ = cmd.Flags().MarkHidden("before") // the flag exists
-}
-
-// parse validates the flags. behind is the id of the row after which the first page begins.
-func (f *listFlags) parse(states []string) (since time.Time, behind string, err error) {
+// parse validates the flags.
+func (f *listFlags) parse(states []string) (since time.Time, err error) {
 	if err := f.check(); err != nil {
-		return since, behind, err
+		return since, err
 	}
 	if f.state != "" && !slices.Contains(states, f.state) {
-		return since, behind, usagef("--state %q is unknown; known are %s", f.state, strings.Join(states, ", "))
+		return since, usagef("--state %q is unknown; known are %s", f.state, strings.Join(states, ", "))
 	}
-	if since, err = parseInstant("--since", f.since); err != nil {
-		return since, behind, err
-	}
-	if f.before != "" {
-		if f.after != "" {
-			return since, behind, usagef("--before and --after exclude each other: use --after with what the page before names")
-		}
-		id, err := inbox.ParseID(f.before)
-		if err != nil {
-			return since, behind, usagef("--before %q: not an id", f.before)
-		}
-		behind = id.String()
-	}
-	return since, behind, nil
+	return parseInstant("--since", f.since)
 }
 
 // pageFlags are the flags that select pages of a list.
@@ -213,21 +188,16 @@ func (s *shell) sayMore(more bool, next string, searchedTo *time.Time) {
 // pageReader reads one page of a list from an operation.
 type pageReader[Row any] func(context.Context, control.Caller, control.PageRequest) (inbox.Page[Row], error)
 
-// listPages shows the list of an operation. If behind is set, the first page begins after the row
-// with that id.
-func listPages[Row any](s *shell, cmd *cobra.Command, f *pageFlags, behind string, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
+// listPages shows the list of an operation.
+func listPages[Row any](s *shell, cmd *cobra.Command, f *pageFlags, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
 	return s.control(cmd.Context(), "", func(caller control.Caller) error {
-		return listPagesOf(s, cmd, caller, f, behind, read, draw, entry)
+		return listPagesOf(s, cmd, caller, f, read, draw, entry)
 	})
 }
 
 // listPagesOf is like listPages with an existing caller.
-func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f *pageFlags, behind string, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
-	if behind != "" && s.server != "" {
-		return usagef("a server's lists go on with --after and what the page before names, and not with the id of a row")
-	}
+func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f *pageFlags, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
 	return showList(s, cmd, f, listing[Row]{draw: draw, entry: entry, page: func(p control.PageRequest) (inbox.Page[Row], error) {
-		p.Behind = behind
 		return read(cmd.Context(), caller, p)
 	}})
 }

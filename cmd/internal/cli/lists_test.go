@@ -47,7 +47,6 @@ var wrong = map[string][]struct{ value, says string }{
 	"limit":       {{"0", "must be from 1 to 1000"}, {"1001", "must be from 1 to 1000"}, {"x", `--limit "x" is not a whole number`}},
 	"since":       {{"soon", "neither a duration such as 2h nor an instant"}},
 	"until":       {{"soon", "neither a duration such as 2h nor an instant"}},
-	"before":      {{"x", `--before "x"`}},
 	"after":       {{"x", " of this list"}},
 	"columns":     {{"nonsense", `--columns: "nonsense" is no column of this list; it has `}, {"id --json", "--columns is for tables"}},
 	"state":       {{"nonsense", `--state "nonsense" is unknown; known are `}},

@@ -116,7 +116,7 @@ func (s *shell) loginsListCommand() *cobra.Command {
 		Long: "List who is logged in to the console, newest first. A login ends two hours after its last use, twelve\n" +
 			"hours after its beginning, with its token, and when it is revoked. Prune removes it a day later.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, _, err := f.parse(nil); err != nil {
+			if _, err := f.parse(nil); err != nil {
 				return err
 			}
 			r.All = ended || f.all

@@ -15,8 +15,8 @@ import (
 )
 
 func (s *shell) migrateCommand() *cobra.Command {
-	return group("migrate", "Make, check, repair or take back the schema",
-		s.migrateUpCommand(), s.migrateDownCommand(), s.migrateStatusCommand(), s.migrateRepairCommand())
+	return group("migrate", "Make, check or revert the schema",
+		s.migrateUpCommand(), s.migrateDownCommand(), s.migrateStatusCommand())
 }
 
 // addLockWait adds the flag that limits waits for locks.
@@ -71,39 +71,6 @@ func (s *shell) migrateUpCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) migrateRepairCommand() *cobra.Command {
-	var wait time.Duration
-	cmd := &cobra.Command{
-		Use: "repair", Short: "Repair a schema that an earlier program left dirty", Args: cobra.NoArgs,
-		Long: "Repair a schema whose migration by an earlier program was cut off. The command compares the\n" +
-			"tables, columns, indexes and constraints with those of each version, and records the version that\n" +
-			"they have. It changes nothing else and guesses nothing. This version of the program leaves nothing\n" +
-			"to repair.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var found migrations.Repaired
-			err := s.migrating(cmd.Context(), wait, func(ctx context.Context, m *migrations.Migrator) (err error) {
-				found, err = m.Repair(ctx)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			switch {
-			case s.output != "table":
-			case !found.Dirty:
-				fmt.Fprintln(s.err, "oncegate: nothing to repair")
-			case found.Version == found.Recorded:
-				fmt.Fprintf(s.err, "oncegate: the migration to %d had been carried out; that is recorded now\n", found.Version)
-			default:
-				fmt.Fprintf(s.err, "oncegate: the migration to %d had not been carried out; the schema is at %d, and that is recorded now\n", found.Recorded, found.Version)
-			}
-			return s.migrateStatus(cmd.Context())
-		},
-	}
-	addLockWait(cmd, &wait)
-	return cmd
-}
-
 func (s *shell) migrateStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show the schema's version; exit 1 if this binary may not run on it", Args: cobra.NoArgs,
@@ -150,8 +117,6 @@ func (s *shell) showStatus(status migrations.Status, nodes []migrations.Node) er
 	t := &table{header: []string{"TABLES", "AT", "NEEDED", "STATE", "OLDEST"}}
 	state := func(at, needed, oldest int) string {
 		switch {
-		case status.Dirty:
-			return "dirty"
 		case at == needed:
 			return "current"
 		case at == 0:
@@ -174,7 +139,7 @@ func (s *shell) showStatus(status migrations.Status, nodes []migrations.Node) er
 		list[i] = node{n, n.Fits(status)}
 	}
 	err := s.show(t, map[string]any{
-		"current": status.Current, "needed": status.Known, "oldest": status.Oldest, "dirty": status.Dirty,
+		"current": status.Current, "needed": status.Known, "oldest": status.Oldest,
 		"river": status.River, "river_needed": status.RiverKnown, "river_oldest": status.RiverOldest, "nodes": list,
 	})
 	if err != nil || s.output != "table" || len(list) == 0 {

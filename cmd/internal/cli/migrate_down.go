@@ -23,14 +23,14 @@ func (s *shell) migrateDownCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "down [version]", Short: "Go down to an earlier version of the schema", Args: cobra.MaximumNArgs(1),
 		Long: "Take back every migration after the given version, newest first. The number is the version to go\n" +
-			"down to, not a number of steps: `migrate down 21` leaves the schema at version 21. The data of the\n" +
+			"down to, not a number of steps: `migrate down 1` leaves the schema at version 1. The data of the\n" +
 			"removed tables and columns is lost; the command shows first what that is. With --all it removes\n" +
 			"everything: every table, including River's, with every event.\n\n" +
 			"The command asks on a terminal and needs --yes elsewhere. To take back more than one version\n" +
 			"there, it also needs --from, the current version of the schema. It refuses while processes serve\n" +
 			"the database, unless you give --while-running: programs that need a later version are not ready\n" +
 			"afterwards and may fail before they notice.",
-		Example: "  oncegate migrate down 21\n  oncegate migrate down 21 --from 23 --yes\n  oncegate migrate down --all",
+		Example: "  oncegate migrate down 1\n  oncegate migrate down 1 --from 2 --yes\n  oncegate migrate down --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			version := 0
@@ -69,6 +69,19 @@ func (s *shell) migrateDownCommand() *cobra.Command {
 	return cmd
 }
 
+// checkSteps returns an error if the schema is not at the version that --from names, or if --yes would take back several
+// migrations without --from.
+func (f downFlags) checkSteps(current, version int) error {
+	steps := current - version
+	switch {
+	case f.from != 0 && f.from != current:
+		return usagef("the schema is at %d, not at %d; nothing was changed", current, f.from)
+	case !f.all && f.yes && steps > 1 && f.from == 0:
+		return usagef("from %d down to %d takes back %d migrations (the number is a version, not a number of steps); add --from %d if that is meant", current, version, steps, current)
+	}
+	return nil
+}
+
 // checkDown returns an error if the request is not allowed, and asks for confirmation.
 func (s *shell) checkDown(ctx context.Context, version int, f downFlags) error {
 	db, err := s.database()
@@ -89,12 +102,8 @@ func (s *shell) checkDown(ctx context.Context, version int, f downFlags) error {
 			return err
 		}
 	}
-	if f.from != 0 && f.from != status.Current {
-		return usagef("the schema is at %d, not at %d; nothing was changed", status.Current, f.from)
-	}
-	steps := status.Current - version
-	if !f.all && f.yes && steps > 1 && f.from == 0 {
-		return usagef("from %d down to %d takes back %d migrations (the number is a version, not a number of steps); add --from %d if that is meant", status.Current, version, steps, status.Current)
+	if err := f.checkSteps(status.Current, version); err != nil {
+		return err
 	}
 	live, err := s.liveNodes(ctx)
 	if err != nil {

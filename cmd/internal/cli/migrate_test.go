@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/cmd/internal/cli"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/migrations"
@@ -30,7 +31,7 @@ func TestMigrateUpEndsWaiting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.DownTo(t.Context(), 21); err != nil {
+	if err := m.DownTo(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := pgx.ParseConfig(url)
@@ -43,7 +44,7 @@ func TestMigrateUpEndsWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer holder.Close(context.WithoutCancel(t.Context()))
-	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT FROM node"); err != nil {
+	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT FROM river_job"); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]struct {
@@ -83,7 +84,29 @@ func TestMigrateUpEndsWaiting(t *testing.T) {
 		}
 	}
 	pool := inboxtest.Open(t, url, schema, "admin", 1)
-	if status, err := migrations.Read(t.Context(), pool); err != nil || status.Current != 21 || status.Dirty {
+	if status, err := migrations.Read(t.Context(), pool); err != nil || status.Current != 1 {
 		t.Errorf("the schema is at %+v, %v", status, err)
+	}
+}
+
+// With --yes, going down several versions needs --from, so that a version is not taken for a number of steps.
+func TestMigrateDownSteps(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		current, version, from int
+		says                   string
+	}{
+		{5, 4, 0, ""},
+		{5, 2, 5, ""},
+		{5, 2, 0, "from 5 down to 2 takes back 3 migrations (the number is a version, not a number of steps); add --from 5 if that is meant"},
+		{5, 4, 7, "the schema is at 5, not at 7; nothing was changed"},
+	} {
+		said := ""
+		if err := cli.CheckDownSteps(c.current, c.version, c.from); err != nil {
+			said = err.Error()
+		}
+		if said != c.says {
+			t.Errorf("from %d to %d with --from %d: %q, want %q", c.current, c.version, c.from, said, c.says)
+		}
 	}
 }

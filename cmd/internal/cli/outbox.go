@@ -26,16 +26,12 @@ func (s *shell) outboxListCommand() *cobra.Command {
 			"reasons: source (no process knows the source; the event is relayed as soon as one does), event_id,\n" +
 			"type, too_large.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, _, err := f.parse(nil)
-			if err != nil {
-				return err
-			}
-			behind, err := f.numberBehind()
+			since, err := f.parse(nil)
 			if err != nil {
 				return err
 			}
 			r := control.ListOutboxRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Refused: refused, Since: since}
-			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.OutboxRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.OutboxRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListOutbox, r)
 			}, s.outboxTable, outboxEntry)
@@ -64,20 +60,6 @@ func (s *shell) outboxTable(rows []inbox.OutboxRow) *table {
 
 func outboxEntry(row *inbox.OutboxRow) listEntry {
 	return listEntry{IDs: map[string]string{kindOutbox: fmt.Sprint(row.ID)}, Name: row.Source + "/" + row.EventID}
-}
-
-// numberBehind returns the id of a row if --after contains a number instead of a cursor. No cursor
-// is a number.
-func (f *pageFlags) numberBehind() (behind string, err error) {
-	n, err := strconv.ParseInt(f.after, 10, 64)
-	switch {
-	case err != nil:
-		return "", nil //nolint:nilerr // it is a cursor
-	case n < 0:
-		return "", usagef("--after %q is not a cursor of this list: use what the page before names", clean(f.after))
-	}
-	behind, f.after = f.after, ""
-	return behind, nil
 }
 
 // outboxID parses the only argument of a command.

@@ -30,7 +30,7 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 			"Deliveries whose signature did not match are kept whole, and some of them are diagnosed. Of all\n" +
 			"others a sample is kept, without content.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, behind, err := f.parse(nil)
+			since, err := f.parse(nil)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 				return err
 			}
 			r := control.ListRefusalsRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Cause: cause, Whole: whole, Since: since}
-			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListRefusals, r)
 			}, s.refusalTable, refusalEntry)
@@ -50,7 +50,7 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 	flags.StringVar(&cause, "cause", "", "only this cause, such as mismatch")
 	flags.BoolVar(&whole, "whole", false, "only those kept whole")
 	f.addSince(cmd, "received ")
-	f.addPage(cmd)
+	f.pageFlags.add(cmd)
 	return cmd
 }
 

@@ -26,7 +26,7 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 			"  oncegate refusals reverify --source stripe --since 12h --reason \"the new secret was missing from 2 to 5\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.limit = 1
-			since, _, err := f.parse(nil)
+			since, err := f.parse(nil)
 			if err != nil {
 				return err
 			}

@@ -156,17 +156,16 @@ func (s *shell) replayListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List replays, newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, behind, err := f.parse(states)
-			if err != nil {
+			if _, err := f.parse(states); err != nil {
 				return err
 			}
-			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Replay], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Replay], error) {
 				return control.Call(ctx, caller, &control.ListReplays, control.ListReplaysRequest{PageRequest: p, State: f.state})
 			}, s.replayTable, replayEntry)
 		},
 	}
 	cmd.Flags().StringVar(&f.state, "state", "", "only this state: "+strings.Join(states, ", "))
-	f.addPage(cmd)
+	f.pageFlags.add(cmd)
 	return cmd
 }
 
@@ -200,10 +199,6 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 			if err := pages.check(); err != nil {
 				return err
 			}
-			behind, err := pages.numberBehind()
-			if err != nil {
-				return err
-			}
 			if err := s.checkView(itemTable(nil), &pages, cmd); err != nil {
 				return err
 			}
@@ -213,7 +208,7 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 			if r.Outcome = replay.ItemOutcome(outcome); outcome != "" && !slices.Contains(replay.ItemOutcomes(), r.Outcome) {
 				return usagef("--outcome %q is unknown; known are %s", clean(outcome), joined(replay.ItemOutcomes()))
 			}
-			return listPages(s, cmd, &pages, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.ReplayItem], error) {
+			return listPages(s, cmd, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.ReplayItem], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListReplayItems, r)
 			}, itemTable, itemEntry)

@@ -74,7 +74,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready, "refusal": refusal,
-					"target": target, "first": first, "newer": newer, "node": node, "dirty": dirty, "sql": sql, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse,
+					"target": target, "first": first, "newer": newer, "node": node, "sql": sql, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse,
 				},
 			})
 		})
@@ -242,20 +242,6 @@ func node(ts *testscript.TestScript, neg bool, args []string) {
 		_, err = conn.Exec(context.Background(), "INSERT INTO "+table+` (id, name, version, roles, configuration, key_ids, key_fingerprints, started_at, heartbeat, schema_known, river_known)
 			VALUES (gen_random_uuid(), $1, 'v1.2.3', '{work}', 'c', '{}', '{}', now(), now(), $2, $3)`, args[0], migrations.Version, migrations.RiverVersion)
 	}
-	ts.Check(err)
-}
-
-// dirty VERSION: makes the schema look as if an earlier program was interrupted in its migration to
-// the version.
-func dirty(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: dirty version")
-	}
-	conn, err := pgx.Connect(context.Background(), ts.Getenv("DATABASE_URL"))
-	ts.Check(err)
-	defer conn.Close(context.Background())
-	table := pgx.Identifier{ts.Getenv("ONCEGATE_SCHEMA"), "oncegate_migration"}.Sanitize()
-	_, err = conn.Exec(context.Background(), "UPDATE "+table+" SET dirty = true, version = "+args[0])
 	ts.Check(err)
 }
 

@@ -26,12 +26,12 @@ func (s *shell) sessionsListCommand() *cobra.Command {
 			"expired or were revoked; prune removes a session a day after it has expired. The token of a session\n" +
 			"is stored nowhere and cannot be shown.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, behind, err := f.parse(nil)
+			since, err := f.parse(nil)
 			if err != nil {
 				return err
 			}
 			r := control.ListAgentSessionsRequest{Source: f.source, Credential: credential, Run: run, All: f.all || ended, Since: since}
-			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.AgentSessionRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.AgentSessionRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListAgentSessions, r)
 			}, s.sessionTable, sessionEntry)
@@ -43,7 +43,7 @@ func (s *shell) sessionsListCommand() *cobra.Command {
 	flags.StringVar(&run, "run", "", "only sessions of this run")
 	flags.BoolVar(&ended, "ended", false, "also those that have expired or were revoked")
 	f.addSince(cmd, "opened ")
-	f.addPage(cmd)
+	f.pageFlags.add(cmd)
 	flags.Lookup("all").Usage = "every page, one after the other, also of those that have expired or were revoked"
 	return cmd
 }

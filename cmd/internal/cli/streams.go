@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,6 @@ func (s *shell) streamsCommand() *cobra.Command {
 
 func (s *shell) streamsListCommand() *cobra.Command {
 	var r control.ListStreamsRequest
-	var before int64
 	var pages pageFlags
 	var undecided bool
 	cmd := &cobra.Command{
@@ -33,22 +31,15 @@ func (s *shell) streamsListCommand() *cobra.Command {
 			if err := pages.check(); err != nil {
 				return err
 			}
-			if before < 0 {
-				return usagef("--before %d: not a stream's id", before)
-			}
 			held := control.ListUndecidedRequest{TenantFilter: r.TenantFilter, Source: r.Source, Route: r.Route, Key: r.Key, Limit: pages.limit}
-			if undecided && (r.Blocked || r.Gap || before != 0 || pages.after != "" || pages.all) {
-				return usagef("--undecided lists effects: leave out --blocked, --gap, --after, --all and --before")
+			if undecided && (r.Blocked || r.Gap || pages.after != "" || pages.all) {
+				return usagef("--undecided lists effects: leave out --blocked, --gap, --after and --all")
 			}
 			return s.control(cmd.Context(), "", func(caller control.Caller) error {
 				if undecided {
 					return s.listUndecided(cmd, caller, held)
 				}
-				behind := ""
-				if before > 0 {
-					behind = strconv.FormatInt(before, 10)
-				}
-				err := listPagesOf(s, cmd, caller, &pages, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Stream], error) {
+				err := listPagesOf(s, cmd, caller, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Stream], error) {
 					r.PageRequest = p
 					return control.Call(ctx, caller, &control.ListStreams, r)
 				}, s.streamTable, streamEntry)
@@ -67,8 +58,6 @@ func (s *shell) streamsListCommand() *cobra.Command {
 	flags.BoolVar(&r.Blocked, "blocked", false, "only those that a dead or indeterminate effect holds up")
 	flags.BoolVar(&r.Gap, "gap", false, "only those that wait for a missing number")
 	flags.BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
-	flags.Int64Var(&before, "before", 0, "show the page after this id")
-	_ = flags.MarkHidden("before") // the flag exists
 	pages.add(cmd)
 	return cmd
 }

@@ -51,7 +51,7 @@ func (s *shell) suppressionsListCommand() *cobra.Command {
 		Long: "List the addresses to which no message is sent. Where only the hash of an address is kept, or its\n" +
 			"key is not in the keyring, the list shows the beginning of the hash.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, behind, err := f.parse(nil)
+			since, err := f.parse(nil)
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func (s *shell) suppressionsListCommand() *cobra.Command {
 				}
 			}
 			r := control.ListSuppressionsRequest{Reason: as, Target: target, Since: since}
-			return listPages(s, cmd, &f.pageFlags, behind, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Suppression], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Suppression], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListSuppressions, r)
 			}, s.suppressionTable, nil)
@@ -70,7 +70,7 @@ func (s *shell) suppressionsListCommand() *cobra.Command {
 	cmd.Flags().StringVar(&as, "as", "", "only those suppressed as bounce, complaint, unsubscribe or manual")
 	addSuppressionTarget(cmd, &target, "only those that hold for this target alone")
 	f.addSince(cmd, "suppressed ")
-	f.addPage(cmd)
+	f.pageFlags.add(cmd)
 	return cmd
 }
 

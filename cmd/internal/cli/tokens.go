@@ -96,7 +96,7 @@ func (s *shell) tokensListCommand() *cobra.Command {
 		Long: "List the tokens that work, newest first. A token is shown by its first characters: the rest is stored\n" +
 			"nowhere. The last use is exact to the minute.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, _, err := f.parse(nil); err != nil {
+			if _, err := f.parse(nil); err != nil {
 				return err
 			}
 			r.All = ended || f.all

@@ -1,3 +1,0 @@
-ALTER TABLE effect_attempt
-    DROP COLUMN excerpt_key_id,
-    DROP COLUMN excerpt_sealed;

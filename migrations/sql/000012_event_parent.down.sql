@@ -1,1 +1,0 @@
-DROP INDEX inbox_event_parent_idx;

@@ -1,1 +1,0 @@
-ALTER TABLE effect DROP COLUMN unknown_before;

@@ -1,2 +1,0 @@
--- safe because the rows only describe running processes, which write them again.
-DROP TABLE node;

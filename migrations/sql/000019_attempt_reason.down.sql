@@ -1,1 +1,0 @@
-ALTER TABLE effect_attempt DROP COLUMN reason;

@@ -1,2 +1,0 @@
--- safe because: it only says what was called a moment ago.
-DROP TABLE recent_call;

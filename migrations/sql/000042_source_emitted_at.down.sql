@@ -1,1 +1,0 @@
-ALTER TABLE source ADD COLUMN emitted_at timestamptz;
