@@ -67,11 +67,6 @@ func readLines(ctx context.Context, db interface {
 	return lines, nil
 }
 
-// without returns the lines that are not in other.
-func (c catalog) without(other catalog) catalog {
-	return slices.DeleteFunc(slices.Clone(c), func(line string) bool { return slices.Contains(other, line) })
-}
-
 // versions returns the objects that the migrations create at each version in the given range.
 // Version 0 is River's tables alone. It runs the migrations in a temporary schema, in a transaction
 // that it rolls back.

@@ -131,4 +131,3 @@ func TestConstraintsAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-
