@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
