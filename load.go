@@ -22,11 +22,7 @@ const defaultSchema = "oncegate"
 // and Now; the file determines the rest. The file's log section applies only to the binary. The
 // error lists every problem, one per line, with file and line.
 func Load(file string) (Config, error) {
-	known, err := catalog.Load()
-	if err != nil {
-		return Config{}, fmt.Errorf("reading the catalogue of providers: %w", err)
-	}
-	settings, err := config.Load(config.Options{File: file, Environ: os.Environ(), Catalog: known, Handlers: true})
+	settings, err := config.Load(config.Options{File: file, Environ: os.Environ(), Catalog: new(catalog.Lazy), Handlers: true})
 	if err != nil {
 		return Config{}, err
 	}
@@ -98,10 +94,6 @@ func (c *Config) read() (*config.Config, error) {
 	if len(c.Sources) == 0 {
 		return nil, errors.New("Config.Sources is empty: name what sends, or Load a file")
 	}
-	known, err := catalog.Load()
-	if err != nil {
-		return nil, fmt.Errorf("reading the catalogue of providers: %w", err)
-	}
 	d := document{environment: map[string]string{"DATABASE_URL": c.DatabaseURL}}
 	content, err := d.write(c)
 	if err != nil {
@@ -111,5 +103,5 @@ func (c *Config) read() (*config.Config, error) {
 	for name, value := range d.environment {
 		environ = append(environ, name+"="+value)
 	}
-	return config.Load(config.Options{Content: content, Environ: environ, Catalog: known, Handlers: true, Now: c.Now})
+	return config.Load(config.Options{Content: content, Environ: environ, Catalog: new(catalog.Lazy), Handlers: true, Now: c.Now})
 }

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -67,12 +68,29 @@ func ParseOver(name string, yaml []byte, bases map[string]*Provider) (*Provider,
 	if root == nil {
 		return nil, report.Err()
 	}
-	return ParseNode(name, root, bases), report.Err()
+	return ParseNode(name, root, Map(bases)), report.Err()
 }
+
+// Catalog finds providers by name. It may parse a provider when it is first asked for.
+type Catalog interface {
+	// Provider returns a provider, or nil if the catalog does not have it.
+	Provider(name string) *Provider
+	// Names returns the names of all providers.
+	Names() []string
+}
+
+// Map is a [Catalog] of parsed providers by name.
+type Map map[string]*Provider
+
+// Provider returns the provider with a name, or nil.
+func (m Map) Provider(name string) *Provider { return m[name] }
+
+// Names returns the names of the providers, sorted.
+func (m Map) Names() []string { return slices.Sorted(maps.Keys(m)) }
 
 // ParseNode parses a spec that is part of a larger document, such as a custom provider in a
 // configuration. It reports problems in that document's report and then returns nil.
-func ParseNode(name string, node *yamltree.Node, bases map[string]*Provider) *Provider {
+func ParseNode(name string, node *yamltree.Node, bases Catalog) *Provider {
 	if node.IsEmpty() {
 		node.Fail("is empty; write what the provider extends, or docs, verify and identity")
 		return nil
@@ -99,14 +117,14 @@ func ParseNode(name string, node *yamltree.Node, bases map[string]*Provider) *Pr
 
 // base returns a copy of the spec that the document extends, or an empty one. Copying the struct is
 // enough, because decoding replaces lists and maps and never changes them.
-func (d *specReader) base(bases map[string]*Provider) *Spec {
+func (d *specReader) base(bases Catalog) *Spec {
 	extends := d.root.Member("extends")
 	if !extends.IsScalar() {
 		d.unknownBase = extends != nil
 		return &Spec{}
 	}
-	base, ok := bases[extends.Value()]
-	if !ok {
+	base := bases.Provider(extends.Value())
+	if base == nil {
 		d.unknownBase = true
 		extends.Fail("unknown provider %q; %s`oncegate providers list` shows the known ones", extends.Value(), DidYouMean(bases, extends.Value()))
 		return &Spec{}

@@ -2,9 +2,7 @@ package providers
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -155,9 +153,7 @@ func (d *specReader) mapping(n *yamltree.Node, v reflect.Value, path string) {
 
 // DidYouMean returns the question whether a provider with a similar name was meant, followed by a
 // space. It is empty if no name is similar. There are too many providers to list them all.
-func DidYouMean(all map[string]*Provider, name string) string {
-	return yamltree.DidYouMean(slices.Collect(maps.Keys(all)), name)
-}
+func DidYouMean(all Catalog, name string) string { return yamltree.DidYouMean(all.Names(), name) }
 
 func durationText(d Duration) any {
 	switch d {

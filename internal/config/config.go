@@ -58,10 +58,8 @@ type Config struct {
 	Targets []*Target
 	Sources []*Source
 
-	// Providers contains the providers of the catalog and those that the configuration defines.
-	Providers map[string]*providers.Provider
-	// Custom contains the names of the providers that the configuration defines, sorted.
-	Custom []string
+	// Providers contains the providers that the configuration defines.
+	Providers providers.Map
 
 	// Warnings describe settings that are valid but have less effect than their name suggests, one
 	// line each.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"time"
@@ -31,8 +30,9 @@ type Options struct {
 	// Environ is the environment in the form of os.Environ.
 	Environ []string
 
-	// Catalog contains the built-in providers. Required.
-	Catalog map[string]*providers.Provider
+	// Catalog contains the built-in providers. It is required unless DatabaseOnly is set. Load asks
+	// only for the providers that the configuration names.
+	Catalog providers.Catalog
 
 	// Dev allows targets of kind dev.
 	Dev bool
@@ -56,10 +56,10 @@ type Options struct {
 // Load reads the configuration. Its error is [Problems], also if the file cannot be read.
 func Load(o Options) (*Config, error) {
 	r := &reader{
-		env: newEnvironment(o.Environ), report: &yamltree.Report{Redact: RedactURLs}, handlers: o.Handlers, dev: o.Dev,
+		env: newEnvironment(o.Environ), report: &yamltree.Report{Redact: RedactURLs}, handlers: o.Handlers, dev: o.Dev, catalog: o.Catalog,
 		unusable: map[string]bool{}, badVariables: map[string]bool{},
 	}
-	cfg := &Config{Classes: builtInClasses(), Providers: maps.Collect(maps.All(o.Catalog))}
+	cfg := &Config{Classes: builtInClasses(), Providers: providers.Map{}}
 	r.cfg = cfg
 	start(cfg.keys())
 	content, err := r.open(o)
@@ -183,5 +183,4 @@ func sortByName(cfg *Config) {
 	slices.SortFunc(cfg.Tenants, func(a, b *Tenant) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(cfg.Targets, func(a, b *Target) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(cfg.Sources, func(a, b *Source) int { return cmp.Compare(a.Name, b.Name) })
-	slices.Sort(cfg.Custom)
 }

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"flag"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -32,7 +33,7 @@ func environ() []string {
 	}
 }
 
-func loaded(t *testing.T) map[string]*providers.Provider {
+func loaded(t *testing.T) providers.Map {
 	t.Helper()
 	cat := catalogtest.Load(t)
 	return cat
@@ -253,4 +254,36 @@ func TestEnvironmentAloneMakesASource(t *testing.T) {
 			t.Errorf("read %d bytes, want the file without its newline", len(got))
 		}
 	})
+}
+
+// asked is a catalog that records the providers that it is asked for.
+type asked struct {
+	providers.Catalog
+	names map[string]bool
+}
+
+func (a asked) Provider(name string) *providers.Provider {
+	a.names[name] = true
+	return a.Catalog.Provider(name)
+}
+
+// Load asks the catalog only for the providers that a configuration names, because to parse all of
+// them takes longer than all the rest.
+func TestLoadAsksForFewProviders(t *testing.T) {
+	t.Parallel()
+	catalog := asked{loaded(t), map[string]bool{}}
+	const content = `
+providers: { own: { extends: slack } }
+sources: { a: { provider: stripe, secrets: [env:STRIPE_SECRET] }, github: { secrets: [env:STRIPE_SECRET] }, c: { provider: own, secrets: [env:STRIPE_SECRET] } }
+`
+	cfg, err := config.Load(config.Options{File: "x.yml", Content: []byte(content), Environ: environ(), Catalog: catalog})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(slices.Sorted(maps.Keys(catalog.names)), " "); got != "github own slack stripe" {
+		t.Errorf("it asked for %s", got)
+	}
+	if got := cfg.Providers.Names(); !slices.Equal(got, []string{"own"}) {
+		t.Errorf("the providers of the configuration are %v", got)
+	}
 }

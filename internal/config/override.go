@@ -67,9 +67,9 @@ func (r *reader) quickstart(cfg *Config) {
 		}
 		return
 	}
-	p := cfg.Providers[provider]
+	p := r.Provider(provider)
 	if p == nil && !r.unusable["providers."+provider] {
-		r.report.Add("ONCEGATE_SOURCE_PROVIDER: unknown provider %q; %s", visible(provider), known(cfg.Providers, provider))
+		r.report.Add("ONCEGATE_SOURCE_PROVIDER: unknown provider %q; %s", visible(provider), r.known(provider))
 	}
 	source := &Source{Name: cmp.Or(name, provider), Provider: p, Class: "default"}
 	source.node = r.report.Absent("sources." + source.Name)

@@ -213,7 +213,7 @@ func TestVariablesThatAreNoSettings(t *testing.T) {
 }
 
 // settings returns the settings of the configuration above in an environment.
-func settings(t *testing.T, all map[string]*providers.Provider, env []string) map[string]string {
+func settings(t *testing.T, all providers.Map, env []string) map[string]string {
 	t.Helper()
 	cfg, err := config.Load(config.Options{File: "x.yml", Content: []byte(overridden), Environ: env, Catalog: all})
 	if err != nil {

@@ -28,7 +28,7 @@ func (r *reader) customProviders(n *yamltree.Node) {
 		if !r.named(member) {
 			continue
 		}
-		if cfg.Providers[member.Name()] != nil {
+		if r.catalog.Provider(member.Name()) != nil {
 			member.FailKey("is in the catalogue; choose another name")
 			continue
 		}
@@ -68,13 +68,12 @@ func (r *reader) customProvider(cfg *Config, name string, all *customs) {
 			return
 		}
 	}
-	p := providers.ParseNode(name, n, cfg.Providers)
+	p := providers.ParseNode(name, n, r)
 	if p == nil {
 		r.unusable[section] = true
 		return
 	}
 	cfg.Providers[name] = p
-	cfg.Custom = append(cfg.Custom, name)
 	if warning := inherited(p); warning != "" {
 		r.warnings = append(r.warnings, warning)
 	}
@@ -115,7 +114,7 @@ func needsSecret(p *providers.Provider) bool { return p.CheckSecrets(nil) != nil
 // printProviders returns the definitions of the custom providers.
 func (c *Config) printProviders() (any, bool) {
 	out := yaml.MapSlice{}
-	for _, name := range c.Custom {
+	for _, name := range c.Providers.Names() {
 		out = append(out, yaml.MapItem{Key: name, Value: c.Providers[name].Spec()})
 	}
 	return out, len(out) > 0

@@ -5,6 +5,7 @@ import (
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/internal/yamltree"
+	"github.com/oncegate/oncegate/providers"
 )
 
 // reader reads the sections of the file. It adds problems to the report and continues.
@@ -13,6 +14,7 @@ type reader struct {
 	root     *yamltree.Node
 	env      *environment
 	cfg      *Config
+	catalog  providers.Catalog
 	handlers bool // whether a route without a target uses a Go function
 	dev      bool // whether targets may be of kind dev
 	warnings []string

@@ -42,12 +42,12 @@ func values(refs []Reference) []providers.Secret {
 
 // moveToCredentials returns a hint on how to give one credential of a source of operations several
 // secrets. It returns "" for other sources.
-func moveToCredentials(cfg *Config, source *yamltree.Node) string {
+func (r *reader) moveToCredentials(source *yamltree.Node) string {
 	provider := source.Name()
 	if named := source.Member("provider"); named.IsScalar() {
 		provider = named.Value()
 	}
-	if p := cfg.Providers[provider]; p == nil || !p.IsOperation() {
+	if p := r.Provider(provider); p == nil || !p.IsOperation() {
 		return ""
 	}
 	return "; a credential with several secrets is written as credentials: { %s: { secrets: [...] } }, newest first, and keeps its keys"

@@ -40,7 +40,7 @@ func (s *Source) keysWith(provider *string) []Key {
 	return []Key{
 		value("provider", provider, words(verbatim), "required", "The sender's protocol: a name from the [catalogue](../../providers/README.md), a provider of your own, or `operation`."),
 		secrets("secrets", &s.Secrets, "required", "[Secrets](#secrets), newest first. All of them are tried. Providers that prove nothing and sources with `emit: true` need none.").hidden(len(s.Credentials) > 0).shown().
-			by(func(r *reader, n *yamltree.Node) { s.Secrets = r.secrets(n, moveToCredentials(r.cfg, s.node)) }),
+			by(func(r *reader, n *yamltree.Node) { s.Secrets = r.secrets(n, r.moveToCredentials(s.node)) }),
 		named("credentials", "credential", &s.Credentials, credentials, (*Credential).keys, "none", "Instead of `secrets`, for the provider `operation`: who may call, by name. See [Credentials](#credentials).").
 			by(func(r *reader, n *yamltree.Node) { s.Credentials = r.credentials(n) }),
 		{
@@ -102,19 +102,18 @@ func (r *reader) source(n *yamltree.Node) *Source {
 // sourceProvider returns the provider of a source by its name. It returns nil if there is no usable
 // provider, which is reported at the source or at the provider's definition.
 func (r *reader) sourceProvider(n *yamltree.Node, name string) *providers.Provider {
-	cfg := r.cfg
 	named := n.Member("provider")
 	if !named.Sound() || r.unusable["providers."+name] {
 		return nil
 	}
-	if p := cfg.Providers[name]; p != nil {
+	if p := r.Provider(name); p != nil {
 		return p
 	}
 	at := n.Below("provider")
 	if named != nil {
 		at = named
 	}
-	at.Fail("unknown provider %s; %s", r.report.Quote(name), known(cfg.Providers, name))
+	at.Fail("unknown provider %s; %s", r.report.Quote(name), r.known(name))
 	return nil
 }
 

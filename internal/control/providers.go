@@ -98,12 +98,14 @@ var ListProviders = Operation[ListProvidersRequest, inbox.Page[ProviderRow]]{
 	},
 }
 
-// providers returns the providers of the configuration if there are any, otherwise those of the catalogue.
-func (s *Service) providers() map[string]*providers.Provider {
-	if s.cfg.Settings != nil && len(s.cfg.Settings.Providers) > 0 {
-		return s.cfg.Settings.Providers
+// providers returns the providers of the catalogue and of the configuration.
+func (s *Service) providers() providers.Map {
+	all := providers.Map{}
+	maps.Copy(all, s.cfg.Catalog)
+	if s.cfg.Settings != nil {
+		maps.Copy(all, s.cfg.Settings.Providers)
 	}
-	return s.cfg.Catalog
+	return all
 }
 
 // ProviderReference identifies a provider.

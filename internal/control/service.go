@@ -51,7 +51,7 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Catalog are the known providers, by name.
-	Catalog map[string]*providers.Provider
+	Catalog providers.Map
 
 	// Version is the version of the program.
 	Version string

@@ -1,5 +1,5 @@
-// Package catalog contains the providers that Oncegate knows, one YAML file each. [Load] returns
-// all of them, [Names] their names. [Parse] reads your own provider, which may extend one of them.
+// Package catalog contains the providers that Oncegate knows, one YAML file each. [Lazy] returns
+// those that are asked for, [Load] all of them, [Names] their names. [Parse] reads your own provider, which may extend one of them.
 package catalog
 
 import (
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/oncegate/oncegate/providers"
 )
@@ -21,51 +22,74 @@ var schema []byte
 // Schema returns the JSON Schema of a file of the catalog. Do not change it.
 func Schema() []byte { return schema }
 
+// Lazy is the catalogue. It parses a provider when it is first asked for, because most processes need
+// few of them.
+type Lazy struct {
+	mu     sync.Mutex
+	parsed providers.Map
+}
+
+// Provider returns a provider, or nil if the catalogue does not have it.
+func (l *Lazy) Provider(name string) *providers.Provider {
+	p, _ := l.parse(name) // the error of a file of the catalogue is found by Load, in tests
+	return p
+}
+
+// Names returns the names of the catalogue, sorted.
+func (l *Lazy) Names() []string { names, _ := Names(); return names }
+
+// maxExtensions is how many levels of extension the files may have, to keep them readable.
+const maxExtensions = 2
+
+func (l *Lazy) parse(name string) (*providers.Provider, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.parseOver(name, maxExtensions)
+}
+
+// parseOver parses a provider after the one that it extends. It returns nil for an unknown provider.
+func (l *Lazy) parseOver(name string, levels int) (*providers.Provider, error) {
+	if p := l.parsed[name]; p != nil {
+		return p, nil
+	}
+	text, err := files.ReadFile(name + ".yaml")
+	if err != nil {
+		return nil, nil //nolint:nilnil,nilerr // the catalogue does not have it
+	}
+	bases := providers.Map{}
+	first, _, _ := strings.Cut(string(text), "\n")
+	if base, extends := strings.CutPrefix(first, "extends: "); extends && levels > 0 {
+		if p, err := l.parseOver(base, levels-1); p != nil && err == nil {
+			bases[base] = p
+		}
+	}
+	p, err := providers.ParseOver(name, text, bases)
+	if err != nil {
+		return nil, err
+	}
+	if l.parsed == nil {
+		l.parsed = providers.Map{}
+	}
+	l.parsed[name] = p
+	return p, nil
+}
+
 // Load parses the whole catalogue. The error names every problem of every file.
-func Load() (map[string]*providers.Provider, error) {
+func Load() (providers.Map, error) {
 	names, err := Names()
 	if err != nil {
 		return nil, err
 	}
-	loaded := make(map[string]*providers.Provider, len(names))
-	read := make(map[string]bool, len(names))
-	var errs []error
-	// Load reads in rounds: a provider that extends another is read once the other is loaded. Two
-	// levels of extension are allowed, to keep the files readable.
-	for round := range 3 {
-		for _, name := range names {
-			text, err := files.ReadFile(name + ".yaml")
-			if err != nil {
-				return nil, fmt.Errorf("reading provider %s: %w", name, err)
-			}
-			if read[name] || level(string(text), loaded, round) != round {
-				continue
-			}
-			read[name] = true
-			provider, err := providers.ParseOver(name, text, loaded)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			loaded[name] = provider
+	var (
+		lazy Lazy
+		errs []error
+	)
+	for _, name := range names {
+		if _, err := lazy.parse(name); err != nil {
+			errs = append(errs, err)
 		}
 	}
-	return loaded, errors.Join(errs...)
-}
-
-// level returns the round in which a file is read, which is after the provider that it extends. The
-// last round reads every remaining file, so that a file that extends an unknown provider is
-// reported.
-func level(text string, loaded map[string]*providers.Provider, round int) int {
-	first, _, _ := strings.Cut(text, "\n")
-	base, extends := strings.CutPrefix(first, "extends: ")
-	switch {
-	case !extends:
-		return 0
-	case round == 2 || round == 1 && loaded[base] != nil:
-		return round
-	}
-	return round + 1
+	return lazy.parsed, errors.Join(errs...)
 }
 
 // Names returns the names of the catalogue, sorted.

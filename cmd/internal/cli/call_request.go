@@ -141,11 +141,7 @@ func (s *shell) callAddressee(r *callRequest, f callFlags) (secret string, err e
 type foundCall struct{ address, secret string }
 
 func (s *shell) configuredCall(name string, f callFlags, secret bool) (foundCall, error) {
-	cat, err := s.catalog()
-	if err != nil {
-		return foundCall{}, err
-	}
-	cfg, err := s.load(cat)
+	cfg, err := s.load()
 	if err != nil {
 		state, running := s.readDevState()
 		if running && s.configFile == "" && !secret {

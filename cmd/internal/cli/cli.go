@@ -207,11 +207,12 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 }
 
 // load reads the complete configuration.
-func (s *shell) load(cat map[string]*providers.Provider) (*config.Config, error) {
-	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Catalog: cat})
+func (s *shell) load() (*config.Config, error) {
+	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Catalog: new(catalog.Lazy)})
 }
 
-func (s *shell) catalog() (map[string]*providers.Provider, error) {
+// catalog parses the whole catalogue.
+func (s *shell) catalog() (providers.Map, error) {
 	cat, err := catalog.Load()
 	if err != nil {
 		return nil, fmt.Errorf("loading the catalogue: %w", err)

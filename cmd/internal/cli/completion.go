@@ -115,7 +115,7 @@ func (s *shell) providerNames() []string {
 type namesOf struct{ sources, routes, paths, targets, tenants []string }
 
 func (s *shell) names() (out namesOf) {
-	if cfg, err := s.loadConfig(); err == nil && len(cfg.Sources) > 0 && s.server == "" {
+	if cfg, err := s.load(); err == nil && len(cfg.Sources) > 0 && s.server == "" {
 		out.tenants = cfg.TenantNames()
 		for _, source := range cfg.Sources {
 			out.sources = append(out.sources, source.Name)

@@ -26,7 +26,7 @@ func (s *shell) configCommand() *cobra.Command {
 			"rename, what removed ones would leave behind and how to end that, and what happens to streams of a\n" +
 			"route whose order has changed. It refuses a configuration that would make old events new again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := s.loadConfig()
+			cfg, err := s.load()
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ func (s *shell) configCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use: "print", Short: "Print the effective configuration, without secrets", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := s.loadConfig()
+			cfg, err := s.load()
 			if err != nil {
 				return err
 			}
@@ -123,14 +123,6 @@ func (s *shell) checkStart(ctx context.Context, cfg *config.Config) error {
 		problems = append(problems, config.Problem{File: cfg.Origin, Text: strings.TrimSpace(line)})
 	}
 	return problems
-}
-
-func (s *shell) loadConfig() (*config.Config, error) {
-	cat, err := s.catalog()
-	if err != nil {
-		return nil, err
-	}
-	return s.load(cat)
 }
 
 func count(n int, what string) string {

@@ -18,6 +18,7 @@ import (
 	"github.com/oncegate/oncegate"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/providers/catalog"
 )
 
 //go:embed dev.yml
@@ -165,11 +166,7 @@ func atHome(address, host, port string) string {
 
 // loadDev reads the built-in configuration, or the file that --config names.
 func (s *shell) loadDev(environ ...string) (*config.Config, error) {
-	cat, err := s.catalog()
-	if err != nil {
-		return nil, err
-	}
-	options := config.Options{File: s.configFile, Environ: slices.Concat(devEnviron(), s.environ, environ), Catalog: cat, Dev: true}
+	options := config.Options{File: s.configFile, Environ: slices.Concat(devEnviron(), s.environ, environ), Catalog: new(catalog.Lazy), Dev: true}
 	if s.configFile == "" {
 		options.File, options.Content = "the development configuration", devConfig
 	}
@@ -186,7 +183,7 @@ func (s *shell) loadDev(environ ...string) (*config.Config, error) {
 // servedConfig returns the configuration of the servers that use the commands' database: the
 // configuration file or, without one, the configuration of the `oncegate dev` in this directory.
 func (s *shell) servedConfig() (*config.Config, error) {
-	cfg, err := s.loadConfig()
+	cfg, err := s.load()
 	if err == nil || s.configFile != "" || s.env("DATABASE_URL") != "" || s.env("DATABASE_URL_FILE") != "" || s.env("ONCEGATE_CONFIG") != "" {
 		return cfg, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/providers/catalog"
 	"github.com/oncegate/oncegate/session"
 )
 
@@ -55,12 +56,8 @@ func forwardAddress(text string) (string, error) {
 // forwardEverything makes every source of a configuration send every event only to the address,
 // because a trial must not reach the targets of the configuration.
 func (s *shell) forwardEverything(cfg *config.Config, address string) error {
-	cat, err := s.catalog()
-	if err != nil {
-		return err
-	}
 	loaded, err := config.Load(config.Options{
-		File: "the target of --forward-to", Content: []byte(strings.ReplaceAll(devForward, "ADDRESS", address)), Catalog: cat, Dev: true,
+		File: "the target of --forward-to", Content: []byte(strings.ReplaceAll(devForward, "ADDRESS", address)), Catalog: new(catalog.Lazy), Dev: true,
 		Environ: slices.Concat(devEnviron(), []string{"ONCEGATE_DEV_FORWARD_SECRET=" + devForwardSecret}, s.environ),
 	})
 	if err != nil {

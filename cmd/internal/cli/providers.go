@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -22,18 +24,27 @@ func (s *shell) providersCommand() *cobra.Command {
 
 // known returns the providers of the catalog by name, including the providers of the configuration
 // if --config names one.
-func (s *shell) known() (map[string]*providers.Provider, error) {
+func (s *shell) known() (providers.Map, error) {
 	if s.configFile == "" {
 		return s.catalog()
 	}
-	cfg, err := s.loadConfig()
+	cfg, err := s.load()
 	if err != nil {
 		return nil, err
 	}
-	return cfg.Providers, nil
+	return s.knownWith(cfg)
 }
 
-func (s *shell) provider(name string) (*providers.Provider, map[string]*providers.Provider, error) {
+// knownWith returns the providers of the catalog and of a configuration.
+func (s *shell) knownWith(cfg *config.Config) (providers.Map, error) {
+	all, err := s.catalog()
+	if err == nil {
+		maps.Copy(all, cfg.Providers)
+	}
+	return all, err
+}
+
+func (s *shell) provider(name string) (*providers.Provider, providers.Map, error) {
 	all, err := s.known()
 	if err != nil {
 		return nil, nil, err
@@ -46,7 +57,7 @@ func (s *shell) provider(name string) (*providers.Provider, map[string]*provider
 
 // unknownProvider returns an error that suggests a provider with a similar name. There are too many
 // providers to list them all.
-func unknownProvider(name string, all map[string]*providers.Provider) error {
+func unknownProvider(name string, all providers.Catalog) error {
 	if question := providers.DidYouMean(all, name); question != "" {
 		return usagef("unknown provider %q; %s`oncegate providers list` shows all", clean(name), question)
 	}

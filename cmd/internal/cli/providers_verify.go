@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,7 +82,7 @@ func (s *shell) secrets(f *captureFlags) ([]providers.Secret, error) {
 }
 
 // verifier returns the provider, the secrets and, if --source names a source, the source's address.
-func (s *shell) verifier(name string, f *captureFlags) (p *providers.Provider, all map[string]*providers.Provider, secrets []providers.Secret, err error) {
+func (s *shell) verifier(name string, f *captureFlags) (p *providers.Provider, all providers.Map, secrets []providers.Secret, err error) {
 	if f.source == "" {
 		if p, all, err = s.provider(name); err == nil {
 			p, err = s.bind(p, f)
@@ -96,7 +95,7 @@ func (s *shell) verifier(name string, f *captureFlags) (p *providers.Provider, a
 	if len(f.secretEnv)+len(f.secretFile) > 0 {
 		return nil, nil, nil, usagef("--source excludes --secret-env and --secret-file")
 	}
-	cfg, err := s.loadConfig()
+	cfg, err := s.load()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -111,7 +110,10 @@ func (s *shell) verifier(name string, f *captureFlags) (p *providers.Provider, a
 	if err == nil {
 		p, err = source.Provider.Bind(providers.Binding{Settings: source.Values(), Fetcher: keys, Asker: keys})
 	}
-	return p, cfg.Providers, source.Keys(), err
+	if err == nil {
+		all, err = s.knownWith(cfg)
+	}
+	return p, all, source.Keys(), err
 }
 
 func findSource(cfg *config.Config, name, provider string) (*config.Source, error) {
@@ -201,7 +203,7 @@ func (s *shell) providersVerifyCommand() *cobra.Command {
 // searchWork limits the work of a diagnosis at the command line, to about half a second.
 const searchWork = 128 << 20
 
-func (s *shell) verify(p *providers.Provider, all map[string]*providers.Provider, req *providers.Request, secrets []providers.Secret) error {
+func (s *shell) verify(p *providers.Provider, all providers.Map, req *providers.Request, secrets []providers.Secret) error {
 	out := verified{Provider: p.Name()}
 	reply, handshake, err := p.Handshake(req, secrets)
 	var delivery *providers.Delivery
@@ -211,7 +213,7 @@ func (s *shell) verify(p *providers.Provider, all map[string]*providers.Provider
 	switch {
 	case err != nil:
 		var others []*providers.Provider
-		for _, name := range sortedNames(all) {
+		for _, name := range all.Names() {
 			others = append(others, all[name])
 		}
 		d := p.Diagnose(req, secrets, providers.DiagnoseOptions{Work: searchWork, Others: others})
@@ -279,13 +281,4 @@ func (s *shell) showAnswer(a *handshakeAnswer) {
 	for _, header := range sortedHeaders(a.Headers) {
 		fmt.Fprintln(s.out, clean(header.name+": "+header.value))
 	}
-}
-
-func sortedNames(all map[string]*providers.Provider) []string {
-	out := make([]string, 0, len(all))
-	for name := range all {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }

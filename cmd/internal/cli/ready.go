@@ -55,7 +55,7 @@ func (s *shell) readyAddress(given string) (string, error) {
 		}
 		return strings.TrimSuffix(given, "/") + "/readyz", nil
 	}
-	cfg, err := s.loadConfig()
+	cfg, err := s.load()
 	if err != nil {
 		if state, ok := s.readDevState(); ok && s.configFile == "" {
 			return state.Admin + "/readyz", nil

@@ -116,7 +116,7 @@ func (s *shell) routesMoveCommand() *cobra.Command {
 			if f.ask.To == f.ask.Route {
 				return usagef("--to %s is the route itself: name another one", clean(f.ask.To))
 			}
-			return s.clearRoute(cmd.Context(), onDatabase{actor: f.decision.actor, settings: s.loadConfig}, &f, "move", "moved")
+			return s.clearRoute(cmd.Context(), onDatabase{actor: f.decision.actor, settings: s.load}, &f, "move", "moved")
 		},
 	}
 	f.add(cmd)

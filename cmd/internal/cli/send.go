@@ -18,6 +18,7 @@ import (
 
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
 )
 
 type sendFlags struct {
@@ -152,14 +153,11 @@ type addressee struct {
 }
 
 func (s *shell) addressee(name string, f sendFlags) (*addressee, error) {
-	cat, err := s.catalog()
-	if err != nil {
-		return nil, err
-	}
 	if f.source != "" {
-		return s.configured(cat, name, f)
+		return s.configured(name, f)
 	}
-	to := &addressee{provider: cat[name], url: f.url}
+	cat := new(catalog.Lazy)
+	to := &addressee{provider: cat.Provider(name), url: f.url}
 	if to.provider == nil {
 		return nil, unknownProvider(name, cat)
 	}
@@ -197,8 +195,8 @@ func (s *shell) addressee(name string, f sendFlags) (*addressee, error) {
 }
 
 // configured returns the addressee for a source of the configuration.
-func (s *shell) configured(cat map[string]*providers.Provider, name string, f sendFlags) (*addressee, error) {
-	cfg, err := s.load(cat)
+func (s *shell) configured(name string, f sendFlags) (*addressee, error) {
+	cfg, err := s.load()
 	if err != nil {
 		return nil, err
 	}

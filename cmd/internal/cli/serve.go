@@ -40,7 +40,7 @@ func (s *shell) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg, err := s.loadConfig()
+			cfg, err := s.load()
 			if err != nil {
 				return err
 			}

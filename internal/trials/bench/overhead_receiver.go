@@ -22,11 +22,7 @@ func serveReceiver(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	known, err := catalog.Load()
-	if err != nil {
-		return fmt.Errorf("reading the catalogue of providers: %w", err)
-	}
-	settings, err := config.Load(config.Options{Environ: os.Environ(), Catalog: known})
+	settings, err := config.Load(config.Options{Environ: os.Environ(), Catalog: new(catalog.Lazy)})
 	if err != nil {
 		return err
 	}

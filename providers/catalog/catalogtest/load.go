@@ -16,7 +16,7 @@ var shared = sync.OnceValues(catalog.Load)
 
 // Load is [catalog.Load] for tests. The test program parses the catalogue once, because providers
 // do not change. Each test gets its own copy of the map and may change it.
-func Load(tb testing.TB) map[string]*providers.Provider {
+func Load(tb testing.TB) providers.Map {
 	tb.Helper()
 	all, err := shared()
 	if err != nil {
