@@ -9,19 +9,20 @@ import (
 // otherVariables are the environment variables that override no key, with what they set.
 // Each also has a twin NAME_FILE that names a file with the value.
 var otherVariables = []Variable{
+	{"ONCEGATE_ACTOR", "who decides, for the audit"},
 	{"ONCEGATE_CONFIG", "the configuration file; ./oncegate.yml by default, if there is one"},
 	{"ONCEGATE_FORWARD_ALLOW", "allow of the target that ONCEGATE_FORWARD_URL makes, separated by commas"},
 	{"ONCEGATE_FORWARD_IDEMPOTENT", "idempotent of the target that ONCEGATE_FORWARD_URL makes"},
 	{"ONCEGATE_FORWARD_SIGN_SECRET", "sign of the target that ONCEGATE_FORWARD_URL makes"},
 	{"ONCEGATE_FORWARD_URL", "a forward target for the source that ONCEGATE_SOURCE_PROVIDER makes"},
-	{"ONCEGATE_ACTOR", "who decides, for the audit"},
 	{"ONCEGATE_ROLE", "the roles of serve: receive,work"},
 	{"ONCEGATE_SOURCE_NAME", "the name of the source that ONCEGATE_SOURCE_PROVIDER makes; the provider's name by default"},
 	{"ONCEGATE_SOURCE_PREVIOUS_SECRET", "the secret before a rotation, still accepted"},
 	{"ONCEGATE_SOURCE_PROVIDER", "makes one source without a file"},
 	{"ONCEGATE_SOURCE_SECRET", "the secret of that source"},
 	{"ONCEGATE_TOKEN", "the token that commands send to --server"},
-	{"ONCEGATE_URL", "the server that `oncegate call` calls"}}
+	{"ONCEGATE_URL", "the server that `oncegate call` calls"},
+}
 
 // foreign lists prefixes of variables that other parts of the project read.
 var foreign = []string{"ONCEGATE_DEV_", "ONCEGATE_TEST_", "ONCEGATE_FAIL", "ONCEGATE_BENCH_", "ONCEGATE_POSTGRES_", "ONCEGATE_RUN_"}

@@ -94,7 +94,7 @@ func (k Key) by(read func(*reader, *yamltree.Node)) Key { k.read = read; return 
 // form is how the file writes the values of one type.
 type form[T any] struct {
 	parse  func(string) (T, error)
-	show   func(T) any
+	show   func(T) any // nil shows the value as it is
 	schema jsonSchema
 }
 
@@ -102,9 +102,12 @@ type form[T any] struct {
 func value[T comparable](name string, at *T, f form[T], fallback, text string) Key {
 	return Key{
 		Name: name, Default: fallback, Text: text, schema: f.schema, parse: setter(at, f.parse),
-		read: func(_ *reader, n *yamltree.Node) { yamltree.Read(n, at, f.parse) },
+		read: func(_ *reader, n *yamltree.Node) { n.Parse(setter(at, f.parse)) },
 		show: func() (any, bool) {
 			var zero T
+			if f.show == nil {
+				return *at, *at != zero
+			}
 			return f.show(*at), *at != zero
 		},
 	}
@@ -143,10 +146,13 @@ func list[T any](name string, at *[]T, f form[T], fallback, text string) Key {
 	}
 }
 
+// each shows the elements of a list.
 func each[T any](all []T, show func(T) any) []any {
 	out := make([]any, len(all))
 	for i, one := range all {
-		out[i] = show(one)
+		if out[i] = one; show != nil {
+			out[i] = show(one)
+		}
 	}
 	return out
 }
@@ -308,30 +314,36 @@ func byKey[T any](all map[string]T, show func(T) any) yaml.MapSlice {
 
 // The forms of values that several keys have.
 var (
-	boolean  = form[bool]{yamltree.ParseBool, as[bool], enum("true", "false")}
+	boolean  = form[bool]{parse: yamltree.ParseBool, schema: enum("true", "false")}
 	duration = form[time.Duration]{yamltree.PositiveDuration, durationText, durationSchema}
-	size     = form[int64]{yamltree.PositiveSize, as[int64], sizeSchema}
+	size     = form[int64]{parse: yamltree.PositiveSize, schema: sizeSchema}
 	network  = form[netip.Prefix]{prefix, func(p netip.Prefix) any { return p.String() }, scalar}
 	perTime  = form[Rate]{rate, func(r Rate) any { return r.String() }, jsonSchema{"type": "string", "pattern": "^[0-9]+/[smh]$"}}
 )
-
-func as[T any](v T) any { return v }
 
 func durationText(d time.Duration) any { return yamltree.FormatDuration(d) }
 
 // integer is the form of whole numbers from least.
 func integer(least int) form[int] {
-	return form[int]{func(s string) (int, error) { return yamltree.ParseInteger(s, least) }, as[int], integerFrom(least)}
+	return form[int]{parse: func(s string) (int, error) { return yamltree.ParseInteger(s, least) }, schema: integerFrom(least)}
 }
 
 // words is the form of a text that parse checks.
 func words(parse func(string) (string, error)) form[string] {
-	return form[string]{parse, as[string], scalar}
+	return form[string]{parse: parse, schema: scalar}
 }
 
 // oneOf is the form of a closed set of words.
 func oneOf[T ~string](known ...T) form[T] {
-	return form[T]{yamltree.OneOf(known...), func(v T) any { return string(v) }, enum(known...)}
+	names := make([]string, len(known))
+	for i, word := range known {
+		names[i] = string(word)
+	}
+	return form[T]{
+		parse:  func(s string) (T, error) { return T(s), yamltree.OneOf(s, names...) },
+		show:   func(v T) any { return string(v) },
+		schema: enum(names...),
+	}
 }
 
 // choice is the form of a setting that is one of two words.
@@ -356,7 +368,7 @@ func choice(no, yes string) form[bool] {
 func inverse(f form[bool]) form[bool] {
 	return form[bool]{
 		parse:  func(s string) (bool, error) { v, err := f.parse(s); return !v, err },
-		show:   func(v bool) any { return f.show(!v) },
+		show:   func(v bool) any { return !v },
 		schema: f.schema,
 	}
 }
@@ -376,8 +388,11 @@ func orOff[T int | int64 | time.Duration](f form[T], otherwise error) form[T] {
 			return v, err
 		},
 		show: func(v T) any {
-			if v < 0 {
+			switch {
+			case v < 0:
 				return "off"
+			case f.show == nil:
+				return v
 			}
 			return f.show(v)
 		},

@@ -148,7 +148,7 @@ func connections(least int64) form[int32] {
 			}
 			return int32(n), nil
 		},
-		show: as[int32], schema: integerFrom(int(least)),
+		schema: integerFrom(int(least)),
 	}
 }
 

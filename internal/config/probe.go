@@ -59,7 +59,7 @@ func (r *reader) probe(n *yamltree.Node) *Probe {
 	return p
 }
 
-var statuses = form[int]{httpStatus, as[int], integerFrom(200)}
+var statuses = form[int]{parse: httpStatus, schema: integerFrom(200)}
 
 func httpStatus(s string) (int, error) {
 	n, err := strconv.Atoi(s)

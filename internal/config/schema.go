@@ -29,11 +29,11 @@ func integerFrom(least int) jsonSchema {
 }
 
 // enum accepts the given words. A word that is a number may be written as a number.
-func enum[T ~string](words ...T) jsonSchema {
+func enum(words ...string) jsonSchema {
 	values := make([]any, 0, len(words))
 	for _, word := range words {
 		values = append(values, word)
-		if typed := typedValue(string(word)); typed != string(word) {
+		if typed := typedValue(word); typed != word {
 			values = append(values, typed)
 		}
 	}

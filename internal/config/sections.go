@@ -74,7 +74,8 @@ func (l *Listen) keys() []Key {
 
 func (l *Log) keys() []Key {
 	levels := form[slog.Level]{level, func(l slog.Level) any { return strings.ToLower(l.String()) }, enum("debug", "info", "warn", "error")}
-	modes := form[fold.Mode]{fold.Parse, func(m fold.Mode) any { return string(m) }, enum(fold.All, fold.Sampled, fold.Errors)}
+	modes := oneOf(fold.All, fold.Sampled, fold.Errors)
+	modes.parse = fold.Parse
 	return []Key{
 		value("level", &l.Level, levels, "`info`", "`debug`, `info`, `warn` or `error`.").from("LOG_LEVEL").starts().shown(),
 		value("format", &l.Format, oneOf("json", "text"), "`json`", "`json` or `text`.").from("ONCEGATE_LOG_FORMAT").starts(),

@@ -4,8 +4,7 @@
 // [Parse] turns a document into a tree of [Node] values. Every node knows its path, such as
 // sources.shop.routes.ledger.target, and its line and column. The caller asks each node for the
 // form that it expects: [Node.Fields] for a mapping with known keys, [Node.Members] for a mapping
-// with free keys, [Node.Items] for a list, and [Read] or a related function ([Duration], [Size],
-// [Integer], [Bool], [Word]) for a single value. A value of another form is added to the [Report]
+// with free keys, [Node.Items] for a list, and [Node.Parse], [Read] or [Text] for a single value. A value of another form is added to the [Report]
 // as a problem and reading continues, so that one run reports every problem. [Node.Sound] reports
 // whether a node is free of problems; a caller checks it before reporting a problem that may only
 // be a consequence of an earlier one.

@@ -56,7 +56,9 @@ func TestReport(t *testing.T) {
 	route.Rename(route.Member("name").Value())
 	yamltree.Text(&other)(root.Member("other"))
 	root.Member("last").Below("more").Fail("is missing")
-	route.Fields(map[string]func(*yamltree.Node){"name": func(*yamltree.Node) {}, "types": nil, "limit": yamltree.Integer(&limit, 1)})
+	route.Fields(map[string]func(*yamltree.Node){"name": func(*yamltree.Node) {}, "types": nil, "limit": func(n *yamltree.Node) {
+		yamltree.Read(n, &limit, func(s string) (int, error) { return yamltree.ParseInteger(s, 1) })
+	}})
 	if root.Member("routes").Sound() || route.Sound() || !route.Member("name").Sound() || !root.Member("other").Sound() || !root.Member("absent").Sound() {
 		t.Error("what is sound is not told apart from what is not")
 	}
