@@ -1,7 +1,7 @@
 package config
 
 import (
-	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -36,8 +36,8 @@ func (p *Probe) keys() []Key {
 	return []Key{
 		reference("url", &p.URL, verbatim, "required", "The address to ask, with `{key}`, `{event}` or `{event_id}` in it."),
 		headers("headers", &p.Headers, "none", "Headers of the question. Their values are never printed."),
-		list("done", &p.Done, statuses, "`[200]`", "Statuses that mean that the effect happened. The body of the answer, up to 64 KiB, becomes the result of the effect.").notEmpty(""),
-		list("absent", &p.Absent, statuses, "`[404]`", "Statuses that mean that it did not.").notEmpty(""),
+		list("done", &p.Done, statuses(200, ""), "`[200]`", "Statuses that mean that the effect happened. The body of the answer, up to 64 KiB, becomes the result of the effect.").notEmpty(""),
+		list("absent", &p.Absent, statuses(200, ""), "`[404]`", "Statuses that mean that it did not.").notEmpty(""),
 		value("every", &p.Every, duration, "`30s`", "The pause between two questions about one effect."),
 		value("absent_after", &p.AbsentAfter, duration, "`10m`", "How old the last attempt must be before `absent` is believed, since the request may still be on its way."),
 		value("timeout", &p.Timeout, duration, "`10s`", "The longest question."),
@@ -59,12 +59,16 @@ func (r *reader) probe(n *yamltree.Node) *Probe {
 	return p
 }
 
-var statuses = form[int]{parse: httpStatus, schema: integerFrom(200)}
-
-func httpStatus(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 200 || n > 599 {
-		return 0, errors.New("not an HTTP status from 200 to 599")
+// statuses is the form of HTTP statuses from least.
+func statuses(least int, hint string) form[int] {
+	return form[int]{
+		parse: func(s string) (int, error) {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < least || n > 599 {
+				return 0, fmt.Errorf("not an HTTP status from %d to 599%s", least, hint)
+			}
+			return n, nil
+		},
+		schema: integerFrom(least),
 	}
-	return n, nil
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 
 	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -82,6 +81,7 @@ func (t *Target) keys() []Key {
 }
 
 func (t *Target) forwardKeys() []Key {
+	retried := statuses(400, ", such as 503")
 	return []Key{
 		reference("url", &t.URL, forwardURL, "required", "Where the request goes. [Expressions](#expressions) in braces may stand in its path and its query, as in `https://api.example/orders/{body.id}`. See [Values of the event in the address](../guides/http-target.md#values-of-the-event-in-the-address)."),
 		value("idempotent", &t.Idempotent, boolean, "required", "`true`: the target recognises a key that it has seen, and a failed attempt is retried under that key. `false`: an effect is sent again only if it certainly did not happen. A single 5xx or timeout then leaves its outcome to a person or a probe.").shown(),
@@ -92,7 +92,9 @@ func (t *Target) forwardKeys() []Key {
 		value("key_window", &t.KeyWindow, duration, "for ever", "How long the target remembers a key. Later than this after an attempt whose outcome is unknown, no attempt is made."),
 		headers("headers", &t.Headers, "none", "Headers that every request carries. Their values are never printed."),
 		list("pass_headers", &t.PassHeaders, words(canonicalHeader), "none", "Headers of the delivery that are sent on, such as `[X-GitHub-Event]`. They are kept with the delivery for that. Credentials are refused."),
-		list("retry_on", &t.RetryOn, form[int]{parse: retriedStatus, schema: integerFrom(400)}, "`[429]`", "The statuses (400 to 599) by which the target says that it has not begun the work. They are retried even with `idempotent: false`. The list replaces the default: `[503]` makes a 429 an unknown outcome, and `[]` retries no answer. See [Which answers are retried](../guides/http-target.md#which-answers-are-retried) before you add one.").by(func(r *reader, n *yamltree.Node) { t.RetryOn = r.retryOn(n) }),
+		list("retry_on", &t.RetryOn, retried, "`[429]`", "The statuses (400 to 599) by which the target says that it has not begun the work. They are retried even with `idempotent: false`. The list replaces the default: `[503]` makes a 429 an unknown outcome, and `[]` retries no answer. See [Which answers are retried](../guides/http-target.md#which-answers-are-retried) before you add one.").by(func(_ *reader, n *yamltree.Node) {
+			t.RetryOn = append([]int{}, yamltree.ReadList(n, retried.parse)...) // an empty list is not nil
+		}),
 		value("keep_reply", &t.KeepReply, boolean, "`false`", "Keep the body of a successful reply as the result of the effect, up to 64 KiB."),
 		value("replayed_header", &t.ReplayedHeader, words(headerName), "`Idempotent-Replayed`", "The header by which a reply says that the target knew the key."),
 		part("probe", "probe", &t.Probe, (*reader).probe, (*Probe).keys, "none", "How the target is asked about an unknown outcome."),
@@ -192,20 +194,6 @@ func (r *reader) parameters(n *yamltree.Node) map[string]*expression.Program {
 		r.requestExpression(member, func(p *expression.Program) { out[member.Name()] = p })
 	}
 	return out
-}
-
-// retryOn reads the statuses by which a target says that it has not started the work. It returns an
-// empty list, not nil, if the list is empty.
-func (r *reader) retryOn(n *yamltree.Node) []int {
-	return append([]int{}, yamltree.ReadList(n, retriedStatus)...)
-}
-
-func retriedStatus(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 400 || n > 599 {
-		return 0, errors.New("not an HTTP status from 400 to 599, such as 503")
-	}
-	return n, nil
 }
 
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9.-]{1,253}$`)
