@@ -42,7 +42,7 @@ func NextMeanings() []NextMeaning {
 		{NextReplace, "The same call would end the same way. If something is still wanted, call under a new key, perhaps with another payload, and name this call in Oncegate-Instead-Of. All of the new call is done."},
 		{NextCorrect, "Nothing was recorded. Correct the call as the answer says, and make it under the same key."},
 		{NextStop, "The credential cannot make this call. Do not repeat it."},
-		{NextAskOperator, "Nobody knows yet whether it happened, or a person has to mend something first. Do not call again under another key. Ask the operator, and ask at the Location later."},
+		{NextAskOperator, "The outcome is unknown, or a person has to correct something first. Do not call again under another key. Ask the operator, and ask at the Location later."},
 	}
 }
 

@@ -40,7 +40,7 @@ func newCallMetrics() *callMetrics {
 			Name: "oncegate_duplicates_blocked_total", Help: "Effects that a route did not make again because their event was a duplicate.",
 		}, []string{"source", "route"}),
 		repeats: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "oncegate_suspected_repeats_total", Help: "Calls of operations with the arguments of another call that came a moment before under another key, by what became of them: flagged or refused.",
+			Name: "oncegate_suspected_repeats_total", Help: "Calls of operations with the arguments of a recent call under another key, by the answer: flagged or refused.",
 		}, []string{"source", "answer"}),
 	}
 }

@@ -82,7 +82,7 @@ type CodeMeaning struct {
 var codes = [...]CodeMeaning{
 	{
 		Code: CodeUnauthorized, Status: 401, Title: "the credential is missing or not accepted",
-		Next: inbox.NextStop, Advice: "Do not repeat the call as it is. Send a valid credential, or ask the operator for one. No key was spent.",
+		Next: inbox.NextStop, Advice: "Do not repeat the call unchanged. Send a valid credential, or ask the operator for one. No key was spent.",
 	},
 	{
 		Code: CodeOperationNotAllowed, Status: 403, Title: "the credential may not call this operation",
@@ -90,11 +90,11 @@ var codes = [...]CodeMeaning{
 	},
 	{
 		Code: CodeNotFound, Status: 404, Title: "the credential has no such operation",
-		Next: inbox.NextCorrect, Advice: "Check the address, which is that of the header Location, and use the credential that made the call. What was pruned is not found either.",
+		Next: inbox.NextCorrect, Advice: "Use the address in the header Location of the first answer and the credential that made the call. A pruned operation is not found either.",
 	},
 	{
 		Code: CodeMissingOperation, Status: 400, Title: "the call names no operation",
-		Next: inbox.NextCorrect, Advice: "Name the operation in the header that detail tells, and call again. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Name the operation in the header that detail names, and call again. No key was spent.",
 	},
 	{
 		Code: CodeInvalidOperation, Status: 400, Title: "the name of the operation has another form",
@@ -102,11 +102,11 @@ var codes = [...]CodeMeaning{
 	},
 	{
 		Code: CodeMissingKey, Status: 400, Title: "the call has no key, or lacks a part of it",
-		Next: inbox.NextCorrect, Advice: "Send the key or the part of it that detail tells. Take it from what the call means, so that a repeated call has it too; never make a random one for each attempt. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Send the key or the part of it that detail names. Take it from what the call means, so that a repeated call has it too; never make a random one for each attempt. No key was spent.",
 	},
 	{
 		Code: CodeInvalidKey, Status: 400, Title: "the key has another form",
-		Next: inbox.NextCorrect, Advice: "Make a key of the form that detail tells, the same one for every repetition of this call. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Make a key of the form that detail describes, the same one for every repetition of this call. No key was spent.",
 	},
 	{
 		Code: CodeKeyNotAllowed, Status: 400, Title: "a call under a session carries no key",
@@ -121,12 +121,12 @@ var codes = [...]CodeMeaning{
 		Next: inbox.NextStop, Advice: "Stop. The engine or an operator ended the session, or its credential is not accepted any more. No key was spent.",
 	},
 	{
-		Code: CodeInvalidSession, Status: 400, Title: "the session cannot be opened as it was asked for",
-		Next: inbox.NextCorrect, Advice: "Correct the member that detail tells, and ask again. Asking again is safe: sessions of one run make the same keys.",
+		Code: CodeInvalidSession, Status: 400, Title: "the session cannot be opened with this request",
+		Next: inbox.NextCorrect, Advice: "Correct the member that detail names, and ask again. Asking again is safe: sessions of one run make the same keys.",
 	},
 	{
 		Code: CodeUnidentified, Status: 400, Title: "the operation is not identified",
-		Next: inbox.NextCorrect, Advice: "Correct what detail tells, and call again. No key was spent.",
+		Next: inbox.NextCorrect, Advice: "Correct the fault that detail describes, and call again. No key was spent.",
 	},
 	{
 		Code: CodeUnknownOperation, Status: 404, Title: "there is no such operation",
@@ -146,7 +146,7 @@ var codes = [...]CodeMeaning{
 	},
 	{
 		Code: CodeParentPruned, Status: 409, Title: "nothing is kept of what the earlier call did",
-		Next: inbox.NextAskOperator, Advice: "Do not repeat the call: what the earlier call did could happen twice. Ask the operator. Once you know that all of it is to be done, name the earlier call in Oncegate-Instead-Of. No key was spent.",
+		Next: inbox.NextAskOperator, Advice: "Do not repeat the call: what the earlier call did could happen twice. Ask the operator. Once you know that the whole call must happen, name the earlier call in Oncegate-Instead-Of. No key was spent.",
 	},
 	{
 		Code: CodeAlreadyFollowed, Status: 409, Title: "another call follows the earlier one already",
@@ -165,8 +165,8 @@ var codes = [...]CodeMeaning{
 		Next: inbox.NextCorrect, Advice: "Correct the members that paths and detail tell, and call again, under the same key. No key was spent.",
 	},
 	{
-		Code: CodeIntentDiffers, Status: 422, Title: "the payload has another intent hash than the call says",
-		Next: inbox.NextCorrect, Advice: "Do not repeat the call as it is. Send the payload that was planned, under the same key, or leave Oncegate-Intent-Hash out if this payload is meant. intent_hash is that of the payload that came. No key was spent.",
+		Code: CodeIntentDiffers, Status: 422, Title: "the payload does not have the intent hash of the call",
+		Next: inbox.NextCorrect, Advice: "Do not repeat the call unchanged. Send the payload that was planned, under the same key, or leave Oncegate-Intent-Hash out if this payload is meant. intent_hash is the hash of the received payload. No key was spent.",
 	},
 	{
 		Code: CodeInFlight, Status: 409, Title: "the operation is in flight", Retriable: true, RetryAfter: 1,

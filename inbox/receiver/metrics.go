@@ -186,7 +186,7 @@ func NewGateCollector(stats func() gate.Stats) prometheus.Collector {
 		counter("oncegate_gate_groups_total", "Groups committed.", func(s *gate.Stats) uint64 { return s.Groups }),
 		counter("oncegate_gate_events_total", "Events that were new.", func(s *gate.Stats) uint64 { return s.Events }),
 		counter("oncegate_gate_duplicates_total", "Events recognised as duplicates.", func(s *gate.Stats) uint64 { return s.Duplicates }),
-		counter("oncegate_gate_conflicts_total", "Events whose key is that of another payload.", func(s *gate.Stats) uint64 { return s.Conflicts }),
+		counter("oncegate_gate_conflicts_total", "Events with the key of an event with another payload.", func(s *gate.Stats) uint64 { return s.Conflicts }),
 		counter("oncegate_gate_conflicts_displaced_total", "Payloads of conflicts that made room for newer ones of their event.", func(s *gate.Stats) uint64 { return s.Displaced }),
 		counter("oncegate_gate_ambiguous_total", "Commits whose answer was lost.", func(s *gate.Stats) uint64 { return s.Ambiguous }),
 		counter("oncegate_gate_splits_total", "Groups that had to be committed in parts.", func(s *gate.Stats) uint64 { return s.Splits }),

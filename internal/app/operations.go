@@ -41,7 +41,7 @@ func (a *App) makeOperations() error {
 	}
 	a.agents = inbox.NewAgentSessions(pool)
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "oncegate_operations_waiting", Help: "Operations that somebody waits for in this process.",
+		Name: "oncegate_operations_waiting", Help: "Operations whose callers wait in this process.",
 	}, func() float64 { return float64(a.outcomes.Waiting()) })
 	if err := a.collect(waiting); err != nil {
 		return err

@@ -38,7 +38,7 @@ var orderCounters = []struct {
 }{
 	{"oncegate_order_held_total", "Effects that had to wait for another one of their key, or for a missing number.", func(s inbox.OrderStats) uint64 { return s.Held }},
 	{"oncegate_order_superseded_total", "Effects that were superseded by a newer one of their key.", func(s inbox.OrderStats) uint64 { return s.Superseded }},
-	{"oncegate_order_filtered_total", "Effects of a contiguous route that only leave their number behind.", func(s inbox.OrderStats) uint64 { return s.Filtered }},
+	{"oncegate_order_filtered_total", "Effects of a contiguous route whose event is filtered out and that only settle their number.", func(s inbox.OrderStats) uint64 { return s.Filtered }},
 	{"oncegate_order_long_gaps_total", "Gaps that lasted longer than the route's `warn`.", func(s inbox.OrderStats) uint64 { return s.LongGaps }},
 	{"oncegate_order_abandoned_gaps_total", "Gaps that the route's policy ended.", func(s inbox.OrderStats) uint64 { return s.AbandonedGaps }},
 	{"oncegate_order_late_total", "Effects whose number had been passed before they arrived.", func(s inbox.OrderStats) uint64 { return s.Late }},
@@ -107,10 +107,10 @@ func newOrderGauges(routes map[int32]orderedRoute) *orderGauges {
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec { return newRouteGauge(name, help, slices.Values(served)) }
 	return &orderGauges{
-		held:      gauge("oncegate_held_effects", "Effects that wait behind another one of their key, among the first 10,000 that are not settled."),
+		held:      gauge("oncegate_held_effects", "Effects that wait for an earlier one of their sequence key, among the first 10,000 unsettled ones."),
 		gaps:      gauge("oncegate_gaps", "Sequence keys that wait for a missing number, counted up to 10,000."),
 		oldestGap: gauge("oncegate_oldest_gap_seconds", "How long the oldest missing number has been waited for; 0 without one."),
-		blocked:   gauge("oncegate_blocked_keys", "Sequence keys that a dead or indeterminate effect holds up, counted up to 10,000."),
+		blocked:   gauge("oncegate_blocked_keys", "Sequence keys that a dead or indeterminate effect blocks, counted up to 10,000."),
 	}
 }
 

@@ -27,5 +27,5 @@ func places() string {
 		}
 		rows = append(rows, []string{strings.Join(commands, ", "), operation, code(place.Page), place.Reason})
 	}
-	return table([]string{"command", "operation of the API", "page", "what is missing, and why"}, rows)
+	return table([]string{"command", "operation of the API", "page", "the missing places, and why"}, rows)
 }

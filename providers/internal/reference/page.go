@@ -64,9 +64,9 @@ func keys(s *providers.Spec) []string {
 }
 
 var decoding = map[string]string{
-	"": "is used unchanged, even if it looks encoded", "text": "is used unchanged, even if it looks encoded",
-	"hex": "is hex, and decoded", "base64": "is base64, and decoded", "base64-lenient": "is base64, and decoded",
-	"after-colon": "is used from behind its first colon on", "nfkd": "is text, in the Unicode normal form NFKD", "spki": "is a public key in base64", "pem": "is a public key in PEM",
+	"": "is used without decoding, even if it looks encoded", "text": "is used without decoding, even if it looks encoded",
+	"hex": "is decoded from hex", "base64": "is decoded from base64", "base64-lenient": "is decoded from base64",
+	"after-colon": "is the part after its first colon", "nfkd": "is text, in the Unicode normal form NFKD", "spki": "is a public key in base64", "pem": "is a public key in PEM",
 }
 
 type way struct {
@@ -85,7 +85,7 @@ func ways(s *providers.Spec) []way {
 var covers = map[string]string{
 	"body":   "A valid proof covers the body.",
 	"part":   "**A valid proof covers a part of the event only**; the notes above say which.",
-	"origin": "**A valid proof says who sent the request and nothing about its content.**",
+	"origin": "**A valid proof identifies the sender but does not protect the content.**",
 }
 
 func (b *page) verified(p *providers.Provider) {
@@ -107,7 +107,7 @@ func (b *page) verified(p *providers.Provider) {
 		b.item("%s%s", of, timeOf(v.spec))
 	}
 	if p.IDUnsigned() {
-		b.item("**The event id is not covered**: a holder of one delivery could present it under another id. Oncegate marks the same body under a second id as a suspected replay.")
+		b.item("**The event id is not covered**: an attacker who has one delivery could send it under another id. Oncegate marks the same body under a second id as a suspected replay.")
 	}
 	for i := range s.Handshakes {
 		h := &s.Handshakes[i]
@@ -116,11 +116,11 @@ func (b *page) verified(p *providers.Provider) {
 }
 
 var shakes = map[string]string{
-	"signature": "answered when its signature is valid", "query-signature": "answered when the signature over the query is valid",
-	"token": "answered when its token is known", "none": "answered without a proof, which the sender does not give",
-	"open":             "answered without a proof, which the sender does not give; nothing is recorded",
+	"signature": "answered if its signature is valid", "query-signature": "answered if the signature over the query is valid",
+	"token": "answered if its token is known", "none": "answered without a proof, because the sender sends none",
+	"open":             "answered without a proof, because the sender sends none; nothing is recorded",
 	"bootstrap":        "answered; the secret it brings is shown to you and trusted by nothing until you add it",
-	"bootstrap-signed": "answered when it is signed with the secret it brings, which is shown to you and trusted by nothing until you add it",
+	"bootstrap-signed": "answered when it is signed with the secret it brings, which is shown to you and not trusted until you add it",
 }
 
 func when(s *providers.Spec, name string) string {
@@ -130,9 +130,9 @@ func when(s *providers.Spec, name string) string {
 			if s.Modes[i].Name != name {
 				continue
 			}
-			text := "`" + m.Header + "` is there"
+			text := "`" + m.Header + "` is present"
 			if m.Absent {
-				text = "`" + m.Header + "` is not there"
+				text = "`" + m.Header + "` is missing"
 			} else if m.Equals != "" {
 				text = "`" + m.Header + "` is `" + m.Equals + "`"
 			}
@@ -197,27 +197,33 @@ func partOf(p *providers.Part) string {
 
 func timeOf(v *providers.VerifySpec) string {
 	t := &v.Timestamp
-	text := "The time may lie "
 	switch {
 	case t.Unsigned:
-		return "The time that is sent is not signed, and is believed by nobody."
+		return "The signature does not cover the time, so Oncegate ignores it."
 	case t.From == "none" && slices.Contains(tokens, v.Family):
 		return "The times come from the token."
 	case t.From == "none":
-		return "No time is signed: an old delivery is known by its id alone."
+		return "No time is signed. Only its id identifies an old delivery."
 	}
-	text += side(t.Past) + " before the receipt and " + side(t.Future) + " after it."
+	text := "The time may be " + atMost(t.Past) + " before the receipt and " + atMost(t.Future) + " after it."
 	if t.SDK != "" {
 		text += " Elsewhere: " + t.SDK + "."
 	}
 	return text
 }
 
+func atMost(d providers.Duration) string {
+	if d == providers.Off {
+		return "any time"
+	}
+	return "up to " + side(d)
+}
+
 func (b *page) events(p *providers.Provider) {
 	s := p.Spec()
 	b.heading("Events")
 	if split := s.Split.JSON; split != "" {
-		b.item("One delivery carries several events (`%s`): all are recorded or none. An empty list is legal.", split)
+		b.item("One delivery contains several events (`%s`). Oncegate records all of them or none. An empty list is valid.", split)
 	}
 	if s.Identity.Mode == "level" {
 		b.item("Event id: none. Every verified delivery is a new event; let effects fetch the state.")
@@ -225,13 +231,13 @@ func (b *page) events(p *providers.Provider) {
 		b.item("Event id: %s.", identity(s))
 	}
 	if s.Identity.UniqueSource != "" {
-		b.item("Its parts are documented to be unique together: <%s>.", s.Identity.UniqueSource)
+		b.item("The sender documents its parts as unique together: <%s>.", s.Identity.UniqueSource)
 	}
 	if s.Identity.Mode != "level" && s.Identity.Mode != "digest" && s.Verify.Family != "operation" {
 		b.item("An event without an id is known by %s.", digest(s))
 	}
 	for i := range s.Identity.LevelWhen {
-		b.item("Where %s, every delivery is an event of its own: equal payloads are different events.", condition(&s.Identity.LevelWhen[i]))
+		b.item("Where %s, every delivery is a new event, because equal payloads are different events.", condition(&s.Identity.LevelWhen[i]))
 	}
 	if len(s.Type) > 0 {
 		b.item("Type: %s.", strings.Join(places(s.Type), ", else "))
@@ -240,7 +246,7 @@ func (b *page) events(p *providers.Provider) {
 		b.item("Order (%s): %s within %s.", s.Sequence.Kind, place(&c.Number), place(&c.Key))
 	}
 	if len(s.Volatile) > 0 {
-		b.item("Changed by the sender from try to try, and so not compared: `%s`.", strings.Join(s.Volatile, "`, `"))
+		b.item("Not compared, because the sender changes them between tries: `%s`.", strings.Join(s.Volatile, "`, `"))
 	}
 	b.item("Body: at most %d KiB.", int64(s.Request.MaxBody)>>10)
 }
@@ -250,11 +256,11 @@ func condition(m *providers.MatchSpec) string {
 	what := place(&providers.Field{Header: m.Header, JSON: m.JSON, Form: m.Form, Query: m.Query})
 	switch {
 	case m.Absent:
-		return what + " is not there"
+		return what + " is missing"
 	case m.Equals != "":
 		return what + " is `" + m.Equals + "`"
 	}
-	return what + " is there"
+	return what + " is present"
 }
 
 func places(fields []providers.Field) []string {
@@ -284,7 +290,7 @@ func answer(a *providers.AnswerSpec) string {
 }
 
 func (b *page) retention(s *providers.Spec) {
-	b.heading("How long it delivers again")
+	b.heading("How long the sender delivers an event again")
 	for _, w := range []struct {
 		name string
 		providers.WindowSpec
@@ -303,7 +309,7 @@ func (b *page) retention(s *providers.Spec) {
 	}
 	b.item("Ids are kept at least %s.", span(s.Windows.Floor))
 	if s.Windows.Age != "" {
-		b.item("An event that says it is older than its source keeps ids is held for a person.")
+		b.item("Oncegate holds an event that is older than the kept ids for a person.")
 	}
 }
 
@@ -325,6 +331,6 @@ func (b *page) confidence(s *providers.Spec) {
 }
 
 var known = map[string]string{
-	"sdk": "read in the sender's own code", "docs": "read in the documentation",
-	"secondary": "known from a third party", "unread": "not read anywhere that binds the sender; the safe side is taken",
+	"sdk": "taken from the sender's code", "docs": "taken from the documentation",
+	"secondary": "known from a third party", "unread": "not documented by the sender; the safe value is assumed",
 }

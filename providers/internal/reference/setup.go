@@ -22,7 +22,7 @@ func (b *page) setUp(name string, p *providers.Provider) {
 		b.item("%s", note)
 	}
 	for _, key := range keys(s) {
-		b.item("The secret: %s.", key)
+		b.item("The secret %s.", key)
 	}
 	for i := range s.Handshakes {
 		if of := s.Handshakes[i].SecretName; of != "" {
