@@ -45,7 +45,7 @@ type RevokeLoginRequest struct {
 // RevokeLogin ends a login.
 var RevokeLogin = Operation[RevokeLoginRequest, *logins.Login]{
 	ID: "revoke_login", Method: "POST", Path: "/logins/{id}/revoke", Scope: Admin,
-	Summary: "End somebody's login to the console. Every process notices within seconds.",
+	Summary: "End a login to the console. Every process notices within seconds.",
 	Do: func(ctx context.Context, s *Service, access Access, r RevokeLoginRequest) (*logins.Login, error) {
 		id, err := inbox.ParseID(r.ID)
 		if err != nil {

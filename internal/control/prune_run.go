@@ -40,7 +40,7 @@ const pruneBudget = 10 * time.Second
 // RunPrune removes what is past its horizon and no longer needed.
 var RunPrune = Operation[RunPruneRequest, Pruned]{
 	ID: "run_prune", Method: "POST", Path: "/prune", Scope: Admin,
-	Summary: "Remove what is past its horizon and no longer needed, for at most 10 seconds, or count it with dry_run.",
+	Summary: "Remove data that is past its horizon and no longer needed, for at most 10 seconds, or count it with dry_run.",
 	Do: func(ctx context.Context, s *Service, access Access, r RunPruneRequest) (out Pruned, err error) {
 		if err := access.untenanted("the rows that prune removes"); err != nil {
 			return out, err

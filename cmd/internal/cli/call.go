@@ -31,21 +31,21 @@ func (s *shell) callCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call <source> <operation>",
 		Short: "Call an operation of a source, once, and show its result",
-		Long: "Call an operation of a source of the provider operation. Oncegate carries the call out once per key,\n" +
-			"so the same command may be repeated whenever its outcome is in doubt. The command itself repeats the\n" +
-			"call, with the same key, when the server cannot be reached, is overloaded or asks it to come again.\n\n" +
-			"--key-from makes the key from its values, in the order run, step, tick and then as written, exactly\n" +
-			"as a recipe of the source makes it from fields with these values. Each part is sent as a header as\n" +
-			"well: run as Run-Id, the others under their own names. The key is therefore the same whether\n" +
-			"the source has a recipe of these headers or takes the caller's key. If the secret is the token of a\n" +
-			"session, the session has the run already, and step and tick are all that --key-from may name.\n\n" +
-			"The server is --url, else $ONCEGATE_URL, else the one of the configuration, else the running\n" +
-			"`oncegate dev`. The secret comes from --secret-env or --secret-file, else from the source in the\n" +
-			"configuration; it is never an argument.\n\n" +
-			"Exits with 0 if the operation is done, or recorded where nobody waits; with 1 if it failed, wholly or\n" +
-			"in part; with 2 if the call was refused, so that repeating it as it is cannot help; with 3 if the\n" +
-			"outcome is indeterminate and waits for a person or a probe; and with 75 if there was no answer in\n" +
-			"time, so that the same command should be repeated.",
+		Long: "Call an operation of a source of the provider operation. Oncegate carries the call out once per key, so\n" +
+			"the same command may be repeated whenever its outcome is in doubt. The command itself repeats the call,\n" +
+			"with the same key, when the server cannot be reached, is overloaded or asks it to come again.\n\n" +
+			"--key-from makes the key from its values, in the order run, step, tick and then as written, exactly as a\n" +
+			"recipe of the source makes it from fields with these values. Each part is sent as a header as well: run\n" +
+			"as Run-Id, the others under their own names. The key is therefore the same whether the source has a\n" +
+			"recipe of these headers or takes the caller's key. If the secret is the token of a session, the session\n" +
+			"has the run already, and step and tick are all that --key-from may name.\n\n" +
+			"The server is --url, else $ONCEGATE_URL, else the one of the configuration, else the running `oncegate\n" +
+			"dev`. The secret comes from --secret-env or --secret-file, else from the source in the configuration; it\n" +
+			"is never an argument.\n\n" +
+			"Exits with 0 if the operation is done, or recorded without --wait; with 1 if it failed, wholly or in\n" +
+			"part; with 2 if the call was refused, so that repeating it unchanged cannot help; with 3 if the outcome\n" +
+			"is indeterminate and waits for a person or a probe; and with 75 if there was no answer in time, so that\n" +
+			"the same command should be repeated.",
 		Example: "  oncegate call agents charge --key-from run=42,step=3 --data @charge.json --wait\n" +
 			"  oncegate call agents charge --key order-17-charge --data '{\"amount\":100}' --wait=2m --output json\n" +
 			"  jq -n '{amount:100}' | oncegate call agents charge --key order-18-charge --data - --secret-env AGENT_SECRET --url https://hooks.example.com",
@@ -63,19 +63,19 @@ func (s *shell) callCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "url", "", "the `url` of the server, or of the source if it ends in /in/<source>")
-	flags.StringVar(&f.secretEnv, "secret-env", "", "environment variable that holds the secret of the credential, or a session's token")
-	flags.StringVar(&f.secretFile, "secret-file", "", "file that holds it")
+	flags.StringVar(&f.secretEnv, "secret-env", "", "environment variable with the secret of the credential, or a session's token")
+	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret or token")
 	flags.StringVar(&f.credential, "credential", "", "the credential of the configuration to call as (default the only one)")
-	flags.StringVar(&f.key, "key", "", "the idempotency key, as it is sent")
+	flags.StringVar(&f.key, "key", "", "the idempotency key, sent unchanged")
 	flags.StringSliceVar(&f.keyFrom, "key-from", nil, "make the key from these `name=value` parts; a part with a comma is put in double quotes")
 	flags.StringVar(&f.data, "data", "", "the payload: @file, - for stdin, or the text itself")
 	flags.StringArrayVar(&f.headers, "header", nil, "one more header, such as 'Traceparent: 00-...'; may be repeated")
 	flags.StringVar(&f.contract, "contract", "", "the contract version that the caller was built for")
-	flags.StringVar(&f.resumes, "resumes", "", "go on where this earlier `call` ended, by its event or its key: what it has done is left out")
+	flags.StringVar(&f.resumes, "resumes", "", "continue this earlier `call`, by its event or its key: effects that it has done are left out")
 	flags.StringVar(&f.insteadOf, "instead-of", "", "have all of this call done in the place of this earlier `call`, by its event or its key")
 	flags.DurationVar(&f.wait, "wait", 0, "wait for the result, this long at most once the call is recorded")
 	flags.Lookup("wait").NoOptDefVal = defaultCallWait.String()
-	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "go on trying this long until the call is recorded")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "keep trying this long until the call is recorded")
 	return cmd
 }
 
@@ -174,13 +174,13 @@ func callVerdict(request *callRequest, last *callAnswer, f callFlags) error {
 		if f.wait == 0 {
 			return nil
 		}
-		return tryLaterf("the operation is recorded as %s and not at rest after %s; repeat the same command to go on waiting", clean(last.event), f.wait)
+		return tryLaterf("the operation is recorded as %s but not finished after %s; repeat the same command to wait longer", clean(last.event), f.wait)
 	case callFailed:
 		return &failure{text: "the operation failed" + last.effectsThat("failed") + "; " + last.advice()}
 	case callPartial:
 		return &failure{text: "the operation is done in part" + last.effectsThat("failed") + "; " + last.advice()}
 	case callIndeterminate:
-		return &unknownOutcomeError{text: fmt.Sprintf("nobody knows whether the operation happened%s; do not call again under another key: ask %s later, when a person or a probe has found out", last.effectsThat("indeterminate"), clean(cmp.Or(last.location, last.event)))}
+		return &unknownOutcomeError{text: fmt.Sprintf("the outcome of the operation is unknown%s; do not call again under another key: ask %s later, when a person or a probe has found out", last.effectsThat("indeterminate"), clean(cmp.Or(last.location, last.event)))}
 	case callRefused:
 		if last.recorded {
 			return usagef("the operation is recorded as %s, and its result was refused (%s)", clean(last.event), last.problem(request))

@@ -326,7 +326,7 @@ func (r *callRequest) setStep(f callFlags) error {
 		}
 	}
 	if values["step"] == "" {
-		return usagef("--key-from step=... is missing: under a session the step tells the calls of its run apart")
+		return usagef("--key-from step=... is missing: under a session the step distinguishes the calls of its run")
 	}
 	r.header.Set("Oncegate-Step", values["step"])
 	if tick := values["tick"]; tick != "" {

@@ -20,11 +20,11 @@ func (s *shell) configCommand() *cobra.Command {
 	against := false
 	check := &cobra.Command{
 		Use: "check", Short: "Check the configuration and report everything that is wrong", Args: cobra.NoArgs,
-		Long: "Check the configuration and report everything that is wrong with it. It refuses whatever `serve`\n" +
-			"would refuse when it starts, but does not ask the database and writes nothing.\n\n" +
-			"With --against-database it also reads the database and says which sources and routes a start would\n" +
-			"rename, what removed ones would leave behind and how to end that, and what happens to streams of a\n" +
-			"route whose order has changed. It refuses a configuration that would make old events new again.",
+		Long: "Check the configuration and report everything that is wrong with it. It refuses everything that `serve`\n" +
+			"would refuse at its start, but does not use the database and writes nothing.\n\n" +
+			"With --against-database it also reads the database and lists the sources and routes that a start would\n" +
+			"rename, the data and effects of removed ones with the commands that clear them, and the effect on streams\n" +
+			"of a route whose order has changed. It refuses a configuration that would make old events new again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := s.load()
 			if err != nil {
@@ -66,7 +66,7 @@ func (s *shell) configCommand() *cobra.Command {
 			return nil
 		},
 	}
-	check.Flags().BoolVar(&against, "against-database", false, "say what would be renamed, left behind or ordered anew")
+	check.Flags().BoolVar(&against, "against-database", false, "report renamed, removed and reordered sources and routes")
 	show := &cobra.Command{
 		Use: "print", Short: "Print the effective configuration, without secrets", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

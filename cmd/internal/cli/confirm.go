@@ -85,10 +85,10 @@ func (s *shell) confirm(d decision, word string, show func()) error {
 		return nil
 	}
 	if !s.interactive() {
-		return usagef("nobody can be asked here: add --yes")
+		return usagef("there is no terminal to ask at: add --yes")
 	}
 	show()
-	fmt.Fprintf(s.err, "Type %s to go on: ", word)
+	fmt.Fprintf(s.err, "Type %s to continue: ", word)
 	line, _ := bufio.NewReader(s.in).ReadString('\n')
 	if strings.TrimSpace(line) != word {
 		return &failure{text: "not confirmed; nothing was changed"}

@@ -118,7 +118,7 @@ func (s *shell) conflictsShowCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&diff, "diff", false, "also what stands in the paths that differ; secrets by name are masked")
+	cmd.Flags().BoolVar(&diff, "diff", false, "also the values at the differing paths; members whose names suggest secrets are masked")
 	cmd.Flags().BoolVar(&body, "body", false, "write the exact payload, and nothing else")
 	return cmd
 }
@@ -158,11 +158,11 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 	var d decision
 	var follow bool
 	cmd := &cobra.Command{
-		Use: "admit <id>", Short: "Admit the payload of a conflict as an event of its own", Args: cobra.ExactArgs(1),
-		Long: "Admit the payload of a conflict as an event of its own, with the effects of the routes of its\n" +
-			"source. The new event id is the id of the event, a ~ and the first 12 hex digits of the payload's\n" +
-			"SHA-256, so admitting it again changes nothing. The effects have keys of their own: what the first\n" +
-			"event did may happen once more.\n\n" +
+		Use: "admit <id>", Short: "Admit the payload of a conflict as a separate event", Args: cobra.ExactArgs(1),
+		Long: "Admit the payload of a conflict as a separate event, with the effects of the routes of its source. The\n" +
+			"new event id is the id of the event, a ~ and the first 12 hex digits of the payload's SHA-256, so\n" +
+			"admitting it again changes nothing. The effects have their own keys, so the effects of the first event\n" +
+			"may happen again.\n\n" +
 			"On a terminal you type the decision; elsewhere the command needs --yes.",
 		Example: "  oncegate conflicts admit 0199... --reason \"the sender reuses ids; this is another payment\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -170,7 +170,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := d.check(s, "why is it an event of its own?"); err != nil {
+			if err := d.check(s, "why is it a separate event?"); err != nil {
 				return err
 			}
 			ctx := cmd.Context()
@@ -231,5 +231,5 @@ func (s *shell) showConflictFacts(c *inbox.ConflictRow) {
 		{"key", c.Source + "/" + c.EventID}, {"type", c.Type}, {"last seen", s.tableClock(c.LastSeenAt)},
 		{"payload", fmt.Sprintf("%d bytes", c.Bytes)}, {"differs in", strings.Join(c.Paths, ", ")},
 	})
-	fmt.Fprintln(s.err, "Its effects are carried out beside those of the event it conflicts with.")
+	fmt.Fprintln(s.err, "Its effects happen in addition to the effects of the event that it conflicts with.")
 }

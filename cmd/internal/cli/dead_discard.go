@@ -16,10 +16,9 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 	var request control.DiscardDeadLettersRequest
 	cmd := &cobra.Command{
 		Use: "discard [id...]", Short: "Discard dead letters",
-		Long: "Decide that dead letters will not happen. Their effects become skipped, so that effects behind\n" +
-			"them in a sequence go on, and their events leave the list. Attempts and bytes stay until their\n" +
-			"retention ends. The audit records each one with the hash of its body. Name dead letters by id or\n" +
-			"by a filter.",
+		Long: "Decide that dead letters will not happen. Their effects become skipped, so that later effects of their\n" +
+			"sequences continue, and their events leave the list. Attempts and bytes stay until their retention ends.\n" +
+			"The audit records each one with the hash of its body. Name dead letters by id or by a filter.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if request.IDs, err = parseIDs(args); err != nil {

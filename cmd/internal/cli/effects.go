@@ -84,10 +84,10 @@ func (s *shell) effectsCommand() *cobra.Command {
 	list.Flags().StringVar(&key, "key", "", "only effects that were attempted under this idempotency key of Oncegate or Message-ID")
 	list.Flags().StringVar(&listOf, "list", "", "only the items of the list that this effect became, by its id")
 	show := &cobra.Command{
-		Use: "show <id | source/event-id | key | Message-ID>", Short: "Show one effect, or those of an event or a key, with their attempts", Args: cobra.ExactArgs(1),
+		Use: "show <id | source/event-id | key | Message-ID>", Short: "Show the effect of an id, event or key, with its attempts", Args: cobra.ExactArgs(1),
 		Long: "Show one effect with its attempts, by its id, or every effect of an event, by the event's id or\n" +
 			"key. An idempotency key that a target got, or the Message-ID of a mail, shows the effects that were\n" +
-			"attempted under it, newest first. In JSON, an id gives one effect and anything else gives a list.",
+			"attempted under it, newest first. In JSON, an id prints one object and every other argument a list.",
 		Example: "  oncegate effects show stripe/evt_demo\n  oncegate effects show '<0b5fa3c2e1d4479886a7c0d19e2f3a4b@shop.example>'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.control(cmd.Context(), "", func(caller control.Caller) error { return s.showEffects(cmd.Context(), caller, args[0]) })

@@ -16,13 +16,12 @@ func (s *shell) resolveCommand() *cobra.Command {
 	var f unknownFlags
 	cmd := &cobra.Command{
 		Use:   "resolve [id]",
-		Short: "Record what became of indeterminate effects",
-		Long: "Record what became of effects whose outcome is unknown: --done if they happened, --resend to send\n" +
-			"them again. Look at the target first. Name one effect by its id or many by a filter; --dry-run\n" +
-			"counts them.\n\n" +
-			"On a terminal you type the decision with the number of effects; elsewhere the command needs --yes.\n" +
-			"Each effect has its own entry in the audit, with the actor and the reason. If a run is\n" +
-			"interrupted, the same command goes on with the rest.",
+		Short: "Resolve effects whose outcome is unknown",
+		Long: "Resolve effects whose outcome is unknown: --done if they happened, --resend to send them again. Look at\n" +
+			"the target first. Name one effect by its id or many by a filter; --dry-run counts them.\n\n" +
+			"On a terminal you type the decision with the number of effects; elsewhere the command needs --yes. Each\n" +
+			"effect has its own entry in the audit, with the actor and the reason. If a run is interrupted, the same\n" +
+			"command continues with the rest.",
 		Example: "  oncegate effects resolve 0199a000-0000-7000-8000-000000000000 --done --reason 'found it in the bank statement'\n" +
 			"  oncegate effects resolve --route billing --since 12h --dry-run\n" +
 			"  oncegate effects resolve --route billing --since 12h --resend --reason 'billing has none of them'",
@@ -79,7 +78,7 @@ func (s *shell) resolve(ctx context.Context, r control.ResolveEffectRequest, d d
 			return err
 		}
 		if effect.State == string(inbox.EffectDead) {
-			return &failure{text: fmt.Sprintf("effect %s is dead, not indeterminate: there is nothing to resolve; a replay gives it fresh attempts", r.ID)}
+			return &failure{text: fmt.Sprintf("effect %s is dead, not indeterminate: there is nothing to resolve; replay it for new attempts", r.ID)}
 		}
 		if effect.State != string(inbox.EffectIndeterminate) {
 			return &failure{text: fmt.Sprintf("effect %s is %s, not indeterminate: there is nothing to resolve", r.ID, effect.State)}
@@ -93,7 +92,7 @@ func (s *shell) resolve(ctx context.Context, r control.ResolveEffectRequest, d d
 		case code == control.CodeCalledAgain:
 			return &failure{text: fmt.Sprintf("effect %s: a later call names its operation as its parent and may have done the same; look at it, then add --called-again", r.ID)}
 		case code == control.CodeRouteGone:
-			return &failure{text: fmt.Sprintf("effect %s: route %s/%s is gone, so nobody would send it; configure the route again and start a server with it, or say --done",
+			return &failure{text: fmt.Sprintf("effect %s: route %s/%s is gone, so no process would send it; configure the route again and start a server with it, or say --done",
 				r.ID, clean(effect.Source), clean(effect.Route))}
 		case err != nil:
 			return err

@@ -131,7 +131,7 @@ func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest
 			return err
 		}
 		if rest := found.Matched - sum.Looked(); rest > 0 {
-			return tryLaterf("interrupted: %s not looked at; the same command goes on with them", plural(rest, "effect was", "effects were"))
+			return tryLaterf("interrupted: %s not looked at; the same command continues with them", plural(rest, "effect was", "effects were"))
 		}
 		return nil
 	})
@@ -172,7 +172,7 @@ func (s *shell) showResolvedMany(out inbox.ResolvedMany, as inbox.Resolution) er
 		fmt.Fprintf(s.out, "%d stay: a later call repeats their operation, so decide each by its id (`effects list --state indeterminate`)\n", out.CalledAgain)
 	}
 	if out.Gone > 0 {
-		fmt.Fprintf(s.out, "%d stay: their routes are gone and nobody would carry them out (`oncegate routes list`); resolve them as --done, or configure the route again\n", out.Gone)
+		fmt.Fprintf(s.out, "%d stay: their routes are gone and no process would carry them out (`oncegate routes list`); resolve them as --done, or configure the route again\n", out.Gone)
 	}
 	return nil
 }

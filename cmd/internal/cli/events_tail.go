@@ -27,12 +27,13 @@ func (s *shell) eventsTailCommand() *cobra.Command {
 	states := append(control.EffectStates(), control.Admissions()...)
 	cmd := &cobra.Command{
 		Use: "tail", Short: "Show events as they are recorded, and effects as they end", Args: cobra.NoArgs,
-		Long: "Show events as they are recorded, and effects as they end or are tried again, until Ctrl-C or SIGTERM.\n" +
-			"At the end it prints a cursor on stderr: --from goes on there, and shows every event once. After a busy\n" +
-			"minute the cursor would be too long; then some events are shown again, and it says how many.\n\n" +
-			"Each look reads the last 15 seconds again, since events are not committed in the order of their ids.\n" +
-			"With --state in a state of effects, only effects that come into it are shown. With --output json there is\n" +
-			"one object on each line: {\"event\": ...}, {\"effect\": ...}, and at the end {\"cursor\": ...}.",
+		Long: "Show events as they are recorded, and effects as they end or are tried again, until Ctrl-C or SIGTERM. At\n" +
+			"the end it prints a cursor on stderr: --from continues there and shows every event once. After a busy\n" +
+			"minute the cursor would be too long. The next tail then shows some events again, and the command prints\n" +
+			"their number.\n\n" +
+			"Each look reads the last 15 seconds again, since events are not committed in the order of their ids. With\n" +
+			"--state in a state of effects, only effects that come into it are shown. With --output json there is one\n" +
+			"object on each line: {\"event\": ...}, {\"effect\": ...}, and at the end {\"cursor\": ...}.",
 		Example: "  oncegate events tail\n" +
 			"  oncegate events tail --since 10m --source stripe\n" +
 			"  oncegate events tail --state dead --json",
@@ -70,7 +71,7 @@ func (s *shell) eventsTailCommand() *cobra.Command {
 	flags.StringVar(&f.route, "route", "", "only events with an effect of this route")
 	flags.StringVar(&f.state, "state", "", "only this state: "+strings.Join(states, ", "))
 	f.addSince(cmd, "received ")
-	flags.StringVar(&from, "from", "", "go on where another tail ended, by the `cursor` that it printed")
+	flags.StringVar(&from, "from", "", "continue where another tail ended, by the `cursor` that it printed")
 	return cmd
 }
 
@@ -120,7 +121,7 @@ func (s *shell) tailEnd(t *tail) error {
 	if again > 0 {
 		shown = fmt.Sprintf(", and shows the last %s again", plural(again, "event", "events"))
 	}
-	fmt.Fprintf(s.err, "oncegate: ended: --from %s goes on here%s\n", cursor, shown)
+	fmt.Fprintf(s.err, "oncegate: ended: continue with --from %s%s\n", cursor, shown)
 	return nil
 }
 

@@ -25,8 +25,8 @@ type historyAnswer struct {
 func (s *shell) historyShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show", Short: "Show on which cluster and timeline the data is, and whether effects are carried out", Args: cobra.NoArgs,
-		Long: "Show on which cluster and timeline the data is, what became of it before, and whether effects are carried\n" +
-			"out. After a failover or a restore this says what was decided, and how many effects became indeterminate\n" +
+		Long: "Show the cluster and timeline of the data, their history, and whether effects are carried out. After a\n" +
+			"failover or a restore this prints the decision, and the number of effects that became indeterminate\n" +
 			"because they may have happened.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			pool, err := s.openPool(cmd.Context())
@@ -73,15 +73,15 @@ func (s *shell) historyDeclareCommand() *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
 		Use: "declare", Short: "Declare what a copied or restored database is", Args: cobra.NoArgs,
-		Long: "Declare what a copied or restored database is. A process that finds its data on another cluster than\n" +
-			"before, or in tables that were made anew, receives and records, and carries nothing out until then.\n\n" +
+		Long: "Declare what a copied or restored database is. Until then, a process that finds its data on another\n" +
+			"cluster, or in new tables, records deliveries but carries out no effects.\n\n" +
 			"  moved     It is the installation, and nothing is missing: pg_upgrade, or a move while all processes were\n" +
-			"            stopped. Effects go on where they were.\n" +
+			"            stopped. Effects continue.\n" +
 			"  restored  It is the installation, and what happened since the backup is missing. Effects that may have\n" +
-			"            happened become indeterminate (restored), at targets that cannot deduplicate; the others go on.\n" +
+			"            happened at targets that cannot deduplicate become indeterminate (restored); the others continue.\n" +
 			"  copy      It is not the installation, such as a clone for tests. Nothing is carried out.\n\n" +
-			"A database that was set back without another cluster or timeline, such as a server's disks from a snapshot,\n" +
-			"is declared restored, or copy, before a process starts on it.",
+			"A database that was set back without another cluster or timeline, such as a server's disks from a\n" +
+			"snapshot, is declared restored, or copy, before a process starts on it.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			verdict := history.Verdict(as)
 			switch verdict {

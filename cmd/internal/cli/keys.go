@@ -62,7 +62,7 @@ func (s *shell) keysListCommand() *cobra.Command {
 			return showRows(s, cmd, rows, func(rows []control.Key) *table { return keyTable(rows, usage) }, nil)
 		},
 	}
-	cmd.Flags().BoolVar(&usage, "usage", false, "count what is sealed with each key; reads every row")
+	cmd.Flags().BoolVar(&usage, "usage", false, "count the rows sealed with each key; reads every row")
 	return cmd
 }
 
@@ -354,8 +354,8 @@ func (s *shell) resealCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "reseal", Short: "Seal everything that is kept with the active key", Args: cobra.NoArgs,
-		Long: "Seal everything that is kept with the active key, including what is still in plain. It works in\n" +
-			"small transactions while deliveries go on. You can stop it and start it again.",
+		Long: "Seal everything that is kept with the active key, including what is still in plain. It works in small\n" +
+			"transactions during deliveries. You can stop it and start it again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keys, err := s.keyring()
 			if err == nil {

@@ -27,9 +27,9 @@ func (s *shell) loginsLinkCommand() *cobra.Command {
 	var valid, url string
 	cmd := &cobra.Command{
 		Use: "link", Short: "Print a link that logs in to the console, once", Args: cobra.NoArgs,
-		Long: "Print a link with which somebody logs in to the console, once and within minutes: you, or a colleague to\n" +
-			"whom you send it. The login ends by itself like any other. The address is console.url, or that of the\n" +
-			"private listener on this machine.",
+		Long: "Print a link that logs you, or a colleague to whom you send it, in to the console, once and within\n" +
+			"minutes. The login ends by itself like any other. The address is console.url, or else the private\n" +
+			"listener on this machine.",
 		Example: "  oncegate logins link\n" +
 			"  oncegate logins link --scope read-metadata --valid 2m",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -154,8 +154,8 @@ func loginEntry(login **logins.Login) listEntry {
 func (s *shell) loginsRevokeCommand() *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
-		Use: "revoke <id>", Short: "End somebody's login to the console", Args: cobra.ExactArgs(1),
-		Long: "End somebody's login to the console. Processes notice within seconds. Who logged in with a token can log\n" +
+		Use: "revoke <id>", Short: "End a login to the console", Args: cobra.ExactArgs(1),
+		Long: "End a login to the console. Processes notice within seconds. A person who logged in with a token can log\n" +
 			"in again until the token is revoked. On a terminal you type the decision; elsewhere the command needs\n" +
 			"--yes.",
 		Example: "  oncegate logins revoke 0199... --reason 'the laptop was stolen'",

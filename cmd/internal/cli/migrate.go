@@ -53,12 +53,12 @@ func (s *shell) migrateUpCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "up", Short: "Bring the schema to the version this binary needs", Args: cobra.NoArgs,
-		Long: "Bring the schema to the version that this binary needs. Processes of earlier versions go on\n" +
-			"meanwhile; those that may not run on the new schema say so at /readyz.\n\n" +
-			"Each migration is committed together with its version. Whatever ends this command, nothing is half\n" +
-			"done, and running it again continues. SIGTERM and SIGINT roll back the current migration. The\n" +
-			"command exits with 1 if it did not get a lock (it says who has it), with 2 if this binary is too\n" +
-			"old, and with 75 if it was stopped or the database cannot be reached.",
+		Long: "Bring the schema to the version that this binary needs. Processes of earlier versions keep running. Those\n" +
+			"that may not run on the new schema are not ready at /readyz.\n\n" +
+			"Each migration is committed together with its version. An interrupted command leaves nothing half done,\n" +
+			"and running it again continues. SIGTERM and SIGINT roll back the current migration. The command exits\n" +
+			"with 1 if it did not get a lock (it says who has it), with 2 if this binary is too old, and with 75 if it\n" +
+			"was stopped or the database cannot be reached.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := s.migrating(cmd.Context(), wait, func(ctx context.Context, m *migrations.Migrator) error { return m.Up(ctx) })
 			if err != nil {

@@ -116,7 +116,7 @@ func (s *shell) checkDown(ctx context.Context, version int, f downFlags) error {
 		if f.all {
 			return usagef("migrate down --all deletes every event in schema %s; add --yes if that is meant", db.Schema)
 		}
-		return usagef("from %d down to %d: nobody can be asked here; add --yes", status.Current, version)
+		return usagef("from %d down to %d: there is no terminal to ask at; add --yes", status.Current, version)
 	}
 	word, what := strconv.Itoa(version), fmt.Sprintf("The schema %s goes from version %d down to %d.", db.Schema, status.Current, version)
 	if f.all {

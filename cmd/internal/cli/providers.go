@@ -61,7 +61,7 @@ func unknownProvider(name string, all providers.Catalog) error {
 	if question := providers.DidYouMean(all, name); question != "" {
 		return usagef("unknown provider %q; %s`oncegate providers list` shows all", clean(name), question)
 	}
-	return usagef("unknown provider %q; `oncegate providers list` shows all, and --config adds those of a configuration", clean(name))
+	return usagef("unknown provider %q; `oncegate providers list` shows all, and --config adds the providers of a configuration", clean(name))
 }
 
 func (s *shell) providersListCommand() *cobra.Command {
@@ -116,8 +116,8 @@ func (s *shell) providersShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show <name>", Short: "Show everything the catalogue says about a provider", Args: cobra.ExactArgs(1),
 		Long: "Show everything that the catalogue, or the configuration, says about a provider.\n\n" +
-			"With --resolved it prints the definition that is in force, as it would stand alone, and beside\n" +
-			"each part where it comes from: the provider itself, a provider that it extends, or a default.",
+			"With --resolved it prints the complete definition in force, and the origin of each part: the provider\n" +
+			"itself, a provider that it extends, or a default.",
 		Example: "  oncegate providers show stripe\n" +
 			"  oncegate providers show acme --resolved --config oncegate.yml",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -160,7 +160,7 @@ func (s *shell) providersShowCommand() *cobra.Command {
 				{"a signature proves", proves(row.Proves)},
 				{"event id", map[string]string{
 					"signed": "covered by the signature", "unsigned": "not covered by the signature: the same body under a new id is reported as a suspected replay",
-					"none": "none that identifies: every verified delivery is an event of its own",
+					"none": "none that identifies: every verified delivery is a new event",
 				}[row.ID]},
 				{"order", row.Order},
 				{"signs as", strings.Join(p.Modes(), ", ")},
@@ -235,7 +235,7 @@ func proves(what string) string {
 	case "part":
 		return "a part of the event only"
 	case "origin":
-		return "who sent it, not what is in it"
+		return "the sender, not the content"
 	}
 	return what
 }

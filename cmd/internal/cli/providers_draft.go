@@ -33,13 +33,13 @@ func (s *shell) providersDraftCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "draft",
 		Short: "Write a provider for a sender that is not in the catalogue, from one captured request",
-		Long: "Write a provider for a sender that is not in the catalogue, from one captured request and its\n" +
-			"secret. The command compares every header, parameter and member that can be a signature or a token\n" +
-			"with what the usual ways of signing make of the request: every hash, encoding, form and reading of\n" +
-			"the secret. It writes what verifies as a configuration with comments. It guesses id, type, time\n" +
-			"and sequence from names and shapes, and says how sure each guess is.\n\n" +
-			"The YAML goes to stdout, or into the file that --out names. It names the environment variable of\n" +
-			"the secret and never holds the secret. Exits with 1 if nothing fits, and says what was tried.",
+		Long: "Write a provider for a sender that is not in the catalogue, from one captured request and its secret. The\n" +
+			"command compares every header, parameter and member that can be a signature or a token with what the\n" +
+			"usual ways of signing make of the request: every hash, encoding, form and reading of the secret. It\n" +
+			"writes what verifies as a configuration with comments. It guesses id, type, time and sequence from names\n" +
+			"and shapes, and says how sure each guess is.\n\n" +
+			"The YAML goes to stdout, or into the file that --out names. It names the environment variable of the\n" +
+			"secret and never contains the secret. Exits with 1 if nothing fits, and lists the attempts.",
 		Example: "  oncegate providers draft --request captured.http --secret-env ACME_SECRET --out acme.yml\n" +
 			"  oncegate providers draft --request - --public-key-env ACME_KEY --name acme < captured.http",
 		Args: cobra.NoArgs,
@@ -47,10 +47,10 @@ func (s *shell) providersDraftCommand() *cobra.Command {
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.secretEnv, "secret-env", nil, "environment variable that holds the secret")
-	flags.StringArrayVar(&f.secretFile, "secret-file", nil, "file that holds the secret")
-	flags.StringVar(&f.publicEnv, "public-key-env", "", "environment variable that holds the sender's public key: PEM, or ed25519 in hex or base64")
-	flags.StringVar(&f.publicFile, "public-key-file", "", "file that holds the sender's public key")
+	flags.StringArrayVar(&f.secretEnv, "secret-env", nil, "environment variable with the secret")
+	flags.StringArrayVar(&f.secretFile, "secret-file", nil, "file with the secret")
+	flags.StringVar(&f.publicEnv, "public-key-env", "", "environment variable with the sender's public key: PEM, or ed25519 in hex or base64")
+	flags.StringVar(&f.publicFile, "public-key-file", "", "file with the sender's public key")
 	flags.StringVar(&f.name, "name", "", "the provider's name (default made of the request's headers)")
 	flags.StringVar(&f.out, "out", "", "write the configuration to this file, which must not exist, instead of stdout")
 	flags.DurationVar(&f.timeout, "timeout", draftBound, "how long to search at most")
@@ -242,7 +242,7 @@ func missed(r *drafts.Result) []string {
 	out = append(out, "tried hashes: SHA-1, SHA-256, SHA-384, SHA-512 and MD5, as HMAC and as plain digests, where a signature has their length; "+
 		"the secret itself in headers, query and body; tokens (JWT); RFC 9421; every provider of the catalogue whose way of signing is its own")
 	if r.Tried.Cut {
-		out = append(out, "the search was ended before everything was tried: --timeout gives it longer")
+		out = append(out, "the search ended before everything was tried: --timeout extends it")
 	}
 	if len(r.Tried.Carriers) == 0 {
 		out = append(out, "no header, parameter or member has the length of a signature: was the request captured with all its headers?")
@@ -250,7 +250,7 @@ func missed(r *drafts.Result) []string {
 	return append(out,
 		"look in the sender's documentation for: which header has the signature; what exactly is signed, in which order and with what between (address, method, time, an id); "+
 			"the hash and the encoding; whether the secret is decoded before (base64, hex) and which one it is, where there are several",
-		"look at the capture: the body must be byte for byte as it was sent, and the address that of the sender (--url)")
+		"look at the capture: the body must be byte for byte the sent one, and the address the sender's (--url)")
 }
 
 // writeNew writes a file and returns an error if it already exists.

@@ -25,10 +25,10 @@ func (s *shell) providersSignCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sign <name>",
 		Short: "Write a request that is signed as the provider signs",
-		Long: "Write a request that is signed as the provider would sign it, for every provider whose scheme can\n" +
-			"be signed with the given secret. `oncegate send` signs in the same way and sends the request.\n\n" +
-			"Without --file the payload is the provider's example. --request takes a whole request (raw HTTP or\n" +
-			"JSON) and signs it anew.",
+		Long: "Write a request that is signed as the provider would sign it, for every provider whose scheme can be\n" +
+			"signed with the given secret. `oncegate send` signs in the same way and sends the request.\n\n" +
+			"Without --file the payload is the provider's example. --request takes a whole request (raw HTTP or JSON)\n" +
+			"and replaces its signature.",
 		Example: "  oncegate providers sign stripe --secret-env STRIPE_WEBHOOK_SECRET --format curl\n" +
 			"  oncegate providers sign github --type push --file push.json --secret-env GITHUB_SECRET --url https://hooks.example.com/in/github",
 		Args: cobra.ExactArgs(1),

@@ -30,8 +30,8 @@ func (f *captureFlags) add(cmd *cobra.Command) {
 
 func (f *captureFlags) addSecrets(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.secretEnv, "secret-env", nil, "environment variable that holds a secret; may be repeated")
-	flags.StringArrayVar(&f.secretFile, "secret-file", nil, "file that holds a secret; may be repeated")
+	flags.StringArrayVar(&f.secretEnv, "secret-env", nil, "environment variable with a secret; may be repeated")
+	flags.StringArrayVar(&f.secretFile, "secret-file", nil, "file with a secret; may be repeated")
 	flags.StringArrayVar(&f.settings, "setting", nil, "a setting of the provider, NAME=VALUE; may be repeated")
 	flags.StringArrayVar(&f.keys, "key", nil, "keys the provider publishes, ADDRESS=FILE, instead of fetching them; may be repeated")
 	flags.StringVar(&f.source, "source", "", "take secrets, settings and address from this source of the configuration")

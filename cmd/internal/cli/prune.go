@@ -24,13 +24,13 @@ func (s *shell) pruneCommand() *cobra.Command {
 	var include []string
 	var d decision
 	cmd := &cobra.Command{
-		Use: "prune", Short: "Remove what is past its horizon and no longer needed", Args: cobra.NoArgs,
-		Long: "Remove what is past its horizon and no longer needed: bodies by whole days, settled effects, and\n" +
-			"the keys of events. The worker does this by itself once a minute; this command does it now. It\n" +
-			"uses the horizons of the process that started last (see `oncegate config print`).\n\n" +
-			"What is dead, indeterminate, held or in an open replay stays, however old it is, unless --include\n" +
-			"names it. --include needs --reason and is audited. Only one prune runs at a time: if another one\n" +
-			"is running, this command ends. You can interrupt it at any time.",
+		Use: "prune", Short: "Remove data that is past its horizon and no longer needed", Args: cobra.NoArgs,
+		Long: "Remove data that is past its horizon and no longer needed: bodies by whole days, settled effects, and the\n" +
+			"keys of events. The worker does this by itself once a minute; this command does it now. It uses the\n" +
+			"horizons of the process that started last (see `oncegate config print`).\n\n" +
+			"Dead, indeterminate and held effects, and those of open replays, stay at any age unless --include names\n" +
+			"them. --include needs --reason and is audited. Only one prune runs at a time: if another one is running,\n" +
+			"this command ends. You can interrupt it at any time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var r control.RunPruneRequest
 			if cmd.Flags().Changed("include") && len(include) == 0 {
@@ -43,7 +43,7 @@ func (s *shell) pruneCommand() *cobra.Command {
 				r.Include = append(r.Include, prune.Prunable(name))
 			}
 			if !dry && len(include) > 0 {
-				if err := d.check(s, "why may what nobody has settled go?"); err != nil {
+				if err := d.check(s, "why may unsettled data be removed?"); err != nil {
 					return err
 				}
 				r.Reason = d.reason
@@ -58,7 +58,7 @@ func (s *shell) pruneCommand() *cobra.Command {
 				}
 				if len(include) > 0 {
 					if err := s.confirm(d, "prune", func() {
-						fmt.Fprintf(s.err, "Everything past its horizon goes, also what is %s. `--dry-run` counts it first.\n", strings.Join(include, ", "))
+						fmt.Fprintf(s.err, "Everything past its horizon is removed, including effects that are %s. `--dry-run` counts it first.\n", strings.Join(include, ", "))
 					}); err != nil {
 						return err
 					}
@@ -112,7 +112,7 @@ func (s *shell) prune(ctx context.Context, caller control.Caller, r control.RunP
 		count(len(report.Partitions), "day")+" of bodies", report.Elapsed.Round(time.Millisecond), plural(int(report.Kept), "body", "bodies"))
 	switch {
 	case ctx.Err() != nil:
-		fmt.Fprintln(s.out, "stopped; what is left goes with the next pass")
+		fmt.Fprintln(s.out, "stopped; the next pass removes the rest")
 	case !report.Complete && len(report.Contended) == 0:
 		return tryLaterf("the server did not come to the end in the time of one request; prune on the database itself, without --server")
 	case !report.Complete:

@@ -24,8 +24,7 @@ func (s *shell) readyCommand() *cobra.Command {
 		Use: "ready", Short: "Ask the process that serves here whether it is ready; for health checks",
 		Long: "Ask the process that serves with this configuration, at its private address, whether it is ready:\n" +
 			"whether it has started, reaches a database that accepts commits, finds its schema and can trust\n" +
-			"its clock. Exits with 0 if it is ready, with 1 if it says what is wrong, and with 75 if nobody\n" +
-			"answers.",
+			"its clock. Exits with 0 if it is ready, with 1 if it names a fault, and with 75 if it does not answer.",
 		Example: "  oncegate ready\n  oncegate ready --url http://10.0.0.7:8081",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

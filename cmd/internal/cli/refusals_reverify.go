@@ -17,10 +17,9 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use: "reverify --source <name>", Short: "Verify kept refusals with today's secrets, and admit those that verify", Args: cobra.NoArgs,
-		Long: "Verify the kept refusals of a source with the secrets of the configuration, each at the time at\n" +
-			"which it was received, and admit those that verify. They are recorded as if they had verified\n" +
-			"then, each event once, whatever the sender has delivered again since. Use this after a rotation of\n" +
-			"secrets that went wrong.\n\n" +
+		Long: "Verify the kept refusals of a source with the secrets of the configuration, each at the time at which it\n" +
+			"was received, and admit those that verify. Oncegate records them as if they had verified then, and each\n" +
+			"event once, even if the sender has delivered it again. Use this after a failed rotation of secrets.\n\n" +
 			"Admitted deliveries are removed from the refusals. --dry-run admits nothing and writes nothing.",
 		Example: "  oncegate refusals reverify --source stripe --dry-run\n" +
 			"  oncegate refusals reverify --source stripe --since 12h --reason \"the new secret was missing from 2 to 5\"",
@@ -71,7 +70,7 @@ func (s *shell) reverify(ctx context.Context, caller control.Caller, r control.R
 			bar.done()
 			_ = s.showReverified(sum, r.DryRun) // show what was done before the error
 			if isOverloaded(err) {
-				return tryLaterf("%v; run it again, it goes on where it ended", err)
+				return tryLaterf("%v; run it again to continue", err)
 			}
 			return err
 		}

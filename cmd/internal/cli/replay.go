@@ -52,10 +52,9 @@ func (s *shell) replayRunCommand() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use: "run <plan>", Short: "Run a planned replay", Args: cobra.ExactArgs(1),
-		Long: "Run a planned replay. It does exactly what was planned, and acts on an effect only if the effect\n" +
-			"is still as it was then. The workers carry it out behind live deliveries. --digest is what the\n" +
-			"plan printed, or its first 8 characters; on a terminal the command asks for it. If the replay runs\n" +
-			"already, the command wakes it in case its job was lost.",
+		Long: "Run a planned replay. It runs the planned items, except effects that have changed since. The workers\n" +
+			"prefer live deliveries. --digest is what the plan printed, or its first 8 characters; on a terminal the\n" +
+			"command asks for it. If the replay runs already, the command wakes it in case its job was lost.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := parseReplay(args[0])
 			if err != nil {
@@ -79,7 +78,7 @@ func (s *shell) replayRunCommand() *cobra.Command {
 	}
 	d.add(cmd)
 	cmd.Flags().StringVar(&digest, "digest", "", "the digest that the plan printed")
-	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as many as it can beside deliveries")
+	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as many as live deliveries leave room for")
 	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until the effects are done, and not only queued")
 	return cmd
 }
@@ -91,7 +90,7 @@ func (s *shell) runReplay(ctx context.Context, caller control.Caller, plan *repl
 		return &failure{text: fmt.Sprintf("replay %s is still being planned: run it when `oncegate replay status %s` says that it is planned", plan.ID, plan.ID)}
 	case plan.State == replay.Planned && start.Digest == "" && !d.yes:
 		if !s.interactive() {
-			return usagef("nobody can be asked here: add the --digest that the plan printed, or --yes")
+			return usagef("there is no terminal to ask at: add the --digest that the plan printed, or --yes")
 		}
 		if err := s.confirm(d, plan.Digest[:replay.MinDigest], func() { s.showSummary(s.err, plan) }); err != nil {
 			return err
@@ -123,7 +122,7 @@ func (s *shell) runReplay(ctx context.Context, caller control.Caller, plan *repl
 func (s *shell) replayCancelCommand() *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
-		Use: "cancel <plan>", Short: "Cancel a replay; what is not done stays as it was", Args: cobra.ExactArgs(1),
+		Use: "cancel <plan>", Short: "Cancel a replay; its remaining effects do not change", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := parseReplay(args[0])
 			if err != nil {

@@ -193,7 +193,7 @@ func (s *shell) planReplay(ctx context.Context, r control.PlanReplayRequest, d d
 		case err != nil:
 			return err
 		case plan.State != replay.Planned:
-			return &failure{text: fmt.Sprintf("the plan %s was given up: somebody cancelled it, or the log of the server says why", plan.ID)}
+			return &failure{text: fmt.Sprintf("the plan %s was given up: it was cancelled, or the log of the server has the reason", plan.ID)}
 		}
 		return then(caller, plan)
 	})
@@ -235,7 +235,7 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 	}
 	f.add(cmd)
 	d.add(cmd)
-	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as many as it can beside deliveries")
+	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as many as live deliveries leave room for")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "make the plan and do not run it")
 	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until it ends")
 	return cmd

@@ -77,7 +77,7 @@ func (s *shell) follow(ctx context.Context, caller control.Caller, plan *control
 		return err
 	}
 	if n := going[string(inbox.EffectHeld)]; n > 0 {
-		fmt.Fprintf(s.err, "oncegate: %s still held, behind another effect or for a person: `oncegate streams list` shows why\n", plural(n, "effect is", "effects are"))
+		fmt.Fprintf(s.err, "oncegate: %s still held, for an earlier effect or for a decision: `oncegate streams list` shows why\n", plural(n, "effect is", "effects are"))
 	}
 	return s.showReplay(ctx, caller, plan, 0)
 }

@@ -21,7 +21,7 @@ func (s *shell) routesListCommand() *cobra.Command {
 		Use: "list", Short: "List every route with its unsettled effects", Args: cobra.NoArgs,
 		Long: "List every route that a server was ever started with, and how many of its effects are not settled.\n" +
 			"A route is gone if the server that started last does not have it and no live process works on it.\n" +
-			"Its effects wait until the route is configured again, or until somebody discards or moves them.",
+			"Its effects wait until the route is configured again, or until you discard or move them.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.control(cmd.Context(), "", func(caller control.Caller) error {
 				routes, err := control.Call(cmd.Context(), caller, &control.ListRoutes, control.ListRoutesRequest{})

@@ -26,11 +26,11 @@ func (s *shell) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Take deliveries and carry out effects",
-		Long: "Take deliveries (role receive) and carry out effects (role work), until SIGTERM or SIGINT. Then\n" +
-			"the process takes nothing new, commits what waits and finishes the effects under way. A second\n" +
-			"signal ends it at once; nothing that was acknowledged is lost.\n\n" +
-			"A start whose tables others keep locked waits for a minute and says who has the lock. It exits with\n" +
-			"75 if it gives up, or if the database cannot be reached.",
+		Long: "Take deliveries (role receive) and carry out effects (role work), until SIGTERM or SIGINT. Then the\n" +
+			"process accepts no more deliveries, commits those that wait, and finishes the running effects. A second\n" +
+			"signal ends it at once; no acknowledged event is lost.\n\n" +
+			"If other sessions keep the tables locked, a start waits for a minute and names the session that has the\n" +
+			"lock. It exits with 75 if it does not get the lock, or if it cannot reach the database.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("role") && s.env("ONCEGATE_ROLE") != "" {

@@ -74,9 +74,8 @@ func (s *shell) sessionsRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "revoke [<id>]", Short: "End sessions of agents before their time", Args: cobra.MaximumNArgs(1),
 		Long: "End one session by its id, or the open sessions of a source, which --credential and --run narrow.\n" +
-			"Processes notice within seconds. What was called under a session stays as it is, and a further\n" +
-			"session of the same run makes the same keys. On a terminal you type the decision; elsewhere the\n" +
-			"command needs --yes.",
+			"Processes notice within seconds. Calls made under a session do not change, and a later session of the\n" +
+			"same run makes the same keys. On a terminal you type the decision; elsewhere the command needs --yes.",
 		Example: "  oncegate sessions revoke 0199... --reason 'the agent loops'\n" +
 			"  oncegate sessions revoke --source agents --credential engine --reason 'its secret leaked'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -124,7 +123,7 @@ func (s *shell) sessionsRevokeCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&source, "source", "", "the sessions of this source")
 	flags.StringVar(&credential, "credential", "", "only those that this credential opened")
-	flags.StringVar(&run, "run", "", "only those of this run")
+	flags.StringVar(&run, "run", "", "only the sessions of this run")
 	d.add(cmd)
 	return cmd
 }

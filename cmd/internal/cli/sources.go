@@ -51,9 +51,9 @@ func (s *shell) sourceTable(rows []control.Source) *table {
 
 func (s *shell) sourcesShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show <name>", Short: "Show one source as it is configured, without its secrets", Args: cobra.ExactArgs(1),
-		Long: "Show one source as it is configured: the address that its sender posts to, where its secrets are read\n" +
-			"from and until when they are accepted, and its routes. It holds no secret.",
+		Use: "show <name>", Short: "Show the configuration of one source, without its secrets", Args: cobra.ExactArgs(1),
+		Long: "Show the configuration of one source: the address that its sender posts to, the references and expiry of\n" +
+			"its secrets, and its routes. The output contains no secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.configuredControl(cmd.Context(), func(caller control.Caller) error {
 				source, err := control.Call(cmd.Context(), caller, &control.ShowSource, control.SourceReference{Name: args[0]})

@@ -22,11 +22,10 @@ func (s *shell) streamsListCommand() *cobra.Command {
 	var undecided bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List streams, newest first", Args: cobra.NoArgs,
-		Long: "List the streams of ordered routes, newest first: up to which number each is applied, how many\n" +
-			"effects wait, and for what. --blocked and --gap together show every stream that stands still.\n" +
-			"--undecided lists instead the effects that are held for a person: those without a key or a number,\n" +
-			"or with the number of another one. End their wait with `oncegate streams apply` or `oncegate\n" +
-			"streams skip`.",
+		Long: "List the streams of ordered routes, newest first: the number up to which each is applied, the number of\n" +
+			"waiting effects, and the reason. --blocked and --gap together show every stream that does not move.\n" +
+			"--undecided lists instead the effects that are held for a person: those without a key or a number, or\n" +
+			"with the number of another one. End their wait with `oncegate streams apply` or `oncegate streams skip`.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := pages.check(); err != nil {
 				return err
@@ -55,7 +54,7 @@ func (s *shell) streamsListCommand() *cobra.Command {
 	flags.StringVar(&r.Tenant, "tenant", "", "only streams with an effect of this tenant")
 	flags.StringVar(&r.Route, "route", "", "only this route")
 	flags.StringVar(&r.Key, "key", "", "only the stream with exactly this sequence key, even if the key was erased")
-	flags.BoolVar(&r.Blocked, "blocked", false, "only those that a dead or indeterminate effect holds up")
+	flags.BoolVar(&r.Blocked, "blocked", false, "only streams that a dead or indeterminate effect blocks")
 	flags.BoolVar(&r.Gap, "gap", false, "only those that wait for a missing number")
 	flags.BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
 	pages.add(cmd)

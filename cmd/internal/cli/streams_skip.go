@@ -20,9 +20,9 @@ func (s *shell) streamsSkipCommand() *cobra.Command {
 }
 
 func (s *shell) streamsUnblockCommand() *cobra.Command {
-	return s.streamPassCommand(&control.UnblockStream, inbox.StreamUnblock, "unblock <id | source/route/key>", "Let the effects behind a dead letter go on",
-		"Let the effects behind the one that blocks a stream go on, and leave that one as it is. You can\n"+
-			"replay or discard it later, after the effects that were behind it.")
+	return s.streamPassCommand(&control.UnblockStream, inbox.StreamUnblock, "unblock <id | source/route/key>", "Release the effects that wait for a dead letter",
+		"Release the effects that wait for the effect that blocks a stream. The blocking effect does not\n"+
+			"change; if you replay it later, it runs after the others.")
 }
 
 // streamDecision is an operation that decides about a stream.
@@ -34,7 +34,7 @@ func (s *shell) streamPassCommand(operation *streamDecision, as inbox.StreamPass
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		Long: long + "\n\nOn a terminal you type the decision; elsewhere the command needs --yes. The decision is audited.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := d.check(s, "why is it right to go on without?"); err != nil {
+			if err := d.check(s, "why may the stream continue without it?"); err != nil {
 				return err
 			}
 			if id, err := inbox.ParseID(args[0]); err == nil {
@@ -82,7 +82,7 @@ func (s *shell) decideStream(ctx context.Context, operation *streamDecision, ref
 		if s.output == "json" {
 			return s.json(out)
 		}
-		fmt.Fprintf(s.out, "stream %d goes on: %s\n", out.Stream, out.What)
+		fmt.Fprintf(s.out, "stream %d continues: %s\n", out.Stream, out.What)
 		return nil
 	})
 }

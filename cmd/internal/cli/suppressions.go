@@ -100,7 +100,7 @@ func (s *shell) suppressionsCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check <address>", Short: "Say whether an address is suppressed, and why", Args: cobra.ExactArgs(1),
 		Long: "Say whether messages to an address are suppressed, since when and why. Addresses are compared\n" +
-			"without regard to case. The exit code is 0 in both cases; --output json tells them apart.",
+			"without regard to case. The exit code is 0 in both cases; use --output json to distinguish them.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkAddress(args[0]); err != nil {
 				return err
@@ -195,7 +195,7 @@ func (s *shell) suppressionsAddCommand() *cobra.Command {
 func addSuppressionFlags(cmd *cobra.Command, as, target *string, keep *time.Duration) {
 	cmd.Flags().StringVar(as, "as", string(suppression.Manual), "bounce, complaint, unsubscribe or manual")
 	addSuppressionTarget(cmd, target, "only messages of this target (default every target)")
-	cmd.Flags().DurationVar(keep, "keep", 0, "how long the address stays on the list, such as 720h; 0 is for ever")
+	cmd.Flags().DurationVar(keep, "keep", 0, "how long the address stays on the list, such as 720h; 0 is without end")
 }
 
 // suppressionTerms returns the properties of a suppression that do not depend on the address.
@@ -222,7 +222,7 @@ func (s *shell) suppressionsRemoveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "remove <address>", Short: "Let messages to an address be sent again", Args: cobra.ExactArgs(1),
 		Long: "Let messages to an address be sent again. What was skipped stays skipped; `oncegate replay plan`\n" +
-			"sends it. Without --target the entry for every target is removed, and those for single targets\n" +
+			"sends it. Without --target the general entry is removed, and entries for single targets\n" +
 			"stay.\n\n" +
 			"On a terminal you type the decision; elsewhere the command needs --yes.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -253,7 +253,7 @@ func (s *shell) suppressionsRemoveCommand() *cobra.Command {
 			})
 		},
 	}
-	addSuppressionTarget(cmd, &target, "the entry for this target (default the one for every target)")
+	addSuppressionTarget(cmd, &target, "the entry for this target (default the general one)")
 	d.add(cmd)
 	return cmd
 }

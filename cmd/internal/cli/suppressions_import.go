@@ -25,9 +25,9 @@ func (s *shell) suppressionsImportCommand() *cobra.Command {
 	var skipInvalid bool
 	cmd := &cobra.Command{
 		Use: "import <file.csv>", Short: "Suppress all addresses of a file", Args: cobra.ExactArgs(1),
-		Long: "Suppress all addresses of a CSV file. A header with a column email, address or recipient says where\n" +
-			"the addresses are; without one they are in the first column. The whole file is read first: if a\n" +
-			"line holds no address, nothing is changed, unless --skip-invalid leaves such lines out.\n\n" +
+		Long: "Suppress all addresses of a CSV file. A header with a column email, address or recipient says where the\n" +
+			"addresses are; without one they are in the first column. The whole file is read first: if a line has no\n" +
+			"address, nothing is changed, unless --skip-invalid leaves such lines out.\n\n" +
 			"Importing a file again changes nothing, so an import that was interrupted is run again.\n\n" +
 			"On a terminal you type the decision; elsewhere the command needs --yes.",
 		Example: "  oncegate suppressions import bounces.csv --as bounce --reason 'moved from the old provider' --yes",
@@ -46,9 +46,9 @@ func (s *shell) suppressionsImportCommand() *cobra.Command {
 			switch {
 			case len(file.invalid) > 0 && !skipInvalid:
 				return usagef("%s: %s, on %s: mend the file, or add --skip-invalid; nothing was changed",
-					clean(file.path), plural(file.bad, "line holds no address", "lines hold no address"), file.badLines())
+					clean(file.path), plural(file.bad, "line has no address", "lines have no address"), file.badLines())
 			case file.good == 0:
-				return usagef("%s holds no address", clean(file.path))
+				return usagef("%s contains no address", clean(file.path))
 			}
 			return s.controlWith(cmd.Context(), s.suppressed(d, true), func(caller control.Caller) error {
 				if err := s.confirm(d, fmt.Sprintf("import %d", file.good), func() {
@@ -78,7 +78,7 @@ func (s *shell) importSuppressions(ctx context.Context, caller control.Caller, f
 		}
 		added, err := control.Call(ctx, caller, &control.ImportSuppressions, r)
 		if err != nil {
-			return fmt.Errorf("after %d addresses (run it again, it goes on): %w", done, err)
+			return fmt.Errorf("after %d addresses (run it again to continue): %w", done, err)
 		}
 		sum = sum.Plus(added.Added)
 		done += int64(len(r.Addresses))

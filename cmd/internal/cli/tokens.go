@@ -27,8 +27,7 @@ func (s *shell) tokensCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create <name>", Short: "Create a token and print it, once", Args: cobra.ExactArgs(1),
 		Long: "Create a token with which a program calls the API, or a person logs in to the console. The token is\n" +
-			"printed alone on stdout, this once: Oncegate keeps only its SHA-256. Whoever has it may do what its\n" +
-			"scopes permit:\n" +
+			"printed alone on stdout, this once: Oncegate keeps only its SHA-256. Its owner may do what its scopes permit:\n" +
 			"  read-metadata   see everything but content\n" +
 			"  read-payload    see content too: bodies, results, addresses\n" +
 			"  operate         replay, discard, resolve, skip\n" +
