@@ -137,7 +137,7 @@ SELECT lease_token, true FROM keyed
 UNION ALL
 SELECT token, false FROM reached WHERE held IS NOT TRUE`
 
-// The first effect wins, also inside the group. The statement waits for a key that another transaction is about to
+// insertKeys inserts the keys of a group. The first effect wins, also inside the group. The statement waits for a key that another transaction is about to
 // write or to delete.
 var insertKeys = insertKeysOf(holdsClaim)
 
@@ -172,7 +172,7 @@ const noneHappened = `
     AND (SELECT true FROM effect_attempt t WHERE t.effect_id = o.id AND t.outcome IN ('done', 'indeterminate') LIMIT 1) IS NULL
     AND (o.item > 0 OR (SELECT true FROM effect i WHERE i.event_id = o.event_id AND i.route_id = o.route_id AND i.item = 1 LIMIT 1) IS NULL)`
 
-// Two kinds of owners lose their keys, and the earliest of several heirs gets them: an owner that is done, to an event
+// takeOverKeys moves keys to new owners. Two kinds of owners lose their keys, and the earliest of several heirs gets them: an owner that is done, to an event
 // received after its window (a pruned owner was settled), and an owner that certainly never happened, to any event.
 // Existing duplicates of the owner already have its outcome, and stay its duplicates.
 var takeOverKeys = takeOverKeysOf(holdsClaim)

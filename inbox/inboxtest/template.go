@@ -13,12 +13,10 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// A migration is a separate transaction with its round trips, there are dozens of them, and most tests need
-// only the final schema. So the first test of a program migrates its schema, reads the structure from
-// PostgreSQL's catalog, and one script makes the schemas of the other tests from that.
-// TestTheQuickSchemaIsTheMigratedOne compares the two.
-//
-// Nothing is kept on the server: each test program has its own template.
+// templates are the scripts that make the schemas of tests, because running the migrations for each test takes longer.
+// The first test of a program migrates its schema and reads the structure from PostgreSQL's catalog. One script then
+// makes the schemas of the other tests. TestTheQuickSchemaIsTheMigratedOne compares the two. Each test program has its
+// own template, and none is kept on the server.
 var templates = struct {
 	sync.Mutex
 	byURL map[string]*Template

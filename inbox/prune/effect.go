@@ -10,7 +10,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// An effect goes when it has been settled for longer than its horizon ($1), and no guard needs it. One
+// removableEffect is the condition for deleting an effect e. An effect goes when it has been settled for longer than its horizon ($1), and no guard needs it. One
 // that an operator had settled in order to prune it goes at once. What an open replay lists goes if it is named ($2).
 func removableEffect(without ...string) string {
 	return `

@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/labels"
 )
 
-// An event's row is its tombstone. It may be deleted when it is past its horizon ($1), counted from its receipt or from
+// removableEvent is the condition for deleting an event e. An event's row is its tombstone. It may be deleted when it is past its horizon ($1), counted from its receipt or from
 // its own time, whichever is later, and no guard needs it. (The gate counts from the event's own time, but ignores one
 // that is more than a day ahead.) A dead letter itself is deleted only if it was discarded or named ($2), and an event
 // in an open replay only if replays are named ($3).
@@ -24,7 +24,7 @@ func removableEvent(without ...string) string {
 		inbox.KeptRows("inbox_event", strings.NewReplacer(tableNames("{replays}", "$3::boolean")...), without...)
 }
 
-// A row that another transaction has locked is being delivered again, resolved or erased: it is left for the next walk.
+// lockDueEvents locks the events to delete. A row that another transaction has locked is being delivered again, resolved or erased: it is left for the next walk.
 func lockDueEvents(without ...string) string {
 	return `
 WITH page AS MATERIALIZED (

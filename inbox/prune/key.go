@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// A key is deleted when its window and its tombstone's horizon have passed ($1 to $3,
+// removableKey is the condition for deleting a key k. A key is deleted when its window and its tombstone's horizon have passed ($1 to $3,
 // by route), unless a guard needs it, or the route has an unsettled effect that may
 // still ask for it: one received before the key's window ended ($3).
 func removableKey(without ...string) string {

@@ -244,7 +244,7 @@ func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 	}
 	if !s.report.Obtained {
 		attrs := advisory.Holder(ctx, s.conn, advisory.Prune, schemaKey).Attrs()
-		p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "no pass of prune: another session holds its lock, which is another pass unless it says otherwise", attrs...)
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "no pass of prune: another session has its lock, usually another pass", attrs...)
 		return s.report, nil
 	}
 	if _, err := s.conn.Exec(ctx, prepareSession); err != nil {

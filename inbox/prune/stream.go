@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// A stream goes when nothing has moved it for as long as tombstones live, nothing
+// removableStream is the condition for deleting a stream s. A stream goes when nothing has moved it for as long as tombstones live, nothing
 // is in flight, missing or blocking, and no guard needs it.
 func removableStream(without ...string) string {
 	return `

@@ -157,7 +157,7 @@ type sourceRow struct {
 	keyName *string
 }
 
-// A start writes thousands of sources and blocks all other naming meanwhile, so it writes each table by one statement.
+// sourceColumns are the columns of a statement that writes all sources. A start writes thousands of sources and blocks all other naming meanwhile, so it writes each table by one statement.
 var sourceColumns = row.ColumnsFrom(1,
 	row.Text("name", func(s *sourceRow) string { return s.name }),
 	row.Text("provider", func(s *sourceRow) string { return s.Provider }),

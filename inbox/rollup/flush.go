@@ -96,7 +96,7 @@ var timesColumns = row.ColumnsFrom(batchColumns.Next(),
 	row.Time("last_event_at", func(r *timesRow) time.Time { return r.last }),
 )
 
-// A batch and its number are one statement, and so one transaction. A batch that is sent again finds its number and
+// writeBatch adds a batch to the counts. A batch and its number are one statement, and so one transaction. A batch that is sent again finds its number and
 // then adds nothing. If the first one has not ended, the second waits for the row of its process and checks it again.
 // Rows are written in the order of their keys, so that processes that add to the same ones wait for each other instead
 // of ending in a deadlock.

@@ -24,7 +24,7 @@ type benchmark struct {
 	run func(ctx context.Context, args []string) error
 }
 
-// The first one runs when no name is given.
+// benchmarks lists the benchmarks. The first one runs when no name is given.
 var benchmarks = []benchmark{
 	{"receive", "deliveries acknowledged, beside pgbench and a receiver that groups nothing", measureReceiving},
 	{"effects", "effects carried out, beside River itself", measureEffects},

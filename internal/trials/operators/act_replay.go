@@ -13,7 +13,7 @@ import (
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
-// replay is a plan, as the command returned it.
+// plannedReplay is a plan, as the command returned it.
 type plannedReplay struct {
 	id, digest string
 	options    replay.Options

@@ -17,7 +17,7 @@ import (
 // strangerRole may do nothing but connect to the database.
 const strangerRole = "stranger"
 
-// What the stranger says on every channel of River. JOB is a job that runs.
+// strangerSays lists the messages of the stranger on every channel of River. JOB is a job that runs.
 var strangerSays = []string{
 	`{"action":"pause","queue":"*"}`, `{"action":"pause","queue":"default"}`, `{"action":"cancel","job_id":JOB,"queue":"default"}`,
 	`{"action":"request_resign"}`, `not JSON`,

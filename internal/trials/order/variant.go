@@ -52,7 +52,7 @@ type variant struct {
 // defect reports whether the variant is wrong on purpose.
 func (v *variant) defect() bool { return v.unlocked || v.plant != "" }
 
-// A number that is recorded is not missing. In the variant slow nothing may be skipped, although a gap is given up
+// variants lists the variants of the campaign. A number that is recorded is not missing. In the variant slow nothing may be skipped, although a gap is given up
 // after less time than numbers fail for.
 var variants = []variant{
 	{name: "plain", takesEvery: 1, patience: "1h", onGap: "hold"},

@@ -19,7 +19,7 @@ type sampler struct {
 	load   *load
 }
 
-// The metrics that the process reports about itself.
+// processMetrics are the metrics that the process reports about itself.
 var processMetrics = map[string]struct {
 	name string
 	unit float64

@@ -21,7 +21,7 @@ type Figure struct {
 
 const mib = 1 << 20
 
-// A leak of 64 bytes a delivery is 16 MiB in the 15 minutes that are judged by default, at 300 deliveries a second.
+// figures lists the figures with their limits. A leak of 64 bytes a delivery is 16 MiB in the 15 minutes that are judged by default, at 300 deliveries a second.
 // Tables that are pruned are as large as their live rows need, so they must not grow once the first rows have gone. In
 // tables that are kept, a row must not take more and more space.
 var figures = []Figure{

@@ -17,7 +17,7 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// The error codes of PostgreSQL, as its source lists them (errcodes.txt of
+// sqlStates lists the error codes of PostgreSQL as in its source (errcodes.txt of
 // version 15): code and name.
 //
 //go:embed testdata/sqlstates.txt
