@@ -163,27 +163,27 @@ func fits(got *cel.Type, want Want) error {
 	switch want {
 	case Condition:
 		if !got.IsExactType(cel.BoolType) {
-			return fmt.Errorf("it gives %s, want true or false", got)
+			return fmt.Errorf("it returns %s, want true or false", got)
 		}
 	case Texts:
 		if !got.IsExactType(cel.StringType) && got.Kind() != types.ListKind {
-			return fmt.Errorf("it gives %s, want a text or a list of texts", got)
+			return fmt.Errorf("it returns %s, want a text or a list of texts", got)
 		}
 	case Name:
 		switch got.Kind() {
 		case types.StringKind, types.IntKind, types.UintKind, types.OpaqueKind: // an optional value is opaque
 		default:
-			return fmt.Errorf("it gives %s, want a text or a whole number", got)
+			return fmt.Errorf("it returns %s, want a text or a whole number", got)
 		}
 	case Number:
 		switch got.Kind() {
 		case types.IntKind, types.UintKind, types.DoubleKind, types.StringKind, types.TimestampKind, types.OpaqueKind:
 		default:
-			return fmt.Errorf("it gives %s, want a number, a decimal text or a time", got)
+			return fmt.Errorf("it returns %s, want a number, a decimal text or a time", got)
 		}
 	case Value:
 		if kind := got.Kind(); kind == types.TypeKind || kind == types.ErrorKind || kind == types.StructKind {
-			return fmt.Errorf("it gives %s, which JSON does not have", got)
+			return fmt.Errorf("it returns %s, which JSON does not have", got)
 		}
 	}
 	return nil

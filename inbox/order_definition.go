@@ -240,9 +240,9 @@ func (c OrderChange) String() string {
 	case c.New == "":
 		return what + "it has none: all that is held is set going at once"
 	case c.Known:
-		return what + fmt.Sprintf("%q, which was in use before, goes on with the streams it had; what is held is decided by the order it came under", c.New)
+		return what + fmt.Sprintf("%q, which was in use before, continues its streams; held effects follow the order under which they came", c.New)
 	}
-	return what + fmt.Sprintf("%q begins new streams; what is held is decided by the order it came under, or by hand (`oncegate streams list`)", c.New)
+	return what + fmt.Sprintf("%q begins new streams; held effects follow the order under which they came, or your decision (`oncegate streams list`)", c.New)
 }
 
 const readLastDefinition = `

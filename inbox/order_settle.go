@@ -304,4 +304,4 @@ func (e *Effects) settleLocked(ctx context.Context, s Settlement, group *row.Gro
 
 // ErrLocked is returned for an effect if another transaction has kept its row, or its
 // stream's row, locked.
-var ErrLocked = errors.New("its row, or its stream's, is locked by somebody else")
+var ErrLocked = errors.New("its row, or its stream's, is locked by another session")

@@ -270,7 +270,7 @@ func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 	}
 	switch {
 	case o.Pruned:
-		document.Detail = "its effects are pruned, and no result was stored before: what became of them is not known any more"
+		document.Detail = "its effects are pruned, and no result was stored before: their outcome is not known any more"
 	case o.taken == 0:
 		document.Detail = "no effect was recorded: " + o.admission
 	}

@@ -13,7 +13,7 @@ import (
 
 // ErrRouteGone is returned for sending an effect again whose route neither the latest started
 // server nor any live process has, so that no process would carry it out.
-var ErrRouteGone = errors.New("the route is gone from the configuration: nobody would carry the effect out")
+var ErrRouteGone = errors.New("the route is gone from the configuration: no process would carry the effect out")
 
 // ErrRouteKnown is returned for clearing a route whose effects servers carry out.
 var ErrRouteKnown = errors.New("the servers know the route and carry its effects out")

@@ -224,7 +224,7 @@ func (e *Effects) giveUpTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p Pa
 	var first, last string
 	err := tx.QueryRow(ctx, missingNumbers, p.Stream).Scan(&first, &last)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && last != p.MissingTo {
-		return streamSnapshot{}, fmt.Errorf("%w: what is missing has changed since it was looked at", ErrStream)
+		return streamSnapshot{}, fmt.Errorf("%w: the missing numbers have changed since you looked at them", ErrStream)
 	}
 	if err != nil {
 		return streamSnapshot{}, err

@@ -20,7 +20,7 @@ func (p *Provider) checkCredentials(secrets []Secret) (errs []error) {
 		for j := range i {
 			other := secrets[j].credentialName()
 			if other != name && len(secrets[i].Value) > 0 && subtle.ConstantTimeCompare(digests[i][:], digests[j][:]) == 1 {
-				errs = append(errs, fmt.Errorf("provider %s: credentials %s and %s have the same secret (%s, %s), which would not say who calls; give each a secret of its own",
+				errs = append(errs, fmt.Errorf("provider %s: credentials %s and %s have the same secret (%s, %s), which would not say who calls; give each its own secret",
 					p.name, other, name, secrets[j].Name, secrets[i].Name))
 			}
 		}

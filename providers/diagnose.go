@@ -325,7 +325,7 @@ func (s *search) giveUp(refusal *Refusal) Finding {
 	text := "none of the usual mistakes explains it: most likely it was signed with another secret, or its content was changed on the way"
 	switch {
 	case refusal.Reason == ReasonUnsigned:
-		text = "no header holds a signature or credential that matches: it may not come from the provider at all"
+		text = "no header contains a matching signature or credential: it may not come from the provider at all"
 	case s.cut:
 		text = "none of the likeliest mistakes explains it (the body is too large to try all)"
 	}

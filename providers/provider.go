@@ -314,7 +314,7 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 		return nil, err
 	}
 	if p.answers && !isDocument(req.Body) {
-		return nil, refuse(ReasonMismatch, "what is signed is no JSON object or array, and could be what a handshake signs")
+		return nil, refuse(ReasonMismatch, "the signed content is no JSON object or array, and could be signed by a handshake")
 	}
 	// Nearly every delivery contains one event, so its item is allocated together with the
 	// delivery.

@@ -70,7 +70,7 @@ func (s Session) parts(req *Request) ([]string, *Refusal) {
 		case err != nil:
 			return nil, unidentified(ProblemInvalidKey, err.Detail)
 		case present == "" && name == HeaderStep:
-			return nil, unidentified(ProblemMissingKey, "header "+HeaderStep+" is missing: it tells the calls of the session's run apart")
+			return nil, unidentified(ProblemMissingKey, "header "+HeaderStep+" is missing: it distinguishes the calls of the session's run")
 		case present == "":
 			continue
 		case value == "" || len(value) > maxPart:

@@ -238,24 +238,24 @@ func (d *specReader) field(where string, f *Field, s *Spec, times bool) {
 	case f.Envelope != "":
 		d.path(where+".envelope", f.Envelope)
 		if s.Split.JSON == "" {
-			d.at(where+".envelope", "goes only with split; say json")
+			d.at(where+".envelope", "is valid only with split; say json")
 		}
 	case f.Parent != "":
 		d.path(where+".parent", f.Parent)
 		if !strings.Contains(s.Split.JSON, nestedMark) {
-			d.at(where+".parent", "goes only with a split of several arrays; say envelope")
+			d.at(where+".parent", "is valid only with a split of several arrays; say envelope")
 		}
 	case f.Form != "" && !s.Body.Form && !s.Body.Multipart:
 		d.at(where+".form", "needs body.form: true")
 	}
 	if f.PlusIndex && (s.Sequence.Kind == "time" || s.Split == (SplitSpec{}) || !strings.HasSuffix(where, ".number")) {
-		d.at(where+".plus_index", "goes only with the number of a batch's events that is no time")
+		d.at(where+".plus_index", "is valid only with the number of a batch's events that is no time")
 	}
 	if f.If != "" {
 		d.path(where+".if", f.If)
 	}
 	if f.With != "" && len(f.Join) == 0 {
-		d.at(where+".with", "goes only with join")
+		d.at(where+".with", "is valid only with join")
 	}
 	if times {
 		if f.Unit == "" {
@@ -264,7 +264,7 @@ func (d *specReader) field(where string, f *Field, s *Spec, times bool) {
 			d.choice(where+".unit", f.Unit, []string{"s", "ms", "us", "ns", "rfc3339", "datetime"}, nil)
 		}
 	} else if f.Unit != "" {
-		d.at(where+".unit", "goes only with times")
+		d.at(where+".unit", "is valid only with times")
 	}
 	for i := range f.Join {
 		d.field(fmt.Sprintf("%s.join[%d]", where, i), &f.Join[i], s, false)

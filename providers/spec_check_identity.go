@@ -22,13 +22,13 @@ func (d *specReader) identity(s *Spec) {
 		d.at("identity.candidates", "is required; where the sender gives no event id, say mode: digest")
 	}
 	if i.Mode != "id" && len(i.Candidates) > 0 {
-		d.at("identity.candidates", "goes only with mode: id")
+		d.at("identity.candidates", "is valid only with mode: id")
 	}
 	if i.Mode == "hash" && len(i.Hash) == 0 {
 		d.at("identity.hash", "is required: the fields that the sender documents as unique together")
 	}
 	if i.Mode != "hash" && len(i.Hash) > 0 {
-		d.at("identity.hash", "goes only with mode: hash; where candidates find nothing, the digest is the id")
+		d.at("identity.hash", "is valid only with mode: hash; where candidates find nothing, the digest is the id")
 	}
 	if i.Mode == "level" && len(i.With) > 0 {
 		d.at("identity.with", "does not go with mode: level, which reads no id")

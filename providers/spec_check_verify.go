@@ -46,7 +46,7 @@ func (d *specReader) verify(v *VerifySpec) {
 				d.path(where+".name", c.Name)
 			}
 			if c.Prefix != "" && c.Scheme != "header" {
-				d.at(where+".prefix", "goes only with header")
+				d.at(where+".prefix", "is valid only with header")
 			}
 		}
 		if len(v.Signed) > 0 || len(v.Signature.Headers) > 0 || v.Timestamp.From != "none" {
@@ -57,7 +57,7 @@ func (d *specReader) verify(v *VerifySpec) {
 		d.headerName("verify.operation.key", v.Operation.Key)
 		d.headerName("verify.operation.name", v.Operation.Name)
 	} else if v.Operation != (OperationSpec{}) {
-		d.at("verify.operation", "goes only with family operation")
+		d.at("verify.operation", "is valid only with family operation")
 	}
 }
 
@@ -84,7 +84,7 @@ func (d *specReader) signature(v *VerifySpec) {
 		d.at(at+".headers", "is one name that ends in -N")
 	}
 	if s.Repeats && (s.From != "header" || s.Format != "value") {
-		d.at(at+".repeats", "goes only with from: header and format: value")
+		d.at(at+".repeats", "is valid only with from: header and format: value")
 	}
 	if s.PrefixOptional && s.Prefix == "" {
 		d.at(at+".prefix_optional", "needs a prefix")
@@ -124,7 +124,7 @@ func (d *specReader) signature(v *VerifySpec) {
 			d.at(at+".assign", "is required by format %s", s.Format)
 		}
 		if s.Prefix != "" {
-			d.at(at+".prefix", "goes only with format value")
+			d.at(at+".prefix", "is valid only with format value")
 		}
 	}
 	labels := map[string]bool{}
@@ -142,7 +142,7 @@ func (d *specReader) signature(v *VerifySpec) {
 			d.choice(where+".key", c.Key, []string{"text", "hex", "base64", "base64-lenient", "base64url", "after-colon", "nfkd", "spki", "pem"}, []string{"sha1"})
 		}
 		if _, size, _ := algorithm(c.Algorithm); size > 0 && c.Algorithm != "ed25519" && (c.Key == "spki" || c.Key == "pem") {
-			d.at(where+".key", "goes only with public keys")
+			d.at(where+".key", "is valid only with public keys")
 		}
 		if (s.Format == "list" || s.Format == "groups") && (c.Label == "" || labels[c.Label] || c.Label == s.TimestampLabel) {
 			d.at(where+".label", "is required, once each")
@@ -211,7 +211,7 @@ func (d *specReader) timestamp(v *VerifySpec) {
 	const at = "verify.timestamp"
 	d.choice(at+".from", t.From, []string{"none", "header", "signature", "json", "form", "scheme"}, nil)
 	if _, ok := schemes.Table()[v.Family]; t.From == "scheme" && !ok {
-		d.at(at+".from", "scheme goes only with a family that is a scheme")
+		d.at(at+".from", "scheme is valid only with a family that is a scheme")
 	}
 	if t.Source != "" {
 		d.link(at+".source", t.Source)
@@ -234,7 +234,7 @@ func (d *specReader) timestamp(v *VerifySpec) {
 		d.at("verify.signature.timestamp_label", "is required: the timestamp comes from the signature")
 	}
 	if t.Path != "" && !inside {
-		d.at(at+".path", "goes only with from: json or form")
+		d.at(at+".path", "is valid only with from: json or form")
 	}
 	for name, side := range map[string]Duration{"past": t.Past, "future": t.Future} {
 		if side != Off && side > Duration(24*time.Hour) {

@@ -23,7 +23,7 @@ var (
 	ErrOtherSystem = errors.New("the server is another cluster than the one this process began with: if the database has moved there, restart the process")
 
 	// ErrUndecided says that no effect runs until it is known what happened to the database.
-	ErrUndecided = errors.New("nothing is carried out before it is known what is missing after the database's history changed")
+	ErrUndecided = errors.New("no effect is carried out before the missing part is known after the database's history changed")
 )
 
 // History is what a process remembers of its database's history: the system identifier, the highest timeline and the highest

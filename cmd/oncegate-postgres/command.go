@@ -75,7 +75,7 @@ func startCommand(f *flags) *cobra.Command {
 		return shared.Start(ctx, opts)
 	})
 	cmd.Flags().IntVar(&opts.Until, "until-pid", 0, "stop the cluster when this process has ended (0: when told to stop)")
-	cmd.Flags().BoolVar(&opts.Fresh, "fresh", false, "make the cluster anew unless it runs")
+	cmd.Flags().BoolVar(&opts.Fresh, "fresh", false, "create the cluster again unless it runs")
 	return cmd
 }
 

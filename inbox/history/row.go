@@ -67,7 +67,7 @@ var ErrUndeclared = errors.New("the database was copied or restored from a dump,
 var ErrCopy = errors.New("the database was declared to be a copy: nothing is carried out; `oncegate history declare` changes that")
 
 // ErrSettling says that a later timeline has begun, and that Oncegate is checking which effects may have happened.
-var ErrSettling = errors.New("the database's history has changed, and nothing is carried out until it is known what is missing")
+var ErrSettling = errors.New("the database's history has changed, and no effect is carried out until the missing part is known")
 
 // Err returns why no effect may run; nil if effects may run.
 func (r *Row) Err() error {

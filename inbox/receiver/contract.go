@@ -81,7 +81,7 @@ var statusMeanings = []statusMeaning{
 	{inbox.ResultDone, "Everything happened, or was not to happen."},
 	{inbox.ResultFailed, "Nothing happened. next says whether the same call can end otherwise."},
 	{inbox.ResultPartial, "Some effects happened and some did not: effects shows which. What happened stays; it is never undone and, if the call is resumed, never repeated."},
-	{inbox.ResultIndeterminate, "Something may have happened, and nobody knows yet. A person or a probe decides."},
+	{inbox.ResultIndeterminate, "Something may have happened; the outcome is still unknown. A person or a probe decides."},
 }
 
 // HandleContract answers with the operations that the caller may call: GET /in/:source/operations.

@@ -204,7 +204,7 @@ func (r *Receiver) newSession(req *request, credential string, asked *sessionReq
 	case !isName(asked.Contract, maxRun) && asked.Contract != "":
 		return nil, invalidSession("contract is a contract version, such as 2")
 	case asked.NewKeys < 0 || asked.NewKeys > maxSessionKeys:
-		return nil, invalidSession(fmt.Sprintf("new_keys is how many new keys the run may take a minute, from 1 to %d; leave it out for no limit of its own", maxSessionKeys))
+		return nil, invalidSession(fmt.Sprintf("new_keys is how many new keys the run may take a minute, from 1 to %d; without it the session has no separate limit", maxSessionKeys))
 	case asked.Operations != nil && (len(asked.Operations) == 0 || len(asked.Operations) > maxSessionOperations):
 		return nil, invalidSession(fmt.Sprintf("operations names 1 to %d operations; leave it out for all that the credential may call", maxSessionOperations))
 	}

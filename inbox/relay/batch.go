@@ -146,7 +146,7 @@ func (r *Relay) tellHolder(ctx context.Context, tx pgx.Tx, source string) {
 	r.waiting.Store(source, wait)
 	attrs := []slog.Attr{slog.String("source", source), slog.Time("since", wait.since)}
 	attrs = append(attrs, advisory.Holder(ctx, tx, advisory.Relay, sourceKey, source).Attrs()...)
-	r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "another session holds the lock of a source: its emitted events wait until that ends, or is ended with pg_terminate_backend", attrs...)
+	r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "another session has the lock of a source: its emitted events wait until that session ends, or you end it with pg_terminate_backend", attrs...)
 }
 
 // admitEach passes the rows to the gate all at once, so that they become one group, and returns the ids of those that

@@ -178,7 +178,7 @@ func (a *Access) show(w http.ResponseWriter, r *http.Request, status int, page L
 	}
 	if !a.canLogIn(r) {
 		page.Unsafe = true
-		page.Problem = "This address is not encrypted, so nobody can log in here: use https and set console.url, or open the console on a loopback address, such as through ssh -L."
+		page.Problem = "This address is not encrypted, so logging in is not possible here: use https and set console.url, or open the console on a loopback address, such as through ssh -L."
 	}
 	a.cfg.Page(w, r, status, page)
 }

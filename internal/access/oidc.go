@@ -170,7 +170,7 @@ func withoutBody(err error) error {
 	if asked, ok := errors.AsType[*url.Error](err); ok {
 		return asked.Err
 	}
-	return errors.New("its answer is not that of a provider")
+	return errors.New("its answer is not a provider's")
 }
 
 // config returns the configuration for the authorization request and the code exchange.

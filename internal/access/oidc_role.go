@@ -37,7 +37,7 @@ func (c *OIDC) personOf(identity *oidc.IDToken) (*person, error) {
 	if len(values) == 0 {
 		what = fmt.Sprintf("your account has no claim %s", c.Claim)
 	}
-	return nil, &control.Problem{Code: control.CodeForbidden, Detail: fmt.Sprintf("you are %s, and %s here: ask whoever runs Oncegate to name one under console.oidc.roles", name, what)}
+	return nil, &control.Problem{Code: control.CodeForbidden, Detail: fmt.Sprintf("you are %s, and %s here: ask the operator of Oncegate to name one under console.oidc.roles", name, what)}
 }
 
 // maxName is the maximum length of a person's name in bytes. The audit stores at most 128 bytes for

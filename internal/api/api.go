@@ -189,7 +189,7 @@ func decode(w http.ResponseWriter, r *http.Request, d control.Description, reque
 				return &control.Problem{Code: control.CodeInvalid, Detail: "the body: " + strings.TrimPrefix(err.Error(), "json: ")}
 			}
 			if decoder.More() {
-				return &control.Problem{Code: control.CodeInvalid, Detail: "the body holds more than one JSON value"}
+				return &control.Problem{Code: control.CodeInvalid, Detail: "the body contains more than one JSON value"}
 			}
 		}
 	}

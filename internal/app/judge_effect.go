@@ -239,7 +239,7 @@ func (j *Judge) key(ctx context.Context, event *judgedEvent, e *replay.RecordedE
 	if e.KeyHash == nil {
 		return event.NewKey, nil // it never asked for one
 	}
-	return true, d.why("the key's recipe gives another key: another effect may have happened or happen beside it")
+	return true, d.why("the key's recipe makes another key: another effect may have happened or may happen in addition")
 }
 
 // newRoute judges a route that would take the event and has no effect of it.

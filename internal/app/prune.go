@@ -97,7 +97,7 @@ func (m *pruneMetrics) pruned(ctx context.Context, report prune.Report) {
 	m.oldest.Set(pace.Oldest.Seconds())
 	m.headroom.Set(pace.Headroom)
 	if pace.Behind && !m.behind {
-		m.log.WarnContext(ctx, "pruning falls behind: for an hour, less was removed than came in",
+		m.log.WarnContext(ctx, "pruning lags: for an hour, it removed less than came in",
 			slog.Float64("incoming_per_second", pace.IncomingPerSecond), slog.Float64("drained_per_second", pace.DrainedPerSecond),
 			slog.Int64("backlog", pace.Backlog), slog.Duration("oldest_due", pace.Oldest))
 	}

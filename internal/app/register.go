@@ -101,7 +101,7 @@ func (a *App) register(ctx context.Context) error {
 	a.starts = append(a.starts, step{name: "partition maintenance", run: func(ctx context.Context) error {
 		a.every(ctx, "partition maintenance", partitionsEvery, func(ctx context.Context) {
 			if holder := advisory.Holder(ctx, a.adminPool, advisory.Space, "$2::int", advisory.Partitions); holder != nil {
-				a.log.LogAttrs(ctx, slog.LevelWarn, "another session holds the lock under which partitions are made: they are made without it", holder.Attrs()...)
+				a.log.LogAttrs(ctx, slog.LevelWarn, "another session has the lock under which partitions are made: they are made without it", holder.Attrs()...)
 			}
 			if err := inbox.EnsurePartitions(ctx, a.adminPool, classes, a.clock.Now(), partitionsAhead); err != nil {
 				a.log.ErrorContext(ctx, "making partitions failed", slog.Any("error", err))

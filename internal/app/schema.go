@@ -64,7 +64,7 @@ func (a *App) validate(ctx context.Context) error {
 		return err
 	}
 	if status.Tables != a.tables {
-		return fmt.Errorf("%w: its tables were made anew and lack the sources of this process: restart it", migrations.ErrSchema)
+		return fmt.Errorf("%w: its tables were created again and lack the sources of this process: restart it", migrations.ErrSchema)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (a *App) warnStranded(ctx context.Context) {
 	defer cancel()
 	check, err := CheckRegistration(ctx, a.adminPool, a.settings)
 	if err != nil {
-		a.log.WarnContext(ctx, "what removed sources and routes leave behind could not be counted", slog.Any("error", err))
+		a.log.WarnContext(ctx, "the remains of removed sources and routes could not be counted", slog.Any("error", err))
 		return
 	}
 	lines := 0

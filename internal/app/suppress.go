@@ -58,7 +58,7 @@ func (a *App) suppressTarget(t *config.Target) (effect.Transactional, error) {
 			}
 			texts, err := s.ReasonOf.Texts(jobs.Input(call))
 			if err == nil && len(texts) != 1 {
-				err = errors.New("it gives a list, want one reason")
+				err = errors.New("it returns a list, want one reason")
 			}
 			if err != nil {
 				return "", err

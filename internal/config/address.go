@@ -36,7 +36,7 @@ func (r *reader) urlValues(t *Target) bool {
 // compileValues compiles the expressions of an address. If secret is true, the address comes from a
 // reference and may contain a secret, so errors quote nothing of it.
 func (r *reader) compileValues(texts []string, secret bool, into *map[string]*expression.Program, fail func(string, ...any)) (sound bool) {
-	const hint = "a brace that is meant as it is, is written %%7B or %%7D"
+	const hint = "write a literal brace as %%7B or %%7D"
 	sound = true
 	for i, text := range texts {
 		program, err := expression.CompileWithKey(text, expression.Value)

@@ -27,14 +27,14 @@ func TestAddressesWithExpressions(t *testing.T) {
 		`'https://api.example/{has(body.id) ? body.id : "none"}?x={body.?x.orValue("#&")}'`: "",
 		`env:API`:                            "",
 		`"https://api.example/%7Bid%7D"`:     "",
-		`"https://api.example/{id}"`:         "targets.api.url: {id} is no expression: column 1: undeclared reference to 'id'; a brace that is meant as it is, is written %7B or %7D",
+		`"https://api.example/{id}"`:         "targets.api.url: {id} is no expression: column 1: undeclared reference to 'id'; write a literal brace as %7B or %7D",
 		`"https://api.example/{key}"`:        "targets.api.url: {key} has slashes, which a path must not get; {key_uuid} is made of it and has none",
 		`"https://{body.host}/x"`:            "targets.api.url: a value can stand in the path and in the query only, never in the scheme, user, host or port",
 		`"https://api.example:{body.port}/"`: "targets.api.url: a value can stand in the path and in the query only, never in the scheme, user, host or port",
 		`"https://u:{body.p}@api.example/"`:  "targets.api.url: a value can stand in the path and in the query only, never in the scheme, user, host or port",
 		`"{body.url}"`:                       "targets.api.url: a value can stand in the path and in the query only, never in the scheme, user, host or port",
-		`"https://api.example/{body.id"`:     "targets.api.url: a { has no }; a brace that is meant as it is, is written %7B or %7D",
-		`env:HIDDEN`:                         "targets.api.url: value 1 in braces is no expression; a brace that is meant as it is, is written %7B or %7D",
+		`"https://api.example/{body.id"`:     "targets.api.url: a { has no }; write a literal brace as %7B or %7D",
+		`env:HIDDEN`:                         "targets.api.url: value 1 in braces is no expression; write a literal brace as %7B or %7D",
 	} {
 		cfg, err := loadTarget(t, url, "API=https://api.example/{body.id}", "HIDDEN=https://api.example/{CANARY}")
 		switch {

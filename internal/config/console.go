@@ -128,7 +128,7 @@ func (r *reader) oidc(n *yamltree.Node) *OIDC {
 	for _, required := range []struct{ key, why string }{
 		{"issuer", "issuer is missing: the provider's address, such as https://login.example"},
 		{"client_id", "client_id is missing: what the provider knows this installation by"},
-		{"roles", "roles is missing: which values of the claim may do what; whoever has none is not logged in"},
+		{"roles", "roles is missing: the scopes of each value of the claim; a person without one cannot log in"},
 	} {
 		if n.Lacks(required.key) {
 			n.Fail("%s", required.why)
@@ -155,14 +155,14 @@ func (r *reader) roles(n *yamltree.Node) []Role {
 		out = append(out, role)
 	}
 	if len(out) == 0 && n.Sound() {
-		n.Fail("there is no role, so nobody could log in: write <value of the claim>: { scopes: [read-metadata] }")
+		n.Fail("there is no role, so no person could log in: write <value of the claim>: { scopes: [read-metadata] }")
 	}
 	return out
 }
 
 var (
 	errConsoleURL = errors.New("not an address such as https://oncegate.example, without a path")
-	errPlainHTTP  = errors.New("http is for a loopback address alone: what is sent could be read and changed on the way")
+	errPlainHTTP  = errors.New("http is allowed only for a loopback address, because others could read and change the content on the way")
 )
 
 // consoleURL reads the address at which browsers reach the private listener.

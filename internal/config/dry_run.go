@@ -127,7 +127,7 @@ func (r *reader) checkDryRunsApart(targets []*Target) {
 			cfg, work := t.DryRunConfig(), other.ForwardConfig()
 			cfg.Real = &work
 			if _, err := forward.NewDryRunner(cfg); errors.Is(err, forward.ErrSameRequest) {
-				t.DryRun.node.Fail("it is the request that does the work of target %s: give it a url, a method, a header or a body of its own", other.Name)
+				t.DryRun.node.Fail("it is the request that does the work of target %s: give it a different url, method, header or body", other.Name)
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func (r *reader) operation(s *Source, n *yamltree.Node) {
 		return
 	}
 	if s.Provider != nil && !s.Provider.IsOperation() {
-		n.Fail("goes only with a provider of operations, which %s is not", s.Provider.Name())
+		n.Fail("is valid only with a provider of operations, which %s is not", s.Provider.Name())
 		return
 	}
 	r.fields(n, s.Operation.keys())

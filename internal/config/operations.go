@@ -82,7 +82,7 @@ func (r *reader) declaredOperations(s *Source, n *yamltree.Node) {
 		return
 	}
 	if s.Provider != nil && !s.Provider.IsOperation() {
-		n.Fail("goes only with a provider of operations, which %s is not", s.Provider.Name())
+		n.Fail("is valid only with a provider of operations, which %s is not", s.Provider.Name())
 		return
 	}
 	if len(n.Members()) == 0 && n.Sound() {
@@ -147,7 +147,7 @@ func (r *reader) declaredOperation(s *Source, n *yamltree.Node) *DeclaredOperati
 		return o
 	}
 	if old := n.Member("resume"); old != nil {
-		old.FailKey("is not a setting any more; remove it: a caller that goes on where an earlier call ended says so in the header %s", receiver.HeaderResumes)
+		old.FailKey("is not a setting any more; remove it: a caller that continues an earlier call names it in the header %s", receiver.HeaderResumes)
 	}
 	r.fields(n, o.keys())
 	if s.Provider == nil {
@@ -186,7 +186,7 @@ func (r *reader) schema(o *DeclaredOperation, n *yamltree.Node) {
 		return
 	}
 	if strings.Contains(o.SchemaFile, "://") {
-		n.Fail("not a file; nothing is fetched: keep a copy beside the configuration")
+		n.Fail("not a file, and Oncegate fetches nothing: keep a copy next to the configuration")
 		return
 	}
 	path := o.SchemaFile
@@ -226,7 +226,7 @@ func recipeFields(n *yamltree.Node) []string {
 		switch {
 		case !item.Sound():
 		case field == "" || strings.Contains(field, "="):
-			item.Fail("field is missing or has a default of its own; write { field: body.currency, default: EUR }")
+			item.Fail("field is missing or has its own default; write { field: body.currency, default: EUR }")
 		case ifMissing == "":
 			out = append(out, field)
 		default:

@@ -130,7 +130,7 @@ func (r *reader) checkOrders(s *Source) {
 		case len(missing) > 0:
 			o.node.FailKey("%s missing: %s publishes no sequence; give an expression such as %s", isOrAre(missing), name, strings.Join(such, ", "))
 		case !numbered && o.Mode == sequence.Contiguous && kind != "contiguous":
-			o.node.FailKey("mode contiguous waits for every number, and %s publishes a %s, which leaves numbers out; use mode latest, or give the number", name, kind)
+			o.node.FailKey("mode contiguous waits for every number, and %s publishes a %s, which leaves numbers out; use mode latest, or set number", name, kind)
 		}
 	}
 }

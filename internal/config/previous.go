@@ -23,7 +23,7 @@ type PreviousNames struct {
 func (r *reader) previousNames(n *yamltree.Node) PreviousNames {
 	out := PreviousNames{Names: []string{}, node: n}
 	if n.IsEmpty() {
-		n.Fail("is empty; write [] for a source or route that is new, whatever the database knows")
+		n.Fail("is empty; write [] for a source or route that is new")
 	}
 	for _, item := range n.Items() {
 		name := ""

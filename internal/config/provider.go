@@ -60,11 +60,11 @@ func (r *reader) customProvider(cfg *Config, name string, all *customs) {
 		switch {
 		case circle:
 			r.unusable[section] = true
-			extends.Fail("%q extends this provider in its turn; one of them stands alone or extends one of the catalogue", base)
+			extends.Fail("%q extends this provider in its turn; one of them must extend nothing, or a provider of the catalogue", base)
 			return
 		case r.unusable[baseSection]:
 			r.unusable[section] = true
-			extends.Fail("provider %q (line %d) has problems of its own, which are to be mended first", base, of.KeyLine())
+			extends.Fail("provider %q (line %d) has problems: correct those first", base, of.KeyLine())
 			return
 		}
 	}
@@ -95,7 +95,7 @@ func inherited(p *providers.Provider) string {
 	for _, base := range slices.Sorted(maps.Keys(from)) {
 		said = append(said, base+" ("+visibleList(from[base])+")")
 	}
-	return fmt.Sprintf("providers.%s: it has from %s what may not hold of its own sender: write these keys, the same again if they do hold; "+
+	return fmt.Sprintf("providers.%s: it inherits values from %s that may be wrong for its own sender: write these keys, with the same values if they are right; "+
 		"`oncegate providers show %s --resolved` shows where each part is from", p.Name(), strings.Join(said, " and "), p.Name())
 }
 

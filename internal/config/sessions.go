@@ -43,7 +43,7 @@ func sessionDuration(s string) (time.Duration, error) {
 	case d < time.Minute:
 		return 0, errors.New("shorter than 1m, which leaves an agent no time")
 	case d > longestSession:
-		return 0, errors.New("longer than 7d; an engine whose run goes on opens another session of the run, which keeps the keys")
+		return 0, errors.New("longer than 7d; an engine with a longer run opens another session of the run, which keeps the keys")
 	}
 	return d, nil
 }

@@ -89,7 +89,7 @@ func (r *reader) source(n *yamltree.Node) *Source {
 	r.sessions(s, n.Member("sessions"))
 	r.declaredOperations(s, n.Member("operations"))
 	if s.AnswerOutcome && s.Provider != nil && s.Provider.Answer(providers.Accepted, "", "").ContentType != "application/json" {
-		n.Member("answer_duplicates").Fail("%s asks for an answer of its own", s.Provider.Name())
+		n.Member("answer_duplicates").Fail("%s requires a special answer", s.Provider.Name())
 	}
 	r.checkKeys(s)
 	r.checkOperations(s)

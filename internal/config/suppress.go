@@ -67,7 +67,7 @@ func (r *reader) suppress(t *Target) {
 		t.node.FailKey("address is missing: an expression for the addresses that the event names, such as body.Email")
 	}
 	if t.node.Lacks("reason") {
-		t.node.FailKey("reason is missing: bounce, complaint, unsubscribe, manual, or an expression that gives one of them")
+		t.node.FailKey("reason is missing: bounce, complaint, unsubscribe, manual, or an expression that returns one of them")
 	}
 }
 

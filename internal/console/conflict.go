@@ -20,7 +20,7 @@ func listConflicts(r *request) (*page, error) {
 		return nil, err
 	}
 	return &page{
-		Title: "Conflicts", Lead: "Payloads that were delivered under the id of an event that is recorded with another payload. The event stands; a conflict is kept until you admit it or it is pruned.",
+		Title: "Conflicts", Lead: "Payloads that were delivered under the id of an event that is recorded with another payload. The event is unchanged. Oncegate keeps a conflict until you admit it or until it is pruned.",
 		Blocks: []block{
 			{Filter: r.filterOf(r.textField("source", "Source"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
 			{Table: conflictTable(r, found, "No event was delivered with another payload.")},
@@ -84,7 +84,7 @@ func showChanges(r *request) (*page, error) {
 
 func conflictPage(r *request, c *inbox.ConflictRow, differs block, payload *control.Payload, missing string) *page {
 	p := &page{
-		Title: "Conflict of " + c.EventID, Lead: "This payload came under an id that stands for another one.",
+		Title: "Conflict of " + c.EventID, Lead: "This payload came under the id of another payload.",
 		Back: &link{Text: "Conflicts", Href: "/conflicts"},
 	}
 	state := cell{State: "waiting"}
@@ -109,7 +109,7 @@ func conflictPage(r *request, c *inbox.ConflictRow, differs block, payload *cont
 	)}, differs)
 	if c.AdmittedAs == nil && r.may(control.Operate) {
 		p.Blocks = append(p.Blocks, block{ID: "actions", Forms: []form{{
-			ID: "admit", Title: "Admit it", Text: "It becomes an event of its own, with effects of its own.", Action: "/conflicts/" + c.ID.String() + "/admit", Button: "Admit",
+			ID: "admit", Title: "Admit it", Text: "It becomes a separate event with its own effects.", Action: "/conflicts/" + c.ID.String() + "/admit", Button: "Admit",
 			Closed: true, Danger: true, Fields: []field{reasonField(), typedField("admit")},
 		}}})
 	}

@@ -192,7 +192,7 @@ func (c *Console) fail(r *request, err error) {
 // nextStep returns what the user of a page should do next. The table of codes is partly meant for programs.
 func nextStep(code control.Code, meaning control.CodeMeaning) string {
 	if code == control.CodeForbidden {
-		return "Ask whoever runs Oncegate for an access with that scope."
+		return "Ask the operator of Oncegate for a token or login with that scope."
 	}
 	if code == control.CodeInternal {
 		return "The log of the server says why."

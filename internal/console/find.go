@@ -59,7 +59,7 @@ func ambiguous(q string, problem *control.Problem) *page {
 
 func notFound(q string) *page {
 	b := block{Notice: &notice{Kind: "warn", Text: "Nothing that is recorded has this id.", Detail: q}}
-	b.Text = "A search takes one of our ids, a sender's id, both as source/event-id, or the idempotency key or Message-ID of an effect. If a delivery is missing, look at the refusals: what is refused is not recorded as an event."
+	b.Text = "A search takes one of our ids, a sender's id, both as source/event-id, or the idempotency key or Message-ID of an effect. If a delivery is missing, look at the refusals, because a refused delivery is not recorded as an event."
 	b.Links = []link{{Text: "Events", Href: "/events"}, {Text: "Refusals", Href: "/refusals"}}
 	if why := inbox.WhyNoKey(q); why != "" {
 		b.Text = "No effect is found by it: " + why + "."

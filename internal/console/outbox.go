@@ -11,7 +11,7 @@ import (
 
 // outboxBlock shows the emitted events that are not admitted yet.
 func outboxBlock(r *request, found inbox.Page[inbox.OutboxRow]) block {
-	return block{ID: "outbox", Title: "Emitted and not admitted yet", Text: "A relay admits what is emitted within a second. What it refuses waits for you.", Table: tableOf(r, unpaged(found), "Nothing waits in the outbox.", []string{"Emitted", "Event", "Type", "Refused because", ""}, func(o inbox.OutboxRow) []cell {
+	return block{ID: "outbox", Title: "Emitted and not admitted yet", Text: "A relay admits emitted events within a second. Those that it refuses wait for you.", Table: tableOf(r, unpaged(found), "Nothing waits in the outbox.", []string{"Emitted", "Event", "Type", "Refused because", ""}, func(o inbox.OutboxRow) []cell {
 		decide := cell{}
 		if o.Refusal != "" {
 			decide = linked("Look at it", outboxLink(o.ID))

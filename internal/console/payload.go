@@ -47,7 +47,7 @@ func payloadBlocks(r *request, p *control.Payload, missing, path string) []block
 	notes := []string{byteSize(int64(p.Bytes))}
 	switch {
 	case p.Format != "json":
-		notes = append(notes, "this is not JSON, so that no part of it can be masked: it is shown once somebody reveals it")
+		notes = append(notes, "this is not JSON, so no part of it can be masked: reveal it to see it")
 	case p.Shape:
 		notes = append(notes, "your access shows the shape of payloads: names, and the kinds of values")
 	}

@@ -27,9 +27,9 @@ func includeFields(ticked []prune.Prunable, kind string) (out []field) {
 		name        prune.Prunable
 		label, hint string
 	}{
-		{prune.Dead, "Also dead letters", "what is past its horizon and nobody has settled"},
-		{prune.Indeterminate, "Also unknown outcomes", "nobody can find out any more whether they happened"},
-		{prune.Held, "Also what is held", "it never happens"},
+		{prune.Dead, "Also dead letters", "past their horizon and undecided"},
+		{prune.Indeterminate, "Also unknown outcomes", "their outcome can then never be found out"},
+		{prune.Held, "Also held effects", "they never happen"},
 		{prune.Replay, "Also what an open replay lists", "the replay leaves it out"},
 	} {
 		chosen := slices.Contains(ticked, one.name)

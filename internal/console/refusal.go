@@ -24,7 +24,7 @@ func listRefusals(r *request) (*page, error) {
 		return nil, err
 	}
 	p := &page{
-		Title: "Refusals", Lead: "Deliveries that were not accepted, with what is probably configured wrongly. Nobody has proved who sent them.",
+		Title: "Refusals", Lead: "Deliveries that were not accepted, with the probable fault in the configuration. Their senders are not verified.",
 		Blocks: []block{
 			{Filter: r.filterOf(
 				r.textField("source", "Source"), r.choiceField("cause", "Cause", receiver.Causes()...), r.textField("tenant", "Tenant"),
@@ -145,7 +145,7 @@ func reverify(r *request) (*page, error) {
 		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Events of " + source, Href: to("/events", "source", source)}}})
 	}
 	if done.Next != nil {
-		p.Blocks = append(p.Blocks, block{Text: "There are more than fit into one step: verify again to go on.", Links: []link{{Text: "Go on", Href: to("/refusals/reverify", "source", source)}}})
+		p.Blocks = append(p.Blocks, block{Text: "There are more than fit into one step: verify again to continue.", Links: []link{{Text: "Continue", Href: to("/refusals/reverify", "source", source)}}})
 	}
 	return p, nil
 }

@@ -18,7 +18,7 @@ func refusalBlock(r *request, refusal *control.Refusal) block {
 			"If they are the same, mend what the diagnosis names, at the provider or between it and this server. A delivery that is not the provider's is rightly refused."
 		b.Links = []link{{Text: "Where the secret is read from", Href: source + "#secrets"}, {Text: "Check the secret", Href: source + "#test"}}
 	case providers.ReasonStale, providers.ReasonEarly:
-		b.Text = "Compare the clock of this server with the sender's. If both are right, somebody may send an old delivery again."
+		b.Text = "Compare the clock of this server with the sender's. If both are right, an attacker may be sending an old delivery again."
 		b.Links = []link{{Text: "Nodes", Href: "/nodes"}, {Text: "The source", Href: source}}
 	case "unknown_source":
 		b.Text = "Correct the address at the sender, or add the source to the configuration file and restart the server."

@@ -21,7 +21,7 @@ func listReplays(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{Title: "Replays", Lead: "A replay carries effects at rest out again. It is planned first, and sends nothing before somebody runs it."}
+	p := &page{Title: "Replays", Lead: "A replay carries out effects at rest again. You plan it first, and it sends nothing before you run it."}
 	p.Blocks = append(p.Blocks, block{Filter: r.filterOf(r.choiceField("state", "State", "planning", "planned", "running", "cancelled", "done", "expired"), r.textField("tenant", "Tenant"))})
 	if r.may(control.Operate) {
 		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Plan a replay", Href: "/replays/new"}, {Text: "Compare a run", Href: "/runs"}}})
@@ -87,7 +87,7 @@ func newReplay(r *request) (*page, error) {
 		}
 	}
 	for _, f := range []struct{ name, label, hint string }{
-		{"all", "Everything", "all dead letters, and what is chosen below; without ids and without a filter"},
+		{"all", "Everything", "all dead letters, and the effects chosen below; without ids and without a filter"},
 		{"include_indeterminate", "Also unknown outcomes", "they may happen twice"},
 		{"include_discarded", "Also what was discarded", ""},
 		{"include_done", "Also what happened", "only under a new key"},
@@ -99,7 +99,7 @@ func newReplay(r *request) (*page, error) {
 		}
 		fields = append(fields, field{Name: f.name, Label: f.label, Kind: "checkbox", Hint: f.hint, Checked: r.query(f.name) == "true"})
 	}
-	return &page{Title: "Plan a replay", Lead: "A plan says what would happen, and what is left out and why. Nothing is sent.", Back: &link{Text: "Replays", Href: "/replays"}, Blocks: []block{
+	return &page{Title: "Plan a replay", Lead: "A plan shows what would happen, and which effects it leaves out and why. It sends nothing.", Back: &link{Text: "Replays", Href: "/replays"}, Blocks: []block{
 		{Forms: []form{{Action: "/replays", Button: "Make the plan", Fields: fields}}},
 	}}, nil
 }
@@ -201,7 +201,7 @@ func replayPage(r *request, x *control.Replay, items inbox.Page[control.ReplayIt
 	p.Blocks = append(p.Blocks, block{
 		ID: "items", Title: "Items", Filter: r.filterOf(
 			r.textField("left_out", "Left out because of"), r.textField("outcome", "Outcome"), r.textField("verdict", "Today's configuration"), r.checkField("open", "Not acted on yet")),
-		Table: tableOf(r, items, "No item matches.", []string{"", "Event", "Effect", "What happens", "What became of it", "Difference"}, func(i control.ReplayItem) []cell {
+		Table: tableOf(r, items, "No item matches.", []string{"", "Event", "Effect", "What happens", "Outcome", "Difference"}, func(i control.ReplayItem) []cell {
 			effect := cell{Text: i.Route + " → " + i.Target}
 			if i.Effect != nil {
 				effect.Href = effectLink(*i.Effect)
@@ -299,7 +299,7 @@ func replayActions(r *request, x *control.Replay) []block {
 		b.Forms = append(b.Forms, form{
 			ID: "run", Title: "Run it", Action: "/replays/" + id + "/run", Button: "Run", Danger: true,
 			Text:   fmt.Sprintf("%s would be carried out. The word to type is the beginning of the plan's digest: it changes with the plan.", count(x.Summary.ToDo, "item", "items")),
-			Fields: []field{hidden("digest", x.Digest), reasonField(), {Name: "rate", Label: "At most, items a second", Kind: "number", Hint: "Empty: as many as there is room for beside deliveries."}, typedField(word)},
+			Fields: []field{hidden("digest", x.Digest), reasonField(), {Name: "rate", Label: "At most, items a second", Kind: "number", Hint: "Empty: as many as live deliveries leave room for."}, typedField(word)},
 		})
 	}
 	if x.State == replay.Planned || x.State == replay.Running || x.State == replay.Planning {

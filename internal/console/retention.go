@@ -17,7 +17,7 @@ func showRetention(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{Title: "Retention", Lead: "How long everything is kept, and how prune keeps up with what is past its horizon."}
+	p := &page{Title: "Retention", Lead: "How long Oncegate keeps everything, and how prune keeps up."}
 	if r.access.Tenant == "" {
 		pruning, err := call(r, &control.ShowPruning, control.NoRequest{})
 		if err != nil {
@@ -80,7 +80,7 @@ func pruneRunCells(run prune.PastRun) []cell {
 	}
 	by := cell{Text: or(run.Actor, "itself")}
 	if len(run.Include) > 0 {
-		by.Detail = "with what is " + strings.Join(run.Include, ", ")
+		by.Detail = "including " + strings.Join(run.Include, ", ")
 	}
 	return []cell{instant(run.BeganAt), text(roughly(run.EndedAt.Sub(run.BeganAt))), what, by, ended}
 }

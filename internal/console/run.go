@@ -40,7 +40,7 @@ func compareRun(r *request) (*page, error) {
 	}
 	p.Blocks = append(p.Blocks, stepBlocks(r, found)...)
 	if r.may(control.Operate) {
-		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Plan a replay of what is at rest", Href: at("/replays/new", r.narrowing("source", "run", "label", "tenant", "since"))}}})
+		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Plan a replay of the effects at rest", Href: at("/replays/new", r.narrowing("source", "run", "label", "tenant", "since"))}}})
 	}
 	return p, nil
 }

@@ -76,7 +76,7 @@ func sourcePage(r *request, v *sourceView) *page {
 		p.Live = url.Values{"list": {"arrival"}, "source": {s.Name}}.Encode()
 		p.Refresh = 15 // also without a live list
 		p.Blocks = append(p.Blocks, block{ID: "waiting", Notice: &notice{
-			Kind: "info", Text: "Waiting for the first delivery.", Detail: "Follow the steps below and have the provider send a test. This page turns into the event, or into the refusal with what is probably wrong.",
+			Kind: "info", Text: "Waiting for the first delivery.", Detail: "Follow the steps below and have the provider send a test. This page turns into the event, or into the refusal with the probable fault.",
 		}})
 	}
 	address := or(s.ExternalURL, "https://<your public address>"+s.Address)

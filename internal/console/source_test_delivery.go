@@ -57,13 +57,13 @@ func testedPage(ask control.TestSourceRequest, found *control.TestDelivery) *pag
 		b.Notice = &notice{Kind: "good", Text: fmt.Sprintf("The delivery was answered with %d: %s.", found.Status, words(found.Outcome))}
 		if id, err := inbox.ParseID(found.Event); err == nil {
 			b.Notice.Detail = "It is an event now. What its routes do with it is on its page."
-			b.Links = []link{{Text: "What became of it", Href: eventLink(id)}}
+			b.Links = []link{{Text: "Outcome", Href: eventLink(id)}}
 		}
 	case found.Status >= 500:
 		b.Notice = &notice{Kind: "bad", Text: fmt.Sprintf("The delivery was answered with %d: it was not recorded, and a sender would try again.", found.Status), Detail: "Look at whether this process can keep its promise."}
 		b.Links = []link{{Text: "Nodes", Href: "/nodes"}}
 	default:
-		b.Notice = &notice{Kind: "bad", Text: fmt.Sprintf("The delivery was refused with %d.", found.Status), Detail: "The refusal says what is probably wrong."}
+		b.Notice = &notice{Kind: "bad", Text: fmt.Sprintf("The delivery was refused with %d.", found.Status), Detail: "The refusal shows the probable fault."}
 		b.Links = []link{refusals}
 	}
 	p.Blocks = append(p.Blocks, b)

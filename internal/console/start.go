@@ -11,7 +11,7 @@ import (
 // what to do.
 var needs = map[attention.Kind]struct{ one, several, href, action, tone string }{
 	attention.Undeclared: {
-		"database that nobody declared", "databases that nobody declared", "/overview",
+		"undeclared database", "undeclared databases", "/overview",
 		"It was copied or restored, and nothing is carried out: run oncegate history declare.", "bad",
 	},
 	attention.Indeterminate: {"unknown outcome", "unknown outcomes", "/unknown", "Ask the target, then resolve.", "bad"},

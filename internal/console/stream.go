@@ -23,7 +23,7 @@ func listStreams(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{Title: "Streams", Lead: "All effects of one route with one sequence key follow each other. A stream that waits holds up what is behind, and nothing else."}
+	p := &page{Title: "Streams", Lead: "All effects of one route with one sequence key follow each other. A stream that waits delays only its own later effects."}
 	p.Blocks = append(p.Blocks, block{Filter: r.filterOf(
 		r.textField("source", "Source"), r.textField("route", "Route"), r.textField("key", "Sequence key"), r.textField("tenant", "Tenant"),
 		r.checkField("blocked", "Blocked"), r.checkField("gap", "With a gap"))})
@@ -95,7 +95,7 @@ func showStream(r *request) (*page, error) {
 		possible            bool
 	}{
 		{&control.SkipStream, "skip", "Skip what it waits for", "Skip", s.BlockedBy != nil || s.MissingTo != "" || s.Undecided > 0},
-		{&control.UnblockStream, "unblock", "Go on behind the effect that blocks it", "Unblock", s.BlockedBy != nil},
+		{&control.UnblockStream, "unblock", "Continue after the effect that blocks it", "Unblock", s.BlockedBy != nil},
 		{&control.ApplyStream, "apply", "Let those run that are held for you", "Let them run", s.Undecided > 0},
 	} {
 		if !one.possible {
@@ -161,10 +161,10 @@ func streamNotice(s *control.StreamDetail) *notice {
 	case s.BlockedByEffect != nil:
 		return &notice{
 			Kind: "bad", Text: "An effect that is " + words(s.BlockedByEffect.State) + " blocks this stream.",
-			Detail: "Replay that effect once its cause is mended. Or skip it; or let the others go on without it.",
+			Detail: "Replay that effect once its cause is corrected, skip it, or let the others continue without it.",
 		}
 	case s.GapSince != nil:
-		return &notice{Kind: "warn", Text: "This stream waits for a number that did not come.", Detail: "It goes on by itself when it comes. If it never will, give it up."}
+		return &notice{Kind: "warn", Text: "This stream waits for a number that did not come.", Detail: "It continues by itself when the number comes. If it never will, give it up."}
 	case s.Undecided > 0:
 		return &notice{Kind: "warn", Text: "Some effects are held for you.", Detail: "Their place in the stream is not known or is taken."}
 	}

@@ -41,7 +41,7 @@ func listSuppressions(r *request) (*page, error) {
 					{Name: "as", Label: "Because of", Kind: "select", Options: reasonOptions()}, {Name: "target", Label: "For one target; empty is every one"}, reasonField(),
 				},
 			},
-			{Title: "Write to an address again", Action: "/suppressions/remove", Button: "Remove", Closed: true, Danger: true, Fields: []field{addressField(), {Name: "target", Label: "The entry of a target; empty is that of every one"}, reasonField()}},
+			{Title: "Write to an address again", Action: "/suppressions/remove", Button: "Remove", Closed: true, Danger: true, Fields: []field{addressField(), {Name: "target", Label: "The entry of a target; empty is the general entry"}, reasonField()}},
 		}})
 	}
 	return p, nil

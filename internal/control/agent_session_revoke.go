@@ -49,7 +49,7 @@ type RevokeSessionsRequest struct {
 // RevokeSessions ends the open sessions of a source before they expire.
 var RevokeSessions = Operation[RevokeSessionsRequest, RevokedSessions]{
 	ID: "revoke_sessions", Method: "POST", Path: "/sessions/revoke", Scope: Operate,
-	Summary: "End the open sessions of a source before their time, all or those of a credential or a run.",
+	Summary: "End the open sessions of a source before their time, all of them, or only one credential's or run's.",
 	Do: func(ctx context.Context, s *Service, access Access, r RevokeSessionsRequest) (out RevokedSessions, err error) {
 		if r.Source == "" {
 			return out, invalid("source is missing")

@@ -42,7 +42,7 @@ type OperationOutcome struct {
 // ShowOperation shows the outcome of a call of an operation.
 var ShowOperation = Operation[OperationReference, *OperationOutcome]{
 	ID: "show_operation", Method: "GET", Path: "/operations/{source}/{credential}/{key}", Scope: ReadMetadata,
-	Summary: "Show what became of a call of an operation.",
+	Summary: "Show the outcome of a call of an operation.",
 	Do: func(ctx context.Context, s *Service, access Access, r OperationReference) (*OperationOutcome, error) {
 		ref := r.Source + "/" + r.Credential + ":" + r.Key
 		if _, err := inbox.ParseID(r.Key); err == nil {

@@ -18,7 +18,7 @@ type AdmitConflictRequest struct {
 // AdmitConflict admits the payload of a conflict as a separate event.
 var AdmitConflict = Operation[AdmitConflictRequest, inbox.AdmittedConflict]{
 	ID: "admit_conflict", Method: "POST", Path: "/conflicts/{id}/admit", Scope: Operate,
-	Summary: "Admit the payload of a conflict as a separate event, with effects of its own. Admitting it again changes nothing.",
+	Summary: "Admit the payload of a conflict as a separate event with its own effects. Admitting it again changes nothing.",
 	Do: func(ctx context.Context, s *Service, access Access, r AdmitConflictRequest) (out inbox.AdmittedConflict, err error) {
 		row, err := s.lister.Conflict(ctx, r.ID)
 		if err != nil {

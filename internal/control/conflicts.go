@@ -80,7 +80,7 @@ var ReadConflictBody = Operation[IDRequest, Content]{
 // ListConflictChanges compares a conflicting payload with the payload of its event.
 var ListConflictChanges = Operation[IDRequest, inbox.Page[replay.Change]]{
 	ID: "list_conflict_changes", Method: "GET", Path: "/conflicts/{id}/changes", Scope: ReadPayload,
-	Summary: "List what differs between a payload that conflicts and that of its event; members that are secret by name are masked.",
+	Summary: "List the differences between a conflicting payload and its event's payload. Members whose names suggest secrets are masked.",
 	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (page inbox.Page[replay.Change], err error) {
 		row, err := s.conflict(ctx, access, r.ID)
 		if err != nil {

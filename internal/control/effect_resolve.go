@@ -31,7 +31,7 @@ type ResolveEffectResponse struct {
 // ResolveEffect records the outcome of an effect whose outcome is unknown.
 var ResolveEffect = Operation[ResolveEffectRequest, ResolveEffectResponse]{
 	ID: "resolve_effect", Method: "POST", Path: "/effects/{id}/resolve", Scope: Operate,
-	Summary: "Record what became of an effect whose outcome is unknown: done, or resend, which happens twice if it had happened.",
+	Summary: "Resolve an effect whose outcome is unknown: done, or resend, which happens twice if it had happened.",
 	Do: func(ctx context.Context, s *Service, access Access, r ResolveEffectRequest) (out ResolveEffectResponse, err error) {
 		if err := checkResolution(r.As); err != nil {
 			return out, err
@@ -121,7 +121,7 @@ type ResolveEffectsResponse struct {
 // ResolveEffects records the outcome of many effects whose outcome is unknown.
 var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
 	ID: "resolve_effects", Method: "POST", Path: "/indeterminates/resolve", Scope: Operate,
-	Summary: "Record what became of many effects whose outcome is unknown. Find them with dry_run, then hand back its seen.",
+	Summary: "Resolve many effects whose outcome is unknown. Find them with dry_run, then send back its seen.",
 	Do: func(ctx context.Context, s *Service, access Access, r ResolveEffectsRequest) (out ResolveEffectsResponse, err error) {
 		if r.Max, err = bounded(r.Max, inbox.DefaultDiscards, inbox.MaxDiscards); err != nil {
 			return out, err

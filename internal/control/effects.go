@@ -263,7 +263,7 @@ type ListIndeterminatesRequest struct {
 // ListIndeterminates lists the effects whose outcome is unknown.
 var ListIndeterminates = Operation[ListIndeterminatesRequest, inbox.Page[inbox.EffectRow]]{
 	ID: "list_indeterminates", Method: "GET", Path: "/indeterminates", Scope: ReadMetadata,
-	Summary: "List the effects of which nobody knows whether they happened, newest first.",
+	Summary: "List the effects whose outcome is unknown, newest first.",
 	Do: func(ctx context.Context, s *Service, access Access, r ListIndeterminatesRequest) (inbox.Page[inbox.EffectRow], error) {
 		return s.effects(ctx, access, ListEffectsRequest{
 			PageRequest: r.PageRequest, TenantFilter: r.TenantFilter, Source: r.Source, Type: r.Type, Route: r.Route, Since: r.Since, State: string(inbox.EffectIndeterminate),

@@ -68,7 +68,7 @@ type Figures struct {
 // ShowFigures shows what was counted.
 var ShowFigures = Operation[ShowFiguresRequest, *Figures]{
 	ID: "show_figures", Method: "GET", Path: "/figures", Scope: ReadMetadata,
-	Summary: "Show what was counted in the last hour, day or week: events, duplicates, conflicts, refusals, ends of effects, times of acknowledgements; and what is held and unsettled now.",
+	Summary: "Show what was counted in the last hour, day or week: events, duplicates, conflicts, refusals, ends of effects, times of acknowledgements; and the effects that are held and unsettled now.",
 	Do: func(ctx context.Context, s *Service, access Access, r ShowFiguresRequest) (*Figures, error) {
 		tenant, err := r.narrow(access)
 		if err != nil {

@@ -64,7 +64,7 @@ type Payload struct {
 // ShowPayload shows a payload. It masks the members that the configuration names.
 var ShowPayload = Operation[PayloadRequest, *Payload]{
 	ID: "show_payload", Method: "GET", Path: "/payloads/{kind}/{id}", Scope: ReadMetadata,
-	Summary: "Show the payload of an event, a conflict or a refusal, laid out, with what is secret masked. Without read-payload its shape is shown: names, and the kinds of values.",
+	Summary: "Show the payload of an event, a conflict or a refusal, laid out, with secrets masked. Without read-payload it shows the shape: names, and the kinds of values.",
 	Do: func(ctx context.Context, s *Service, access Access, r PayloadRequest) (*Payload, error) {
 		stored, err := s.payload(ctx, access, r)
 		if err != nil {

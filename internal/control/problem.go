@@ -63,7 +63,7 @@ var codes = [...]CodeMeaning{
 	{Code: CodeCalledAgain, Status: 409, Title: "a later call repeats the effect's operation", Next: "Look at the later call, then say called_again, or done."},
 	{Code: CodeRouteGone, Status: 409, Title: "the route is gone from the configuration", Next: "Configure the route again and start a server with it, or decide otherwise. Nothing was changed."},
 	{Code: CodeRouteKnown, Status: 409, Title: "the servers carry out the route's effects", Next: "Only what waits for a route that is gone can be moved or discarded. Nothing was changed."},
-	{Code: CodeKeyReused, Status: 422, Title: "the Idempotency-Key belongs to another request", Next: "Send each request under a key of its own. Nothing was changed."},
+	{Code: CodeKeyReused, Status: 422, Title: "the Idempotency-Key belongs to another request", Next: "Send each request under its own key. Nothing was changed."},
 	{Code: CodeKeyInFlight, Status: 409, Title: "the request with this Idempotency-Key is under way", Retriable: true, Next: "Ask again in some seconds, with the same key."},
 	{Code: CodeOutcomeUnknown, Status: 409, Title: "the outcome of the request with this Idempotency-Key is unknown", Next: "Check the audit, which records every decision that happened. If it did not happen, send it again under a new key."},
 	{Code: CodeAnswerNotKept, Status: 409, Title: "the request with this Idempotency-Key happened, and its answer held a secret", Next: "The secret was given once and is kept nowhere. Revoke what was made, and make another under a new key."},
@@ -146,7 +146,7 @@ func problemOfDatabase(err error) *Problem {
 	case "57P01", "57P02", "57P03", "53300", "08006", "08001", "08004", "25006":
 		return &Problem{Code: CodeUnavailable}
 	case "42501": // insufficient_privilege, whose message names the table and never a row
-		return &Problem{Code: CodeUnavailable, Detail: "the database says: " + pg.Message + "; grant the role what it lacks (lists are read by that of database.list_url, if that is set)"}
+		return &Problem{Code: CodeUnavailable, Detail: "the database says: " + pg.Message + "; grant the role what it lacks (lists use the role of database.list_url, if that is set)"}
 	case "42P01", "42703": // no such table, or column
 		return &Problem{Code: CodeUnavailable, Detail: "the tables are missing or another version's; `oncegate migrate status` says which"}
 	}

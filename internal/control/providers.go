@@ -92,7 +92,7 @@ type ListProvidersRequest struct {
 // ListProviders lists the providers.
 var ListProviders = Operation[ListProvidersRequest, inbox.Page[ProviderRow]]{
 	ID: "list_providers", Method: "GET", Path: "/providers", Scope: ReadMetadata,
-	Summary: "List the providers of the catalogue and those of the configuration, by name.",
+	Summary: "List the providers of the catalogue and of the configuration, by name.",
 	Do: func(_ context.Context, s *Service, _ Access, r ListProvidersRequest) (inbox.Page[ProviderRow], error) {
 		return whole(ProviderRows(s.providers(), r.Text)), nil
 	},

@@ -18,7 +18,7 @@ type CancelReplayRequest struct {
 // CancelReplay cancels a replay that is planned or running.
 var CancelReplay = Operation[CancelReplayRequest, replay.Replay]{
 	ID: "cancel_replay", Method: "POST", Path: "/replays/{id}/cancel", Scope: Operate,
-	Summary: "Cancel a replay: what is done stays done, and the rest stays as it was.",
+	Summary: "Cancel a replay. Its finished items stay done, and the others do not change.",
 	Do: func(ctx context.Context, s *Service, access Access, r CancelReplayRequest) (out replay.Replay, err error) {
 		if _, err := s.replayOf(ctx, access, r.ID); err != nil {
 			return out, err

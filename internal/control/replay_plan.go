@@ -50,7 +50,7 @@ type PlannedReplay struct {
 // PlanReplay plans a replay without doing anything.
 var PlanReplay = Operation[PlanReplayRequest, PlannedReplay]{
 	ID: "plan_replay", Method: "POST", Path: "/replays", Scope: Operate,
-	Summary: "Plan a replay without doing anything. A large plan goes on behind the answer: ask for it until its state is planned.",
+	Summary: "Plan a replay without doing anything. Planning a large replay continues after the answer: ask for it until its state is planned.",
 	Do: func(ctx context.Context, s *Service, access Access, r PlanReplayRequest) (PlannedReplay, error) {
 		wait := planWait
 		if s.cfg.Patient {
@@ -139,7 +139,7 @@ func (s *Service) replayScope(access Access, r ReplayScope) (out replay.Scope, e
 		return out, invalid("ids, a filter and all exclude each other")
 	}
 	if len(r.IDs) == 0 && !filtered && !r.All {
-		return out, invalid("name what is replayed by ids, by a filter, a run or a label, or say all")
+		return out, invalid("name the effects to replay by ids, by a filter, a run or a label, or say all")
 	}
 	label, err := r.RunScope.check(s, access, out.Source)
 	if err != nil {

@@ -100,7 +100,7 @@ type ComparedStep struct {
 var CompareRun = Operation[CompareRunRequest, inbox.Page[ComparedStep]]{
 	ID: "compare_run", Method: "GET", Path: "/runs/comparison", Scope: ReadMetadata,
 	Summary: "Compare the steps of a run, or of the events with a label, with what the configuration of the answering process would send today, " +
-		"in the order in which they were received. Nothing is planned, sent or stored. A page ends early when its time runs out: go on with its next.",
+		"in the order in which they were received. Nothing is planned, sent or stored. A page ends early when its time runs out: continue with its next.",
 	Do: func(ctx context.Context, s *Service, access Access, r CompareRunRequest) (page inbox.Page[ComparedStep], err error) {
 		ask, err := s.auditRequest(access, r)
 		if err != nil {

@@ -102,7 +102,7 @@ func (s *Service) passStream(ctx context.Context, access Access, r DecideStreamR
 		}
 		out.What = "effect " + p.Blocker.String() + " is skipped"
 		if as == inbox.StreamUnblock {
-			out.What = "it goes on behind effect " + p.Blocker.String()
+			out.What = "it continues after effect " + p.Blocker.String()
 		}
 	case as == inbox.StreamUnblock:
 		return out, &Problem{Code: CodeConflict, Detail: fmt.Sprintf("stream %d is blocked by nothing", stream.ID)}
@@ -136,7 +136,7 @@ func (s *Service) endUndecidedOf(ctx context.Context, access Access, stream *inb
 	}
 	rows := page.Data
 	if len(rows) == 0 {
-		return out, &Problem{Code: CodeConflict, Detail: fmt.Sprintf("stream %d holds nothing for a person", stream.ID)}
+		return out, &Problem{Code: CodeConflict, Detail: fmt.Sprintf("stream %d has nothing that waits for a person", stream.ID)}
 	}
 	ids, revisions := make([]inbox.ID, len(rows)), make(map[inbox.ID]int, len(rows))
 	for i := range rows {

@@ -12,7 +12,7 @@ import (
 // the last occurrence and the target the first.
 func parse(payload []byte) (value any, problem string) {
 	if _, ok := jsonspan.ParseTree(payload, nil); !ok {
-		return nil, "$: not one JSON document in which each member stands once"
+		return nil, "$: not one JSON document without repeated members"
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(payload))
 	if err != nil {

@@ -85,7 +85,7 @@ type loader struct {
 func (l *loader) Load(address string) (any, error) {
 	path, err := jsonschema.FileLoader{}.ToFile(address)
 	if err != nil {
-		return nil, errors.New("only files are read; keep a copy beside the schema and refer to that")
+		return nil, errors.New("only files are read; keep a copy next to the schema and refer to that")
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -89,7 +89,7 @@ func (Adyen) Verify(in *Input) (Result, error) {
 		return Result{}, err
 	}
 	if err := json.Unmarshal(in.Body, &body); err != nil || len(body.Items) == 0 {
-		return Result{}, refuse(Malformed, "the body holds no notification items")
+		return Result{}, refuse(Malformed, "the body contains no notification items")
 	}
 	if len(body.Items) > maxAdyenItems {
 		return Result{}, refuse(Malformed, "the body holds more than 256 notification items")
@@ -212,7 +212,7 @@ func unambiguous(body []byte, names []string) error {
 func (Adyen) Sign(in *Input, secret []byte) error {
 	var body adyenBody
 	if err := json.Unmarshal(in.Body, &body); err != nil || len(body.Items) == 0 {
-		return errors.New("the body holds no notification items")
+		return errors.New("the body contains no notification items")
 	}
 	var whole map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(in.Body))
@@ -225,7 +225,7 @@ func (Adyen) Sign(in *Input, secret []byte) error {
 		outer, _ := raw.(map[string]any)
 		item, _ := outer["NotificationRequestItem"].(map[string]any)
 		if item == nil {
-			return errors.New("an item holds no NotificationRequestItem")
+			return errors.New("an item contains no NotificationRequestItem")
 		}
 		data, _ := item["additionalData"].(map[string]any)
 		if data == nil {

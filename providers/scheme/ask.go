@@ -45,7 +45,7 @@ func (Grant) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalJSON hides the credentials.
 func (Grant) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
 
-var errNoAsker = errors.New("the provider is to be asked, and there is nothing to ask it with")
+var errNoAsker = errors.New("the provider must be asked, but no client is configured for it")
 
 func (in *Input) ask(q *Question) ([]byte, error) {
 	if in.Asker == nil {

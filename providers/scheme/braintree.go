@@ -97,7 +97,7 @@ func braintreeResult(secret, payload string) (Result, error) {
 	}
 	values, ok := braintreeValues(payload)
 	if !ok {
-		return Result{}, refuse(Mismatch, "form bt_payload holds no notification")
+		return Result{}, refuse(Mismatch, "form bt_payload contains no notification")
 	}
 	return Result{Secret: secret, Values: values}, nil
 }

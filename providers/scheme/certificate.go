@@ -75,7 +75,7 @@ func (in *Input) roots() (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	for _, text := range in.Settings["roots"] {
 		if !pool.AppendCertsFromPEM([]byte(text)) {
-			return nil, errors.New("setting roots holds no certificate")
+			return nil, errors.New("setting roots contains no certificate")
 		}
 	}
 	return pool, nil

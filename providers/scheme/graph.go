@@ -45,10 +45,10 @@ func (Graph) Verify(in *Input) (Result, error) {
 		Tokens []string `json:"validationTokens"`
 	}
 	if json.Unmarshal(in.Body, &body) != nil || len(body.Value) == 0 {
-		return Result{}, refuse(Malformed, "the body holds no notifications")
+		return Result{}, refuse(Malformed, "the body contains no notifications")
 	}
 	if len(body.Value) > maxNotifications || len(body.Tokens) > 64 {
-		return Result{}, refuse(Malformed, "the body holds too many notifications")
+		return Result{}, refuse(Malformed, "the body contains too many notifications")
 	}
 	var result Result
 	rich := false
@@ -97,7 +97,7 @@ func (Graph) Sign(in *Input, secret []byte) error {
 	}
 	items, _ := whole["value"].([]any)
 	if len(items) == 0 {
-		return errors.New("the body holds no notifications")
+		return errors.New("the body contains no notifications")
 	}
 	for _, raw := range items {
 		item, ok := raw.(map[string]any)

@@ -37,7 +37,7 @@ func (MTLS) Prepare(s Settings) error {
 	pool := x509.NewCertPool()
 	for _, text := range s["ca"] {
 		if !pool.AppendCertsFromPEM([]byte(text)) {
-			return errors.New("setting ca holds no certificate in PEM")
+			return errors.New("setting ca contains no certificate in PEM")
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ func (s *shell) pruneCommand() *cobra.Command {
 				r.Include = append(r.Include, prune.Prunable(name))
 			}
 			if !dry && len(include) > 0 {
-				if err := d.check(s, "why may unsettled data be removed?"); err != nil {
+				if err := d.check(s, "why may undecided effects be removed?"); err != nil {
 					return err
 				}
 				r.Reason = d.reason

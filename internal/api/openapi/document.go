@@ -16,7 +16,7 @@ import (
 const about = `What people and programs can ask of Oncegate, and have it do. The private listener serves it.
 
 Lists answer pages: ` + "`data`, and `next` where `has_more` says that there is more. Hand `next` back as `after`, with the same filter. " +
-	`A list that ran out of time answers what it found, with ` + "`searched_to`" + `; ` + "`next`" + ` goes on from there.
+	`A list that ran out of time returns the rows that it found, with ` + "`searched_to`" + `; ` + "`next`" + ` continues from there.
 
 What fails is answered with a problem document (RFC 9457). Programs read its ` + "`code`" + `. Every answer has an X-Request-Id, by which the log of the server
 names it. Members may be added to answers; those that are there keep their names and meanings.`

@@ -70,7 +70,7 @@ type DryRunner struct {
 var _ effect.DryRunner = (*DryRunner)(nil)
 
 // ErrSameRequest means that a dry run would be the request that does the work. Operators see it.
-var ErrSameRequest = errors.New("dry_run is the request that does the work: give it a url, a method, a header or a body of its own")
+var ErrSameRequest = errors.New("dry_run is the request that does the work: give it a different url, method, header or body")
 
 var errKeyless = errors.New("a dry run carries no idempotency key")
 

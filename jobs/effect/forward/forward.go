@@ -219,7 +219,7 @@ func targetTemplate(address string, values map[string]Value) (*template, *url.UR
 	for i := range t.places {
 		p := &t.places[i]
 		if p.value = values[p.expression]; p.value == nil {
-			return nil, nil, errors.New("url: an expression in braces has no value; a brace that is meant as it is, is written %7B or %7D")
+			return nil, nil, errors.New("url: an expression in braces has no value; write a literal brace as %7B or %7D")
 		}
 	}
 	u, err := targetURL(strings.Join(t.literals, "x"))

@@ -58,8 +58,8 @@ func SplitAddress(address string) (literals, expressions []string, err error) {
 }
 
 var (
-	errBraceOpen   = errors.New("url: a { has no }; a brace that is meant as it is, is written %7B or %7D")
-	errBraceClosed = errors.New("url: a } has no {; a brace that is meant as it is, is written %7B or %7D")
+	errBraceOpen   = errors.New("url: a { has no }; write a literal brace as %7B or %7D")
+	errBraceClosed = errors.New("url: a } has no {; write a literal brace as %7B or %7D")
 	errBraceEmpty  = errors.New("url: there is no expression between { and }")
 	errPlace       = errors.New("url: a value can stand in the path and in the query only, never in the scheme, user, host or port")
 	errDots        = errors.New("url: with values, . and .. may not be steps of the path")

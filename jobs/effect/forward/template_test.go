@@ -167,10 +167,10 @@ func TestTemplatesAreChecked(t *testing.T) {
 		"https://api.example/../{id}":           "url: with values, . and .. may not be steps of the path",
 		"https://api.example/%2e%2E/{id}":       "url: with values, . and .. may not be steps of the path",
 		"https://api.example/%2{id}":            "url cannot be read",
-		"https://api.example/{id":               "url: a { has no }; a brace that is meant as it is, is written %7B or %7D",
-		"https://api.example/id}":               "url: a } has no {; a brace that is meant as it is, is written %7B or %7D",
+		"https://api.example/{id":               "url: a { has no }; write a literal brace as %7B or %7D",
+		"https://api.example/id}":               "url: a } has no {; write a literal brace as %7B or %7D",
 		"https://api.example/{ }":               "url: there is no expression between { and }",
-		"https://api.example/{other}":           "url: an expression in braces has no value; a brace that is meant as it is, is written %7B or %7D",
+		"https://api.example/{other}":           "url: an expression in braces has no value; write a literal brace as %7B or %7D",
 		"ftp://api.example/{id}":                "url: want http or https",
 	} {
 		_, err := forward.New(forward.Config{URL: address, Values: members("id", "q")})
