@@ -72,7 +72,7 @@ func AccessScopes() []string { return []string{"read-metadata", "read-payload", 
 func (c *Console) keys() []Key {
 	return []Key{
 		value("enabled", &c.Off, inverse(boolean), "`true`", "`false` serves no console on `listen.admin`. Without a login it shows nothing."),
-		list("redact", &c.Redact, words(memberPath), "none", "Members of payloads that are masked until somebody with the scope `read-payload` reveals them: names, wherever they stand, or dotted paths in which `*` stands for one step. Each source's `redact` holds as well, and so do names that say that they are secret."),
+		list("redact", &c.Redact, words(memberPath), "none", "Members of payloads that are masked until a person with the scope `read-payload` reveals them: names at any depth, or dotted paths in which `*` matches one step. Each source's `redact` applies as well, and members whose names suggest secrets are always masked."),
 		reference("url", &c.URL, consoleURL, "a loopback address", "The address at which browsers reach the private listener, such as `https://oncegate.example`. A proxy that ends TLS needs it, and so does `oidc`.").from("ONCEGATE_CONSOLE_URL"),
 		part("oidc", "oidc", &c.OIDC, (*reader).oidc, (*OIDC).keys, "none", "The OpenID Connect provider at which people log in."),
 	}
@@ -104,10 +104,10 @@ func (o *OIDC) keys() []Key {
 			},
 			schema: secretSchema,
 		},
-		list("scopes", &o.Scopes, words(oneWord), "`[email]`", "The OAuth scopes that are asked for beside `openid`: those that have the provider put `claim` into its identity tokens.").shown(),
-		value("claim", &o.Claim, words(oneWord), "`groups`", "The member of the identity token that gives people their role: a text or a list of texts. Dots lead into nested members, such as `realm_access.roles`.").starts(),
+		list("scopes", &o.Scopes, words(oneWord), "`[email]`", "The OAuth scopes to request in addition to `openid`, such as the scope that makes the provider put `claim` into its identity tokens.").shown(),
+		value("claim", &o.Claim, words(oneWord), "`groups`", "The member of the identity token that determines a person's role: a text or a list of texts. Dots lead into nested members, such as `realm_access.roles`.").starts(),
 		{
-			Name: "roles", Default: "required", Text: "What people may do, by the value of the claim. The first value in the file that a person has counts. Whoever has none is not logged in.",
+			Name: "roles", Default: "required", Text: "The scopes of people, by the value of the claim. The first value in the file that a person has counts. A person without any of them cannot log in.",
 			read: func(r *reader, n *yamltree.Node) { o.Roles = r.roles(n) }, schema: mappingOf(defined("role")),
 			show: func() (any, bool) {
 				out := yaml.MapSlice{}

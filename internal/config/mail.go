@@ -115,7 +115,7 @@ func (m *Mail) keys() []Key {
 		value("reply_to", &m.ReplyTo, words(verbatim), "none", "A template for the address that answers go to."),
 		list("list_unsubscribe", &m.ListUnsubscribe, words(verbatim), "none", "Templates for the addresses at which the recipient unsubscribes, `https:` and `mailto:`."),
 		value("one_click", &m.OneClick, boolean, "`false`", "`true` promises that a POST to the `https:` address of `list_unsubscribe` unsubscribes without asking anything (RFC 8058)."),
-		program("attachments", &m.Attachments, expression.Value, "none", "An expression that gives a list of objects with `name`, `type` and `content` in base64: at most 20, of 5 MiB together."),
+		program("attachments", &m.Attachments, expression.Value, "none", "An expression that returns a list of objects with `name`, `type` and `content` in base64: at most 20, of 5 MiB together."),
 	}
 }
 

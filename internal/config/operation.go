@@ -57,7 +57,7 @@ func (o *Operation) keys() []Key {
 		value("min_key", &o.MinKey, minKey, "no limit", "How many characters a key of the caller's own must have. A shorter key that is recorded already is answered. Declared operations have their own."),
 		value("new_keys", &o.NewKeys, integer(1), "no limit", "How many new keys each process takes in a minute, of all callers together."),
 		value("wait", &o.Wait, wait, "`30s`", "How long a call may wait for its result (`Prefer: wait=N`); at most `45s`, or `off`."),
-		inside("repeats", "repeats", o.Repeats.keys, "none", "What becomes of calls that are made again under another key: see [Suspected repeats](#suspected-repeats).").by(func(r *reader, n *yamltree.Node) { o.Repeats.read(r, n) }),
+		inside("repeats", "repeats", o.Repeats.keys, "none", "The treatment of calls that are repeated under another key: see [Suspected repeats](#suspected-repeats).").by(func(r *reader, n *yamltree.Node) { o.Repeats.read(r, n) }),
 	}
 }
 

@@ -109,7 +109,7 @@ func (r *reader) declaredOperations(s *Source, n *yamltree.Node) {
 func (o *DeclaredOperation) keys() []Key {
 	return []Key{
 		value("description", &o.Description, words(verbatim), "none", "What the operation does, in a sentence. Callers and models read it in their contract (`GET /in/<source>/operations`)."),
-		value("schema", &o.SchemaFile, words(verbatim), "none", "The file of a JSON Schema for the payload, beside the configuration. References may lead to other files; nothing is fetched. Formats are checked.").by(func(r *reader, n *yamltree.Node) { r.schema(o, n) }),
+		value("schema", &o.SchemaFile, words(verbatim), "none", "The file of a JSON Schema for the payload, relative to the configuration. It may refer to other files, but Oncegate fetches nothing over the network. Formats are checked.").by(func(r *reader, n *yamltree.Node) { r.schema(o, n) }),
 		{
 			Name: "versions", Default: "none asked for", Text: "Which values of the header `Oncegate-Contract` are accepted: whole numbers (`2`), ranges (`2-4`), `>=2`, `<=3`, or several with commas. A call without the header is then refused.", schema: scalar,
 			read: func(_ *reader, n *yamltree.Node) { yamltree.Read(n, &o.Versions, receiver.ParseVersions) },
@@ -118,11 +118,11 @@ func (o *DeclaredOperation) keys() []Key {
 		recipe(&o.Key, "that of `operation`", "The recipe of the operation's keys, as in [Operations](#operations)."),
 		value("min_key", &o.MinKey, minKey, "`16`", "How many characters a key of the caller's own must have, or `off`. A shorter key that is recorded already is answered.").starts().shown().hidden(len(o.Key) > 0),
 		list("volatile", &o.Volatile, words(verbatim), "none", "Members in which a repeated call may differ: paths such as `note` or `items.*.at`, in which `*` is any member or element."),
-		value("compare", &o.Exact, choice("canonical", "exact"), "`canonical`", "How a repeated payload is compared. `canonical`: by value, so that 100, 100.00 and 1e2 are one number and white space around a text does not count. `exact`: as it is written. Order of members and white space between them never count.").shown(),
+		value("compare", &o.Exact, choice("canonical", "exact"), "`canonical`", "How a repeated payload is compared. `canonical`: by value, so that 100, 100.00 and 1e2 are one number and white space around a text does not count. `exact`: by its spelling. Order of members and white space between them never count.").shown(),
 		value("keep", &o.Keep, duration, "as long as tombstones", "How long the keys and results are kept at least: the source's tombstones live as long as the longest `keep`."),
 		value("in_flight", &o.InFlight, inFlight, "`409`", "How a repeat of a call without a result is answered: `409`, `202` (as the first call), or `wait` (as long as `operation.wait` allows, then 409).").shown(),
 		{
-			Name: "repeats", Default: "those of `operation`", Text: "What becomes of calls that are made again under another key, as in [Suspected repeats](#suspected-repeats), or `off`.", schema: anyOf(defined("repeats"), enum("off")),
+			Name: "repeats", Default: "those of `operation`", Text: "The treatment of calls that are repeated under another key, as in [Suspected repeats](#suspected-repeats), or `off`.", schema: anyOf(defined("repeats"), enum("off")),
 			read: func(r *reader, n *yamltree.Node) { o.Repeats = r.ownRepeats(n) }, show: func() (any, bool) { return o.Repeats.show() },
 		},
 	}

@@ -51,7 +51,7 @@ func (o *Order) keys() []Key {
 		value("warn", &o.Warn, duration, "a tenth of `patience`", "Mode `contiguous`: when a missing number is reported."),
 		value("on_gap", &o.OnGap, oneOf(sequence.GapHold, sequence.GapSkip, sequence.GapFail), "`hold`", "Mode `contiguous`, when `patience` has run out: `hold` waits for a person, `skip` gives up the missing numbers, `fail` makes the first waiting effect a dead letter."),
 		value("late", &o.Late, oneOf(sequence.LateDrop, sequence.LateApply, sequence.LateDead), "`drop`", "Mode `contiguous`, a number that was given up and arrives after all: `drop` supersedes it, `apply` runs it, `dead` makes it a dead letter."),
-		value("on_dead", &o.OnDead, oneOf(sequence.DeadBlock, sequence.DeadSkip), "`block`", "Modes `contiguous` and `arrival`: effects behind a dead letter wait (`block`) or go on (`skip`). In `arrival` an unknown outcome counts as well."),
+		value("on_dead", &o.OnDead, oneOf(sequence.DeadBlock, sequence.DeadSkip), "`block`", "Modes `contiguous` and `arrival`: effects after a dead letter wait (`block`) or continue (`skip`). In `arrival` an unknown outcome counts as well."),
 		value("no_key", &o.NoKey, choices, "`dead`", "An event without a key, or whose expression fails: `apply` runs it at once, `hold` waits for a person, `dead` makes it a dead letter."),
 		value("no_number", &o.NoNumber, choices, "`dead`", "The same for an event without a number."),
 		value("ties", &o.Ties, choices, "`apply` in `latest`, else `dead`", "Two events with one number: `apply`, `hold` or `dead`."),

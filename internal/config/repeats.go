@@ -28,7 +28,7 @@ func (p *Repeats) read(r *reader, n *yamltree.Node) {
 func (p *Repeats) keys() []Key {
 	return []Key{
 		value("within", &p.Within, form[time.Duration]{repeatsWithin, durationText, durationSchema}, "required", "How long after a call another one of the same credential with the same arguments is suspected, if it comes under another key; at most `24h`."),
-		value("answer", &p.Refuse, choice("flag", "409"), "`flag`", "What becomes of it: `flag` does it and flags it, `409` refuses it."),
+		value("answer", &p.Refuse, choice("flag", "409"), "`flag`", "The answer to such a call: `flag` records and flags it, `409` refuses it."),
 	}
 }
 

@@ -118,8 +118,8 @@ func (r *Reference) keys(name *string) []Key {
 	}
 	instant := func(t time.Time) any { return t.Format(time.RFC3339) }
 	return []Key{
-		value("env", new(string), words(verbatim), "none", "The environment variable that holds the secret. Either `env` or `file` is required.").by(from("env:")),
-		value("file", new(string), words(verbatim), "none", "The file that holds the secret.").by(from("file:")),
+		value("env", new(string), words(verbatim), "none", "The environment variable with the secret. Either `env` or `file` is required.").by(from("env:")),
+		value("file", new(string), words(verbatim), "none", "The file with the secret.").by(from("file:")),
 		value("until", &r.Until, form[time.Time]{until, instant, scalar}, "none", "The date (`2026-12-31`) after which the secret is no longer accepted, for a rotation."),
 		value("name", name, words(checkedName), "the reference", "The name under which the secret appears in metrics and in the audit. In `secrets` of a source of operations it is the name of the credential; secrets under `credentials` have none."),
 	}

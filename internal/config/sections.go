@@ -39,7 +39,7 @@ func (d *Database) keys() []Key {
 		reference("url", &d.URL, verbatim, "required", "The connection string of PostgreSQL 15 or newer, direct or through a [pooler in session mode](../guides/poolers.md). `env:NAME` and `file:/path` are accepted.").shown().
 			from("ONCEGATE_DATABASE_URL, before DATABASE_URL", "DATABASE_URL").by((*reader).databaseURL).masked(RedactURL),
 		reference("list_url", &d.ListURL, connectionString, "as `url`", "The connection string by which the console, the API and the commands read their lists. It must lead to the same database; its role needs [no more than SELECT](../guides/production.md#a-database-role-for-lists). `env:NAME` and `file:/path` are accepted.").from("ONCEGATE_LIST_DATABASE_URL").masked(RedactURL),
-		value("schema", &d.Schema, words(schemaName), "`oncegate`", "The schema that holds all tables, including River's.").from("ONCEGATE_SCHEMA").starts(),
+		value("schema", &d.Schema, words(schemaName), "`oncegate`", "The schema of all tables, including River's.").from("ONCEGATE_SCHEMA").starts(),
 		value("durability", &d.Durability, words(durability), "`local`", "What a 2xx waits for: a commit on the primary's disk. No other value is built yet.").from("ONCEGATE_DURABILITY").starts(),
 		value("gate_connections", &d.GateConnections, connections(4), "`6`", "The size of the pool that records deliveries; at least 4.").from("ONCEGATE_GATE_CONNECTIONS").starts(),
 		value("work_connections", &d.WorkConnections, connections(2), "`16`", "The size of the worker's pool; at least 2.").from("ONCEGATE_WORK_CONNECTIONS").starts(),
@@ -65,7 +65,7 @@ func (l *Listen) keys() []Key {
 		value("public", &l.Public, words(address), "`:8080`", "The address that takes deliveries. `PORT` sets only the port.").from("ONCEGATE_PUBLIC, before PORT", "PORT, as :PORT").starts(),
 		value("admin", &l.Admin, words(address), "`127.0.0.1:8081`", "The address of `/healthz`, `/readyz`, `/metrics`, the API and the console. The first three ask for no [token](../guides/access.md), so never expose it.").from("ONCEGATE_ADMIN").starts(),
 		list("trusted_proxies", &l.TrustedProxies, network, "none", "Networks whose `X-Forwarded-For` is believed and whose connections are not limited per peer.").from("ONCEGATE_TRUSTED_PROXIES, separated by commas").shown(),
-		value("connections", &l.Connections, integer(1), "what the limit of open files leaves, 4096 at most", "How many connections the public listener holds open. `serve` warns and takes fewer if the limit of open files (`ulimit -n`, systemd's `LimitNOFILE=`) is too low for them.").from("ONCEGATE_CONNECTIONS"),
+		value("connections", &l.Connections, integer(1), "what the limit of open files leaves, 4096 at most", "How many connections the public listener keeps open. `serve` warns and takes fewer if the limit of open files (`ulimit -n`, systemd's `LimitNOFILE=`) is too low for them.").from("ONCEGATE_CONNECTIONS"),
 		value("connections_per_peer", &l.ConnectionsPerPeer, integer(1), "a quarter of `connections`", "How many of them one peer may hold. A peer is an IPv4 address or an IPv6 /64 network that is no trusted proxy.").from("ONCEGATE_CONNECTIONS_PER_PEER"),
 		value("header_timeout", &l.HeaderTimeout, duration, "`5s`", "How long a sender may take to send the headers of a request.").from("ONCEGATE_HEADER_TIMEOUT"),
 		value("idle_timeout", &l.IdleTimeout, duration, "`75s`", "How long a connection may wait for its next request.").from("ONCEGATE_IDLE_TIMEOUT"),
@@ -108,7 +108,7 @@ func bodiesKeys(b *receiver.BodyLimits) []Key {
 func (w *Work) keys() []Key {
 	return []Key{
 		value("workers", &w.Workers, integer(1), "`500`", "How many effects this process carries out at once.").from("ONCEGATE_WORKERS"),
-		value("lease", &w.Lease, duration, "`60s`", "How long a claim holds. It must be longer than the longest attempt.").from("ONCEGATE_LEASE"),
+		value("lease", &w.Lease, duration, "`60s`", "How long a claim lasts. It must be longer than the longest attempt.").from("ONCEGATE_LEASE"),
 		value("sweep_every", &w.SweepEvery, duration, "`10s`", "How often the sweeper looks for effects without a wake-up.").from("ONCEGATE_SWEEP_EVERY"),
 	}
 }

@@ -64,8 +64,8 @@ func (s *Source) keysWith(provider *string) []Key {
 		value("answer_duplicates", &s.AnswerOutcome, choice("acknowledge", "outcome"), "`acknowledge`", "`outcome` answers a duplicate with the states of its effects: `{\"event\",\"status\",\"effects\":[{\"route\",\"state\",\"result\"}]}`."),
 		value("on_conflict", new(string), mustBe("flag"), "`flag`", "A different payload under a known key is recorded and shown."),
 		value("suspected_replay", new(string), mustBe("flag"), "`flag`", "Known bytes under a new event id are recorded and shown."),
-		list("redact", &s.Redact, words(memberPath), "none", "Members of a body that replay plans do not show, and that the owner of a key is not told when a second call differs: names, or dotted paths in which `*` stands for one step."),
-		programs("labels", &s.Labels, (*reader).labels, "none", "What events are searched by: up to 8 names, each with an [expression](#expressions) that gives a text, a number, true or false, such as `order: body.order_id`. See [Labels](../guides/labels.md)."),
+		list("redact", &s.Redact, words(memberPath), "none", "Members of a body that replay plans hide, and that the answer to a differing second call hides from its caller: names, or dotted paths in which `*` matches one step."),
+		programs("labels", &s.Labels, (*reader).labels, "none", "The labels by which you can search events: up to 8 names, each with an [expression](#expressions) that returns a text, a number, true or false, such as `order: body.order_id`. See [Labels](../guides/labels.md)."),
 		value("emit", &s.Emit, boolean, "`false`", "Opens the source to the SQL function `emit`. See [Events from SQL](../guides/operations.md#events-from-sql)."),
 		inside("operation", "operation", s.Operation.keys, "none", "Only for the provider `operation`: see [Operations](#operations).").later(), // it changes the provider
 		named("operations", "declared", &s.Operations, operations, (*DeclaredOperation).printedKeys, "any operation", "Only for the provider `operation`: [which operations there are](#declared-operations), by name. Any other is refused."),

@@ -35,7 +35,7 @@ func (s *Suppressions) keys() []Key {
 func (s *Suppress) keys() []Key {
 	return []Key{
 		program("address", &s.Address, expression.Texts, "required", "An expression for one address or a list of them. An empty list suppresses nothing."),
-		s.reasonKey("required", "`bounce`, `complaint`, `unsubscribe`, `manual`, or an expression that gives one of them."),
+		s.reasonKey("required", "`bounce`, `complaint`, `unsubscribe`, `manual`, or an expression that returns one of them."),
 		value("for_target", &s.Target, words(checkedName), "every target", "The mail target whose messages are not sent to these addresses."),
 		value("keep", &s.Keep, duration, "for ever", "How long the addresses are suppressed, from the receipt of the event."),
 	}

@@ -89,7 +89,7 @@ func (t *Target) forwardKeys() []Key {
 		secrets("sign", &t.Sign, "none", "Secrets that the request is signed with ([Standard Webhooks](https://www.standardwebhooks.com)), newest first."),
 		list("allow", &t.Allow, network, "none", "Private networks that the host name of `url` may lead to. An address that is written out in `url` is allowed. Link-local addresses, metadata services and multicast are never allowed."),
 		value("key_header", &t.KeyHeader, words(headerName), "`Idempotency-Key`", "The header that carries the idempotency key."),
-		value("key_window", &t.KeyWindow, duration, "for ever", "How long the target remembers a key. Later than this after an attempt whose outcome is unknown, no attempt is made."),
+		value("key_window", &t.KeyWindow, duration, "for ever", "How long the target remembers a key. Oncegate makes no attempt later than this after an attempt whose outcome is unknown."),
 		headers("headers", &t.Headers, "none", "Headers that every request carries. Their values are never printed."),
 		list("pass_headers", &t.PassHeaders, words(canonicalHeader), "none", "Headers of the delivery that are sent on, such as `[X-GitHub-Event]`. They are kept with the delivery for that. Credentials are refused."),
 		list("retry_on", &t.RetryOn, retried, "`[429]`", "The statuses (400 to 599) by which the target says that it has not begun the work. They are retried even with `idempotent: false`. The list replaces the default: `[503]` makes a 429 an unknown outcome, and `[]` retries no answer. See [Which answers are retried](../guides/http-target.md#which-answers-are-retried) before you add one.").by(func(_ *reader, n *yamltree.Node) {
@@ -119,7 +119,7 @@ func (t *Target) mailKeys() []Key {
 		value("starttls", &t.StartTLS, words(verbatim), "`required`", "`off` sends in the clear, without a password."),
 		reference("username", &t.Username, verbatim, "none", "The account at the mail server."),
 		secrets("password", &t.Password, "none", "The password of the account, as a list of secret references."),
-		value("hello", &t.Hello, words(hostName), "`localhost`", "The name that this process gives itself to the mail server."),
+		value("hello", &t.Hello, words(hostName), "`localhost`", "The name by which this process greets the mail server."),
 		value("templates", &t.Templates, words(verbatim), "none", "A directory with `<name>.subject.txt` and `<name>.txt`, `<name>.html` or both. A relative path starts at the configuration file."),
 		part("dkim", "dkim", &t.DKIM, (*reader).dkim, (*DKIM).keys, "none", "How messages are signed with DKIM. Without it the mail server must sign them. See [SPF, DKIM and DMARC](../guides/mail.md#spf-dkim-and-dmarc)."),
 		list("allow", &t.Allow, network, "none", "Private networks that the host name of `smtp` may lead to."),

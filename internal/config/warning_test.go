@@ -75,8 +75,8 @@ targets: { t: { kind: noop } }
 		t.Fatal(err)
 	}
 	want := []string{
-		"providers.silent: it has from slack (ack.empty: true, verify.timestamp.past: 5m, verify.timestamp.future: 5m, windows.retry.for: 1d, " +
-			"windows.age: occurred_at, windows.ack_within: 3s) what may not hold of its own sender: write these keys, the same again if they do hold; " +
+		"providers.silent: it inherits values from slack (ack.empty: true, verify.timestamp.past: 5m, verify.timestamp.future: 5m, windows.retry.for: 1d, " +
+			"windows.age: occurred_at, windows.ack_within: 3s) that may be wrong for its own sender: write these keys, with the same values if they are right; " +
 			"`oncegate providers show silent --resolved` shows where each part is from",
 	}
 	if !slices.Equal(cfg.Warnings, want) {

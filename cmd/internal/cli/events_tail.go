@@ -119,7 +119,7 @@ func (s *shell) tailEnd(t *tail) error {
 	}
 	shown := ""
 	if again > 0 {
-		shown = fmt.Sprintf(", and shows the last %s again", plural(again, "event", "events"))
+		shown = fmt.Sprintf(", which shows the last %s again", plural(again, "event", "events"))
 	}
 	fmt.Fprintf(s.err, "oncegate: ended: continue with --from %s%s\n", cursor, shown)
 	return nil
