@@ -281,7 +281,7 @@ func TestTablesThatWereMadeAnewAskForARestart(t *testing.T) {
 	if err := migrations.Up(t.Context(), url, schema); err != nil {
 		t.Fatal(err)
 	}
-	untilCheck(t, a, "schema", "were made anew")
+	untilCheck(t, a, "schema", "were created again")
 	inboxtest.Until(t, "nothing being recorded", func() bool { return send("evt_1") == http.StatusServiceUnavailable })
 	again, send := started(t, url, schema, quiet(t))
 	untilCheck(t, again, "schema", "ok")
