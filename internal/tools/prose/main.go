@@ -1,8 +1,9 @@
 // Command prose checks the English of the repository. It counts turns of phrase that a reader has to decode, in Go
 // comments, Markdown and the help of the command line, and it lists doc comments that do not begin with the name that
-// they document. It exits with 1 if a count is above its budget or if there is such a doc comment.
+// they document. It exits with 1 if a count is above its budget or if there is such a doc comment. Without an argument it
+// checks the working directory.
 //
-//	prose [DIRECTORY]
+//	prose DIRECTORY
 package main
 
 import (
