@@ -196,12 +196,9 @@ const (
 	afterDoubt = "2"
 )
 
-// answer decides every status. The answer to a refusal has no body and no hint. An unknown outcome is a fault
+// answer decides every status that senders of providers get; [answerCaller] decides those of callers. The answer to a refusal has no body and no hint. An unknown outcome is a fault
 // of ours, for which the answer asks the sender to deliver again.
 func answer(source *endpoint, res *result) providers.Reply {
-	if source.operation {
-		return answerCaller(source, res)
-	}
 	switch res.outcome {
 	case outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention:
 		return acknowledge(source, res)

@@ -97,15 +97,15 @@ func (e *endpoint) expires(event inbox.ID) string {
 }
 
 // await asks for a result and remembers how long the caller chose to wait for it.
-func (r *Receiver) await(req *request, event inbox.ID, wait time.Duration) (document []byte, ok bool, err error) {
+func (o *operations) await(req *request, event inbox.ID, wait time.Duration) (document []byte, ok bool, err error) {
 	ctx := req.http.Context()
 	if wait <= 0 {
 		bounded, cancel := context.WithTimeout(ctx, lookupTimeout)
 		defer cancel()
-		return r.cfg.Outcomes.Await(bounded, event, wait)
+		return o.cfg.Outcomes.Await(bounded, event, wait)
 	}
-	begun := r.cfg.Now()
-	document, ok, err = r.cfg.Outcomes.Await(ctx, event, wait)
-	req.waited = r.cfg.Now().Sub(begun)
+	begun := o.cfg.Now()
+	document, ok, err = o.cfg.Outcomes.Await(ctx, event, wait)
+	req.waited = o.cfg.Now().Sub(begun)
 	return document, ok, err
 }

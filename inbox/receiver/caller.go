@@ -155,7 +155,12 @@ func (c *callers) tenants() []string {
 
 // tenant is who the request is for: the source's tenant until a caller with another one is
 // verified.
-func (req *request) tenant() string { return cmp.Or(req.caller.tenant, req.source.Inbox.Tenant) }
+func (req *request) tenant() string {
+	if req.call == nil {
+		return req.source.Inbox.Tenant
+	}
+	return cmp.Or(req.caller.tenant, req.source.Inbox.Tenant)
+}
 
 // joinQuotas leaves out the nil quotas.
 func joinQuotas(quotas ...*quota) []*quota {

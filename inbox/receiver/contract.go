@@ -90,39 +90,38 @@ func (r *Receiver) HandleContract(c echo.Context) error {
 	if source == nil || !source.operation {
 		return r.HandleStatus(c)
 	}
-	req := &request{http: c.Request(), w: c.Response().Writer, started: r.cfg.Now(), source: source}
-	req.id = r.requestID(req.http)
+	req := r.newRequest(c)
 	r.metrics.inFlight.Add(1)
 	defer r.metrics.inFlight.Add(-1)
 	connectionOf(req.http.Context()).arrived(r.cfg.SystemNow())
-	res, reply := r.contract(req)
+	res, reply := r.operations.contract(req)
 	source.count.observeStatus(&res, req.tenant(), req.started, r.cfg.Now().Sub(req.started), 0)
 	return r.write(c, req, &reply, &res)
 }
 
-func (r *Receiver) contract(req *request) (result, providers.Reply) {
+func (o *operations) contract(req *request) (result, providers.Reply) {
 	source := req.source
 	if req.http.Method != http.MethodGet && req.http.Method != http.MethodHead {
-		res := r.refuse(req, nil, reasonMethod, "")
+		res := o.refuse(req, nil, reasonMethod, "")
 		reply := answerCaller(source, &res)
 		reply.Header = withHeader(reply.Header, "Allow", "GET, HEAD")
 		return res, reply
 	}
 	known, ok := source.Provider.(callerVerifier)
 	if !ok {
-		res := r.refuse(req, nil, reasonUnknownEvent, "")
-		return res, answer(source, &res)
+		res := o.refuse(req, nil, reasonUnknownEvent, "")
+		return res, answerCaller(source, &res)
 	}
-	incoming := r.bareRequest(req)
-	credential, err := r.verifyCaller(req, &incoming, known)
+	incoming := o.bareRequest(req)
+	credential, err := o.verifyCaller(req, &incoming, known)
 	if err != nil {
-		res := r.unverified(req, nil, err)
-		return res, answer(source, &res)
+		res := o.unverifiedCall(req, nil, err)
+		return res, answerCaller(source, &res)
 	}
-	req.caller = r.findCaller(req, credential)
+	req.caller = o.findCaller(req, credential)
 	text, err := json.Marshal(req.contract())
 	if err != nil { // a schema that is no JSON, which was read as JSON
-		r.logUnrecorded(req, err)
+		o.logUnrecorded(req, err)
 		res := result{outcome: outcomeUnavailable}
 		return res, answerCaller(source, &res)
 	}

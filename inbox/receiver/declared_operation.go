@@ -83,18 +83,18 @@ func (e *endpoint) repeatsOf(operation string) Repeats {
 
 // checkDeclared refuses a call that its operation does not accept. Nothing of it is recorded, so that the same key can
 // be used again. A call that is recorded already is answered, even if the declaration has changed since.
-func (r *Receiver) checkDeclared(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
-	o := req.source.declared(event.Type)
-	why, detail := reasonContractVersion, checkVersion(o.Versions, req.http.Header)
+func (o *operations) checkDeclared(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
+	declared := req.source.declared(event.Type)
+	why, detail := reasonContractVersion, checkVersion(declared.Versions, req.http.Header)
 	var paths []string
-	if detail == "" && o.Check != nil {
+	if detail == "" && declared.Check != nil {
 		why = reasonSchema
-		paths, detail = o.Check(body)
+		paths, detail = declared.Check(body)
 	}
 	if detail == "" {
 		return result{}, true
 	}
-	switch known, err := r.recorded(ctx, req, event); {
+	switch known, err := o.recorded(ctx, req, event); {
 	case err != nil:
 		return result{outcome: outcomeUnavailable}, false
 	case known:
@@ -103,19 +103,19 @@ func (r *Receiver) checkDeclared(ctx context.Context, req *request, event *inbox
 	if why == reasonSchema && providers.JSONAsForm(req.http.Header, body) {
 		detail += "; the body looks like JSON, and came as a form: send Content-Type: application/json"
 	}
-	res := r.refuse(req, nil, why, detail)
+	res := o.refuse(req, nil, why, detail)
 	res.problem.paths = paths
 	return res, false
 }
 
 // recorded reports whether the call's key is recorded.
-func (r *Receiver) recorded(ctx context.Context, req *request, event *inbox.NewEvent) (bool, error) {
-	if r.cfg.Outcomes == nil {
+func (o *operations) recorded(ctx context.Context, req *request, event *inbox.NewEvent) (bool, error) {
+	if o.cfg.Outcomes == nil {
 		return false, nil
 	}
-	_, err := r.cfg.Outcomes.FindKey(ctx, req.source.Inbox.ID, event.EventID, "")
+	_, err := o.cfg.Outcomes.FindKey(ctx, req.source.Inbox.ID, event.EventID, "")
 	if err != nil && !errors.Is(err, inbox.ErrNotFound) {
-		r.logUnrecorded(req, err)
+		o.logUnrecorded(req, err)
 		return false, err
 	}
 	return err == nil, nil
@@ -145,8 +145,8 @@ func checkVersion(accepted Versions, h http.Header) (detail string) {
 
 // settleKey decides under which event id a key that the caller chose is recorded. That is the id of the quoted key,
 // from the time before quoted and bare keys were one, if that one is recorded. It refuses a new key that is too short.
-func (r *Receiver) settleKey(ctx context.Context, req *request, given *providers.GivenKey, event *inbox.NewEvent) (result, bool) {
-	if given == nil || r.cfg.Outcomes == nil {
+func (o *operations) settleKey(ctx context.Context, req *request, given *providers.GivenKey, event *inbox.NewEvent) (result, bool) {
+	if given == nil || o.cfg.Outcomes == nil {
 		return result{}, true
 	}
 	short := 0
@@ -156,18 +156,18 @@ func (r *Receiver) settleKey(ctx context.Context, req *request, given *providers
 	if given.FormerID == "" && short == 0 {
 		return result{}, true
 	}
-	found, err := r.cfg.Outcomes.FindKey(ctx, req.source.Inbox.ID, event.EventID, given.FormerID)
+	found, err := o.cfg.Outcomes.FindKey(ctx, req.source.Inbox.ID, event.EventID, given.FormerID)
 	switch {
 	case err == nil:
 		event.EventID = found
 		return result{}, true
 	case !errors.Is(err, inbox.ErrNotFound):
-		r.logUnrecorded(req, err)
+		o.logUnrecorded(req, err)
 		return result{outcome: outcomeUnavailable}, false
 	case short == 0:
 		return result{}, true
 	}
-	res := r.refuse(req, nil, reason(providers.ReasonUnidentified),
+	res := o.refuse(req, nil, reason(providers.ReasonUnidentified),
 		fmt.Sprintf("the key has %d characters, and at least %d are asked for: name what the call means, such as order-1742/charge", len(given.Key), short))
 	res.code = CodeInvalidKey
 	return res, false

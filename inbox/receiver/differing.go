@@ -26,10 +26,10 @@ func (p *problem) differing(item *inbox.ItemReceipt) {
 
 // differs answers a call whose key was used with another payload. The answer includes the outcome of
 // the first call.
-func (r *Receiver) differs(req *request, res *result) providers.Reply {
+func (o *operations) differs(req *request, res *result) providers.Reply {
 	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
 	defer cancel()
-	r.showOwn(ctx, req, &res.problem, res.event)
+	o.showOwn(ctx, req, &res.problem, res.event)
 	if n := res.problem.next; n != "" && n != inbox.NextWait && n != inbox.NextAskOperator {
 		res.problem.next = inbox.NextReplace // it is settled, so a new call may replace it
 	}

@@ -6,10 +6,13 @@
 // The receiver bounds what a delivery may cost, has the source's provider verify it, passes
 // verified deliveries to the gate and answers with what the gate has committed.
 //
+// A source offers one of two products, webhooks or operations. They share the way of a request until its body has arrived.
+// Then the product verifies the request, passes it to the gate and decides the answer.
+//
 // The order of a delivery is fixed: source, method, encodings and size are checked before the body
 // is read; the body is read within a deadline, at a least rate, and into memory of a budget shared
 // by all; it is verified as the exact bytes received before anything looks into it; only then does
-// the gate see it. One function decides every status ([Receiver] has no other way to answer). An
+// the gate see it. Each product has one function that decides every status. An
 // unknown outcome is a fault of ours, which it answers with 503, so that the sender delivers
 // again.
 //

@@ -46,34 +46,34 @@ func followHeader(h http.Header) (kind inbox.FollowKind, ref, detail string) {
 
 // checkFollow finds the earlier call that a call follows, and refuses a call that cannot follow it. The gate decides about calls
 // that come at once. A call that is recorded already is answered.
-func (r *Receiver) checkFollow(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
+func (o *operations) checkFollow(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
 	kind, ref, detail := followHeader(req.http.Header)
 	switch {
 	case detail != "":
-		return r.refuse(req, nil, reasonFollowHeader, detail), false
+		return o.refuse(req, nil, reasonFollowHeader, detail), false
 	case kind == "":
 		return result{}, true
-	case r.cfg.Outcomes == nil:
-		return r.refuse(req, nil, reasonFollowHeader, "the server keeps no results, so no call can follow another one: leave the header out"), false
+	case o.cfg.Outcomes == nil:
+		return o.refuse(req, nil, reasonFollowHeader, "the server keeps no results, so no call can follow another one: leave the header out"), false
 	}
-	switch known, err := r.recorded(ctx, req, event); {
+	switch known, err := o.recorded(ctx, req, event); {
 	case err != nil:
 		return result{outcome: outcomeUnavailable}, false
 	case known:
 		return result{}, true
 	}
-	parent, err := r.parent(ctx, req, req.caller.credential, event.Type, ref)
+	parent, err := o.parent(ctx, req, req.caller.credential, event.Type, ref)
 	var res result
 	if err == nil {
 		event.Follows = &inbox.Follow{Kind: kind, Parent: parent}
 		req.intent = intentHash(req.source.Inbox.Comparison(event.Type), body[event.Offset:event.Offset+event.Length])
-		res, err = r.canFollow(ctx, req, event, body)
+		res, err = o.canFollow(ctx, req, event, body)
 	}
 	switch {
 	case errors.Is(err, inbox.ErrNotFound):
-		return r.refuse(req, nil, reasonParent, "the header names no earlier call of this credential; it may have been pruned"), false
+		return o.refuse(req, nil, reasonParent, "the header names no earlier call of this credential; it may have been pruned"), false
 	case err != nil:
-		r.logUnrecorded(req, err)
+		o.logUnrecorded(req, err)
 		return result{outcome: outcomeUnavailable}, false
 	}
 	return res, res.outcome == ""
@@ -81,10 +81,10 @@ func (r *Receiver) checkFollow(ctx context.Context, req *request, event *inbox.N
 
 // canFollow looks whether the call can follow event.Follows.Parent as that is now. The zero result says that it can. It returns
 // [inbox.ErrNotFound] if the earlier call is gone.
-func (r *Receiver) canFollow(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, error) {
+func (o *operations) canFollow(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, error) {
 	follows, credential := event.Follows, req.caller.credential
 	follows.Intent = inbox.RecentCallHash(credential, event.Type, req.intent)
-	parent, err := r.cfg.Outcomes.FollowedCall(ctx, follows)
+	parent, err := o.cfg.Outcomes.FollowedCall(ctx, follows)
 	if err != nil {
 		return result{}, err
 	}
@@ -94,40 +94,40 @@ func (r *Receiver) canFollow(ctx context.Context, req *request, event *inbox.New
 		comparison := req.source.Inbox.Comparison(event.Type)
 		same := string(parent.Intent) == string(req.intent) || comparison.Recognizes(parent.Intent, body[event.Offset:event.Offset+event.Length])
 		if parent.Operation != event.Type || !same {
-			return r.refuseFor(ctx, req, reasonResumeDiffers, parent.Event, "the earlier call is of operation "+parent.Operation+", and its payload or its operation differs"), nil
+			return o.refuseFor(ctx, req, reasonResumeDiffers, parent.Event, "the earlier call is of operation "+parent.Operation+", and its payload or its operation differs"), nil
 		}
 		follows.Intent = inbox.RecentCallHash(credential, event.Type, parent.Intent)
 	}
-	standing, err := r.readStanding(ctx, parent.Event)
+	standing, err := o.readStanding(ctx, parent.Event)
 	switch {
 	case err != nil:
 		return result{}, err
 	case !standing.settled():
-		return r.refuseFor(ctx, req, reasonParentUnsettled, parent.Event, "the earlier call is "+standing.state()+": what it has done is not known yet"), nil
+		return o.refuseFor(ctx, req, reasonParentUnsettled, parent.Event, "the earlier call is "+standing.state()+": what it has done is not known yet"), nil
 	case !parent.Follower.IsZero():
-		if known, err := r.recorded(ctx, req, event); known || err != nil { // it was this call, a moment ago
+		if known, err := o.recorded(ctx, req, event); known || err != nil { // it was this call, a moment ago
 			return result{}, err
 		}
-		return r.refuseFor(ctx, req, reasonFollowed, parent.Follower, "another call follows the earlier one already: event names it"), nil
+		return o.refuseFor(ctx, req, reasonFollowed, parent.Follower, "another call follows the earlier one already: event names it"), nil
 	case resumes && !parent.EffectsKept:
-		return r.refuseFor(ctx, req, reasonParentPruned, parent.Event, "nothing is kept of what the earlier call did, so that it could happen twice"), nil
+		return o.refuseFor(ctx, req, reasonParentPruned, parent.Event, "nothing is kept of what the earlier call did, so that it could happen twice"), nil
 	}
 	return result{}, nil
 }
 
 // notFollowed is for a call that the gate refused because of the earlier call.
-func (r *Receiver) notFollowed(req *request, event *inbox.NewEvent, body []byte) result {
+func (o *operations) notFollowed(req *request, event *inbox.NewEvent, body []byte) result {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.http.Context()), lookupTimeout)
 	defer cancel()
-	res, err := r.canFollow(ctx, req, event, body)
+	res, err := o.canFollow(ctx, req, event, body)
 	switch {
 	case errors.Is(err, inbox.ErrNotFound):
-		return r.refuse(req, nil, reasonParent, "the earlier call was pruned")
+		return o.refuse(req, nil, reasonParent, "the earlier call was pruned")
 	case err != nil:
-		r.logUnrecorded(req, err)
+		o.logUnrecorded(req, err)
 		return result{outcome: outcomeUnavailable}
 	case res.outcome == "": // it was busy for a moment, and is not any more
-		return r.refuseFor(ctx, req, reasonParentUnsettled, event.Follows.Parent, "the earlier call changed at the same moment: make this call again")
+		return o.refuseFor(ctx, req, reasonParentUnsettled, event.Follows.Parent, "the earlier call changed at the same moment: make this call again")
 	}
 	return res
 }
@@ -149,9 +149,9 @@ func (s *standing) state() string {
 }
 
 // readStanding reads the state and the result of a call.
-func (r *Receiver) readStanding(ctx context.Context, event inbox.ID) (standing, error) {
+func (o *operations) readStanding(ctx context.Context, event inbox.ID) (standing, error) {
 	s := standing{Next: inbox.NextWait}
-	document, ok, err := r.cfg.Outcomes.Await(ctx, event, 0)
+	document, ok, err := o.cfg.Outcomes.Await(ctx, event, 0)
 	if err != nil || !ok {
 		return s, err
 	}
@@ -160,9 +160,9 @@ func (r *Receiver) readStanding(ctx context.Context, event inbox.ID) (standing, 
 }
 
 // refuseFor refuses a call because of another one, and shows its caller the state of that one.
-func (r *Receiver) refuseFor(ctx context.Context, req *request, why reason, other inbox.ID, detail string) result {
-	res := r.refuse(req, nil, why, detail)
-	r.show(ctx, req, &res.problem, other)
+func (o *operations) refuseFor(ctx context.Context, req *request, why reason, other inbox.ID, detail string) result {
+	res := o.refuse(req, nil, why, detail)
+	o.show(ctx, req, &res.problem, other)
 	switch why {
 	case reasonParentPruned:
 		res.problem.next = inbox.NextAskOperator
@@ -181,27 +181,27 @@ func (r *Receiver) refuseFor(ctx context.Context, req *request, why reason, othe
 
 // show adds another call to the problem, if that call is the caller's own: its state, its result once there is one, and what
 // can be done with it.
-func (r *Receiver) show(ctx context.Context, req *request, p *problem, other inbox.ID) {
+func (o *operations) show(ctx context.Context, req *request, p *problem, other inbox.ID) {
 	if other.IsZero() {
 		return
 	}
-	switch _, err := r.findOwn(ctx, req, req.caller.credential, other.String()); {
+	switch _, err := o.findOwn(ctx, req, req.caller.credential, other.String()); {
 	case errors.Is(err, inbox.ErrNotFound):
 		p.next = inbox.NextAskOperator // it is pruned, or of another run
 		return
 	case err != nil:
-		r.logUnrecorded(req, err)
+		o.logUnrecorded(req, err)
 		return
 	}
 	p.event = other
-	r.showOwn(ctx, req, p, other)
+	o.showOwn(ctx, req, p, other)
 }
 
 // showOwn does so for a call that is known to be the caller's.
-func (r *Receiver) showOwn(ctx context.Context, req *request, p *problem, call inbox.ID) {
-	s, err := r.readStanding(ctx, call)
+func (o *operations) showOwn(ctx context.Context, req *request, p *problem, call inbox.ID) {
+	s, err := o.readStanding(ctx, call)
 	if err != nil { // the refusal is true without it
-		r.logUnrecorded(req, err)
+		o.logUnrecorded(req, err)
 		return
 	}
 	p.state, p.result, p.next = s.state(), s.document, s.Next
@@ -209,10 +209,10 @@ func (r *Receiver) showOwn(ctx context.Context, req *request, p *problem, call i
 
 // parent finds the call that a header names. As in the header of the idempotency key, a key in quotes and the
 // bare one are the same, whichever of them is recorded.
-func (r *Receiver) parent(ctx context.Context, req *request, credential, operation, ref string) (inbox.ID, error) {
+func (o *operations) parent(ctx context.Context, req *request, credential, operation, ref string) (inbox.ID, error) {
 	bare, quoted := providers.KeyForms(ref)
 	for _, key := range []string{bare, quoted} {
-		id, err := r.findOwn(ctx, req, credential, credential+":"+operation+":"+key)
+		id, err := o.findOwn(ctx, req, credential, credential+":"+operation+":"+key)
 		if !errors.Is(err, inbox.ErrNotFound) {
 			return id, err
 		}
@@ -220,5 +220,5 @@ func (r *Receiver) parent(ctx context.Context, req *request, credential, operati
 	if _, err := inbox.ParseID(bare); err != nil {
 		return inbox.ID{}, inbox.ErrNotFound
 	}
-	return r.findOwn(ctx, req, credential, bare)
+	return o.findOwn(ctx, req, credential, bare)
 }

@@ -13,7 +13,7 @@ import (
 // checkIntent refuses a call whose payload does not have the intent hash that its caller sent in
 // [HeaderIntentHash]. Nothing of it is recorded. A call that is recorded already is left to the gate,
 // which knows the comparison that made its hash.
-func (r *Receiver) checkIntent(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
+func (o *operations) checkIntent(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
 	given := req.http.Header[http.CanonicalHeaderKey(HeaderIntentHash)]
 	if len(given) == 0 {
 		return result{}, true
@@ -22,13 +22,13 @@ func (r *Receiver) checkIntent(ctx context.Context, req *request, event *inbox.N
 	if detail == "" {
 		return result{}, true
 	}
-	switch known, err := r.recorded(ctx, req, event); {
+	switch known, err := o.recorded(ctx, req, event); {
 	case err != nil:
 		return result{outcome: outcomeUnavailable}, false
 	case known:
 		return result{}, true
 	}
-	res := r.refuse(req, nil, reasonIntent, detail)
+	res := o.refuse(req, nil, reasonIntent, detail)
 	res.problem.intentHash = intent
 	return res, false
 }

@@ -166,13 +166,13 @@ type Config struct {
 
 // Receiver takes deliveries.
 type Receiver struct {
-	cfg      Config
-	sources  map[string]*endpoint
-	bodies   *bodies
-	metrics  *Metrics
-	remote   echo.IPExtractor
-	requests requestIDs
-	tokens   *sessionTokens
+	cfg        Config
+	sources    map[string]*endpoint
+	bodies     *bodies
+	metrics    *Metrics
+	remote     echo.IPExtractor
+	requests   requestIDs
+	operations *operations
 }
 
 // New checks the configuration, all of it, and makes a receiver.
@@ -231,15 +231,23 @@ func New(cfg Config) (*Receiver, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Receiver{
+	r := &Receiver{
 		cfg:      cfg,
 		sources:  sources,
 		bodies:   newBodies(limits, cfg.SystemNow, &cfg.Metrics.bodyBytesInFlight),
 		metrics:  cfg.Metrics,
 		remote:   newExtractor(cfg.TrustedProxies),
 		requests: newRequestIDs(),
-		tokens:   newSessionTokens(cfg.Sessions),
-	}, nil
+	}
+	r.operations = &operations{Receiver: r, tokens: newSessionTokens(cfg.Sessions)}
+	hooks := &webhooks{r}
+	for _, e := range sources {
+		e.product = hooks
+		if e.operation {
+			e.product = r.operations
+		}
+	}
+	return r, nil
 }
 
 func previousNames(s *Source) []string {
@@ -311,6 +319,7 @@ func (r *Receiver) Register(router Router) {
 type endpoint struct {
 	*Source
 	name         string
+	product      product
 	maxBody      int64
 	methods      map[string]bool
 	deliveries   map[string]bool // the methods that are more than handshakes

@@ -43,9 +43,6 @@ func (e *endpoint) precheck(req *http.Request) reason {
 // unverified turns a provider's error into a result. Only a refusal is the
 // sender's; anything else is ours.
 func (r *Receiver) unverified(req *request, incoming *providers.Request, err error) result {
-	if res, ok := r.unopened(req, err); ok {
-		return res
-	}
 	// The sender may be right and its key new, or anybody may have invented one.
 	if deferral, ok := errors.AsType[*providers.Deferral](err); ok {
 		r.logKeyAwaited(req, deferral)
@@ -75,7 +72,7 @@ func (r *Receiver) unverified(req *request, incoming *providers.Request, err err
 // arrived shows the operator a secret that a handshake brought: it is stored as the body of a
 // refusal, which only the operator can read. It is not trusted before the operator has added it
 // to the source.
-func (r *Receiver) arrived(req *request, incoming *providers.Request, secret *providers.Secret) {
+func (r *Receiver) arrived(req *request, secret *providers.Secret) {
 	if secret == nil || r.cfg.Refusals == nil {
 		return
 	}
@@ -84,7 +81,7 @@ func (r *Receiver) arrived(req *request, incoming *providers.Request, secret *pr
 		ReceivedAt: req.started.UTC().Truncate(time.Microsecond),
 		Cause:      string(providers.ReasonMismatch),
 		Diagnosis:  "a handshake brought a new secret, which is the body kept here; if you have just subscribed, the page of the provider says what to do with it",
-		Method:     incoming.Method,
+		Method:     req.incoming.Method,
 		URL:        req.http.URL.EscapedPath(),
 		Remote:     r.remote(req.http),
 		Whole:      true,

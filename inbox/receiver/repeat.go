@@ -46,7 +46,7 @@ const HeaderSuspectedRepeat = "Oncegate-Suspected-Repeat"
 // checkRepeat checks whether the call repeats another one under a new key, and makes the gate check it too. It
 // returns false if the call is refused for that. It finds a call that was recorded some time ago; the gate decides
 // about calls that come at the same time.
-func (r *Receiver) checkRepeat(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
+func (o *operations) checkRepeat(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
 	source := req.source
 	repeats := source.repeatsOf(event.Type)
 	if repeats.Within <= 0 || event.Unusable != "" {
@@ -58,43 +58,43 @@ func (r *Receiver) checkRepeat(ctx context.Context, req *request, event *inbox.N
 	event.Recent = &inbox.RecentCall{
 		Hash: inbox.RecentCallHash(req.caller.credential, event.Type, req.intent), Within: repeats.Within, Refuse: repeats.Refuse,
 	}
-	if !repeats.Refuse || r.cfg.Outcomes == nil {
+	if !repeats.Refuse || o.cfg.Outcomes == nil {
 		return result{}, true
 	}
-	first, key, err := r.cfg.Outcomes.RecentCall(ctx, source.Inbox.ID, event.Recent.Hash)
+	first, key, err := o.cfg.Outcomes.RecentCall(ctx, source.Inbox.ID, event.Recent.Hash)
 	switch {
 	case errors.Is(err, inbox.ErrNotFound):
 		return result{}, true
 	case err != nil:
-		r.logUnrecorded(req, err)
+		o.logUnrecorded(req, err)
 		return result{outcome: outcomeUnavailable}, false
 	case key == event.EventID, event.Follows != nil && key == event.Follows.ParentKey:
 		return result{}, true
 	}
-	switch known, err := r.recorded(ctx, req, event); {
+	switch known, err := o.recorded(ctx, req, event); {
 	case err != nil:
 		return result{outcome: outcomeUnavailable}, false
 	case known: // a known key is answered, whichever call came first
 		return result{}, true
 	}
-	return r.suspected(ctx, req, repeats, first), false
+	return o.suspected(ctx, req, repeats, first), false
 }
 
 // suspected refuses a call that repeats another one.
-func (r *Receiver) suspected(ctx context.Context, req *request, repeats Repeats, first inbox.ID) result {
+func (o *operations) suspected(ctx context.Context, req *request, repeats Repeats, first inbox.ID) result {
 	req.source.repeats.refused.Inc()
-	return r.refuseFor(ctx, req, reasonSuspectedRepeat, first, "the same arguments came under another key within "+repeats.Within.String())
+	return o.refuseFor(ctx, req, reasonSuspectedRepeat, first, "the same arguments came under another key within "+repeats.Within.String())
 }
 
 // suspectedByGate is for a call that the gate refused because another one came first.
-func (r *Receiver) suspectedByGate(req *request, event *inbox.NewEvent) result {
+func (o *operations) suspectedByGate(req *request, event *inbox.NewEvent) result {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.http.Context()), lookupTimeout)
 	defer cancel()
-	first, _, err := r.cfg.Outcomes.RecentCall(ctx, req.source.Inbox.ID, event.Recent.Hash)
+	first, _, err := o.cfg.Outcomes.RecentCall(ctx, req.source.Inbox.ID, event.Recent.Hash)
 	if err != nil && !errors.Is(err, inbox.ErrNotFound) { // it is refused all the same
-		r.logUnrecorded(req, err)
+		o.logUnrecorded(req, err)
 	}
-	return r.suspected(ctx, req, req.source.repeatsOf(event.Type), first)
+	return o.suspected(ctx, req, req.source.repeatsOf(event.Type), first)
 }
 
 // noteRepeat notes which call a recorded one is suspected to repeat.

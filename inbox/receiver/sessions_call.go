@@ -51,12 +51,12 @@ type sessionRefusal struct {
 func (e *sessionRefusal) Error() string { return string(e.reason) + ": " + e.detail }
 
 // verify proves who sends a delivery: by a secret of the source, or by the token of a session.
-func (r *Receiver) verify(req *request, incoming *providers.Request, secrets []providers.Secret) (*providers.Delivery, error) {
-	token, ok := r.presentedToken(req, incoming)
+func (o *operations) verify(req *request, incoming *providers.Request, secrets []providers.Secret) (*providers.Delivery, error) {
+	token, ok := o.presentedToken(req, incoming)
 	if !ok {
 		return req.source.Provider.Verify(incoming, secrets)
 	}
-	if err := r.openSession(req, token, incoming.Remote, secrets); err != nil {
+	if err := o.openSession(req, token, incoming.Remote, secrets); err != nil {
 		return nil, err
 	}
 	if err := req.agree(req.session.Contract); err != nil {
@@ -67,13 +67,13 @@ func (r *Receiver) verify(req *request, incoming *providers.Request, secrets []p
 
 // verifyCaller verifies the caller that asks about an operation, and returns the credential to
 // which the operation must belong.
-func (r *Receiver) verifyCaller(req *request, incoming *providers.Request, known callerVerifier) (credential string, err error) {
-	token, ok := r.presentedToken(req, incoming)
+func (o *operations) verifyCaller(req *request, incoming *providers.Request, known callerVerifier) (credential string, err error) {
+	token, ok := o.presentedToken(req, incoming)
 	if !ok {
 		return known.Caller(incoming, req.source.Secrets())
 	}
-	peer, _ := netip.ParseAddr(r.remote(req.http))
-	if err := r.openSession(req, token, peer, req.source.Secrets()); err != nil {
+	peer, _ := netip.ParseAddr(o.remote(req.http))
+	if err := o.openSession(req, token, peer, req.source.Secrets()); err != nil {
 		return "", err
 	}
 	return req.session.Credential, nil
@@ -85,7 +85,7 @@ type callerVerifier interface {
 }
 
 // presentedToken returns the token of a session, if the source has sessions.
-func (r *Receiver) presentedToken(req *request, incoming *providers.Request) (string, bool) {
+func (o *operations) presentedToken(req *request, incoming *providers.Request) (string, bool) {
 	if req.source.sessions == nil {
 		return "", false
 	}
@@ -93,8 +93,8 @@ func (r *Receiver) presentedToken(req *request, incoming *providers.Request) (st
 }
 
 // openSession finds the session of a token and refuses one that is over. It sets req.session.
-func (r *Receiver) openSession(req *request, token string, peer netip.Addr, secrets []providers.Secret) error {
-	found, err := r.tokens.find(req.http.Context(), req.source.Inbox.ID, token, peer, req.started)
+func (o *operations) openSession(req *request, token string, peer netip.Addr, secrets []providers.Secret) error {
+	found, err := o.tokens.find(req.http.Context(), req.source.Inbox.ID, token, peer, req.started)
 	switch {
 	case errors.Is(err, inbox.ErrNotFound):
 		return &sessionRefusal{reason: reason(providers.ReasonMismatch), code: CodeUnauthorized, detail: "no session has the token"}
@@ -132,9 +132,17 @@ func (req *request) agree(contract string) error {
 	return nil
 }
 
+// unverifiedCall is [Receiver.unverified] for a caller, who may have presented the token of a session.
+func (o *operations) unverifiedCall(req *request, incoming *providers.Request, err error) result {
+	if res, ok := o.unopened(req, err); ok {
+		return res
+	}
+	return o.unverified(req, incoming, err)
+}
+
 // unopened returns the result of a call whose session could not be found or is over; ok is false
 // for any other error.
-func (r *Receiver) unopened(req *request, err error) (res result, ok bool) {
+func (o *operations) unopened(req *request, err error) (res result, ok bool) {
 	if errors.Is(err, errLookupDeferred) {
 		return result{outcome: outcomeOverloaded}, true
 	}
@@ -142,14 +150,14 @@ func (r *Receiver) unopened(req *request, err error) (res result, ok bool) {
 	if !ok {
 		return result{}, false
 	}
-	res = r.refuse(req, nil, refusal.reason, refusal.detail)
+	res = o.refuse(req, nil, refusal.reason, refusal.detail)
 	res.code, res.unread = refusal.code, false
 	return res, true
 }
 
 // findCaller returns the caller, once the request is verified: the configuration of the
 // credential, narrowed by the session if there is one.
-func (r *Receiver) findCaller(req *request, credential string) caller {
+func (o *operations) findCaller(req *request, credential string) caller {
 	found := req.source.callers.find(credential)
 	s := req.session
 	if s == nil {
@@ -164,7 +172,7 @@ func (r *Receiver) findCaller(req *request, credential string) caller {
 			}
 		}
 	}
-	if q := r.tokens.runQuota(s, req.started); q != nil {
+	if q := o.tokens.runQuota(s, req.started); q != nil {
 		found.quotas = append(slices.Clone(found.quotas), q)
 	}
 	return found
@@ -177,12 +185,12 @@ func (req *request) keysOfSession() providers.Session {
 
 // findOwn finds an operation of the caller, by its whole key or by our id. It must be of the
 // credential and, under a session, of its run; otherwise findOwn returns [inbox.ErrNotFound].
-func (r *Receiver) findOwn(ctx context.Context, req *request, credential, ref string) (inbox.ID, error) {
-	event, err := r.cfg.Outcomes.Find(ctx, req.source.Inbox.ID, credential, ref)
+func (o *operations) findOwn(ctx context.Context, req *request, credential, ref string) (inbox.ID, error) {
+	event, err := o.cfg.Outcomes.Find(ctx, req.source.Inbox.ID, credential, ref)
 	if err != nil || req.session == nil {
 		return event, err
 	}
-	key, err := r.tokens.store.OperationKey(ctx, event)
+	key, err := o.tokens.store.OperationKey(ctx, event)
 	if err != nil {
 		return inbox.ID{}, err
 	}

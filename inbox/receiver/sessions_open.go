@@ -41,7 +41,7 @@ func (r *Receiver) HandleSessions(c echo.Context) error {
 	if source := r.sources[c.Param("source")]; source == nil || source.sessions == nil || c.Request().Method != http.MethodPost {
 		return r.HandleStatus(c)
 	}
-	return r.handleSession(c, r.openedSession)
+	return r.handleSession(c, r.operations.openedSession)
 }
 
 // HandleSession ends the session whose token it is sent: DELETE /in/:source/sessions/current.
@@ -49,12 +49,11 @@ func (r *Receiver) HandleSession(c echo.Context) error {
 	if source := r.sources[c.Param("source")]; source == nil || source.sessions == nil || c.Param("session") != "current" || c.Request().Method != http.MethodDelete {
 		return r.HandleStatus(c)
 	}
-	return r.handleSession(c, r.endedSession)
+	return r.handleSession(c, r.operations.endedSession)
 }
 
 func (r *Receiver) handleSession(c echo.Context, serve func(*request) (result, providers.Reply)) error {
-	req := &request{http: c.Request(), w: c.Response().Writer, started: r.cfg.Now(), source: r.sources[c.Param("source")]}
-	req.id = r.requestID(req.http)
+	req := r.newRequest(c)
 	r.metrics.inFlight.Add(1)
 	defer r.metrics.inFlight.Add(-1)
 	res, reply := serve(req)
@@ -85,21 +84,21 @@ type sessionDocument struct {
 
 // openedSession verifies the credential before it reads the body, and opens a session for it. Asking
 // again is safe, because the new session makes the same keys: they are made of the run.
-func (r *Receiver) openedSession(req *request) (result, providers.Reply) {
-	credential, res, ok := r.sessionOpener(req)
+func (o *operations) openedSession(req *request) (result, providers.Reply) {
+	credential, res, ok := o.sessionOpener(req)
 	if !ok {
 		res.unread = req.http.ContentLength != 0
 		return res, answerCaller(req.source, &res)
 	}
-	asked, res, ok := r.readSessionRequest(req)
+	asked, res, ok := o.readSessionRequest(req)
 	if !ok {
 		return res, answerCaller(req.source, &res)
 	}
-	opened, err := r.newSession(req, credential, asked)
+	opened, err := o.newSession(req, credential, asked)
 	if err != nil {
-		res, ok := r.unopened(req, err)
+		res, ok := o.unopened(req, err)
 		if !ok {
-			r.logUnrecorded(req, err)
+			o.logUnrecorded(req, err)
 			res = result{outcome: outcomeUnavailable}
 		}
 		return res, answerCaller(req.source, &res)
@@ -108,13 +107,13 @@ func (r *Receiver) openedSession(req *request) (result, providers.Reply) {
 	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
 	defer cancel()
 	digest := inbox.TokenDigest(token)
-	if err := r.tokens.store.Open(ctx, digest, opened); err != nil {
-		r.logUnrecorded(req, err)
+	if err := o.tokens.store.Open(ctx, digest, opened); err != nil {
+		o.logUnrecorded(req, err)
 		res = result{outcome: outcomeUnavailable}
 		return res, answerCaller(req.source, &res)
 	}
-	r.tokens.remember(sessionKey{source: opened.SourceID, digest: digest}, opened, req.started)
-	r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "session opened", slog.String("source", req.source.name), slog.String("session", opened.ID.String()),
+	o.tokens.remember(sessionKey{source: opened.SourceID, digest: digest}, opened, req.started)
+	o.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "session opened", slog.String("source", req.source.name), slog.String("session", opened.ID.String()),
 		slog.String("credential", opened.Credential), slog.String("run", opened.Run), slog.Time("expires_at", opened.ExpiresAt))
 	text, err := json.Marshal(sessionDocument{
 		Session: opened.ID.String(), Token: token, Run: opened.Run, Operations: opened.Operations, NewKeys: opened.NewKeys,
@@ -128,51 +127,51 @@ func (r *Receiver) openedSession(req *request) (result, providers.Reply) {
 }
 
 // sessionOpener verifies the caller that wants to open a session.
-func (r *Receiver) sessionOpener(req *request) (credential string, res result, ok bool) {
+func (o *operations) sessionOpener(req *request) (credential string, res result, ok bool) {
 	source := req.source
-	incoming := r.bareRequest(req)
-	if _, is := r.presentedToken(req, &incoming); is {
-		res = r.refuse(req, nil, reasonNotAllowed, "a session cannot open another one; only the engine's own credential can")
+	incoming := o.bareRequest(req)
+	if _, is := o.presentedToken(req, &incoming); is {
+		res = o.refuse(req, nil, reasonNotAllowed, "a session cannot open another one; only the engine's own credential can")
 		res.code = CodeOperationNotAllowed
 		return "", res, false
 	}
 	verifier, ok := source.Provider.(callerVerifier)
 	if !ok {
-		return "", r.refuse(req, nil, reasonUnknownEvent, ""), false
+		return "", o.refuse(req, nil, reasonUnknownEvent, ""), false
 	}
 	credential, err := verifier.Caller(&incoming, source.Secrets())
 	if err != nil {
-		return "", r.unverified(req, nil, err), false
+		return "", o.unverifiedCall(req, nil, err), false
 	}
 	connectionOf(req.http.Context()).prove()
 	req.caller = source.callers.find(credential)
 	if !source.quota.take(req.started) {
-		return "", r.refuse(req, nil, reasonQuota, ""), false
+		return "", o.refuse(req, nil, reasonQuota, ""), false
 	}
 	return credential, result{}, true
 }
 
 // bareRequest is the request without its body, which does not prove who calls.
-func (r *Receiver) bareRequest(req *request) providers.Request {
-	remote, _ := netip.ParseAddr(r.remote(req.http))
+func (o *operations) bareRequest(req *request) providers.Request {
+	remote, _ := netip.ParseAddr(o.remote(req.http))
 	return providers.Request{
-		Method: req.http.Method, URL: r.address(req.http, req.source.ExternalURL), Header: req.http.Header,
-		ReceivedAt: req.started.UTC().Truncate(time.Microsecond), Proxied: r.fromProxy(req.http), Remote: remote,
+		Method: req.http.Method, URL: o.address(req.http, req.source.ExternalURL), Header: req.http.Header,
+		ReceivedAt: req.started.UTC().Truncate(time.Microsecond), Proxied: o.fromProxy(req.http), Remote: remote,
 	}
 }
 
 // readSessionRequest reads the body of a request for a session.
-func (r *Receiver) readSessionRequest(req *request) (asked *sessionRequest, res result, ok bool) {
+func (o *operations) readSessionRequest(req *request) (asked *sessionRequest, res result, ok bool) {
 	if req.http.ContentLength > maxSessionRequest {
-		return nil, r.refuse(req, nil, reasonTooLarge, fmt.Sprintf("a request for a session has at most %d bytes", maxSessionRequest)), false
+		return nil, o.refuse(req, nil, reasonTooLarge, fmt.Sprintf("a request for a session has at most %d bytes", maxSessionRequest)), false
 	}
-	remote, _ := netip.ParseAddr(r.remote(req.http))
-	body, err := r.bodies.read(arriving{w: req.w, http: req.http, limit: maxSessionRequest, share: req.source.share, peer: remote})
+	remote, _ := netip.ParseAddr(o.remote(req.http))
+	body, err := o.bodies.read(arriving{w: req.w, http: req.http, limit: maxSessionRequest, share: req.source.share, peer: remote})
 	if err != nil {
-		return nil, r.unread(req, err), false
+		return nil, o.unread(req, err), false
 	}
 	defer body.release()
-	connectionOf(req.http.Context()).arrived(r.cfg.SystemNow())
+	connectionOf(req.http.Context()).arrived(o.cfg.SystemNow())
 	asked = &sessionRequest{}
 	decoder := json.NewDecoder(bytes.NewReader(body.buf))
 	decoder.DisallowUnknownFields()
@@ -184,7 +183,7 @@ func (r *Receiver) readSessionRequest(req *request) (asked *sessionRequest, res 
 		err = errors.New("it is empty")
 	}
 	if err != nil {
-		res, _ := r.unopened(req, invalidSession("the body is not a JSON document such as {\"run\": \"42\"}: "+strings.TrimPrefix(err.Error(), "json: ")))
+		res, _ := o.unopened(req, invalidSession("the body is not a JSON document such as {\"run\": \"42\"}: "+strings.TrimPrefix(err.Error(), "json: ")))
 		return nil, res, false
 	}
 	return asked, result{}, true
@@ -195,7 +194,7 @@ func invalidSession(detail string) *sessionRefusal {
 }
 
 // newSession checks the request against the rights of the credential and the limits of the source.
-func (r *Receiver) newSession(req *request, credential string, asked *sessionRequest) (*inbox.AgentSession, error) {
+func (o *operations) newSession(req *request, credential string, asked *sessionRequest) (*inbox.AgentSession, error) {
 	longest := req.source.Sessions.Longest
 	last := min(DefaultSession, longest)
 	switch {
@@ -243,26 +242,26 @@ func newSessionToken() string {
 
 // endedSession ends the session of the token, so that the agent that is done leaves nothing usable.
 // Ending a session that is over changes nothing.
-func (r *Receiver) endedSession(req *request) (result, providers.Reply) {
-	incoming := r.bareRequest(req)
-	token, ok := r.presentedToken(req, &incoming)
+func (o *operations) endedSession(req *request) (result, providers.Reply) {
+	incoming := o.bareRequest(req)
+	token, ok := o.presentedToken(req, &incoming)
 	if !ok {
-		res := r.refuse(req, nil, reason(providers.ReasonUnsigned), "no token of a session is presented")
+		res := o.refuse(req, nil, reason(providers.ReasonUnsigned), "no token of a session is presented")
 		return res, answerCaller(req.source, &res)
 	}
-	err := r.openSession(req, token, incoming.Remote, req.source.Secrets())
+	err := o.openSession(req, token, incoming.Remote, req.source.Secrets())
 	if err == nil {
 		ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
 		defer cancel()
-		if err = r.tokens.store.End(ctx, req.session.ID); err == nil {
-			r.tokens.forgetSession(req.session.ID)
+		if err = o.tokens.store.End(ctx, req.session.ID); err == nil {
+			o.tokens.forgetSession(req.session.ID)
 			return result{outcome: outcomeSession}, providers.Reply{Status: http.StatusNoContent}
 		}
 	}
-	res, ok := r.unopened(req, err)
+	res, ok := o.unopened(req, err)
 	switch {
 	case !ok:
-		r.logUnrecorded(req, err)
+		o.logUnrecorded(req, err)
 		res = result{outcome: outcomeUnavailable}
 	case res.code == CodeSessionExpired || res.code == CodeSessionRevoked:
 		return result{outcome: outcomeSession}, providers.Reply{Status: http.StatusNoContent}

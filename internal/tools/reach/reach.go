@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
@@ -80,13 +81,16 @@ func (g *Graph) add(fset *token.FileSet, files []*ast.File, info *types.Info, mo
 	}
 }
 
-// From returns what a function reaches. Its name is that of [types.Func.FullName].
-func (g *Graph) From(name string) (Extent, error) {
-	if _, ok := g.functions[name]; !ok {
-		return Extent{}, fmt.Errorf("the module has no function %s", name)
+// From returns what functions reach together. Their names are those of [types.Func.FullName]. Where a path continues in a
+// method that it calls through an interface, name that method, too.
+func (g *Graph) From(names ...string) (Extent, error) {
+	for _, name := range names {
+		if _, ok := g.functions[name]; !ok {
+			return Extent{}, fmt.Errorf("the module has no function %s", name)
+		}
 	}
 	seen, files, pkgs := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for open := []string{name}; len(open) > 0; {
+	for open := slices.Clone(names); len(open) > 0; {
 		next := open[len(open)-1]
 		open = open[:len(open)-1]
 		f, ok := g.functions[next]
