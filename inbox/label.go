@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 const (
@@ -57,7 +58,7 @@ func ParseLabel(text string) (Label, error) {
 
 // Storable reports whether the label can be stored: its name is 1 to 63 bytes and its value 1 to 255 bytes of UTF-8 without NUL.
 func (l Label) Storable() bool {
-	return row.Storable(l.Name) && len(l.Name) <= 63 && row.Storable(l.Value)
+	return pgtext.Storable(l.Name) && len(l.Name) <= 63 && pgtext.Storable(l.Value)
 }
 
 // Stored returns the stored form of the value: the text or, with a secret of the installation, its HMAC. The HMAC prevents a person who

@@ -359,7 +359,6 @@ func TestPlans(t *testing.T) {
 		"read":    {SQL: gate.ReadEvents, Want: []string{"Index Scan using inbox_event_key", "effect_event_route_item_key"}},
 		"insert":  {SQL: gate.InsertEvents, Want: []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx"}},
 		"bump":    {SQL: gate.BumpDeliveries, Want: []string{"Index Scan using inbox_event_pkey"}},
-		"first":   {SQL: gate.ReadFirst, Want: []string{"inbox_event_pkey", "inbox_body_kept_pkey"}},
 		"streams": {SQL: gate.InsertStreams, Want: []string{"Conflict Arbiter Indexes: stream_key"}},
 	})
 }

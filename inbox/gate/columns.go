@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // eventColumns are the columns of the events that a group inserts.
@@ -46,7 +47,7 @@ var eventColumns = row.ColumnsFrom(1,
 // text.
 func (l *keyEntry) storedType() string {
 	eventType := l.event().Type
-	if l.admission == inbox.AdmissionUnusable && !row.Storable(eventType) {
+	if l.admission == inbox.AdmissionUnusable && !pgtext.Storable(eventType) {
 		return ""
 	}
 	return eventType

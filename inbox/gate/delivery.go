@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // delivery is an admission on its way through the queue. Everything that takes time is
@@ -65,13 +65,19 @@ type effectRow struct {
 func prepare(a *inbox.Admission, now time.Time) *delivery {
 	d := &delivery{
 		admission: a,
-		headers:   row.NotNil(a.Headers),
-		body:      row.NotNil(a.Body),
+		headers:   a.Headers,
+		body:      a.Body,
 		bodyID:    inbox.NewID(now),
 		queuedAt:  now,
 		entries:   make([]entry, len(a.Events)),
 		receipt:   inbox.Receipt{Items: make([]inbox.ItemReceipt, len(a.Events))},
 		done:      make(chan struct{}),
+	}
+	if d.headers == nil {
+		d.headers = []byte{} // NULL says that the headers or the body were erased
+	}
+	if d.body == nil {
+		d.body = []byte{}
 	}
 	for i := range a.Events {
 		d.entries[i] = prepareEntry(d, i, now)
@@ -86,7 +92,7 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 		delivery: d, item: item, eventID: event.EventID, id: inbox.NewID(now),
 		sha: sha256.Sum256(bytes), admission: inbox.AdmissionOK, detail: event.Unusable,
 	}
-	if event.Unusable != "" || !row.Storable(event.EventID) || !row.Storable(event.Type) && event.Type != "" {
+	if event.Unusable != "" || !pgtext.Storable(event.EventID) || !pgtext.Storable(event.Type) && event.Type != "" {
 		e.admission, e.eventID = inbox.AdmissionUnusable, "~"+hex.EncodeToString(e.sha[:])
 		if e.detail == "" {
 			e.detail = "the event id or type is not 1 to 255 bytes of UTF-8 without NUL"

@@ -9,7 +9,6 @@ var (
 	InsertEvents   = insertEvents
 	ReadEvents     = readEvents
 	BumpDeliveries = countDeliveries
-	ReadFirst      = readFirst
 	InsertStreams  = insertStreams
 )
 

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate/conflict"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -44,6 +45,16 @@ type Conn interface {
 // through it.
 type Acquire func(ctx context.Context) (Conn, error)
 
+// Conflicts decides about events whose key was recorded with other bytes. The gate calls it after the commit. [conflict.Settler]
+// is one.
+type Conflicts interface {
+	// Settle makes out a conflict, or leaves it a duplicate.
+	Settle(ctx context.Context, p *conflict.Payload, out *inbox.ItemReceipt) error
+
+	// Displaced counts the kept payloads that made room for newer ones.
+	Displaced() uint64
+}
+
 // Config configures a [Gate]. Pool, Enqueuer and Clock are required.
 type Config struct {
 	// Pool is the gate's own pool, opened as [session.PoolGate], so that no other load can
@@ -69,6 +80,9 @@ type Config struct {
 	// Counted, if set, is called for each delivery with the outcomes of its events, also for one that failed in part:
 	// its recorded events have an outcome. at is the time in the ids of the events. It must not wait.
 	Counted func(a *inbox.Admission, r *inbox.Receipt, at time.Time)
+
+	// Conflicts replaces the [conflict.Settler] on Pool, in tests.
+	Conflicts Conflicts
 
 	// Logger defaults to discarding.
 	Logger *slog.Logger
@@ -107,6 +121,9 @@ func (c *Config) withDefaults() Config {
 	if out.Acquire == nil && out.Pool != nil {
 		out.Acquire = acquireFrom(out.Pool)
 	}
+	if out.Conflicts == nil {
+		out.Conflicts = conflict.New(out.Pool, out.Keyring, out.Clock)
+	}
 	return out
 }
 
@@ -120,8 +137,7 @@ type Gate struct {
 	turn     chan struct{}  // held by the flusher that commits
 
 	queuedBytes atomic.Int64
-	compare     chan struct{} // bounds concurrent conflict comparisons
-	standby     bool          // a synchronous standby is configured
+	standby     bool // a synchronous standby is configured
 
 	mu      sync.RWMutex // guards stopped against sends on queue
 	stopped bool
@@ -161,7 +177,6 @@ func New(cfg Config) (*Gate, error) {
 		queue:    make(chan *delivery, cfg.QueueEvents),
 		overflow: make(chan *delivery, cfg.Flushers),
 		turn:     make(chan struct{}, 1),
-		compare:  make(chan struct{}, 2),
 	}, nil
 }
 
@@ -222,18 +237,47 @@ func (g *Gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, e
 	if err != nil {
 		return inbox.Receipt{}, err
 	}
-	for i := range d.entries {
-		if d.entries[i].differs {
-			if err := g.settleConflict(context.WithoutCancel(ctx), &d.entries[i], &d.receipt.Items[i]); err != nil {
-				d.leaveUnsettled(i)
-				g.count(d) // its recorded events are counted
-				return inbox.Receipt{}, err
-			}
-		}
+	err = g.settleConflicts(ctx, d)
+	g.count(d) // also the recorded events of a delivery that fails now
+	if err != nil {
+		return inbox.Receipt{}, err
 	}
-	g.count(d)
 	g.countPlaces(d)
 	return d.receipt, nil
+}
+
+// settleConflicts decides about the events whose key was recorded with other bytes. After an error, those for which it was
+// not decided have no outcome.
+func (g *Gate) settleConflicts(ctx context.Context, d *delivery) (err error) {
+	for i := range d.entries {
+		if !d.entries[i].differs {
+			continue
+		}
+		out := &d.receipt.Items[i]
+		if err == nil {
+			err = g.settleConflict(context.WithoutCancel(ctx), &d.entries[i], out)
+		}
+		if err != nil {
+			out.Outcome = ""
+		}
+	}
+	return err
+}
+
+// settleConflict decides about one event within what its delivery has left of its deadline. Each event of a batch has a
+// deadline of its own.
+func (g *Gate) settleConflict(ctx context.Context, e *entry, out *inbox.ItemReceipt) error {
+	within := g.cfg.Deadline
+	if d := e.delivery; len(d.entries) == 1 {
+		within = g.timeLeft(d)
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	p := conflict.Payload{Admission: e.delivery.admission, Item: e.item, EventID: e.eventID, SHA: e.sha, Recorded: e.row}
+	if err := g.cfg.Conflicts.Settle(ctx, &p, out); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil
 }
 
 func (g *Gate) enqueue(d *delivery) error {

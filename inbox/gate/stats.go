@@ -30,7 +30,7 @@ type Stats struct {
 }
 
 type counters struct {
-	groups, events, duplicates, conflicts, displaced, ambiguous, splits, partitions, overloads, failed, answered atomic.Uint64
+	groups, events, duplicates, conflicts, ambiguous, splits, partitions, overloads, failed, answered atomic.Uint64
 
 	waited atomic.Int64 // nanoseconds
 }
@@ -60,7 +60,7 @@ func (g *Gate) count(d *delivery) {
 func (g *Gate) Stats() Stats {
 	return Stats{
 		Groups: g.stats.groups.Load(), Events: g.stats.events.Load(), Duplicates: g.stats.duplicates.Load(),
-		Conflicts: g.stats.conflicts.Load(), Displaced: g.stats.displaced.Load(), Ambiguous: g.stats.ambiguous.Load(), Splits: g.stats.splits.Load(),
+		Conflicts: g.stats.conflicts.Load(), Displaced: g.cfg.Conflicts.Displaced(), Ambiguous: g.stats.ambiguous.Load(), Splits: g.stats.splits.Load(),
 		Partitions: g.stats.partitions.Load(), Overloads: g.stats.overloads.Load(), Failed: g.stats.failed.Load(),
 		Answered: g.stats.answered.Load(), Waited: time.Duration(g.stats.waited.Load()),
 		QueuedEvents: len(g.queue), QueuedBytes: g.queuedBytes.Load(),

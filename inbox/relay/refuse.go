@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
 // Emitted rows that can never be admitted. Stored: never change.
@@ -89,9 +89,9 @@ func (r *Relay) refuseTx(ctx context.Context, tx pgx.Tx, rows []outboxRow) (left
 		switch {
 		case event.Bytes > maxPayload:
 			why = outboxTooLarge
-		case !row.Storable(event.EventID) || strings.HasPrefix(event.EventID, "~"):
+		case !pgtext.Storable(event.EventID) || strings.HasPrefix(event.EventID, "~"):
 			why = outboxEventID
-		case !row.Storable(event.Type):
+		case !pgtext.Storable(event.Type):
 			why = outboxType
 		}
 		if why == "" {

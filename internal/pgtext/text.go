@@ -18,3 +18,9 @@ func Clean(s string, n int) string {
 	}
 	return s[:n]
 }
+
+// Storable reports whether PostgreSQL can store the text in a bounded column: it is 1 to 255 bytes of UTF-8 without NUL.
+// Providers check this too; the gate must not depend on it, since one row that cannot be stored fails its whole group.
+func Storable(s string) bool {
+	return len(s) >= 1 && len(s) <= 255 && strings.ToValidUTF8(s, "") == s && !strings.ContainsRune(s, 0)
+}
