@@ -30,7 +30,8 @@ func (s *shell) pruneCommand() *cobra.Command {
 			"horizons of the process that started last (see `oncegate config print`).\n\n" +
 			"Dead, indeterminate and held effects, and those of open replays, stay at any age unless --include names\n" +
 			"them. --include needs --reason and is audited. Only one prune runs at a time: if another one is running,\n" +
-			"this command ends. You can interrupt it at any time.",
+			"this command ends. With --include it then exits with 75, because the other prune does not remove what you\n" +
+			"named. You can interrupt it at any time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var r control.RunPruneRequest
 			if cmd.Flags().Changed("include") && len(include) == 0 {
@@ -90,11 +91,32 @@ func (s *shell) prune(ctx context.Context, caller control.Caller, r control.RunP
 		return err
 	}
 	if s.output == "json" {
-		return s.json(report)
+		err = s.json(report)
+	} else {
+		s.pruned(report, ctx.Err() != nil, len(r.Include) > 0)
 	}
+	switch {
+	case err != nil || ctx.Err() != nil:
+		return err
+	case !report.Obtained && len(r.Include) > 0:
+		return tryLaterf("another pass is under way, which removes no effects that are %s: run the command again", joined(r.Include))
+	case !report.Obtained:
+		return nil // the other pass removes the same rows
+	case !report.Complete && len(report.Contended) == 0:
+		return tryLaterf("the server did not come to the end in the time of one request; prune on the database itself, without --server")
+	case !report.Complete:
+		return tryLaterf("%s could not be done, because others hold locks", strings.Join(report.Contended, ", "))
+	}
+	return nil
+}
+
+// pruned prints what a pass removed, for people.
+func (s *shell) pruned(report prune.Report, stopped, included bool) {
 	if !report.Obtained {
-		fmt.Fprintln(s.out, "another pass is under way: nothing to do here")
-		return nil
+		if !included {
+			fmt.Fprintln(s.out, "another pass is under way: nothing to do here")
+		}
+		return
 	}
 	t := &table{header: []string{"TABLE", "ROWS"}}
 	for _, day := range report.Partitions {
@@ -110,15 +132,9 @@ func (s *shell) prune(ctx context.Context, caller control.Caller, r control.RunP
 	}
 	fmt.Fprintf(s.out, "%d rows and %s removed in %s; %s kept, since they are still needed\n", report.Removed(),
 		count(len(report.Partitions), "day")+" of bodies", report.Elapsed.Round(time.Millisecond), plural(int(report.Kept), "body", "bodies"))
-	switch {
-	case ctx.Err() != nil:
+	if stopped {
 		fmt.Fprintln(s.out, "stopped; the next pass removes the rest")
-	case !report.Complete && len(report.Contended) == 0:
-		return tryLaterf("the server did not come to the end in the time of one request; prune on the database itself, without --server")
-	case !report.Complete:
-		return tryLaterf("%s could not be done, because others hold locks", strings.Join(report.Contended, ", "))
 	}
-	return nil
 }
 
 // pruneAll prunes until everything due is removed. A server prunes for some seconds per request, so
@@ -134,8 +150,8 @@ func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequ
 			}
 			return sum, err
 		}
-		if !out.Report.Obtained && r.Resume { // another pass started in the meantime and will finish the rest
-			sum.Complete, sum.Elapsed = true, time.Since(began)
+		if !out.Report.Obtained && r.Resume { // another pass started in the meantime and finishes all but what Include names
+			sum.Obtained, sum.Complete, sum.Elapsed = len(r.Include) == 0, true, time.Since(began)
 			return sum, nil
 		}
 		removed := out.Report.Removed() + int64(len(out.Report.Partitions))

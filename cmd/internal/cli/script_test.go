@@ -24,6 +24,7 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/cli"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/advisory"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/migrations"
 )
@@ -74,7 +75,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready, "refusal": refusal,
-					"target": target, "first": first, "newer": newer, "node": node, "sql": sql, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse,
+					"target": target, "first": first, "newer": newer, "node": node, "sql": sql, "pruning": pruning, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse,
 				},
 			})
 		})
@@ -256,6 +257,19 @@ func sql(ts *testscript.TestScript, neg bool, args []string) {
 	_, err = conn.Exec(context.Background(), "SET search_path = "+pgx.Identifier{ts.Getenv("ONCEGATE_SCHEMA")}.Sanitize())
 	ts.Check(err)
 	_, err = conn.Exec(context.Background(), args[0])
+	ts.Check(err)
+}
+
+// pruning: another session takes the lock of prune, as a pass does, until the script ends.
+func pruning(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: pruning")
+	}
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, ts.Getenv("DATABASE_URL"))
+	ts.Check(err)
+	ts.Defer(func() { _ = conn.Close(ctx) })
+	_, err = conn.Exec(ctx, `SELECT pg_advisory_lock($1::int, hashtext($2))`, advisory.Prune, ts.Getenv("ONCEGATE_SCHEMA"))
 	ts.Check(err)
 }
 
