@@ -100,7 +100,8 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-const patience = 20 * time.Second
+// patience is how long a script waits for what a busy machine does late.
+const patience = 60 * time.Second
 
 // poll waits until done returns true. These tests wait only in this way.
 func poll(ts *testscript.TestScript, what string, done func() bool) {
