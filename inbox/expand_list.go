@@ -39,6 +39,10 @@ type ListItem struct {
 	// rendered for it. Excerpt explains the failure and quotes nothing of the event.
 	Failure Reason
 	Excerpt string
+
+	// DoneBy, if not zero, is the effect with which an earlier call has carried out the item; see [Effects.ItemsDone]. The item
+	// is a duplicate of it.
+	DoneBy ID
 }
 
 // ItemsWritten is what [Effects.WriteItems] did.
@@ -46,7 +50,7 @@ type ItemsWritten struct {
 	// Held is false if the claim is no longer the caller's: nothing was written then.
 	Held bool
 
-	// Duplicates are the items whose effect key belongs to another effect.
+	// Duplicates are the items whose effect key belongs to another effect, or that an earlier call has carried out.
 	Duplicates []ID
 
 	// Dead are the items with a failure.
@@ -55,9 +59,12 @@ type ItemsWritten struct {
 
 // ItemKey is the idempotency key of one of the items that an effect becomes. It is made
 // from what the item means, so that it does not change with its place in the list.
-func ItemKey(claim *Claim, meaning string) string {
+func ItemKey(claim *Claim, meaning string) string { return claim.Key + "/" + meaningDigest(meaning) }
+
+// meaningDigest contains no slash, so that it can be told from the key before it.
+func meaningDigest(meaning string) string {
 	sum := sha256.Sum256([]byte(meaning))
-	return claim.Key + "/" + base64.RawURLEncoding.EncodeToString(sum[:16])
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // The effect that expands is protected by its lease, which this statement renews: a list
@@ -169,6 +176,9 @@ func (e *Effects) writeItemsTx(ctx context.Context, tx pgx.Tx, claim *Claim, ite
 			out.Dead = append(out.Dead, it.id)
 			continue
 		}
+		if !it.DoneBy.IsZero() {
+			continue
+		}
 		it.job = jobIDs[i]
 		if it.KeyHash != nil {
 			ask := e.ownAsk(claim, it.KeyHash)
@@ -186,9 +196,14 @@ func (e *Effects) writeItemsTx(ctx context.Context, tx pgx.Tx, claim *Claim, ite
 		return out, err
 	}
 	var duplicates, owned []ID
+	var why []string
 	for i := range items {
-		if owner := owners[items[i].id]; !owner.IsZero() && owner != items[i].id {
-			duplicates, owned = append(duplicates, items[i].id), append(owned, owner)
+		it := &items[i]
+		switch owner := owners[it.id]; {
+		case !it.DoneBy.IsZero():
+			duplicates, owned, why = append(duplicates, it.id), append(owned, it.DoneBy), append(why, string(ReasonParentDone))
+		case !owner.IsZero() && owner != it.id:
+			duplicates, owned, why = append(duplicates, it.id), append(owned, owner), append(why, "")
 		}
 	}
 	out.Duplicates = duplicates
@@ -200,7 +215,7 @@ func (e *Effects) writeItemsTx(ctx context.Context, tx pgx.Tx, claim *Claim, ite
 	}
 	var end pgx.Batch
 	if len(duplicates) > 0 {
-		end.Queue(markDuplicates, duplicates, owned)
+		end.Queue(markDuplicates, duplicates, owned, why)
 	}
 	if len(wakes) > 0 {
 		e.enqueuer.EnqueueTx(&end, wakes)

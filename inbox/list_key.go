@@ -34,8 +34,8 @@ var (
 
 const markDuplicates = `
 UPDATE effect e
-SET state = 'duplicate', duplicate_of = a.owner, next_at = NULL, finished_at = now(), result = o.result, result_key_id = o.result_key_id
-FROM unnest($1::uuid[], $2::uuid[]) AS a (id, owner)
+SET state = 'duplicate', duplicate_of = a.owner, reason = nullif(a.reason, ''), next_at = NULL, finished_at = now(), result = o.result, result_key_id = o.result_key_id
+FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS a (id, owner, reason)
 LEFT JOIN effect o ON o.id = a.owner
 WHERE e.id = a.id AND e.state = 'pending'`
 

@@ -46,13 +46,14 @@ func NextMeanings() []NextMeaning {
 	}
 }
 
-// next is what the caller should do with the result. It never leads to a second execution: what may have happened is
-// left to a person, and what happened in part is resumed.
+// next is what the caller should do with the result. It never leads to a second execution: a person decides about
+// effects that may have happened, and about a list that an earlier call has done in part and this one did not continue. An
+// operation that happened in part is resumed.
 func (o *EventOutcome) next(status ResultStatus) Next {
 	switch {
 	case status == ResultDone:
 		return NextUseResult
-	case status == ResultIndeterminate, o.taken == 0:
+	case status == ResultIndeterminate, o.taken == 0, o.parted > 0:
 		return NextAskOperator
 	case o.final == 0:
 		return NextResume

@@ -61,7 +61,8 @@ func (o *operated) operations(t *testing.T) *inbox.Operations {
 
 // event records an operation whose effects are in the states; "dead!" is dead
 // for a reason that no retry cures, "dead?" after an attempt whose outcome is
-// unknown.
+// unknown, and "dead parted" since an earlier call has done a part of its list;
+// "pruned" was pruned by an operator before it was settled.
 func (o *operated) event(t *testing.T, key string, states ...string) inbox.ID {
 	t.Helper()
 	id := inbox.NewID(time.Now())
@@ -79,6 +80,11 @@ func (o *operated) event(t *testing.T, key string, states ...string) inbox.ID {
 			state, reason = "dead", "status_410"
 		case "dead?":
 			state, reason, unknown = "dead", "attempts_exhausted", true
+		case "dead parted":
+			state, reason = "dead", "parent_partial"
+		case "pruned", "pruned?":
+			unknown = state == "pruned?"
+			state, reason = "skipped", "pruned"
 		}
 		storetest.Exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, next_at, reason, finished_at, result, unknown_since)
 			VALUES ($1, $2, $3, 1, 'key', $4, CASE WHEN $4 IN ('pending', 'retry') THEN now() END,
@@ -114,6 +120,9 @@ func TestResultSumsUp(t *testing.T) {
 		"some":                 {[]string{"done", "dead"}, "partial", false, inbox.NextResume},
 		"unknown":              {[]string{"done", "dead", "indeterminate"}, "indeterminate", false, inbox.NextAskOperator},
 		"given up, not known":  {[]string{"done", "dead?"}, "indeterminate", false, inbox.NextAskOperator},
+		"pruned by a person":   {[]string{"done", "pruned"}, "partial", false, inbox.NextAskOperator},
+		"pruned, not known":    {[]string{"done", "pruned?"}, "indeterminate", false, inbox.NextAskOperator},
+		"a list was continued": {[]string{"dead parted"}, "failed", false, inbox.NextAskOperator},
 		"no route takes it":    {nil, "failed", false, inbox.NextAskOperator},
 		"one goes on":          {[]string{"done", "pending"}, "", false, ""},
 		"one goes on, one not": {[]string{"indeterminate", "retry"}, "", false, ""},

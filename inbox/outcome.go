@@ -40,6 +40,7 @@ type EventOutcome struct {
 	happened  int
 	final     int // of the dead ones, those that would end the same way in a repeated call
 	taken     int // those recorded because the route takes the event, and not only for its sequence number
+	parted    int // of the dead ones, those whose list earlier calls have done in part
 	details   int // of the effects, those with a Detail
 
 	// sealed is why a result or the document cannot be read. No document is rendered then, because it would be
@@ -83,6 +84,9 @@ const (
 	maxDetails = 100
 )
 
+// Of the effects e of an event, or their owners o: one that is dead, or that an operator had discarded or pruned while it was unsettled.
+const givenUp = `(coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) IN ('discarded', 'pruned'))`
+
 // A duplicate has the outcome of its owner: a caller that repeats an effect gets the outcome of the first one. A
 // discarded effect did not happen. The rows of an event's effects are counted before the limit applies. An effect
 // that was abandoned after an attempt with an unknown outcome may have happened: a caller that took it for failed
@@ -91,7 +95,7 @@ const (
 const readOutcomes = `
 SELECT v.id, v.type, v.admission, v.parent, d.document, d.key_id,
     f.route, f.state, f.reason, f.item, f.result, f.result_key_id, f.result_of, coalesce(f.failed, false), coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
-    coalesce(f.happened, 0), coalesce(f.final, 0), coalesce(f.taken, 0),
+    coalesce(f.happened, 0), coalesce(f.final, 0), coalesce(f.taken, 0), coalesce(f.parted, 0),
     v.event_id, coalesce(v.canonical_sha256, v.body_sha256), v.suspected_replay, f.code, t.code, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
 FROM unnest($1::uuid[]) AS a (id)
 JOIN inbox_event v ON v.id = a.id
@@ -107,12 +111,11 @@ LEFT JOIN LATERAL (
         count(*) OVER () AS total,
         count(*) FILTER (WHERE NOT e.filtered) OVER () AS taken,
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('pending', 'claimed', 'retry', 'held')) OVER () AS open,
-        count(*) FILTER (WHERE (coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) = 'discarded')
-            AND coalesce(o.unknown_since, e.unknown_since) IS NULL) OVER () AS dead,
-        count(*) FILTER (WHERE (coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) = 'discarded') AND ` + finalEffect + `) OVER () AS final,
+        count(*) FILTER (WHERE ` + givenUp + ` AND coalesce(o.unknown_since, e.unknown_since) IS NULL) OVER () AS dead,
+        count(*) FILTER (WHERE ` + givenUp + ` AND ` + finalEffect + `) OVER () AS final,
         count(*) FILTER (WHERE coalesce(o.state, e.state) = 'indeterminate'
-            OR (coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.reason) = 'discarded')
-                AND coalesce(o.unknown_since, e.unknown_since) IS NOT NULL) OVER () AS unknown,
+            OR ` + givenUp + ` AND coalesce(o.unknown_since, e.unknown_since) IS NOT NULL) OVER () AS unknown,
+        count(*) FILTER (WHERE coalesce(o.reason, e.reason) = 'parent_partial') OVER () AS parted,
         count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('done', 'superseded', 'duplicate') AND NOT (e.item = 0 AND EXISTS (
             SELECT FROM effect i WHERE i.event_id = e.event_id AND i.route_id = e.route_id AND i.item = 1))) OVER () AS happened
     FROM effect e
@@ -141,20 +144,20 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 	out := make(map[ID]*EventOutcome, len(events))
 	for rows.Next() {
 		var (
-			id, parent, resultOf                               ID
-			documentKey, resultKey                             *int32
-			kind, admission                                    string
-			document, result                                   []byte
-			route, state, reason                               *string
-			item                                               *int
-			total, open, dead, unknown, happened, final, taken int
-			failed, repeat                                     bool
-			eventID                                            string
-			intent                                             []byte
-			said                                               lastAnswer
+			id, parent, resultOf                                       ID
+			documentKey, resultKey                                     *int32
+			kind, admission                                            string
+			document, result                                           []byte
+			route, state, reason                                       *string
+			item                                                       *int
+			total, open, dead, unknown, happened, final, taken, parted int
+			failed, repeat                                             bool
+			eventID                                                    string
+			intent                                                     []byte
+			said                                                       lastAnswer
 		)
 		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &documentKey, &route, &state, &reason, &item, &result, &resultKey, &resultOf, &failed,
-			&total, &open, &dead, &unknown, &happened, &final, &taken,
+			&total, &open, &dead, &unknown, &happened, &final, &taken, &parted,
 			&eventID, &intent, &repeat, &said.lastCode, &said.code, &said.excerpt, &said.keyID, &said.sealed); err != nil {
 			return nil, err
 		}
@@ -162,7 +165,7 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 		if o == nil {
 			o = &EventOutcome{
 				Event: id, Effects: []EffectOutcome{}, operation: kind, eventID: eventID, intent: intent, repeat: repeat, admission: admission, parent: parent,
-				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, final: final, taken: taken,
+				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, final: final, taken: taken, parted: parted,
 				Pruned: admission == AdmissionOK && total == 0,
 			}
 			if o.document, o.sealed = keys.Open(place.Document(id), documentKey, document); o.sealed != nil {

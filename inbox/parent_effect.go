@@ -18,7 +18,7 @@ const (
 	ParentNone ParentState = "none"
 	// ParentDone: an earlier call has carried it out.
 	ParentDone ParentState = "done"
-	// ParentPartial: an earlier call has carried out some of the items of its list.
+	// ParentPartial: an earlier call has carried out some of the items of its list, and the others certainly not.
 	ParentPartial ParentState = "partial"
 	// ParentOpen: the outcome is not known yet, or the effect may have happened: a person, a probe or a replay may
 	// still change it.
@@ -64,7 +64,9 @@ SELECT e.event_id,
     count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('done', 'superseded')),
     count(*) FILTER (WHERE coalesce(o.state, e.state) NOT IN ('done', 'superseded', 'skipped')),
     count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('pending', 'claimed', 'retry', 'held', 'indeterminate')
-        OR coalesce(o.state, e.state) = 'dead' AND coalesce(o.unknown_since, e.unknown_since) IS NOT NULL)
+        OR coalesce(o.state, e.state) = 'dead' AND coalesce(o.unknown_since, e.unknown_since) IS NOT NULL),
+    count(*) FILTER (WHERE coalesce(o.state, e.state) = 'skipped' AND coalesce(o.unknown_since, e.unknown_since) IS NOT NULL
+        OR coalesce(o.state, e.state) IN ('dead', 'skipped') AND coalesce(o.unknown_before, e.unknown_before))
 FROM effect x
 JOIN effect e ON e.event_id = x.event_id AND e.route_id = x.route_id AND e.item > 0
 LEFT JOIN effect o ON o.id = e.duplicate_of
@@ -180,20 +182,60 @@ func listState(ctx context.Context, db row.Querier, effect ID) (ParentState, err
 		return ParentNone, err
 	}
 	var event ID
-	var done, not, open int
+	var done, not, open, gone int
 	lists := 0
-	_, err = pgx.ForEachRow(rows, []any{&event, &done, &not, &open}, func() error { lists++; return nil })
+	_, err = pgx.ForEachRow(rows, []any{&event, &done, &not, &open, &gone}, func() error { lists++; return nil })
 	switch {
 	case err != nil:
 		return ParentNone, err
-	case lists == 0 || not == 0:
-		return ParentDone, nil
 	case open > 0:
 		return ParentOpen, nil
+	case gone > 0: // an item is at rest, and its outcome stays unknown
+		return ParentGone, nil
+	case lists == 0 || not == 0:
+		return ParentDone, nil
 	case done > 0:
 		return ParentPartial, nil
 	}
 	return ParentNone, nil
+}
+
+// The items of lists that the calls before have carried out. The last part of an item's key says what the item means; see [ItemKey].
+const readItemsDone = `
+WITH RECURSIVE line (parent) AS (
+    SELECT f.parent FROM operation_follow f WHERE f.child = $1 AND f.kind = 'resumes'
+    UNION
+    SELECT f.parent FROM line l JOIN operation_follow f ON f.child = l.parent AND f.kind = 'resumes')
+SELECT substring(e.idempotency_key FROM '[^/]*$'), coalesce(e.duplicate_of, e.id)
+FROM line l
+JOIN effect e ON e.event_id = l.parent AND e.route_id = $2 AND e.item > 0
+LEFT JOIN effect o ON o.id = e.duplicate_of
+WHERE coalesce(o.state, e.state) IN ('done', 'superseded')`
+
+// ItemsDone are the items of a list that earlier calls have carried out, by the digest of what each means, with the effect that did it.
+type ItemsDone map[string]ID
+
+// By returns the effect that has carried out an item of that meaning; it is zero if none has.
+func (d ItemsDone) By(meaning string) ID { return d[meaningDigest(meaning)] }
+
+// ItemsDone returns the items that the calls which a claim's operation resumes have carried out for its route. It is empty for every
+// other claim. Those calls are settled, and nobody can send their effects again while a later call follows them, so the answer does not
+// change while the list is written.
+func (e *Effects) ItemsDone(ctx context.Context, claim *Claim) (ItemsDone, error) {
+	if claim.Event.Parent.IsZero() {
+		return nil, nil
+	}
+	rows, err := e.pool.Query(ctx, readItemsDone, claim.Event.ID, claim.RouteID)
+	if err != nil {
+		return nil, fmt.Errorf("reading which items the parent of effect %s has done: %w", claim.Effect, err)
+	}
+	out := ItemsDone{}
+	var digest string
+	var by ID
+	if _, err := pgx.ForEachRow(rows, []any{&digest, &by}, func() error { out[digest] = by; return nil }); err != nil {
+		return nil, fmt.Errorf("reading which items the parent of effect %s has done: %w", claim.Effect, err)
+	}
+	return out, nil
 }
 
 // worse returns the state that prevents more effects from happening twice.

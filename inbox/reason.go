@@ -67,8 +67,8 @@ const (
 	// ReasonParentDone means that an earlier call of the same operation, whose call this one
 	// resumes, has done what the effect was to do.
 	ReasonParentDone Reason = "parent_done"
-	// ReasonParentPartial means that an earlier call, whose call this one resumes, has done a part
-	// of the list; replay the items that are dead there.
+	// ReasonParentPartial means that an earlier call, whose call this one resumes, has done a part of the
+	// list, and that today's configuration makes another list of the call; replay the items that are dead there.
 	ReasonParentPartial Reason = "parent_partial"
 	// ReasonParentOpen means that an earlier call, whose call this one resumes, may have done what
 	// the effect is to do; it waits until that is known.

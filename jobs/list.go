@@ -146,7 +146,12 @@ func (a attempt) expand(ctx context.Context, call *effect.Call) (rendered []byte
 	if err != nil {
 		return nil, a.expressionFailure(ctx, "to: "+route.List.Items.String(), err), true
 	}
+	done, settled, err := a.resumeList(ctx, items)
 	switch {
+	case err != nil:
+		return nil, a.retryExpansion(ctx, err, false), true
+	case settled != nil:
+		return nil, settled, true
 	case len(items) == 0:
 		s := ending(claim)
 		s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, inbox.ReasonCondition
@@ -174,7 +179,7 @@ func (a attempt) expand(ctx context.Context, call *effect.Call) (rendered []byte
 		}
 	}
 	call.Payload() // decoded here, so that the copies of the call that the items get share it
-	e := expansion{attempt: a, call: call, items: items}
+	e := expansion{attempt: a, call: call, items: items, done: done}
 	settlement, held = e.write(ctx)
 	return nil, settlement, held
 }

@@ -22,6 +22,7 @@ type expansion struct {
 	call   *effect.Call
 	items  []listItem
 	recipe []byte // the key that the route's recipe returns for the event; nil without a recipe
+	done   inbox.ItemsDone
 }
 
 // write writes the items that are not written yet. held is false if this process has lost
@@ -108,6 +109,10 @@ func (e *expansion) chunk(at int) []inbox.ListItem {
 		one := inbox.ListItem{Position: item.position, Key: inbox.ItemKey(e.claim, item.meaning)}
 		if e.recipe != nil {
 			one.KeyHash = inbox.ItemKeyHash(e.recipe, item.meaning)
+		}
+		if one.DoneBy = e.done.By(item.meaning); !one.DoneBy.IsZero() {
+			out = append(out, one)
+			continue
 		}
 		rendered, err := e.render(item)
 		if err != nil {

@@ -27,7 +27,10 @@ func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement,
 	case inbox.ParentDone:
 		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, inbox.ReasonParentDone, parent.Effect
 	case inbox.ParentPartial:
-		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonParentPartial
+		if a.route.expands(a.claim) { // resumeList leaves out the items that have happened
+			return nil, nil
+		}
+		s = anotherList(a.claim)
 	case inbox.ParentGone:
 		if a.claim.Trigger == inbox.TriggerManual { // an operator has decided to have it done
 			return nil, nil
@@ -39,4 +42,38 @@ func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement,
 		return nil, nil
 	}
 	return &s, nil
+}
+
+// anotherList ends an effect whose earlier call has carried out a part of a list that is not the effect's.
+func anotherList(claim *inbox.Claim) inbox.Settlement {
+	s := ending(claim)
+	s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonParentPartial
+	return s
+}
+
+// resumeList returns which of the items earlier calls have carried out. It settles the effect if these are not among its items, because
+// the configuration makes another list today, or if they are all of them.
+func (a attempt) resumeList(ctx context.Context, items []listItem) (inbox.ItemsDone, *inbox.Settlement, error) {
+	done, err := a.store.ItemsDone(ctx, a.claim)
+	if err != nil || len(done) == 0 {
+		return nil, nil, err
+	}
+	found := 0
+	var by inbox.ID
+	for _, item := range items {
+		if effect := done.By(item.meaning); !effect.IsZero() {
+			found++
+			by = effect
+		}
+	}
+	switch {
+	case found < len(done):
+		s := anotherList(a.claim)
+		return nil, &s, nil
+	case len(items) == 1:
+		s := ending(a.claim)
+		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, inbox.ReasonParentDone, by
+		return nil, &s, nil
+	}
+	return done, nil, nil
 }

@@ -2,7 +2,6 @@ package jobs_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -92,27 +91,101 @@ func TestACallResumesALineOfParents(t *testing.T) {
 	}
 }
 
-// A list that was done in part is not sent whole: its dead items are there to be replayed.
-func TestAResumedListInParts(t *testing.T) {
+// resumes makes a call the one that resumes another.
+func (b *bundle) resumes(child, parent inbox.ID) {
+	b.tb.Helper()
+	b.exec(`UPDATE inbox_event SET type = 'charge', parent = $2 WHERE id = $1`, child, parent)
+	b.exec(`INSERT INTO operation_follow (child, parent, kind, intent_hash, parent_status) VALUES ($1, $2, 'resumes', sha256('i'), 'partial')`, child, parent)
+}
+
+// A call that resumes a list which was done in part sends only the items that certainly did not happen, also if it resumes a call that
+// resumed another one.
+func TestAResumedListContinues(t *testing.T) {
 	t.Parallel()
-	for items, want := range map[string]string{"done done": "duplicate parent_done", "done dead": "dead parent_partial", "dead dead": "done ", "done pending": "pending parent_open"} {
-		t.Run(items, func(t *testing.T) {
+	for name, keyed := range map[string]bool{"with an effect key": true, "without one": false} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			parent := b.follows(repeatable, inbox.ID{})
-			b.exec(`DELETE FROM river_job`)
-			b.exec(`UPDATE effect SET state = 'done', next_at = NULL, finished_at = now() WHERE id = $1`, parent)
-			for i, state := range strings.Fields(items) {
-				b.exec(`INSERT INTO effect (id, event_id, route_id, item, state, idempotency_key, route_version, next_at, finished_at, reason)
-					SELECT gen_random_uuid(), event_id, route_id, $2::int, $3::text, 'item ' || $2::int, 1, CASE WHEN $3::text = 'pending' THEN now() + interval '1 hour' END,
-						CASE WHEN $3::text = 'done' THEN now() END, CASE WHEN $3::text = 'dead' THEN 'mail_5xx' END FROM effect WHERE id = $1`, parent, i+1, state)
+			refused := map[string]int{"b@x.example": 2, "d@x.example": 1} // the calls in which the server refuses them
+			p := &post{}
+			p.answer = func(to string) effect.Result {
+				if refused[to]--; refused[to] >= 0 {
+					return effect.Result{Outcome: effect.Dead, Reason: "mail_rejected", Code: "450"}
+				}
+				return effect.Result{Outcome: effect.Done}
 			}
-			child := b.follows(repeatable, parent)
-			b.client(jobs.Config{Senders: senders(&sink{idempotent: true})})
+			var calls []inbox.ID
+			for range 3 {
+				call := b.batch("may", "a@x.example", "b@x.example", "c@x.example", "d@x.example")
+				if len(calls) > 0 {
+					b.resumes(call, calls[len(calls)-1])
+				}
+				calls = append(calls, call)
+				client := b.client(jobs.Config{Senders: senders(p.sink()), Routes: b.campaigns(keyed)})
+				b.nothingUnderWay()
+				b.stop(client)
+			}
+			wantSent(t, p, map[string]int{"a@x.example": 1, "b@x.example": 1, "c@x.example": 1, "d@x.example": 1})
+			for i, want := range []string{"done dead done dead", "duplicate dead duplicate done", "duplicate done duplicate duplicate"} {
+				if got := b.text(`SELECT string_agg(state, ' ' ORDER BY item) FROM effect WHERE event_id = (SELECT event_id FROM effect WHERE id = $1) AND item > 0`, calls[i]); got != want {
+					t.Errorf("call %d has items %s, want %s", i+1, got, want)
+				}
+			}
+		})
+	}
+}
+
+// What a resumed call makes of a list depends on the items of the earlier call. Only recipient 2 may be dead; the others are done.
+func TestAResumedListInParts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change string   // of the parent
+		to     []string // of the child
+		want   string
+		sent   int
+	}{
+		"all done":                        {`UPDATE effect SET state = 'done', finished_at = now(), reason = NULL WHERE state = 'dead'`, []string{"a@x.example", "b@x.example"}, "duplicate parent_done", 0},
+		"none done":                       {`UPDATE effect SET state = 'dead', finished_at = NULL, reason = 'mail_5xx' WHERE item > 0`, []string{"a@x.example", "b@x.example"}, "done ", 2},
+		"one may still be done":           {`UPDATE effect SET state = 'pending', next_at = now() + interval '1 hour' WHERE state = 'dead'`, []string{"a@x.example", "b@x.example"}, "pending parent_open", 0},
+		"one was perhaps done":            {`UPDATE effect SET unknown_since = now() WHERE state = 'dead'`, []string{"a@x.example", "b@x.example"}, "pending parent_open", 0},
+		"one was perhaps done, discarded": {`UPDATE effect SET state = 'skipped', finished_at = now(), reason = 'discarded', unknown_since = now() WHERE state = 'dead'`, []string{"a@x.example", "b@x.example"}, "indeterminate parent_gone", 0},
+		"the list is another one":         {``, []string{"b@x.example", "c@x.example"}, "dead parent_partial", 0},
+		"the list is one that was done":   {``, []string{"a@x.example"}, "duplicate parent_done", 0},
+		"the list is one that was not":    {``, []string{"b@x.example"}, "dead parent_partial", 0},
+		"the list is empty":               {``, []string{}, "dead parent_partial", 0},
+		"a part of it":                    {``, []string{"a@x.example", "b@x.example"}, "done ", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p := &post{answer: func(to string) effect.Result {
+				if to == "b@x.example" {
+					return effect.Result{Outcome: effect.Dead, Reason: "mail_rejected", Code: "450"}
+				}
+				return effect.Result{Outcome: effect.Done}
+			}}
+			parent := b.batch("may", "a@x.example", "b@x.example")
+			client := b.client(jobs.Config{Senders: senders(p.sink()), Routes: b.campaigns(false)})
+			b.nothingUnderWay()
+			b.stop(client)
+			if c.change != "" {
+				b.exec(c.change)
+			}
+			b.exec(`DELETE FROM river_job`)
+			child := b.batch("may", c.to...)
+			b.resumes(child, parent)
+			q := &post{}
+			b.client(jobs.Config{Senders: senders(q.sink()), Routes: b.campaigns(false)})
 			b.eventually("the child is where it belongs", func() bool {
 				row := b.row(child)
-				return row.State+" "+row.Reason == want
+				return row.State+" "+row.Reason == c.want
 			})
+			b.eventually("what is to be sent is sent", func() bool {
+				return b.count(`SELECT count(*) FROM effect WHERE state IN ('claimed', 'retry') OR state = 'pending' AND next_at <= now()`) == 0
+			})
+			if sent := len(q.counts()); sent != c.sent {
+				t.Errorf("%d sent, want %d", sent, c.sent)
+			}
 		})
 	}
 }
