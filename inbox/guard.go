@@ -44,6 +44,12 @@ type Keep struct {
 // settledStates are the states for which [EffectState.Settled] is true, as SQL.
 const settledStates = `('done', 'superseded', 'skipped', 'duplicate')`
 
+// mayReturn says that an effect is not settled, or has been for so short a time that a replay can bring it back: an operator may have
+// discarded it just now. An effect that a prune was told to remove does not return.
+func mayReturn(effect string) string {
+	return effect + `.state NOT IN ` + settledStates + ` OR ` + effect + `.finished_at >= {horizon} AND ` + effect + `.reason IS DISTINCT FROM 'pruned'`
+}
+
 // openItemOf says that a plan may still act on a replay item.
 func openItemOf(condition string) string {
 	return `EXISTS (SELECT FROM replay_item i JOIN replay plan ON plan.id = i.replay_id WHERE ` + condition + ` AND ` + row.OpenItem + `)`
@@ -75,21 +81,21 @@ func Guards() []Guard {
 			Name:     "earlier call",
 			Reads:    "effect of the events that a call follows: an attempt asks what the earlier calls have done",
 			Protects: "the later call would repeat what an earlier one did",
-			Until:    "every effect of the calls that follow is settled",
+			Until:    "every effect of the calls that follow is settled and past its horizon: a replay can bring a discarded one back",
 			Keeps: []Keep{{"effect", `EXISTS (SELECT FROM inbox_event c WHERE c.parent = e.event_id AND c.parent IS NOT NULL OFFSET 0) AND EXISTS (
         WITH RECURSIVE later (id, depth) AS (
             SELECT c.id, 1 FROM inbox_event c WHERE c.parent = e.event_id AND c.parent IS NOT NULL
             UNION
             SELECT c.id, l.depth + 1 FROM later l JOIN inbox_event c ON c.parent = l.id AND c.parent IS NOT NULL WHERE l.depth < 16)
-        SELECT FROM later l JOIN {effect} f ON f.event_id = l.id WHERE f.state NOT IN ` + settledStates + ` OFFSET 0)`}},
+        SELECT FROM later l JOIN {effect} f ON f.event_id = l.id WHERE ` + mayReturn("f") + ` OFFSET 0)`}},
 		}, {
 			Name:     "duplicate",
 			Reads:    "effect.duplicate_of: a replay of the owner asks for later calls of its duplicates, and a duplicate shows its owner's result",
 			Protects: "the owner would be repeated although a later call of a duplicate did the same",
-			Until:    "the owner is settled, and the duplicate past its horizon",
+			Until:    "owner and duplicate are settled and past their horizons: a replay can bring a discarded owner back",
 			Keeps: []Keep{
 				{"effect", `EXISTS (SELECT FROM {effect} d WHERE d.duplicate_of = e.id AND (d.finished_at >= {horizon} OR d.finished_at IS NULL))`},
-				{"effect", `e.state = 'duplicate' AND EXISTS (SELECT FROM {effect} o WHERE o.id = e.duplicate_of AND o.state NOT IN ` + settledStates + ` OFFSET 0)`},
+				{"effect", `e.state = 'duplicate' AND EXISTS (SELECT FROM {effect} o WHERE o.id = e.duplicate_of AND (` + mayReturn("o") + `) OFFSET 0)`},
 			},
 		}, {
 			Name:     "key owner",
@@ -151,9 +157,9 @@ func Guards() []Guard {
 			Name:     "stored result",
 			Reads:    "operation_result, or effect of the event: every answer to a call, and the later call",
 			Protects: "the result would be made again of whatever is left of the effects, and a call that resumes it would repeat the rest",
-			Until:    "every effect of the event is settled; erasing removes the document, and it is rendered again without what was erased",
+			Until:    "every effect of the event is settled and past its horizon; erasing removes the document, and it is rendered again without what was erased",
 			Keeps: []Keep{
-				{"effect", `e.item = 0 AND EXISTS (SELECT FROM {effect} f WHERE f.event_id = e.event_id AND f.state NOT IN ` + settledStates + ` OFFSET 0)`},
+				{"effect", `e.item = 0 AND EXISTS (SELECT FROM {effect} f WHERE f.event_id = e.event_id AND (` + mayReturn("f") + `) OFFSET 0)`},
 			},
 		}, {
 			Name:     "who follows whom",

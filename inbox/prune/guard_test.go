@@ -23,8 +23,8 @@ type scene struct {
 	// erase are the keys of the events that the guard reads.
 	erase []string
 
-	// erased: erasing removes what the guard reads, as the list says.
-	erased bool
+	// erased: erasing removes what the guard reads, as the list says; discarded: a discard does.
+	erased, discarded bool
 
 	// planted removes what the guard reads, for guards that prune has no rule for.
 	planted string
@@ -104,6 +104,8 @@ func newStage(t *testing.T) *stage {
 	}
 	route := s.Source.Routes[0].ID
 	const other = 99 // a route that has left the configuration
+	s.Exec(t, `INSERT INTO route (id, source_id, name, target, kind, digest, updated_at) OVERRIDING SYSTEM VALUE
+		VALUES ($1, $2, 'former', 'sink', 'forward', '\x01', now() - interval '1 day')`, other, s.Source.ID)
 	done, dead := inbox.EffectDone, inbox.EffectDead
 
 	id := s.Deliver(t, "event of a dead effect", old, dead)
@@ -157,7 +159,7 @@ func newStage(t *testing.T) *stage {
 			VALUES ($1, sha256($2), $3, now() - $4::interval, now() - $5::interval)`, route, []byte(key), owner, received, expires)
 		return s.there(`effect_key k JOIN effect o ON o.id = k.effect_id WHERE k.key_hash = sha256($1) AND o.id = $2`, []byte(key), owner)
 	}
-	s.scenes["key owner/0"] = scene{holds: own("dead", s.Deliver(t, "dead owner", old, dead), "60 days", "50 days"), erase: []string{"dead owner"}}
+	s.scenes["key owner/0"] = scene{holds: own("dead", s.Deliver(t, "dead owner", old, dead), "60 days", "50 days"), erase: []string{"dead owner"}, discarded: true}
 	s.scenes["key owner/1"] = scene{holds: own("alive", s.Deliver(t, "settled owner", old, done), "40 days", "-1 day"), erase: []string{"settled owner"}}
 
 	// The list was cut off; its first item is done.
@@ -217,7 +219,42 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// TestEveryGuardOutlivesWhatItProtects walks the list of guards: none is lost to prune, to erasing or to a discard, what prune
+// after fails the test for each guard that no longer finds what it checks for.
+func (s *stage) after(t *testing.T, what string, except func(scene) bool) {
+	t.Helper()
+	for name, c := range s.scenes {
+		if !except(c) && !c.holds(t) {
+			t.Errorf("%s: lost after %s", name, what)
+		}
+	}
+}
+
+// TestGuardsOutliveDecisions has operators discard every dead letter and move what waits for a route that is gone. A guard then still
+// finds what it checks for, also after the next prune, because what is settled by a decision is settled now.
+func TestGuardsOutliveDecisions(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	moved, err := s.effects.ClearRoute(t.Context(), inbox.ClearRoute{Source: s.Source.Name, Route: "former", To: "all", Actor: "a", Reason: "a test"})
+	if err != nil || moved.Cleared == 0 || moved.Left > 0 {
+		t.Fatalf("%+v, %v", moved, err)
+	}
+	s.after(t, "a move", func(scene) bool { return false })
+	discarded, err := s.effects.Discard(t.Context(), inbox.Discard{All: true, Actor: "a", Reason: "a test"})
+	if err != nil || discarded.Discarded == 0 || discarded.Changed > 0 {
+		t.Fatalf("%+v, %v", discarded, err)
+	}
+	returned := func(c scene) bool { return c.discarded }
+	s.after(t, "a discard", returned)
+	s.Prune(t)
+	s.after(t, "a prune after a discard", returned)
+	for name, c := range s.scenes {
+		if c.discarded && c.holds(t) {
+			t.Errorf("%s: a discard leaves it", name)
+		}
+	}
+}
+
+// TestEveryGuardOutlivesWhatItProtects walks the list of guards: prune and erasing remove none of them, what prune
 // counts is what it takes, and a prune without any one of the rules is noticed. A rule that is added to the list needs a scene.
 func TestEveryGuardOutlivesWhatItProtects(t *testing.T) {
 	t.Parallel()
@@ -236,20 +273,12 @@ func TestEveryGuardOutlivesWhatItProtects(t *testing.T) {
 			t.Fatalf("rule %q has no scene", rule)
 		}
 	}
-	all := func(after string) {
-		t.Helper()
-		for name, c := range s.scenes {
-			if (after == "prune" || !c.erased) && !c.holds(t) {
-				t.Errorf("%s: lost after %s", name, after)
-			}
-		}
-	}
 	counts, err := s.Pruner(t).DryRun(t.Context(), prune.Run{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	compare(t, counts, s.Prune(t))
-	all("prune")
+	s.after(t, "prune", func(scene) bool { return false })
 	for _, c := range s.scenes {
 		for _, key := range c.erase {
 			if _, err := s.Erase(t, key); err != nil {
@@ -257,9 +286,10 @@ func TestEveryGuardOutlivesWhatItProtects(t *testing.T) {
 			}
 		}
 	}
-	all("erasing")
+	gone := func(c scene) bool { return c.erased }
+	s.after(t, "erasing", gone)
 	s.Prune(t)
-	all("a prune after erasing")
+	s.after(t, "a prune after erasing", gone)
 	// The museum: one rule is missing at a time.
 	for _, rule := range rules {
 		pruner := prune.Without(s.Pruner(t), rule)
