@@ -22,10 +22,10 @@ const (
 	// Silence is how long after its last heartbeat a process counts as live.
 	Silence = 30 * time.Second
 
-	// nodeForgotten is how long a silent process is still listed.
+	// forgetAfter is how long a silent process is still listed.
 	forgetAfter = 24 * time.Hour
 
-	// nodeDeadline bounds one heartbeat.
+	// statementTimeout bounds one heartbeat.
 	statementTimeout = 3 * time.Second
 )
 

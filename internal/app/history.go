@@ -83,12 +83,14 @@ func (a *App) openHistory(ctx context.Context) error {
 	sessions.Decide(0)
 	a.hold(history.ErrSettling)
 	a.history.told, a.history.verdicts = map[string]bool{}, map[string]string{}
-	err := a.adminPool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
-		if err := history.Begin(ctx, conn.Conn()); err != nil {
-			return err
-		}
-		sessions.OnBegin(session.TimelineOf(conn.Conn()), history.Begin)
-		return nil
+	err := a.whenUnlocked(ctx, "record the place in the database's history", func() error {
+		return a.adminPool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+			if err := history.Begin(ctx, conn.Conn()); err != nil {
+				return err
+			}
+			sessions.OnBegin(session.TimelineOf(conn.Conn()), history.Begin)
+			return nil
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("opening the database: %w", err)

@@ -71,9 +71,11 @@ func (a *App) readInstallation() (err error) {
 		return nil
 	}
 	ctx := context.Background()
-	err = pgx.BeginFunc(ctx, a.adminPool, func(tx pgx.Tx) error {
-		a.installation, err = inbox.InstallationSecretTx(ctx, tx, a.keys)
-		return err
+	err = a.whenUnlocked(ctx, "read the secret of the installation", func() error {
+		return pgx.BeginFunc(ctx, a.adminPool, func(tx pgx.Tx) error {
+			a.installation, err = inbox.InstallationSecretTx(ctx, tx, a.keys)
+			return err
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("reading the secret of the installation: %w", err)

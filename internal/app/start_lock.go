@@ -54,7 +54,8 @@ func (a *App) whenUnlocked(ctx context.Context, what string, do func() error) er
 	began, told := a.cfg.Now(), ""
 	for {
 		err := do()
-		if !lockNotObtained(err) {
+		timedOut := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil // the step's own deadline, before the lock's
+		if !lockNotObtained(err) && !timedOut {
 			return err
 		}
 		holders, readErr := session.ReadBackends(ctx, a.adminPool, tableLocks)

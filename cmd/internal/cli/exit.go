@@ -60,10 +60,16 @@ func exitCode(err error) int {
 	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &setting), errors.Is(err, session.ErrShared),
 		errors.Is(err, registry.ErrNames), errors.Is(err, registry.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrCursor), errors.Is(err, inbox.ErrAmbiguousReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, session.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
 		return exitUsage
-	case errors.As(err, &later), errors.As(err, &locked), errors.Is(err, inbox.ErrStandby), unreachable(err):
+	case errors.As(err, &later), errors.As(err, &locked), errors.Is(err, inbox.ErrStandby), lockedOut(err), unreachable(err):
 		return exitTryLater
 	}
 	return exitFailed
+}
+
+// lockedOut reports whether another session kept a lock for longer than the statement could wait.
+func lockedOut(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "55P03"
 }
 
 // unreachable reports whether the error means that no connection to the database was possible, or
