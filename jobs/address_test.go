@@ -86,7 +86,7 @@ func (b *bundle) versioned(version int, change func(*jobs.Route)) map[int32]jobs
 	})
 }
 
-// due makes all that waits due at once.
+// dueNow makes all that waits due at once.
 func (b *bundle) dueNow() {
 	b.exec(`UPDATE effect SET next_at = now() WHERE state IN ('pending', 'retry')`)
 	b.exec(`UPDATE river_job SET scheduled_at = now(), state = 'available' WHERE state IN ('scheduled', 'retryable')`)

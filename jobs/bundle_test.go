@@ -269,7 +269,7 @@ func (b *bundle) exec(sql string, args ...any) {
 // eventually waits until the condition holds.
 func (b *bundle) eventually(what string, ok func() bool) {
 	b.tb.Helper()
-	b.within(30*time.Second, what, ok)
+	b.within(time.Minute, what, ok)
 }
 
 func (b *bundle) within(limit time.Duration, what string, ok func() bool) {

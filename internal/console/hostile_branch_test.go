@@ -14,7 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/control/controltest"
 )
 
-// steeredFields are the texts by which pages choose what to show. They are attacks too, and in other runs words that pages know:
+// isSteered knows the texts by which pages choose what to show. They are attacks too, and in other runs words that pages know:
 // each shows other parts of a page, in which everything else is an attack.
 func isSteered(name string, kind reflect.Type) bool {
 	switch name {
