@@ -18,16 +18,15 @@ import (
 
 var (
 	planDead = flag.Int("plan.dead", 1200, "how many dead letters TestPlanManyDeadLetters plans")
-	planDays = flag.Int("plan.days", 4, "over how many days they lie")
-	planBusy = flag.Int("plan.busy", 0, "how many processes are busy beside it")
+	planDays = flag.Int("plan.days", 8, "over how many days they lie")
+	planBusy = flag.Int("plan.busy", 1, "how many processes are busy beside it")
 	planRuns = flag.Int("plan.runs", 1, "how often it plans")
 	planHeap = flag.Int("plan.heap", 64, "how many MiB the heap may grow to")
 )
 
 // TestPlanManyDeadLetters plans dead letters with the real judge, over many partitions, on a database that compiles
-// statements unless a session asks it not to. In full, which takes some minutes:
-//
-//	go test ./internal/app -run PlanManyDeadLetters -v -args -plan.dead 100000 -plan.days 90 -plan.busy 4 -plan.runs 3
+// statements unless a session asks it not to, beside processes that keep the processors busy. `.ci/nightly plan` runs it in full, which
+// takes some minutes.
 func TestPlanManyDeadLetters(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
