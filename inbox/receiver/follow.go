@@ -44,6 +44,14 @@ func followHeader(h http.Header) (kind inbox.FollowKind, ref, detail string) {
 	return inbox.FollowInsteadOf, insteadOf[0], ""
 }
 
+// followHeaderOf is the header of the kind.
+func followHeaderOf(kind inbox.FollowKind) string {
+	if kind == inbox.FollowResumes {
+		return HeaderResumes
+	}
+	return HeaderInsteadOf
+}
+
 // checkFollow finds the earlier call that a call follows, and refuses a call that cannot follow it. The gate decides about calls
 // that come at once. A call that is recorded already is answered.
 func (o *operations) checkFollow(ctx context.Context, req *request, event *inbox.NewEvent, body []byte) (result, bool) {
@@ -71,7 +79,7 @@ func (o *operations) checkFollow(ctx context.Context, req *request, event *inbox
 	}
 	switch {
 	case errors.Is(err, inbox.ErrNotFound):
-		return o.refuse(req, nil, reasonParent, "the header names no earlier call of this credential; it may have been pruned"), false
+		return o.refuse(req, nil, reasonParent, followHeaderOf(kind)+" names no earlier call of this credential: correct the key, or ask the operator what the call did if it has been pruned"), false
 	case err != nil:
 		o.logUnrecorded(req, err)
 		return result{outcome: outcomeUnavailable}, false
@@ -94,7 +102,7 @@ func (o *operations) canFollow(ctx context.Context, req *request, event *inbox.N
 		comparison := req.source.Inbox.Comparison(event.Type)
 		same := string(parent.Intent) == string(req.intent) || comparison.Recognizes(parent.Intent, body[event.Offset:event.Offset+event.Length])
 		if parent.Operation != event.Type || !same {
-			return o.refuseFor(ctx, req, reasonResumeDiffers, parent.Event, "the earlier call is of operation "+parent.Operation+", and its payload or its operation differs"), nil
+			return o.refuseFor(ctx, req, reasonResumeDiffers, parent.Event, "the earlier call is of operation "+parent.Operation+", and its payload or its operation differs: make the same call, or name the earlier one in "+HeaderInsteadOf+" to have this one done whole"), nil
 		}
 		follows.Intent = inbox.RecentCallHash(credential, event.Type, parent.Intent)
 	}
@@ -103,14 +111,14 @@ func (o *operations) canFollow(ctx context.Context, req *request, event *inbox.N
 	case err != nil:
 		return result{}, err
 	case !standing.settled():
-		return o.refuseFor(ctx, req, reasonParentUnsettled, parent.Event, "the earlier call is "+standing.state()+": what it has done is not known yet"), nil
+		return o.refuseFor(ctx, req, reasonParentUnsettled, parent.Event, "the earlier call is "+standing.state()+", so what it has done is not known yet: make this call again with "+followHeaderOf(follows.Kind)+" when it has a result"), nil
 	case !parent.Follower.IsZero():
 		if known, err := o.recorded(ctx, req, event); known || err != nil { // it was this call, a moment ago
 			return result{}, err
 		}
-		return o.refuseFor(ctx, req, reasonFollowed, parent.Follower, "another call follows the earlier one already: event names it"), nil
+		return o.refuseFor(ctx, req, reasonFollowed, parent.Follower, "another call follows the earlier one already: event names it, and "+followHeaderOf(follows.Kind)+" may name that one"), nil
 	case resumes && !parent.EffectsKept:
-		return o.refuseFor(ctx, req, reasonParentPruned, parent.Event, "nothing is kept of what the earlier call did, so that it could happen twice"), nil
+		return o.refuseFor(ctx, req, reasonParentPruned, parent.Event, "nothing is kept of what the earlier call did, so that it could happen twice: ask the operator; "+HeaderInsteadOf+" has all of it done"), nil
 	}
 	return result{}, nil
 }
@@ -122,7 +130,7 @@ func (o *operations) notFollowed(req *request, event *inbox.NewEvent, body []byt
 	res, err := o.canFollow(ctx, req, event, body)
 	switch {
 	case errors.Is(err, inbox.ErrNotFound):
-		return o.refuse(req, nil, reasonParent, "the earlier call was pruned")
+		return o.refuse(req, nil, reasonParent, "the earlier call that "+followHeaderOf(event.Follows.Kind)+" names was pruned: ask the operator what it did")
 	case err != nil:
 		o.logUnrecorded(req, err)
 		return result{outcome: outcomeUnavailable}

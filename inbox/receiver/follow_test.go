@@ -120,6 +120,9 @@ func TestACallThatFollowsAnother(t *testing.T) {
 			if c.state != "" && w.Header().Get("Location") != "/in/agents/"+p.Event {
 				t.Errorf("%v does not lead to %s", w.Header(), p.Event)
 			}
+			if !strings.Contains(p.Detail, "Oncegate-") && !strings.Contains(p.Detail, "leave the header out") {
+				t.Errorf("%q does not say which header to correct", p.Detail)
+			}
 			if c.code == "follow_header" && (!strings.Contains(p.Detail, resumes) || !strings.Contains(p.Detail, insteadOf)) {
 				t.Errorf("%q names no header that is right", p.Detail)
 			}

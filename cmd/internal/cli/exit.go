@@ -58,7 +58,7 @@ func exitCode(err error) int {
 	case errors.As(err, &unknown):
 		return exitUnknown
 	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &setting), errors.Is(err, session.ErrShared),
-		errors.Is(err, registry.ErrNames), errors.Is(err, registry.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrCursor), errors.Is(err, inbox.ErrAmbiguousReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, session.ErrSchemaName), errors.Is(err, migrations.ErrSchema):
+		errors.Is(err, registry.ErrNames), errors.Is(err, registry.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrCursor), errors.Is(err, inbox.ErrAmbiguousReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, session.ErrSchemaName), errors.Is(err, migrations.ErrSchema), noTables(err):
 		return exitUsage
 	case errors.As(err, &later), errors.As(err, &locked), errors.Is(err, inbox.ErrStandby), lockedOut(err), unreachable(err):
 		return exitTryLater
@@ -70,6 +70,12 @@ func exitCode(err error) int {
 func lockedOut(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pg.Code == "55P03"
+}
+
+// noTables reports whether a table or a column does not exist.
+func noTables(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pg.Code == "42P01" || pg.Code == "42703")
 }
 
 // unreachable reports whether the error means that no connection to the database was possible, or
@@ -130,7 +136,7 @@ func explain(err error) string {
 			return refusedConnection(connect, "database.list_url")
 		}
 		return refusedConnection(connect, "DATABASE_URL")
-	case errors.As(err, &pg) && (pg.Code == "42P01" || pg.Code == "42703"): // no such table, or column
+	case noTables(err):
 		return "Oncegate's tables are missing in this schema, or another version's (`oncegate migrate status` says which): run `oncegate migrate up`"
 	case errors.As(err, &pg) && pg.Code == "42501": // insufficient_privilege
 		return "the database says: " + oneLine(pg.Message) + "; grant the role what it lacks, or use the one that made the tables (what only reads uses database.list_url, if that is set)"
