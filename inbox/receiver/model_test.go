@@ -19,6 +19,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/replay"
@@ -43,6 +44,7 @@ type model struct {
 	handler http.Handler
 	store   *inbox.Effects
 	replays *replay.Store
+	pruner  *prune.Pruner
 	routes  map[int32]string
 	planted fault
 	intent  func(payload []byte) []byte
@@ -102,6 +104,13 @@ func newModel(t *testing.T) *model {
 		t.Fatal(err)
 	}
 	if m.replays, err = replay.New(replay.Config{Pool: work, Store: m.store}); err != nil {
+		t.Fatal(err)
+	}
+	horizons := prune.Horizons{Body: time.Hour, Tombstone: storetest.KeepDefault.Tombstone, Effects: time.Millisecond, Refusals: time.Hour, Audit: time.Hour}
+	if err := prune.RegisterClasses(m.ctx, m.pool, []prune.ClassRow{{Name: "default", Horizons: horizons}}); err != nil {
+		t.Fatal(err)
+	}
+	if m.pruner, err = prune.New(prune.Config{Pool: m.pool, Effects: m.store, Rate: -1}); err != nil {
 		t.Fatal(err)
 	}
 	results, err := inbox.NewOperations(inbox.OperationsConfig{Pool: m.pool})

@@ -140,7 +140,8 @@ func (m *model) replay() bool {
 	}
 }
 
-// prune removes an effect of a call whose effects are all settled, as prune may; or erases the call.
+// prune has prune take what is past its horizon, which is a moment after the end in this model, perhaps with what an operator includes by
+// name; or erases the call.
 func (m *model) prune(c *modelCall) {
 	if m.draw(4) == 0 {
 		_, err := prune.EraseEvent(m.ctx, m.pool, prune.Erase{Source: "agents", EventID: "agent:charge:" + c.key, Actor: "model", Reason: "a person asked for it"})
@@ -149,6 +150,11 @@ func (m *model) prune(c *modelCall) {
 		}
 		return
 	}
-	m.exec(`DELETE FROM effect WHERE id IN (SELECT e.id FROM effect e WHERE e.event_id = $1 ORDER BY e.id LIMIT $2)
-		AND NOT EXISTS (SELECT FROM effect f WHERE f.event_id = $1 AND f.state NOT IN ('done', 'superseded', 'skipped', 'duplicate'))`, c.event, 1+m.draw(2))
+	run := prune.Run{Anew: true}
+	if include := [][]prune.Prunable{nil, nil, {prune.Dead}, {prune.Dead, prune.Indeterminate}}[m.draw(4)]; include != nil {
+		run.Include, run.Actor, run.Reason = include, "model", "nobody wants them any more"
+	}
+	if report, err := m.pruner.Run(m.ctx, run); err != nil || !report.Obtained {
+		m.fail("pruning: %+v, %v", report, err)
+	}
 }
