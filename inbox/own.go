@@ -15,7 +15,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/internal/advisory"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // Owner says which effect owns a key, after [Effects.Own].

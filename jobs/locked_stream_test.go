@@ -14,8 +14,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
-	"github.com/oncegate/oncegate/session"
 )
 
 // patientWork replaces the bundle's pool by one whose connections wait for locks

@@ -19,8 +19,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/visible"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/visible"
 )
 
 // DefaultSession is how long a session lasts if its opener does not say, or as long as the source

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/visible"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/visible"
 )
 
 // webhooks takes the deliveries of providers.

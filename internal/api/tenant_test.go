@@ -25,8 +25,8 @@ import (
 	"github.com/oncegate/oncegate/internal/api"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/providers/catalog"
-	"github.com/oncegate/oncegate/session"
 )
 
 // tenantMark is in everything of the tenant acme, and in nothing of anybody else.

@@ -17,8 +17,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/providers/catalog"
-	"github.com/oncegate/oncegate/session"
 )
 
 // forwardTo is the name of the route and the target of `oncegate dev --forward-to`.

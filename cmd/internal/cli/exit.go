@@ -15,8 +15,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/migrations"
-	"github.com/oncegate/oncegate/session"
 )
 
 // usageError is a mistake in the command line or the configuration.

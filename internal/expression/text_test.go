@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/expression"
 )
 
 // A text that names something is one text for each thing, however JSON writes it.

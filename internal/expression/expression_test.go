@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/expression"
 )
 
 func input(body string) *expression.Input {

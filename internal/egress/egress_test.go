@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/egress"
-	"github.com/oncegate/oncegate/egress/egresstest"
+	"github.com/oncegate/oncegate/internal/egress"
+	"github.com/oncegate/oncegate/internal/egress/egresstest"
 )
 
 func TestAddresses(t *testing.T) {

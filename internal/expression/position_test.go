@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/expression"
 )
 
 func TestNumbersAreNeverRounded(t *testing.T) {

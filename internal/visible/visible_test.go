@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 // hostile contains every character that a terminal executes or hides.
