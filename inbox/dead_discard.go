@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Discard is a decision that dead letters will not happen.
@@ -238,7 +239,7 @@ func (e *Effects) discardTx(
 	for _, seen := range all {
 		if h := held[seen.ID]; h != nil && h.Revision == seen.Revision && may(h.State) {
 			group = append(group, Settlement{
-				Effect: seen.ID, From: h.State, Version: h.Version, State: EffectSkipped, Reason: ReasonDiscarded,
+				Effect: seen.ID, From: h.State, Version: h.Version, State: EffectSkipped, Reason: reasons.Discarded,
 				RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash,
 			})
 		}
@@ -258,7 +259,7 @@ func (e *Effects) discardTx(
 		h := held[s.Effect]
 		a := AuditEntry{
 			At: h.Now, Actor: actor, Action: AuditDiscard, Object: "effect/" + s.Effect.String(), Reason: reason,
-			Before: h.snapshot(), After: effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded), Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1},
+			Before: h.snapshot(), After: effectSnapshot{State: EffectSkipped, Reason: string(reasons.Discarded), Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1},
 		}
 		if err := a.Queue(&b); err != nil {
 			return 0, nil, err

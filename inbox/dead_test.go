@@ -287,8 +287,8 @@ func TestADiscardedEffectIsSkippedAndKept(t *testing.T) {
 func TestEveryDeadLetterHasAClass(t *testing.T) {
 	t.Parallel()
 	b := newBuried(t)
-	reasons := []inbox.Reason{inbox.ReasonBodyGone, reasons.Render, reasons.Mail5xx, reasons.Handler, inbox.ReasonLeaseExpired, inbox.ReasonOther, "never heard of"}
-	for i, reason := range reasons {
+	all := []reasons.Reason{reasons.BodyGone, reasons.Render, reasons.Mail5xx, reasons.Handler, reasons.LeaseExpired, reasons.Other, "never heard of"}
+	for i, reason := range all {
 		storetest.Exec(t, b.pool, `UPDATE effect SET reason = $2, last_code = NULL WHERE id = $1`, b.ids["evt_1"], string(reason))
 		rows, err := inboxtest.Rows(b.lister.Dead(t.Context(), inbox.DeadFilter{EventID: "evt_1"}, inbox.PageRequest{}))
 		if err != nil || len(rows) != 1 || !slices.Contains(inbox.ErrorClasses(), inbox.ErrorClass(rows[0].ErrorClass)) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
@@ -19,7 +20,7 @@ type LockedEffect struct {
 	Effect, Event   ID
 	RouteID         int32
 	State           EffectState
-	Reason          Reason
+	Reason          reasons.Reason
 	Attempts        int
 	Version         int
 	Revision        int

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -50,9 +51,9 @@ type EventOutcome struct {
 
 // EffectOutcome is the state of one effect of an event.
 type EffectOutcome struct {
-	Route  string      `json:"route"`
-	State  EffectState `json:"state"`
-	Reason Reason      `json:"reason,omitempty"`
+	Route  string         `json:"route"`
+	State  EffectState    `json:"state"`
+	Reason reasons.Reason `json:"reason,omitempty"`
 
 	// Code and Detail are the target's last answer to an effect that is dead or indeterminate: its status, reply
 	// code or SQLSTATE, and the beginning of its text. The text contains no secret of the target, and only
@@ -181,7 +182,7 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 		}
 		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result), Item: *item}
 		if reason != nil {
-			e.Reason = Reason(*reason)
+			e.Reason = reasons.Reason(*reason)
 		}
 		if failed {
 			e.Code = said.givenCode()

@@ -29,7 +29,7 @@ func (a *lastAnswer) givenCode() string {
 // describes our network and its names, which only the operator may see. Therefore it is returned
 // only if the target returned a code, or if the text is about the caller's own payload. Text that
 // cannot be opened is left out: the code and the reason are enough.
-func (a *lastAnswer) detail(keys *seal.Keyring, effect ID, why Reason) string {
+func (a *lastAnswer) detail(keys *seal.Keyring, effect ID, why reasons.Reason) string {
 	if (a.code == nil || *a.code == "") && why != reasons.Mapping && why != reasons.Render && why != reasons.Handler {
 		return ""
 	}

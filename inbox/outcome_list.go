@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // ListOutcome is the outcome of the list that one effect became. Its size is bounded for
@@ -27,11 +28,11 @@ type ListOutcome struct {
 
 // ItemFailure is one item of a list that is dead or indeterminate.
 type ItemFailure struct {
-	Effect ID          `json:"effect"`
-	Item   int         `json:"item"`
-	State  EffectState `json:"state"`
-	Reason Reason      `json:"reason,omitempty"`
-	Code   string      `json:"code,omitempty"`
+	Effect ID             `json:"effect"`
+	Item   int            `json:"item"`
+	State  EffectState    `json:"state"`
+	Reason reasons.Reason `json:"reason,omitempty"`
+	Code   string         `json:"code,omitempty"`
 }
 
 // MaxItemFailures bounds how many failures a [ListOutcome] lists.

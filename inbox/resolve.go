@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Resolution is a decision about the outcome of an indeterminate effect.
@@ -135,7 +136,7 @@ func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, fo
 		}
 		if d.as == ResolveResend {
 			a.Action = AuditResolveResend
-			a.After = effectSnapshot{State: EffectPending, Reason: string(ReasonResent), Version: h.Version + 1, Revision: h.Revision + 1}
+			a.After = effectSnapshot{State: EffectPending, Reason: string(reasons.Resent), Version: h.Version + 1, Revision: h.Revision + 1}
 		}
 		if err := a.Queue(&b); err != nil {
 			return err
@@ -203,7 +204,7 @@ func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, fou
 	wakes := make([]Wake, len(group))
 	for i := range group {
 		s := &group[i]
-		s.State, s.Rearm, s.Trigger, s.JobID, s.Reason = EffectPending, true, TriggerManual, jobs[i], ReasonResent
+		s.State, s.Rearm, s.Trigger, s.JobID, s.Reason = EffectPending, true, TriggerManual, jobs[i], reasons.Resent
 		wakes[i] = Wake{JobID: jobs[i], Kind: WakeEffect, ID: s.Effect}
 	}
 	return group, wakes, nil

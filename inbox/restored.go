@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // markChunk is how many effects one transaction marks.
@@ -139,7 +141,7 @@ func (e *Effects) markTx(ctx context.Context, tx pgx.Tx, ids []ID, marked func(c
 			claims[id] = len(group)
 		}
 		group = append(group, Settlement{
-			Effect: id, From: h.State, Version: h.Version, State: EffectIndeterminate, Reason: ReasonRestored, Code: "",
+			Effect: id, From: h.State, Version: h.Version, State: EffectIndeterminate, Reason: reasons.Restored, Code: "",
 			RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash,
 		})
 	}
@@ -180,7 +182,7 @@ func readClaimed(ctx context.Context, tx pgx.Tx, group []Settlement, claims map[
 	var attempts int
 	_, err = pgx.ForEachRow(rows, []any{&id, &token, &until, &attempts}, func() error {
 		s := &group[claims[id]]
-		s.Token, s.Attempt, s.Outcome, s.Failure, s.Trigger, s.StartedAt = token, attempts, AttemptLost, ReasonRestored, TriggerInitial, until
+		s.Token, s.Attempt, s.Outcome, s.Failure, s.Trigger, s.StartedAt = token, attempts, AttemptLost, reasons.Restored, TriggerInitial, until
 		if attempts > 1 {
 			s.Trigger = TriggerAutomatic
 		}

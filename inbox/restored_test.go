@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -80,7 +81,7 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 				is, reason, doubted := seen(ids[state])
 				wantState, wantReason := state, reason
 				if c.marks && slices.Contains(open, state) {
-					wantState, wantReason = inbox.EffectIndeterminate, string(inbox.ReasonRestored)
+					wantState, wantReason = inbox.EffectIndeterminate, string(reasons.Restored)
 					marked++
 				}
 				if is != wantState || reason != wantReason || doubted != (c.doubts && slices.Contains(open, state)) {
@@ -133,7 +134,7 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 				if is == inbox.EffectSuperseded {
 					continue // a newer version made it unnecessary
 				}
-				if is != inbox.EffectIndeterminate || reason != string(inbox.ReasonRestored) {
+				if is != inbox.EffectIndeterminate || reason != string(reasons.Restored) {
 					t.Fatalf("an effect of the stream is %s (%s)", is, reason)
 				}
 				err := l.work.Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen at the bank"})

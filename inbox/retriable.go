@@ -3,7 +3,7 @@ package inbox
 import "github.com/oncegate/oncegate/inbox/reasons"
 
 // Whether a new call may end otherwise is a different question from whether a new
-// attempt may ([Reason.Retriable]): a new call brings a new body, so a pruned one does
+// attempt may ([reasons.Reason.Retriable]): a new call brings a new body, so a pruned one does
 // not matter, and repairing a mapping does not repeat the call. Both questions are
 // about the last attempt, so if a reason covers many answers, the stored code decides.
 // A separate reason for each status would be stored forever, would not apply to effects
@@ -16,8 +16,8 @@ func finalReasons() []string {
 	return []string{
 		reasons.Mapping, reasons.Render, // the payload cannot be understood
 		reasons.Status410, reasons.Mail5xx, // the target rejects it permanently
-		string(ReasonNoKey), string(ReasonNoNumber), string(ReasonTie), string(ReasonAhead), string(ReasonLate), string(ReasonListOrder), // its place is in the payload
-		string(ReasonParentPartial), string(ReasonDiscarded), string(ReasonPruned), // a person decided, perhaps did it by hand
+		string(reasons.NoKey), string(reasons.NoNumber), string(reasons.Tie), string(reasons.Ahead), string(reasons.Late), string(reasons.ListOrder), // its place is in the payload
+		string(reasons.ParentPartial), string(reasons.Discarded), string(reasons.Pruned), // a person decided, perhaps did it by hand
 	}
 }
 

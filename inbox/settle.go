@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Settlement ends an unfinished attempt or moves an effect out of a state at rest.
@@ -34,13 +35,13 @@ type Settlement struct {
 	// After is how long until it is due again, if State is waiting.
 	After time.Duration
 
-	Reason  Reason
+	Reason  reasons.Reason
 	Code    string
 	Excerpt string
 
 	// Failure is why the attempt failed. It is stored with the attempt, because Reason may only say that no other
 	// attempt follows. If it is empty, Reason is stored.
-	Failure Reason
+	Failure reasons.Reason
 
 	// Cause describes in words why the attempt failed, for the log. It contains no content of the event. It is not
 	// stored; Excerpt is.

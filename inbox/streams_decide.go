@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
@@ -166,7 +167,7 @@ FOR UPDATE`
 
 // skipBlockerTx settles the effect that blocks as skipped.
 func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
-	out := Settlement{Effect: p.Blocker, State: EffectSkipped, Reason: ReasonDiscarded, RouteID: s.route, SequenceKeyHash: s.hash}
+	out := Settlement{Effect: p.Blocker, State: EffectSkipped, Reason: reasons.Discarded, RouteID: s.route, SequenceKeyHash: s.hash}
 	var number string
 	var revision int
 	err := tx.QueryRow(ctx, lockBlocker, p.Blocker).Scan(&out.From, &out.Version, &revision, &number)

@@ -8,22 +8,23 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Undecided is an effect that is held for a person: it has no sequence key or number,
 // or the number of another one, and the route's order says hold; or its number is a time
 // more than a day ahead of the receipt.
 type Undecided struct {
-	Effect     ID        `json:"effect"`
-	Event      ID        `json:"event"`
-	EventID    string    `json:"event_id"`
-	Source     string    `json:"source"`
-	Route      string    `json:"route"`
-	Key        string    `json:"key,omitempty"`
-	KeyMissing int32     `json:"key_missing,omitempty"` // as in [StreamRow]
-	Number     string    `json:"number,omitempty"`
-	Reason     Reason    `json:"reason"`
-	ReceivedAt time.Time `json:"received_at"`
+	Effect     ID             `json:"effect"`
+	Event      ID             `json:"event"`
+	EventID    string         `json:"event_id"`
+	Source     string         `json:"source"`
+	Route      string         `json:"route"`
+	Key        string         `json:"key,omitempty"`
+	KeyMissing int32          `json:"key_missing,omitempty"` // as in [StreamRow]
+	Number     string         `json:"number,omitempty"`
+	Reason     reasons.Reason `json:"reason"`
+	ReceivedAt time.Time      `json:"received_at"`
 	// Stream is the id of its stream; 0 without a key.
 	Stream int64 `json:"stream,omitempty"`
 	// Revision moves whenever the effect is decided about.
@@ -32,10 +33,6 @@ type Undecided struct {
 
 // heldForPerson says of an effect e that only a person ends its wait.
 const heldForPerson = `e.state = 'held' AND e.reason IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken', 'sequence_time_ahead')`
-
-func forPerson(r Reason) bool {
-	return r == ReasonNoKey || r == ReasonNoNumber || r == ReasonTie || r == ReasonAhead
-}
 
 // The statement reads the oldest effects of each route through the index of held effects, and returns the
 // oldest of those.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // UndecidedEnd says how the wait of an effect that is held for a person ends.
@@ -89,7 +91,7 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 		case away[id]:
 		case h == nil:
 			return 0, nil, fmt.Errorf("effect %s: %w", id, ErrNotFound)
-		case h.State != EffectHeld || !forPerson(h.Reason):
+		case h.State != EffectHeld || !h.Reason.ForPerson():
 			return 0, nil, fmt.Errorf("%w: effect %s is %s and not held for a person", ErrState, id, h.State)
 		case d.changed(h):
 			return 0, nil, fmt.Errorf("%w: effect %s has changed since it was looked at", ErrState, id)
@@ -100,7 +102,7 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 	if len(found) == 0 {
 		return 0, missed, nil
 	}
-	action, after := AuditOrderSkip, effectSnapshot{State: EffectSkipped, Reason: string(ReasonDiscarded)}
+	action, after := AuditOrderSkip, effectSnapshot{State: EffectSkipped, Reason: string(reasons.Discarded)}
 	end := e.skipUndecidedTx
 	if d.As == UndecidedApply {
 		action, after, end = AuditOrderApply, effectSnapshot{State: EffectPending}, e.applyUndecidedTx
@@ -141,7 +143,7 @@ func (e *Effects) skipUndecidedTx(ctx context.Context, tx pgx.Tx, found []*Locke
 	group := make([]Settlement, len(found))
 	for i, h := range found {
 		group[i] = Settlement{
-			Effect: h.Effect, From: EffectHeld, Version: h.Version, State: EffectSkipped, Reason: ReasonDiscarded,
+			Effect: h.Effect, From: EffectHeld, Version: h.Version, State: EffectSkipped, Reason: reasons.Discarded,
 			RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash,
 		}
 	}

@@ -75,7 +75,7 @@ func (a attempt) finish(ctx context.Context, result effect.Result) error {
 }
 
 // putBack returns a claim for which no attempt was made.
-func (a attempt) putBack(ctx context.Context, reason inbox.Reason, after time.Duration) error {
+func (a attempt) putBack(ctx context.Context, reason reasons.Reason, after time.Duration) error {
 	return a.settle(ctx, putBack(a.claim, reason, after))
 }
 
@@ -131,7 +131,7 @@ func (a attempt) withdraw(ctx context.Context, doing string, err error) error {
 }
 
 // postpone puts an effect off that is not claimed yet.
-func (a attempt) postpone(ctx context.Context, standing inbox.Standing, reason inbox.Reason, wait time.Duration) error {
+func (a attempt) postpone(ctx context.Context, standing inbox.Standing, reason reasons.Reason, wait time.Duration) error {
 	if a.cfg.Observe != nil {
 		a.cfg.Observe(Report{
 			Effect: a.wakeUp.effect, Source: a.route.Source, Route: a.route.Name, Target: a.route.Target, State: standing.State, Reason: reason,

@@ -42,7 +42,7 @@ func TestADeadEffectSaysWhyItFailed(t *testing.T) {
 			t.Errorf("an attempt says %q, %q", a.Reason, a.Excerpt)
 		}
 	}
-	for _, reason := range []string{"", reasons.Connect, string(inbox.ReasonExhausted)} {
+	for _, reason := range []string{"", reasons.Connect, string(reasons.Exhausted)} {
 		groups, err := inboxtest.Rows(lister.DeadGroups(t.Context(), inbox.DeadFilter{Reason: reason}))
 		if err != nil || len(groups) != 1 || groups[0].Reason != reasons.Connect {
 			t.Errorf("grouped by %q: %+v, %v", reason, groups, err)

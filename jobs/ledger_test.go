@@ -126,7 +126,7 @@ func (b *bundle) resolve(store *inbox.Effects, id inbox.ID, as inbox.Resolution)
 // What a second effect with the key meets, by what has become of the first.
 func TestEveryTransitionOfAnOwner(t *testing.T) {
 	t.Parallel()
-	end := func(state inbox.EffectState, outcome inbox.AttemptOutcome, reason inbox.Reason) func(*bundle, *inbox.Effects, *inbox.Claim) {
+	end := func(state inbox.EffectState, outcome inbox.AttemptOutcome, reason reasons.Reason) func(*bundle, *inbox.Effects, *inbox.Claim) {
 		return func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
 			s := done(claim)
 			s.State, s.Outcome, s.Reason, s.Result = state, outcome, reason, []byte("receipt")
@@ -158,7 +158,7 @@ func TestEveryTransitionOfAnOwner(t *testing.T) {
 		"indeterminate":           {end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout), "", "first"},
 		"indeterminate, long ago": {end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout), later(48 * time.Hour), "first"},
 		"superseded":              {end(inbox.EffectSuperseded, "", ""), "", "second"},
-		"skipped":                 {end(inbox.EffectSkipped, inbox.AttemptSkipped, inbox.ReasonOther), "", "second"},
+		"skipped":                 {end(inbox.EffectSkipped, inbox.AttemptSkipped, reasons.Other), "", "second"},
 		"dead, and armed again": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
 			end(inbox.EffectDead, inbox.AttemptDead, reasons.Status4xx)(b, store, claim)
 			if n, err := store.Rearm(b.tb.Context(), claim.Event.ID); n != 1 || err != nil {
@@ -246,7 +246,7 @@ func TestConditionsAndMappings(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(testing.TB, *jobs.Route)
 		state  inbox.EffectState
-		reason inbox.Reason
+		reason reasons.Reason
 		said   string
 		calls  int64
 	}{
@@ -257,7 +257,7 @@ func TestConditionsAndMappings(t *testing.T) {
 		"false": {func(tb testing.TB, r *jobs.Route) {
 			tb.Helper()
 			r.When = compile(tb, `body.paid > 1`, expression.Condition)
-		}, inbox.EffectSkipped, inbox.ReasonCondition, "", 0},
+		}, inbox.EffectSkipped, reasons.Condition, "", 0},
 		"a condition that fails": {func(tb testing.TB, r *jobs.Route) {
 			tb.Helper()
 			r.When = compile(tb, `body.lost > 1`, expression.Condition)
@@ -358,7 +358,7 @@ func TestNothingIsSentPastTheKeyWindow(t *testing.T) {
 			if got := s.calls.Load(); got != c.calls {
 				t.Errorf("%d calls, want %d", got, c.calls)
 			}
-			if c.state == inbox.EffectIndeterminate && b.row(id).Reason != string(inbox.ReasonKeyWindow) {
+			if c.state == inbox.EffectIndeterminate && b.row(id).Reason != string(reasons.KeyWindow) {
 				t.Errorf("reason %s", b.row(id).Reason)
 			}
 		})
@@ -372,7 +372,7 @@ func TestNothingIsSentPastTheKeyWindow(t *testing.T) {
 		if n, err := b.store("node-1").Rearm(t.Context(), id); n != 0 || err != nil {
 			t.Errorf("%d armed again, %v", n, err)
 		}
-		if r := b.row(id); r.State != string(inbox.EffectIndeterminate) || r.Reason != string(inbox.ReasonKeyWindow) {
+		if r := b.row(id); r.State != string(inbox.EffectIndeterminate) || r.Reason != string(reasons.KeyWindow) {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -384,7 +384,7 @@ func TestNothingIsSentPastTheKeyWindow(t *testing.T) {
 		b.claim(b.store("node-1"), id)
 		b.exec(`UPDATE effect SET lease_until = now() - interval '2 h', next_at = now() - interval '2 h'`)
 		b.sweep(b.sweeper(nil))
-		if r := b.row(id); r.State != string(inbox.EffectIndeterminate) || r.Reason != string(inbox.ReasonKeyWindow) {
+		if r := b.row(id); r.State != string(inbox.EffectIndeterminate) || r.Reason != string(reasons.KeyWindow) {
 			t.Errorf("%+v", r)
 		}
 	})

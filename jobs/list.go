@@ -154,7 +154,7 @@ func (a attempt) expand(ctx context.Context, call *effect.Call) (rendered []byte
 		return nil, settled, true
 	case len(items) == 0:
 		s := ending(claim)
-		s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, inbox.ReasonCondition
+		s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, reasons.Condition
 		return nil, &s, true
 	case len(items) == 1 && claim.Rendered == nil:
 		if s, held := a.askForItem(ctx, items[0].meaning); s != nil || !held {

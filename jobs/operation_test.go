@@ -75,7 +75,7 @@ func TestTriggers(t *testing.T) {
 	}
 	claim := b.claim(store, id)
 	b.settle(store, inbox.Settlement{
-		Effect: id, Token: claim.Token, State: inbox.EffectPending, Reason: inbox.ReasonResent, Trigger: claim.Trigger, StartedAt: claim.StartedAt,
+		Effect: id, Token: claim.Token, State: inbox.EffectPending, Reason: reasons.Resent, Trigger: claim.Trigger, StartedAt: claim.StartedAt,
 	})
 	c = b.client(jobs.Config{Senders: senders(s)})
 	b.eventuallyState(id, inbox.EffectDead)

@@ -53,7 +53,7 @@ func TestEveryWakeUpHasThePlaceOfItsEvent(t *testing.T) {
 			b.end(store, b.claim(store, first), inbox.EffectDone)
 			claim := b.claim(store, second)
 			_, err := store.Settle(t.Context(), inbox.Settlement{
-				Effect: second, Token: claim.Token, State: inbox.EffectPending, Reason: inbox.ReasonSaturated, Trigger: claim.Trigger,
+				Effect: second, Token: claim.Token, State: inbox.EffectPending, Reason: reasons.Saturated, Trigger: claim.Trigger,
 				StartedAt: claim.StartedAt, RouteID: claim.RouteID, SequenceKeyHash: claim.SequenceKeyHash, NewJob: true,
 			})
 			if err != nil {

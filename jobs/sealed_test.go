@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/internal/logtest"
@@ -90,8 +91,8 @@ func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
 	c := b.client(jobs.Config{Senders: senders(s), Observe: postponed.observe})
 	for _, id := range append(sealed, inside...) {
 		b.eventually("the effect is put off", func() bool { return postponed.of(id) > 0 })
-		if got := b.row(id); got.State != string(inbox.EffectPending) || got.Attempts != 0 || got.Reason != string(inbox.ReasonKeyMissing) {
-			t.Errorf("%s is %s by %q after %d attempts, want it pending by %s after none", id, got.State, got.Reason, got.Attempts, inbox.ReasonKeyMissing)
+		if got := b.row(id); got.State != string(inbox.EffectPending) || got.Attempts != 0 || got.Reason != string(reasons.KeyMissing) {
+			t.Errorf("%s is %s by %q after %d attempts, want it pending by %s after none", id, got.State, got.Reason, got.Attempts, reasons.KeyMissing)
 		}
 		if n := len(b.outcomes(id)); n != 0 {
 			t.Errorf("%s has %d attempts recorded", id, n)
@@ -138,7 +139,7 @@ func newPostponed() *postponed { return &postponed{n: map[inbox.ID]int{}} }
 func (p *postponed) observe(r jobs.Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.Reason == inbox.ReasonKeyMissing {
+	if r.Reason == reasons.KeyMissing {
 		p.n[r.Effect]++
 	}
 }

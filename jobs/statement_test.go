@@ -18,7 +18,7 @@ func TestSQLStatements(t *testing.T) {
 		statement string
 		event     string
 		state     inbox.EffectState
-		reason    inbox.Reason
+		reason    reasons.Reason
 		applied   string
 	}{
 		"named parameters, of any type": {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -74,7 +75,7 @@ func TestALostAttemptInAStream(t *testing.T) {
 			if report := b.sweep(b.sweeper(nil)); report.Expired != 1 || report.Freed != 0 {
 				t.Errorf("%+v, want one expired", report)
 			}
-			b.state(ids[0], c.first, inbox.ReasonLeaseExpired)
+			b.state(ids[0], c.first, reasons.LeaseExpired)
 			b.state(ids[1], c.second, "")
 			b.end(store, b.claimAgain(store, ids, c.first), inbox.EffectDone)
 		})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -13,7 +14,7 @@ import (
 // undecided makes an effect that is held for a person for each of the reasons: one
 // without a key, one without a number, one whose number is a time far ahead, and one whose
 // number is taken by one that is done.
-func (b *bundle) undecided(store *inbox.Effects) map[inbox.Reason]inbox.ID {
+func (b *bundle) undecided(store *inbox.Effects) map[reasons.Reason]inbox.ID {
 	b.tb.Helper()
 	b.end(store, b.try(store, b.sequenced(repeatable, "k", "1")[0]), inbox.EffectDone)
 	tie := b.sequenced(repeatable, "k", "1")[0]
@@ -26,7 +27,7 @@ func (b *bundle) undecided(store *inbox.Effects) map[inbox.Reason]inbox.ID {
 		loose[1], inbox.SequenceKeyHash("shop", repeatable, "k"))
 	b.exec(`UPDATE effect SET state = 'held', next_at = NULL, reason = 'sequence_time_ahead', sequence_key_hash = $2 WHERE id = $1`,
 		loose[2], inbox.SequenceKeyHash("shop", repeatable, "k"))
-	return map[inbox.Reason]inbox.ID{inbox.ReasonTie: tie, inbox.ReasonNoKey: loose[0], inbox.ReasonNoNumber: loose[1], inbox.ReasonAhead: loose[2]}
+	return map[reasons.Reason]inbox.ID{reasons.Tie: tie, reasons.NoKey: loose[0], reasons.NoNumber: loose[1], reasons.Ahead: loose[2]}
 }
 
 // Everything that is held for a person can be ended by one, either way, and the audit
@@ -59,12 +60,12 @@ func TestWhatIsHeldForAPersonCanBeEnded(t *testing.T) {
 				t.Fatalf("%d, %v", n, err)
 			}
 			if as == inbox.UndecidedApply { // its decision outlives a failed attempt
-				if claim := b.try(store, held[inbox.ReasonTie]); claim == nil {
-					t.Fatalf("the tie is %+v", b.row(held[inbox.ReasonTie]))
+				if claim := b.try(store, held[reasons.Tie]); claim == nil {
+					t.Fatalf("the tie is %+v", b.row(held[reasons.Tie]))
 				} else {
 					b.end(store, claim, inbox.EffectRetry)
 				}
-				b.exec(`UPDATE effect SET next_at = now() WHERE id = $1`, held[inbox.ReasonTie])
+				b.exec(`UPDATE effect SET next_at = now() WHERE id = $1`, held[reasons.Tie])
 			}
 			next := b.sequenced(repeatable, "k", "2")[0]
 			b.client(jobs.Config{Store: store, SweepEvery: -1})
@@ -89,12 +90,12 @@ func TestSkippingOneDecidesNoOther(t *testing.T) {
 	b.order = map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1", Ties: sequence.Hold}}
 	held := b.undecided(b.store("node-1"))
 	_, err := b.storeOn(b.pool).EndUndecided(t.Context(), inbox.EndUndecided{
-		Effects: []inbox.ID{held[inbox.ReasonTie]}, As: inbox.UndecidedSkip, Actor: actor, Reason: why,
+		Effects: []inbox.ID{held[reasons.Tie]}, As: inbox.UndecidedSkip, Actor: actor, Reason: why,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := b.row(held[inbox.ReasonNoNumber]); r.State != "held" {
+	if r := b.row(held[reasons.NoNumber]); r.State != "held" {
 		t.Errorf("the one without a number is %+v", r)
 	}
 }

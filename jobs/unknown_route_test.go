@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/logtest"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -73,7 +74,7 @@ func TestABacklogOfARemovedRouteIsPaced(t *testing.T) {
 	b.gone(n)
 	var met atomic.Int64
 	b.client(jobs.Config{Observe: func(r jobs.Report) {
-		if r.Reason == inbox.ReasonRoute {
+		if r.Reason == reasons.Route {
 			met.Add(1)
 		}
 	}})

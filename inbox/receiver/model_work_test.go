@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
@@ -48,7 +49,7 @@ func (m *model) work(how int) bool {
 		m.charge(claim)
 		s.State, s.Outcome = inbox.EffectDone, inbox.AttemptDone
 	case 3, 4: // it certainly did not
-		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonExhausted
+		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, reasons.Exhausted
 	case 5: // the worker is killed after it sent
 		m.charge(claim)
 		m.abandoned = append(m.abandoned, claim)
@@ -72,14 +73,14 @@ func (m *model) leftOut(claim *inbox.Claim, s *inbox.Settlement) bool {
 	}
 	switch parent.State {
 	case inbox.ParentDone:
-		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, inbox.ReasonParentDone, parent.Effect
+		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, reasons.ParentDone, parent.Effect
 	case inbox.ParentGone:
 		if m.planted == prunedIsNone || claim.Trigger == inbox.TriggerManual {
 			return false
 		}
-		s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonParentGone
+		s.State, s.Reason = inbox.EffectIndeterminate, reasons.ParentGone
 	case inbox.ParentOpen:
-		s.State, s.Reason, s.After = inbox.EffectPending, inbox.ReasonParentOpen, time.Second
+		s.State, s.Reason, s.After = inbox.EffectPending, reasons.ParentOpen, time.Second
 	default:
 		return false
 	}
@@ -96,7 +97,7 @@ func (m *model) settle(s inbox.Settlement) {
 func (m *model) sweep() {
 	for _, claim := range m.abandoned {
 		m.settle(inbox.Settlement{Effect: claim.Effect, Token: claim.Token, Trigger: claim.Trigger, StartedAt: claim.StartedAt, RouteID: claim.RouteID,
-			State: inbox.EffectIndeterminate, Reason: inbox.ReasonLeaseExpired, Outcome: inbox.AttemptIndeterminate})
+			State: inbox.EffectIndeterminate, Reason: reasons.LeaseExpired, Outcome: inbox.AttemptIndeterminate})
 	}
 	m.abandoned = nil
 }

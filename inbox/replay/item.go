@@ -13,6 +13,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -25,7 +26,7 @@ type planItem struct {
 	route    int32
 	version  int
 	state    inbox.EffectState // as the plan saw the effect
-	reason   inbox.Reason
+	reason   reasons.Reason
 	revision int
 	action   Action
 	leftOut  LeftOut
@@ -68,7 +69,7 @@ var planItemColumns = row.ColumnsFrom(2,
 	row.Bytes("diff", func(i *planItemRow) []byte { return i.sealedDiff }),
 	row.Int("diff_key_id", func(i *planItemRow) *int32 { return i.diffKey }),
 	row.Text("state", func(i *planItemRow) inbox.EffectState { return i.state }),
-	row.Text("reason", func(i *planItemRow) inbox.Reason { return i.reason }),
+	row.Text("reason", func(i *planItemRow) reasons.Reason { return i.reason }),
 	row.Int("revision", func(i *planItemRow) int32 { return int32(i.revision) }),
 )
 

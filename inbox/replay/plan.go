@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // PlanRequest asks for a plan. Scope and Actor are required.
@@ -335,7 +336,7 @@ func (p *plan) events(ctx context.Context, events []inbox.ID) error {
 func (p *plan) newEffectItem(r *RecordedEvent, j Judgement) planItem {
 	it := planItem{event: r.Event.ID, route: j.RouteID, action: ActionCreate, verdict: j.Verdict, diff: j.Diff, state: stateToCreate}
 	if r.Discarded {
-		it.reason = inbox.ReasonDiscarded
+		it.reason = reasons.Discarded
 	}
 	switch {
 	case r.Discarded && !p.ask.Options.IncludeDiscarded:
@@ -344,7 +345,7 @@ func (p *plan) newEffectItem(r *RecordedEvent, j Judgement) planItem {
 		it.action, it.leftOut = ActionNone, LeftOutEffectsPruned
 	case j.Ordered:
 		it.action, it.leftOut = ActionNone, LeftOutOrdered
-	case r.Event.BodyGone && r.Event.GoneReason == inbox.ReasonKeyMissing:
+	case r.Event.BodyGone && r.Event.GoneReason == reasons.KeyMissing:
 		it.action, it.leftOut = ActionNone, LeftOutCannotRender
 	case r.Event.BodyGone:
 		it.action, it.leftOut = ActionNone, LeftOutBodyGone

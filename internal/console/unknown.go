@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -146,7 +147,7 @@ func effectActions(r *request, e *control.Effect) (b block, ok bool) {
 			},
 		}
 	case inbox.EffectHeld:
-		if !forPerson(e.Reason) {
+		if !reasons.Reason(e.Reason).ForPerson() {
 			return b, false
 		}
 		b.Text = "Its place in its stream is not known, is taken, or is a time too far ahead, so that only a person ends its wait."
@@ -158,12 +159,6 @@ func effectActions(r *request, e *control.Effect) (b block, ok bool) {
 		return b, false
 	}
 	return b, true
-}
-
-// forPerson reports whether an effect that is held for the reason waits for an operator's decision.
-func forPerson(reason string) bool {
-	held := inbox.Reason(reason)
-	return held == inbox.ReasonNoKey || held == inbox.ReasonNoNumber || held == inbox.ReasonTie || held == inbox.ReasonAhead
 }
 
 // decideHeld returns the handler that decides about an effect that is held for an operator.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // DeadLetterFilter narrows dead letters. A zero field does not narrow them.
@@ -57,7 +58,7 @@ func (f *DeadLetterFilter) filter(access Access) (out inbox.DeadFilter, err erro
 	if f.ErrorClass != "" && !slices.Contains(inbox.ErrorClasses(), f.ErrorClass) {
 		return out, invalid("error_class %q is unknown; known are %v", f.ErrorClass, inbox.ErrorClasses())
 	}
-	if _, known := inbox.Reason(f.Reason).Known(); f.Reason != "" && !known && !slices.Contains(Admissions(), f.Reason) {
+	if _, known := reasons.Reason(f.Reason).Known(); f.Reason != "" && !known && !slices.Contains(Admissions(), f.Reason) {
 		return out, invalid("reason %q is no reason; the groups of dead letters show those there are", f.Reason)
 	}
 	return inbox.DeadFilter{

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/visible"
 )
@@ -52,7 +53,7 @@ func (f *deadFlags) filter() (control.DeadLetterFilter, error) {
 	if f.class != "" && !slices.Contains(inbox.ErrorClasses(), inbox.ErrorClass(f.class)) {
 		return out, usagef("--error-class %q is unknown; `oncegate dead list --help` names them", clean(f.class))
 	}
-	if _, known := inbox.Reason(f.reason).Known(); f.reason != "" && !known && !slices.Contains(control.Admissions(), f.reason) {
+	if _, known := reasons.Reason(f.reason).Known(); f.reason != "" && !known && !slices.Contains(control.Admissions(), f.reason) {
 		return out, usagef("--dead-reason %q is no reason; `oncegate dead list --group` shows those there are", clean(f.reason))
 	}
 	since, err := f.list.parse(nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -64,13 +65,13 @@ func (s *shell) hintUndecided(ctx context.Context, caller control.Caller, r cont
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	reasons := map[inbox.Reason]int{}
+	counted := map[reasons.Reason]int{}
 	for i := range rows {
-		reasons[rows[i].Reason]++
+		counted[rows[i].Reason]++
 	}
 	fmt.Fprintf(s.err, "oncegate: %s effects are held for a person", heldCount(len(rows)))
-	for _, reason := range []inbox.Reason{inbox.ReasonNoKey, inbox.ReasonNoNumber, inbox.ReasonTie, inbox.ReasonAhead} {
-		if n := reasons[reason]; n > 0 {
+	for _, reason := range []reasons.Reason{reasons.NoKey, reasons.NoNumber, reasons.Tie, reasons.Ahead} {
+		if n := counted[reason]; n > 0 {
 			fmt.Fprintf(s.err, ", %d %s", n, reason)
 		}
 	}

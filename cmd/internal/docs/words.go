@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// words lists the closed sets of values that users see. Each is a type in the code.
+// words lists the closed sets of values that users see. Each is a type in the code, or a package of its own.
 var words = []struct{ region, pkg, kind string }{
 	{"effect-states", "inbox", "EffectState"},
 	{"attempt-outcomes", "inbox", "AttemptOutcome"},
 	{"triggers", "inbox", "Trigger"},
-	{"reasons", "inbox", "Reason"},
+	{"reasons", "reasons", ""},
 	{"error-classes", "inbox", "ErrorClass"},
 	{"delivery-outcomes", "receiver", "outcome"},
 	{"verification-causes", "providers", "Reason"},
@@ -22,15 +22,11 @@ func wordTables(all []source) (map[string]string, error) {
 	out := map[string]string{}
 	for _, w := range words {
 		constants, err := constantsOf(all, w.pkg, w.kind)
+		if w.kind == "" {
+			constants, err = constantsIn(all, w.pkg)
+		}
 		if err != nil {
 			return nil, err
-		}
-		if w.region == "reasons" { // reasons of the kinds of effects are in a separate package, without a type
-			given, err := constantsIn(all, "reasons")
-			if err != nil {
-				return nil, err
-			}
-			constants = append(constants, given...)
 		}
 		out[w.region] = meanings("value", constants)
 	}

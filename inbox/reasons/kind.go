@@ -1,9 +1,3 @@
-// Package reasons contains the reasons why an attempt failed, in the words that kinds of
-// effects (package effect) return. They are stored, and are values of a label: never change
-// one. Together with the inbox's own reasons they are the closed set of [inbox.Reason].
-//
-// The constants have no type: a kind returns them as strings, and the inbox stores them as
-// reasons.
 package reasons
 
 // Reasons that are not the target's fault.
@@ -92,7 +86,7 @@ const (
 	Handler = "handler"
 )
 
-// All lists them.
+// All returns the reasons that kinds of effects return.
 func All() []string {
 	return []string{
 		Render, Mapping, Stopped,
