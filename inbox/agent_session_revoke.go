@@ -12,9 +12,6 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// AuditRevokeSessions: sessions of agents were ended before their time. Stored: never change.
-const AuditRevokeSessions AuditAction = "session.revoke"
-
 // RevokeAgentSessions says which open sessions end. Actor and Reason are required, and so is ID or
 // Source.
 type RevokeAgentSessions struct {

@@ -10,12 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
-
-// AuditConflictAdmit: the payload of a conflict was admitted as a separate event.
-// Stored: never change.
-const AuditConflictAdmit AuditAction = "conflict.admit"
 
 // AdmitConflict says which conflict to admit as a separate event. All fields but
 // Keyring are required.
@@ -154,7 +151,7 @@ func (r *AdmitConflict) markTx(ctx context.Context, tx pgx.Tx, out *AdmittedConf
 		return err
 	}
 	var b pgx.Batch
-	b.Queue(RaiseRevisions, effects)
+	b.Queue(row.RaiseRevisions, effects)
 	b.Queue(markAdmitted, r.Conflict, out.Event)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err

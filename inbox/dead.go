@@ -133,13 +133,9 @@ func (f *DeadFilter) EffectPredicates() (p row.Predicates) {
 	return p
 }
 
-// deadEvent says of an event v that it is a dead letter itself. It is no longer one once it has an effect.
-const deadEvent = `v.admission IN ('unusable', 'beyond_retention') AND v.discarded_at IS NULL
-        AND (SELECT true FROM effect x WHERE x.event_id = v.id LIMIT 1) IS NULL`
-
-// eventPredicates returns the conditions of the filter on an event v that is a dead letter itself. never means that no
+// EventPredicates returns the conditions of the filter on an event v that is a dead letter itself. never means that no
 // event can match.
-func (f *DeadFilter) eventPredicates() (p row.Predicates, never bool) {
+func (f *DeadFilter) EventPredicates() (p row.Predicates, never bool) {
 	if f.Route != "" || f.Target != "" || f.ErrorClass != "" && f.ErrorClass != ErrorAdmission {
 		return nil, true
 	}
@@ -251,7 +247,7 @@ func (l *Lister) dead(ctx context.Context, f DeadFilter, p PageRequest) (page Pa
 		}
 		var s row.Statement
 		s.Add(selectDead).And(effectsBetween(to, from)).And(effects)
-		s.Add(selectDeadEvents, limit).Add(deadEvent).And(eventsBetween(to, from)).And(events).Add(joinDead, limit, limit)
+		s.Add(selectDeadEvents, limit).Add(row.DeadEvent).And(eventsBetween(to, from)).And(events).Add(joinDead, limit, limit)
 		return collect(ctx, l, &s, l.deadRow)
 	}
 	if !f.IsZero() || l.tenant != "" {
@@ -264,7 +260,7 @@ func (l *Lister) dead(ctx context.Context, f DeadFilter, p PageRequest) (page Pa
 func (l *Lister) deadPredicates(f *DeadFilter) (effects, events row.Predicates) {
 	effects = f.EffectPredicates()
 	effects.AddIf(l.tenant != "", effectTenant, l.tenant)
-	events, never := f.eventPredicates()
+	events, never := f.EventPredicates()
 	events.AddIf(l.tenant != "", ofTenant, l.tenant)
 	events.AddIf(never, `false`)
 	return effects, events

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
@@ -89,7 +90,7 @@ LIMIT ?)
 UNION ALL
 (SELECT v.id, true, 0
 FROM inbox_event v
-WHERE ` + deadEvent + ` `
+WHERE ` + row.DeadEvent + ` `
 	findDeadLimit = `
 ORDER BY v.id
 LIMIT ?)`
@@ -156,9 +157,9 @@ func (e *Effects) discard(ctx context.Context, d Discard) (Discarded, error) {
 		seen []Seen
 		do   func(context.Context, pgx.Tx, Discard, []Seen) (n int, missed []ID, err error)
 	}{{effects, e.discardEffectsTx}, {events, discardEventsTx}} {
-		err := forEachChunk(ctx, part.seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
+		err := locks.ForEachChunk(ctx, ErrLocked, part.seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
 			var n int
-			err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+			err = pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) (err error) {
 				n, missed, err = part.do(ctx, tx, d, chunk)
 				return err
 			})
@@ -185,15 +186,15 @@ func (e *Effects) findDead(ctx context.Context, d Discard) ([]Seen, error) {
 	found := []Seen{}
 	var seen Seen
 	if len(d.IDs) == 0 {
-		if err := d.Filter.CheckText(ctx, e.pool); err != nil {
+		if err := d.Filter.CheckText(ctx, e.Pool()); err != nil {
 			return nil, err
 		}
-		events, never := d.Filter.eventPredicates()
+		events, never := d.Filter.EventPredicates()
 		events.AddIf(never, `false`)
 		var find row.Statement
 		find.Add(findDead).And(d.Filter.EffectPredicates()).Add(findDeadEvents, d.Max+1).And(events).Add(findDeadLimit, d.Max+1)
 		sql, args := find.SQL()
-		rows, err := e.pool.Query(ctx, sql, args...)
+		rows, err := e.Pool().Query(ctx, sql, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +206,7 @@ func (e *Effects) findDead(ctx context.Context, d Discard) ([]Seen, error) {
 	}
 	var state *string
 	var dead *bool
-	rows, err := e.pool.Query(ctx, findDeadByID, d.IDs)
+	rows, err := e.Pool().Query(ctx, findDeadByID, d.IDs)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +260,7 @@ func (e *Effects) discardTx(
 		h := held[s.Effect]
 		a := AuditEntry{
 			At: h.Now, Actor: actor, Action: AuditDiscard, Object: "effect/" + s.Effect.String(), Reason: reason,
-			Before: h.snapshot(), After: effectSnapshot{State: EffectSkipped, Reason: string(reasons.Discarded), Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1},
+			Before: h.Snapshot(), After: EffectSnapshot{State: EffectSkipped, Reason: string(reasons.Discarded), Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1},
 		}
 		if err := a.Queue(&b); err != nil {
 			return 0, nil, err
@@ -286,7 +287,7 @@ RETURNING v.id, v.admission, v.body_sha256, now()`
 
 func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n int, missed []ID, err error) {
 	ids := seenIDs(all)
-	if _, err := tx.Exec(ctx, LockOperations, ids); err != nil {
+	if _, err := tx.Exec(ctx, row.LockOperations, ids); err != nil {
 		return 0, nil, err
 	}
 	rows, err := tx.Query(ctx, discardEvents, ids)

@@ -81,7 +81,7 @@ func (l *Lister) deadGroups(ctx context.Context, f DeadFilter) (page Page[DeadGr
 		}
 		var s row.Statement
 		s.Add(groupDead).And(effectsBetween(to, from)).And(effects)
-		s.Add(groupDeadEvents).Add(deadEvent).And(eventsBetween(to, from)).And(events).Add(groupDeadBy)
+		s.Add(groupDeadEvents).Add(row.DeadEvent).And(eventsBetween(to, from)).And(events).Add(groupDeadBy)
 		found, err := collect(ctx, l, &s, pgx.RowToStructByPos[DeadGroup])
 		for i := range found {
 			g := &found[i]

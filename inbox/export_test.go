@@ -46,7 +46,7 @@ const ReadByIndex = readByIndex
 const (
 	ReadStreamStatsSQL = readStreamStats
 	WaitingEffects     = waitingStreamEffects
-	MissingNumbers     = missingNumbers
+	MissingNumbers     = row.MissingNumbers
 	ReadPlaces         = readPlaces
 	PullBackSQL        = pullBack
 	PullBackGapsSQL    = pullBackGaps

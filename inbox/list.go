@@ -14,9 +14,6 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// ErrNotFound is returned when nothing has the name or id that was asked for.
-var ErrNotFound = errors.New("not found")
-
 // Lister answers what a person asks of events and effects. It reads pages by key, newest
 // first. A page shows the rows that were visible when it was read; older rows can still
 // appear, because commits are not in id order.

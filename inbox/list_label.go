@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
@@ -43,6 +44,26 @@ func labelsBetween(name string, first, before ID) (p row.Predicates) {
 	p.AddIf(!first.IsZero(), `(x.name, x.value, x.event_id) >= (?, k.value, ?)`, name, first)
 	p.AddIf(!before.IsZero(), `(x.name, x.value, x.event_id) < (?, k.value, ?)`, name, before)
 	return p
+}
+
+// storedLabels returns all forms in which the value of a label may be stored: the plain text, from the time before there was a keyring, and
+// the HMAC with each secret. It returns an error if the newest secret cannot be opened, because this process would not find new
+// events. It skips an older secret that cannot be opened: its key is lost, and so are the labels hashed with it.
+func storedLabels(ctx context.Context, db row.Querier, keys *seal.Keyring, l Label) ([][]byte, error) {
+	secrets, err := InstallationSecrets(ctx, db, keys, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := [][]byte{l.Stored(nil)}
+	for i, secret := range secrets {
+		switch {
+		case secret.Err == nil:
+			out = append(out, l.Stored(secret.Value))
+		case i == 0:
+			return nil, fmt.Errorf("labels are hashed under a secret that cannot be opened here: %w", secret.Err)
+		}
+	}
+	return out, nil
 }
 
 // LabelSearch finds the events with a label, indexed or not. Make one with [FindLabel].

@@ -26,15 +26,6 @@ func (o *Operations) Outcome(ctx context.Context, event ID) (*EventOutcome, erro
 	return found[event], nil
 }
 
-// Rendering takes the event's lock, as resolving does, so that no result is stored of
-// effects that another transaction is about to change. The events of the owners of
-// duplicates are locked too.
-const LockOperations = `
-SELECT id FROM inbox_event
-WHERE id = ANY ($1::uuid[]) OR id = ANY (ARRAY (
-    SELECT o.event_id FROM effect e JOIN effect o ON o.id = e.duplicate_of WHERE e.event_id = ANY ($1::uuid[])))
-ORDER BY id FOR NO KEY UPDATE`
-
 // The first transaction that renders a result decides its bytes.
 var insertResults = `
 INSERT INTO operation_result (event_id, status, document, key_id, rendered_at)
@@ -105,7 +96,7 @@ func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte,
 }
 
 func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []ID) error {
-	if _, err := tx.Exec(ctx, LockOperations, events); err != nil {
+	if _, err := tx.Exec(ctx, row.LockOperations, events); err != nil {
 		return err
 	}
 	found, err := outcomes(ctx, tx, o.cfg.Keyring, events, false)

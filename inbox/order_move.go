@@ -138,7 +138,7 @@ func (o *order) jobs(ctx context.Context, w *orderWrites) error {
 			ids = append(ids, w.moves[i].id)
 		}
 	}
-	wakes, err := o.store.reserveWakes(ctx, o.send, ids)
+	wakes, err := o.store.ReserveWakes(ctx, o.send, ids)
 	if err != nil {
 		return err
 	}
@@ -279,5 +279,5 @@ func (w *orderWrites) queueMoves(b *pgx.Batch) {
 func (g abandonedGap) queue(b *pgx.Batch) {
 	before, _ := json.Marshal(map[string]time.Time{"gap_since": g.since}) // both always marshal
 	after, _ := json.Marshal(map[string]string{"first": g.gap.First.String(), "last": g.gap.Last.String()})
-	b.Queue(insertAudit, NewID(g.at), g.at, "oncegate", AuditGapAbandoned, streamObject(g.stream), "the policy's patience ended", before, after)
+	b.Queue(insertAudit, NewID(g.at), g.at, "oncegate", AuditGapAbandoned, StreamObject(g.stream), "the policy's patience ended", before, after)
 }

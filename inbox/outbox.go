@@ -12,10 +12,6 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// AuditDiscardOutbox: an emitted event that can never be admitted was discarded.
-// Stored: never change.
-const AuditDiscardOutbox AuditAction = "outbox.discard"
-
 // OutboxFilter narrows a list of emitted events that are not admitted yet; a zero
 // field does not.
 type OutboxFilter struct {

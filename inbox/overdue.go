@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
@@ -151,12 +152,12 @@ func (e *Effects) RewakeTx(ctx context.Context, tx pgx.Tx, rewakes []Rewake) err
 	for i, r := range rewakes {
 		ids[i], unfinished[i] = r.Effect, r.Unfinished
 	}
-	wakes, err := e.reserveWakes(ctx, sendTo(tx), ids)
+	wakes, err := e.ReserveWakes(ctx, row.SendTo(tx), ids)
 	if err != nil {
 		return fmt.Errorf("reserving jobs: %w", err)
 	}
 	var b pgx.Batch
-	b.Queue(rewakeEffects, ids, jobsOf(wakes), unfinished)
+	b.Queue(rewakeEffects, ids, JobsOf(wakes), unfinished)
 	e.enqueuer.EnqueueTx(&b, wakes)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return fmt.Errorf("waking overdue effects: %w", err)

@@ -2,12 +2,11 @@ package inbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
@@ -44,20 +43,6 @@ type Resolve struct {
 	Actor, Reason string
 }
 
-// ErrState is returned for something that the effect's state does not allow.
-var ErrState = errors.New("the effect's state does not allow it")
-
-// effectSnapshot is an effect as an audit entry shows it.
-type effectSnapshot struct {
-	State       EffectState `json:"state"`
-	Reason      string      `json:"reason,omitempty"`
-	Attempts    int         `json:"attempts"`
-	Version     int         `json:"version"`
-	Revision    int         `json:"revision"`
-	SendStarted *time.Time  `json:"send_started_at,omitempty"`
-	BodySHA256  string      `json:"body_sha256,omitempty"`
-}
-
 // Resolve ends what an attempt left open: the effect becomes done, or gets new attempts. It goes through settle,
 // and the audit entry is committed with it. It returns [ErrNotFound], [ErrState] if the effect is not
 // indeterminate or has changed since it was shown, [ErrCalledAgain], [ErrRouteGone], or [ErrLocked] if another
@@ -69,8 +54,8 @@ func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
 		return fmt.Errorf("resolving effect %s: %w", r.Effect, err)
 	}
-	err := forEachChunk(ctx, []ID{r.Effect}, 1, func(id ID) ID { return id }, func([]ID) (missed []ID, err error) {
-		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+	err := locks.ForEachChunk(ctx, ErrLocked, []ID{r.Effect}, 1, func(id ID) ID { return id }, func([]ID) (missed []ID, err error) {
+		err = pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) (err error) {
 			missed, err = e.resolveTx(ctx, tx, r)
 			return err
 		})
@@ -131,12 +116,12 @@ func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, fo
 			return fmt.Errorf("%w: effect %s changed under its lock", ErrState, h.Effect)
 		}
 		a := AuditEntry{
-			At: h.Now, Actor: d.actor, Action: AuditResolveDone, Object: "effect/" + h.Effect.String(), Reason: d.reason, Before: h.snapshot(),
-			After: effectSnapshot{State: EffectDone, Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1, SendStarted: h.SendStarted},
+			At: h.Now, Actor: d.actor, Action: AuditResolveDone, Object: "effect/" + h.Effect.String(), Reason: d.reason, Before: h.Snapshot(),
+			After: EffectSnapshot{State: EffectDone, Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1, SendStarted: h.SendStarted},
 		}
 		if d.as == ResolveResend {
 			a.Action = AuditResolveResend
-			a.After = effectSnapshot{State: EffectPending, Reason: string(reasons.Resent), Version: h.Version + 1, Revision: h.Revision + 1}
+			a.After = EffectSnapshot{State: EffectPending, Reason: string(reasons.Resent), Version: h.Version + 1, Revision: h.Revision + 1}
 		}
 		if err := a.Queue(&b); err != nil {
 			return err
@@ -154,7 +139,7 @@ const readRendered = `SELECT id, rendered, rendered_key_id FROM effect WHERE id 
 // keepEvidence sets the results of settlements from the bytes that were sent. An effect whose bytes cannot be
 // opened here gets none.
 func (e *Effects) keepEvidence(ctx context.Context, tx pgx.Tx, ids []ID, group []Settlement) error {
-	if e.evidence == nil {
+	if !e.KeepsEvidence() {
 		return nil
 	}
 	rows, err := tx.Query(ctx, readRendered, ids)
@@ -166,8 +151,8 @@ func (e *Effects) keepEvidence(ctx context.Context, tx pgx.Tx, ids []ID, group [
 	var rendered []byte
 	var keyID *int32
 	_, err = pgx.ForEachRow(rows, []any{&id, &rendered, &keyID}, func() error {
-		if plain, err := e.keys.Open(place.Rendered(id), keyID, rendered); err == nil {
-			results[id] = e.evidence(plain)
+		if plain, err := e.Keyring().Open(place.Rendered(id), keyID, rendered); err == nil {
+			results[id] = e.Evidence(plain)
 		}
 		return nil
 	})

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/locks"
 )
 
 // ResolveMany is one decision about many indeterminate effects.
@@ -53,9 +55,9 @@ func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
 		return out, fmt.Errorf("resolving effects: %w", err)
 	}
-	err := forEachChunk(ctx, r.Effects, resolveChunk, func(u Unknown) ID { return u.Effect }, func(chunk []Unknown) (missed []ID, err error) {
+	err := locks.ForEachChunk(ctx, ErrLocked, r.Effects, resolveChunk, func(u Unknown) ID { return u.Effect }, func(chunk []Unknown) (missed []ID, err error) {
 		var n, again, gone int
-		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+		err = pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) (err error) {
 			n, again, gone, missed, err = e.resolveManyTx(ctx, tx, r, chunk)
 			return err
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
@@ -111,7 +112,7 @@ func markPart(ctx context.Context, pool *pgxpool.Pool, part string, routes any, 
 		}); err != nil {
 			return err
 		}
-		err = forEachChunk(ctx, ids, markChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
+		err = locks.ForEachChunk(ctx, ErrLocked, ids, markChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
 			err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
 				missed, err = mark(tx, chunk)
 				return err

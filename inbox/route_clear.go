@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
@@ -114,9 +115,9 @@ func (e *Effects) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRout
 	if c.DryRun {
 		return out, nil
 	}
-	err = forEachChunk(ctx, out.Seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
+	err = locks.ForEachChunk(ctx, ErrLocked, out.Seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
 		var n int
-		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+		err = pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) (err error) {
 			if c.To == "" {
 				n, missed, err = e.discardTx(ctx, tx, chunk, c.Actor, c.Reason, func(s EffectState) bool {
 					return s.Waiting() || s == EffectHeld
@@ -140,7 +141,7 @@ func (e *Effects) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRout
 }
 
 func (e *Effects) findWaiting(ctx context.Context, route int32, limit int) ([]Seen, error) {
-	rows, err := e.pool.Query(ctx, findWaiting, route, limit)
+	rows, err := e.Pool().Query(ctx, findWaiting, route, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (e *Effects) findClearing(ctx context.Context, c ClearRoute) (clearing, err
 	var target, toTarget string
 	var version int32
 	var gone bool
-	err := e.pool.QueryRow(ctx, findGoneRoute, c.Source, c.Route).Scan(&out.from, &version, &target, &gone)
+	err := e.Pool().QueryRow(ctx, findGoneRoute, c.Source, c.Route).Scan(&out.from, &version, &target, &gone)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return out, ErrNotFound
@@ -165,7 +166,7 @@ func (e *Effects) findClearing(ctx context.Context, c ClearRoute) (clearing, err
 	if err != nil || c.To == "" {
 		return out, err
 	}
-	err = e.pool.QueryRow(ctx, findGoneRoute, c.Source, c.To).Scan(&out.to, &out.version, &toTarget, &gone)
+	err = e.Pool().QueryRow(ctx, findGoneRoute, c.Source, c.To).Scan(&out.to, &out.version, &toTarget, &gone)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return out, fmt.Errorf("%w: the source has no route %s", ErrNotFound, c.To)
@@ -186,7 +187,7 @@ SET route_id = $3, route_version = $4, state = 'pending', next_at = now(), job_i
 FROM unnest($1::uuid[], $2::bigint[]) AS a (id, job_id)
 WHERE o.id = a.id AND o.route_id = $6 AND o.state IN ('pending', 'retry') AND o.sequence_key_hash IS NULL
     AND NOT EXISTS (SELECT FROM effect x WHERE x.event_id = o.event_id AND x.route_id = $3 AND x.item = o.item)
-    AND ($5 OR o.item = 0 AND ` + noneHappened + `)
+    AND ($5 OR o.item = 0 AND ` + row.NoneHappened + `)
 RETURNING o.id`
 
 // The keys of effects that may have happened move along, because the first event of the key on the other route would repeat
@@ -196,7 +197,7 @@ const (
 UPDATE effect_key k
 SET route_id = $2
 FROM effect o
-WHERE k.effect_id = ANY ($1::uuid[]) AND o.id = k.effect_id AND NOT (` + noneHappened + `)
+WHERE k.effect_id = ANY ($1::uuid[]) AND o.id = k.effect_id AND NOT (` + row.NoneHappened + `)
     AND NOT EXISTS (SELECT FROM effect_key x WHERE x.route_id = $2 AND x.key_hash = k.key_hash)`
 
 	releaseMoved = `DELETE FROM effect_key WHERE effect_id = ANY ($1::uuid[]) AND route_id = $2`
@@ -237,13 +238,13 @@ func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen)
 		wakes[i] = Wake{JobID: jobIDs[slices.Index(ids, id)], Kind: WakeEffect, ID: id, Last: true}
 		a := AuditEntry{
 			At: h.Now, Actor: c.ask.Actor, Action: AuditMove, Object: "effect/" + id.String(), Reason: c.ask.Reason,
-			Before: map[string]any{"route": c.ask.Route, "effect": h.snapshot()},
-			After:  map[string]any{"route": c.ask.To, "effect": effectSnapshot{State: EffectPending, Version: h.Version + 1, Revision: h.Revision + 1}},
+			Before: map[string]any{"route": c.ask.Route, "effect": h.Snapshot()},
+			After:  map[string]any{"route": c.ask.To, "effect": EffectSnapshot{State: EffectPending, Version: h.Version + 1, Revision: h.Revision + 1}},
 		}
 		if err := a.Queue(&b); err != nil {
 			return 0, nil, err
 		}
 	}
-	e.enqueuer.InsertTx(&b, wakes)
+	e.Enqueuer().InsertTx(&b, wakes)
 	return len(moved), missed, tx.SendBatch(ctx, &b).Close()
 }

@@ -69,7 +69,7 @@ JOIN route r ON r.id = t.route_id
 JOIN source s ON s.id = r.source_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS held, count(*) FILTER (WHERE w.undecided) AS undecided
-    FROM (SELECT ` + heldForPerson + ` AS undecided FROM effect e WHERE e.route_id = t.route_id AND e.sequence_key_hash = t.key_hash AND e.state = 'held' LIMIT ?) w
+    FROM (SELECT ` + row.HeldForPerson + ` AS undecided FROM effect e WHERE e.route_id = t.route_id AND e.sequence_key_hash = t.key_hash AND e.state = 'held' LIMIT ?) w
 ) h
 ORDER BY t.id DESC`
 )

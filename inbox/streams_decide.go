@@ -8,9 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
-	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 // StreamPass is how an operator lets a stream proceed that cannot proceed by itself.
@@ -73,30 +73,13 @@ func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
 	}
 	// A worker may have locked the next effect of the stream at this moment. Each try
 	// compares the stream with the decision again.
-	err := RetryLocked(ctx, func() error {
-		return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
+	err := locks.Retry(ctx, ErrLocked, func() error {
+		return pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
 	})
 	if err != nil {
 		return fmt.Errorf("passing stream %d: %w", p.Stream, err)
 	}
 	return nil
-}
-
-// RetryLocked runs a transaction again if it finds rows that another transaction has locked,
-// up to lockTries times. Then it returns [ErrLocked].
-func RetryLocked(ctx context.Context, transaction func() error) error {
-	for try := 0; ; try++ {
-		err := transaction()
-		switch {
-		case err == nil || !row.IsLocked(err):
-			return err
-		case try >= lockTries:
-			return ErrLocked
-		}
-		if sleep.For(ctx, lockPause) != nil {
-			return ctx.Err()
-		}
-	}
 }
 
 const lockStream = `
@@ -155,7 +138,7 @@ func (e *Effects) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) err
 		return err
 	}
 	return WriteAuditTx(ctx, tx, AuditEntry{
-		At: s.now, Actor: p.Actor, Action: action, Object: streamObject(p.Stream), Reason: p.Reason, Before: s.before, After: after,
+		At: s.now, Actor: p.Actor, Action: action, Object: StreamObject(p.Stream), Reason: p.Reason, Before: s.before, After: after,
 	})
 }
 
@@ -214,7 +197,7 @@ func (e *Effects) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p P
 	if s.before.Applied == "" || number == "" {
 		return streamSnapshot{}, fmt.Errorf("%w: what blocks it may still happen; resolve it, or skip it", ErrStream)
 	}
-	if _, err := tx.Exec(ctx, RaiseRevisions, []ID{p.Blocker}); err != nil {
+	if _, err := tx.Exec(ctx, row.RaiseRevisions, []ID{p.Blocker}); err != nil {
 		return streamSnapshot{}, err
 	}
 	return streamSnapshot{Applied: number, Effect: &p.Blocker, Revision: revision + 1}, e.moveStreamTx(ctx, tx, s, p.Stream, number)
@@ -223,7 +206,7 @@ func (e *Effects) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p P
 // giveUpTx moves the applied number to the last missing number before the first recorded one.
 func (e *Effects) giveUpTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
 	var first, last string
-	err := tx.QueryRow(ctx, missingNumbers, p.Stream).Scan(&first, &last)
+	err := tx.QueryRow(ctx, row.MissingNumbers, p.Stream).Scan(&first, &last)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && last != p.MissingTo {
 		return streamSnapshot{}, fmt.Errorf("%w: the missing numbers have changed since you looked at them", ErrStream)
 	}
@@ -242,16 +225,5 @@ func (e *Effects) moveStreamTx(ctx context.Context, tx pgx.Tx, s *lockedStream, 
 	if _, err := tx.Exec(ctx, moveStream, stream, number); err != nil {
 		return err
 	}
-	o := e.newOrder(sendTo(tx))
-	o.streamFor(s.route, s.hash)
-	var first, last pgx.Batch
-	o.queueLock(&first, o.streams)
-	o.queueRead(&first, o.streams)
-	if err := o.begin(ctx, &first, nil); err != nil {
-		return err
-	}
-	if err := o.decide(ctx, nil, &last); err != nil {
-		return err
-	}
-	return o.send(ctx, &last)
+	return e.AdvanceStreamTx(ctx, tx, s.route, s.hash)
 }

@@ -45,17 +45,18 @@ func (l *Lister) keyed(ctx context.Context, f StreamFilter) (routes []int32, has
 	routes, hashes = []int32{}, [][]byte{}
 	var id, last int32
 	var source, route string
-	var salt []byte
-	var secret storedSecret
-	_, err = pgx.ForEachRow(rows, []any{&id, &source, &route, &salt, &secret.id, &secret.sealed, &secret.keyID}, func() error {
+	var salt, sealed []byte
+	var secret ID
+	var keyID *int32
+	_, err = pgx.ForEachRow(rows, []any{&id, &source, &route, &salt, &secret, &sealed, &keyID}, func() error {
 		if id != last { // also for streams that are older than definitions
 			routes, hashes, last = append(routes, id), append(hashes, Series{}.KeyHash(source, route, f.Key)), id
 		}
-		opened, err := secret.open(l.keys)
+		series, err := OpenSeries(l.keys, salt, secret, sealed, keyID)
 		if err != nil {
 			return err
 		}
-		routes, hashes = append(routes, id), append(hashes, Series{Salt: salt, secret: opened}.KeyHash(source, route, f.Key))
+		routes, hashes = append(routes, id), append(hashes, series.KeyHash(source, route, f.Key))
 		return nil
 	})
 	return routes, hashes, err

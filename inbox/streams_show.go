@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // StreamEffect is an effect that waits in a stream, is in flight or blocks it.
@@ -82,7 +83,7 @@ SELECT st.id, s.name, r.name, st.key_label, st.key_label_sealed, st.key_label_ke
     (SELECT count(*) FROM (SELECT FROM effect e
         WHERE e.route_id = st.route_id AND e.sequence_key_hash = st.key_hash AND e.state = 'held' LIMIT $5) w),
     (SELECT count(*) FROM (SELECT FROM effect e
-        WHERE e.route_id = st.route_id AND e.sequence_key_hash = st.key_hash AND ` + heldForPerson + ` LIMIT $5) w)
+        WHERE e.route_id = st.route_id AND e.sequence_key_hash = st.key_hash AND ` + row.HeldForPerson + ` LIMIT $5) w)
 FROM stream st
 JOIN route r ON r.id = st.route_id
 JOIN source s ON s.id = r.source_id
@@ -137,18 +138,6 @@ WHERE x.route_id = $1 AND x.sequence_key_hash = $2 AND x.state = 'held'
 ORDER BY x.sequence_number, x.id
 LIMIT $3`
 
-// The missing numbers end before the first effect above the applied number, in any
-// state, because a recorded number is not missing. A tie takes no place.
-const missingNumbers = `
-SELECT (st.applied + 1)::text, (w.first - 1)::text
-FROM stream st
-CROSS JOIN LATERAL (
-    SELECT min(e.sequence_number) AS first
-    FROM effect e
-    WHERE e.route_id = st.route_id AND e.sequence_key_hash = st.key_hash AND e.sequence_number > st.applied
-        AND e.reason IS DISTINCT FROM 'sequence_number_taken') w
-WHERE st.id = $1 AND st.gap_since IS NOT NULL AND w.first > st.applied + 1`
-
 // maxWaiting is how many of those that wait are shown.
 const maxWaiting = 10
 
@@ -175,7 +164,7 @@ func (l *Lister) streamEffects(ctx context.Context, d *StreamDetail) error {
 	if d.Waiting, err = l.collectStreamEffects(ctx, waitingStreamEffects, d.routeID, d.keyHash, maxWaiting); err != nil {
 		return err
 	}
-	err = l.pool.QueryRow(ctx, missingNumbers, d.ID).Scan(&d.MissingFrom, &d.MissingTo)
+	err = l.pool.QueryRow(ctx, row.MissingNumbers, d.ID).Scan(&d.MissingFrom, &d.MissingTo)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

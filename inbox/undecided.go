@@ -31,9 +31,6 @@ type Undecided struct {
 	Revision int `json:"revision"`
 }
 
-// heldForPerson says of an effect e that only a person ends its wait.
-const heldForPerson = `e.state = 'held' AND e.reason IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken', 'sequence_time_ahead')`
-
 // The statement reads the oldest effects of each route through the index of held effects, and returns the
 // oldest of those.
 const (
@@ -44,7 +41,7 @@ FROM (
     SELECT e.*
     FROM route r
     JOIN source s ON s.id = r.source_id
-    CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.route_id = r.id AND ` + heldForPerson
+    CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.route_id = r.id AND ` + row.HeldForPerson
 	limitUndecided = ` ORDER BY e.route_id, e.id LIMIT ?) e`
 
 	// The effects of one stream or of one key are found through the index of their sequence.
@@ -57,7 +54,7 @@ FROM (
 	ofUndecidedKeys = `) k (route_id, key_hash)
     JOIN route r ON r.id = k.route_id
     JOIN source s ON s.id = r.source_id
-    CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.route_id = k.route_id AND e.sequence_key_hash = k.key_hash AND ` + heldForPerson
+    CROSS JOIN LATERAL (SELECT e.* FROM effect e WHERE e.route_id = k.route_id AND e.sequence_key_hash = k.key_hash AND ` + row.HeldForPerson
 	joinUndecided = `
     ORDER BY e.id
     LIMIT ?) e

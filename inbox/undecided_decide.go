@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox/internal/locks"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
@@ -48,9 +50,9 @@ func (e *Effects) EndUndecided(ctx context.Context, d EndUndecided) (ended int, 
 	if err := CheckExplanation(d.Actor, d.Reason); err != nil {
 		return 0, fmt.Errorf("ending the wait of effects: %w", err)
 	}
-	err = forEachChunk(ctx, d.Effects, undecidedChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
+	err = locks.ForEachChunk(ctx, ErrLocked, d.Effects, undecidedChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
 		n := 0
-		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+		err = pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) (err error) {
 			n, missed, err = e.endUndecidedTx(ctx, tx, d, chunk)
 			return err
 		})
@@ -102,10 +104,10 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 	if len(found) == 0 {
 		return 0, missed, nil
 	}
-	action, after := AuditOrderSkip, effectSnapshot{State: EffectSkipped, Reason: string(reasons.Discarded)}
+	action, after := AuditOrderSkip, EffectSnapshot{State: EffectSkipped, Reason: string(reasons.Discarded)}
 	end := e.skipUndecidedTx
 	if d.As == UndecidedApply {
-		action, after, end = AuditOrderApply, effectSnapshot{State: EffectPending}, e.applyUndecidedTx
+		action, after, end = AuditOrderApply, EffectSnapshot{State: EffectPending}, e.applyUndecidedTx
 	}
 	if err := end(ctx, tx, found); err != nil {
 		return 0, nil, err
@@ -114,7 +116,7 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 	for _, h := range found {
 		after.Attempts, after.Version, after.Revision = h.Attempts, h.Version, h.Revision+1
 		a := AuditEntry{
-			At: h.Now, Actor: d.Actor, Action: action, Object: "effect/" + h.Effect.String(), Reason: d.Reason, Before: h.snapshot(), After: after,
+			At: h.Now, Actor: d.Actor, Action: action, Object: "effect/" + h.Effect.String(), Reason: d.Reason, Before: h.Snapshot(), After: after,
 		}
 		if err := a.Queue(&b); err != nil {
 			return 0, nil, err
@@ -129,13 +131,13 @@ func (e *Effects) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*Lock
 	for i, h := range found {
 		ids[i] = h.Effect
 	}
-	wakes, err := e.reserveWakes(ctx, sendTo(tx), ids)
+	wakes, err := e.ReserveWakes(ctx, row.SendTo(tx), ids)
 	if err != nil {
 		return err
 	}
 	var b pgx.Batch
-	b.Queue(applyUndecided, ids, jobsOf(wakes))
-	e.enqueuer.EnqueueTx(&b, wakes)
+	b.Queue(applyUndecided, ids, JobsOf(wakes))
+	e.Enqueuer().EnqueueTx(&b, wakes)
 	return tx.SendBatch(ctx, &b).Close()
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
@@ -46,7 +47,7 @@ func TestPlansInOrder(t *testing.T) {
 		"move":         {SQL: inbox.MoveEffects, Want: []string{"Index Scan using effect_pkey"}},
 		"below":        {SQL: inbox.SupersedeBelow, Want: []string{"effect_open_idx"}},
 		"forget":       {SQL: inbox.ForgetIndeterminate, Want: []string{"operation_result_pkey", "effect_duplicate_of_idx"}},
-		"results":      {SQL: inbox.ForgetResults, Want: []string{"operation_result_pkey", "effect_duplicate_of_idx"}},
+		"results":      {SQL: row.ForgetResults, Want: []string{"operation_result_pkey", "effect_duplicate_of_idx"}},
 		"lock_events":  {SQL: inbox.LockEffectEvents, Want: []string{"inbox_event_pkey", "effect_duplicate_of_idx"}},
 		"pull back":    {SQL: inbox.PullBackSQL, Want: []string{"Index Scan Backward using effect_due_idx", "effect_attempt_pkey", "river_job_pkey", "effect_pkey"}},
 		"gaps ahead":   {SQL: inbox.PullBackGapsSQL, Want: []string{"stream_gap_idx"}},

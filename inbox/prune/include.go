@@ -122,7 +122,7 @@ func (s *pass) settleChunk(ctx context.Context, tx pgx.Tx, query string, args ..
 	if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = on`); err != nil {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, inbox.LockOperations, events); err != nil {
+	if _, err := tx.Exec(ctx, row.LockOperations, events); err != nil {
 		return 0, err
 	}
 	ends, err := s.cfg.Effects.SettleLocked(ctx, tx, group, nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
@@ -125,7 +126,7 @@ func (r *Store) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items [
 	for _, n := range news {
 		events = append(events, n.event)
 	}
-	b.Queue(inbox.ForgetResults, events, []inbox.ID{}) // a result that says that no route took the call is no longer true
+	b.Queue(row.ForgetResults, events, []inbox.ID{}) // a result that says that no route took the call is no longer true
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}

@@ -61,6 +61,7 @@ var rules = []struct {
 	{"inbox/rollup/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/node", "inbox/suppression")},
 	{"inbox/labels/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/node", "inbox/suppression", "inbox/rollup")},
 	{"inbox/attention/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/node", "inbox/suppression")},
+	{"inbox/internal/locks", ours("providers", "jobs", "migrations", "cmd")},
 	{"inbox/internal/row", ours("inbox", "providers", "jobs", "migrations", "cmd")},
 	{"inbox/receiver/...", append(ours("jobs", "migrations", "cmd", "providers/catalog"), river, cobra)},
 	{"inbox/admin/...", append(ours("jobs", "migrations", "cmd", "providers"), river, cobra)},
