@@ -7,13 +7,14 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // A sender that has a secret and whose payloads drift fills no disk: its conflicts are
 // counted, and audited once an event and hour.
 func TestConflictsOfAnHourAreAuditedOnce(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := storetest.NewPast(t)
 	p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", payload("evt_1", 0)), 0)
 	began := time.Now().UTC().Truncate(time.Hour)
 	const n = 40

@@ -25,27 +25,6 @@ func sum(body string) string {
 	return hex.EncodeToString(s[:])
 }
 
-// conflicts gives the payloads that are kept, opened, those first seen last first.
-func (p *past) conflicts(t *testing.T, keys *seal.Keyring) (rows []inbox.ConflictRow, bodies []string) {
-	t.Helper()
-	lister := inboxtest.Lister(p.Pool).WithKeyring(keys)
-	rows, err := inboxtest.Rows(lister.Conflicts(t.Context(), inbox.ConflictFilter{Source: "stripe"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range rows {
-		body, err := lister.ConflictBody(t.Context(), row.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(body) != row.Bytes || sum(string(body)) != row.SHA256 {
-			t.Errorf("conflict %s says %d bytes of %s, and holds %q", row.ID, row.Bytes, row.SHA256, body)
-		}
-		bodies = append(bodies, string(body))
-	}
-	return rows, bodies
-}
-
 // What is acknowledged is kept: also a payload whose event id stands for another
 // one. The newest 5 different ones of an event are, and all are counted.
 func TestConflictingPayloadsAreKept(t *testing.T) {
@@ -53,7 +32,7 @@ func TestConflictingPayloadsAreKept(t *testing.T) {
 	for name, keys := range map[string]*seal.Keyring{"plain": nil, "sealed": storetest.RingOf(t, storetest.FirstKey+" active")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPast(t)
+			p := storetest.NewPast(t)
 			p.Sealing(t, keys)
 			event := p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", payload("evt_1", 0)), 0).Items[0].ID
 			for _, n := range []int{1, 2, 3, 4, 5, 6, 2, 2} {
@@ -67,7 +46,7 @@ func TestConflictingPayloadsAreKept(t *testing.T) {
 			if item := p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", volatile), 0).Items[0]; item.Outcome != inbox.Conflict {
 				t.Fatalf("%+v", item)
 			}
-			rows, bodies := p.conflicts(t, keys)
+			rows, bodies := p.Conflicts(t, keys)
 			slices.Sort(bodies)
 			if want := []string{payload("evt_1", 2), payload("evt_1", 3), payload("evt_1", 4), payload("evt_1", 5), payload("evt_1", 6)}; !slices.Equal(bodies, want) {
 				t.Errorf("kept are %q, want %q", bodies, want)
@@ -134,7 +113,7 @@ func TestConflictOfAnOperationIsNotKept(t *testing.T) {
 // its effects and their jobs.
 func TestConflictIsAdmittedOnce(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := storetest.NewPast(t)
 	keys := storetest.RingOf(t, storetest.FirstKey+" active")
 	p.Sealing(t, keys)
 	p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", payload("evt_1", 0)), 0)
@@ -142,7 +121,7 @@ func TestConflictIsAdmittedOnce(t *testing.T) {
 	a := inboxtest.AdmissionOf(p.Source, "evt_1", other)
 	a.Headers = []byte(`{"X-Kept":["yes"]}`)
 	p.Accept(t, a, 0)
-	rows, _ := p.conflicts(t, keys)
+	rows, _ := p.Conflicts(t, keys)
 	admit := inbox.AdmitConflict{
 		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
 	}
@@ -180,7 +159,7 @@ func TestConflictIsAdmittedOnce(t *testing.T) {
 	for n := range 8 {
 		p.Accept(t, inboxtest.AdmissionOf(p.Source, "evt_1", payload("evt_1", 100+n)), 0)
 	}
-	if rows, bodies := p.conflicts(t, keys); len(rows) != 6 || !slices.Contains(bodies, other) {
+	if rows, bodies := p.Conflicts(t, keys); len(rows) != 6 || !slices.Contains(bodies, other) {
 		t.Errorf("kept are %q", bodies)
 	}
 	admit.Reason = ""
@@ -221,11 +200,11 @@ func TestAdmittedEventID(t *testing.T) {
 // under the active key.
 func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := storetest.NewPast(t)
 	keys := storetest.RingOf(t, storetest.FirstKey+" active")
 	p.Sealing(t, keys)
 	for _, id := range []string{"evt_old", "evt_new", "evt_gone"} {
-		p.Settle(t, p.Accept(t, inboxtest.AdmissionOf(p.Source, id, payload(id, 0)), 40*day).Items[0].ID, inbox.EffectDone, 40*day)
+		p.Settle(t, p.Accept(t, inboxtest.AdmissionOf(p.Source, id, payload(id, 0)), 40*storetest.Day).Items[0].ID, inbox.EffectDone, 40*storetest.Day)
 		p.Accept(t, inboxtest.AdmissionOf(p.Source, id, payload(id, 1)), 0)
 	}
 	p.Exec(t, `UPDATE conflict SET last_seen_at = now() - interval '8 days' WHERE event_id = (SELECT id FROM inbox_event WHERE event_id = 'evt_old')`)
@@ -248,7 +227,7 @@ func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 	if n := p.Count(t, `SELECT count(*) FROM inbox_event WHERE event_id = 'evt_new'`); n != 1 {
 		t.Error("an event went before a payload that conflicts with it")
 	}
-	rows, _ := p.conflicts(t, keys)
+	rows, _ := p.Conflicts(t, keys)
 	if len(rows) != 1 || rows[0].EventID != "evt_new" {
 		t.Fatalf("%+v", rows)
 	}
@@ -263,5 +242,5 @@ func TestConflictsGoWithTheirHorizonAndEvent(t *testing.T) {
 	if at := slices.IndexFunc(usages, func(u prune.KeyUsage) bool { return u.Table == "conflict" }); at < 0 || usages[at].Key != 2 || usages[at].Values != 1 {
 		t.Errorf("%+v", usages)
 	}
-	p.conflicts(t, storetest.RingOf(t, storetest.SecondKey+" active"))
+	p.Conflicts(t, storetest.RingOf(t, storetest.SecondKey+" active"))
 }

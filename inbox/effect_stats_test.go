@@ -17,19 +17,19 @@ import (
 
 func TestReadEffectStats(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 2)
+	o := storetest.NewOperated(t, 2)
 	for i, states := range [][]string{{"pending", "dead"}, {"retry", "dead"}, {"done", "indeterminate"}, {"indeterminate"}, {"claimed"}} {
 		if states[0] != "claimed" {
-			o.event(t, fmt.Sprint("agent:charge:", i), states...)
+			o.Event(t, fmt.Sprint("agent:charge:", i), states...)
 		}
 	}
 	old := inbox.NewID(time.Now().Add(-time.Hour))
-	storetest.Exec(t, o.pool, `UPDATE effect SET id = $1 WHERE state = 'retry'`, old)
-	stats, err := inbox.ReadEffectStats(t.Context(), o.pool, append(o.routes, 999))
+	storetest.Exec(t, o.Pool, `UPDATE effect SET id = $1 WHERE state = 'retry'`, old)
+	stats, err := inbox.ReadEffectStats(t.Context(), o.Pool, append(o.Routes, 999))
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, second := stats[o.routes[0]], stats[o.routes[1]]
+	first, second := stats[o.Routes[0]], stats[o.Routes[1]]
 	if first.Pending != 2 || first.Dead != 0 || first.Indeterminate != 1 || first.OldestPending < time.Hour || first.OldestPending > 2*time.Hour {
 		t.Errorf("first route: %+v", first)
 	}

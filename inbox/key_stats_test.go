@@ -11,19 +11,19 @@ import (
 // Keys are estimated by age from the statistics, and effect keys counted by when they expire.
 func TestReadKeyStats(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
+	o := storetest.NewOperated(t, 1)
 	now := time.Now()
 	for hours, n := range map[int]int{0: 300, 5: 200, 24 * 20: 400, 24 * 365: 100} {
 		at := inbox.FirstID(now.Add(-time.Duration(hours)*time.Hour - time.Minute)).String()
-		storetest.Exec(t, o.pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id,
+		storetest.Exec(t, o.Pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id,
 			item, body_offset, body_length, id_unsigned, suspected_replay)
 			SELECT (left($1::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, $2, $1::text || n, 'charge', sha256(''), now(), 'unrouted', 'default', $1::text::uuid, 0, 0, 0, false, false
-			FROM generate_series(1, $3::int) n`, at, o.source, n)
+			FROM generate_series(1, $3::int) n`, at, o.Source, n)
 	}
-	storetest.Exec(t, o.pool, `ANALYZE inbox_event`)
-	storetest.Exec(t, o.pool, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
-		SELECT $1, sha256(n::text::bytea), gen_random_uuid(), now(), now() + (n - 1) * interval '10 hours' FROM generate_series(0, 9) n`, o.routes[0])
-	s, err := inbox.ReadKeyStats(t.Context(), o.pool, now)
+	storetest.Exec(t, o.Pool, `ANALYZE inbox_event`)
+	storetest.Exec(t, o.Pool, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
+		SELECT $1, sha256(n::text::bytea), gen_random_uuid(), now(), now() + (n - 1) * interval '10 hours' FROM generate_series(0, 9) n`, o.Routes[0])
+	s, err := inbox.ReadKeyStats(t.Context(), o.Pool, now)
 	if err != nil {
 		t.Fatal(err)
 	}

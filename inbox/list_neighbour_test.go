@@ -14,13 +14,13 @@ import (
 // follow each other.
 func TestAnEventIsShownBetweenItsNeighbours(t *testing.T) {
 	t.Parallel()
-	b := newStreamBook(t)
-	stream := b.stream("a", "2")
-	first, second, fifth := b.effect("a", 1, inbox.EffectDone), b.effect("a", 2, inbox.EffectDone), b.effect("a", 5, inbox.EffectHeld)
-	b.effect("b", 3, inbox.EffectDone) // of another key
+	b := storetest.NewStreamBook(t)
+	stream := b.Stream("a", "2")
+	first, second, fifth := b.Effect("a", 1, inbox.EffectDone), b.Effect("a", 2, inbox.EffectDone), b.Effect("a", 5, inbox.EffectHeld)
+	b.Effect("b", 3, inbox.EffectDone) // of another key
 	show := func(id inbox.ID) inbox.StreamPlace {
 		t.Helper()
-		d, err := b.lister.Event(t.Context(), id.String())
+		d, err := b.Lister.Event(t.Context(), id.String())
 		if err != nil || len(d.Sequence) != 1 {
 			t.Fatalf("%v, %+v", err, d)
 		}
@@ -37,7 +37,7 @@ func TestAnEventIsShownBetweenItsNeighbours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Exec(t, b.pool, `INSERT INTO order_definition (route_id, digest, salted, words, policy) VALUES ($1, sha256('x'), false, 'x', $2)`, b.route, policy)
+	storetest.Exec(t, b.Pool, `INSERT INTO order_definition (route_id, digest, salted, words, policy) VALUES ($1, sha256('x'), false, 'x', $2)`, b.Route, policy)
 	if s := show(second); s.MissingBefore != "" || s.MissingAfter != "2" {
 		t.Errorf("3 and 4 are missing: %+v", s)
 	}
@@ -49,11 +49,11 @@ func TestAnEventIsShownBetweenItsNeighbours(t *testing.T) {
 // Somebody of a tenant is not told of the events of others, and nothing is missing where they are.
 func TestNeighboursOfOtherTenantsAreNotTold(t *testing.T) {
 	t.Parallel()
-	b := newStreamBook(t)
-	b.stream("a", "2")
-	theirs, mine := b.effect("a", 1, inbox.EffectDone), b.effect("a", 2, inbox.EffectDone)
-	storetest.Exec(t, b.pool, `UPDATE inbox_event SET tenant = CASE id WHEN $1 THEN 'theirs' ELSE 'mine' END WHERE id IN ($1, $2)`, theirs, mine)
-	d, err := b.lister.ForTenant("mine").Event(t.Context(), mine.String())
+	b := storetest.NewStreamBook(t)
+	b.Stream("a", "2")
+	theirs, mine := b.Effect("a", 1, inbox.EffectDone), b.Effect("a", 2, inbox.EffectDone)
+	storetest.Exec(t, b.Pool, `UPDATE inbox_event SET tenant = CASE id WHEN $1 THEN 'theirs' ELSE 'mine' END WHERE id IN ($1, $2)`, theirs, mine)
+	d, err := b.Lister.ForTenant("mine").Event(t.Context(), mine.String())
 	if err != nil || len(d.Sequence) != 1 || d.Sequence[0].Before != nil || d.Sequence[0].MissingBefore != "" {
 		t.Errorf("%v, %+v", err, d.Sequence)
 	}
@@ -61,12 +61,12 @@ func TestNeighboursOfOtherTenantsAreNotTold(t *testing.T) {
 
 func TestLabelsOfAnEventAreShown(t *testing.T) {
 	t.Parallel()
-	b := newStreamBook(t)
-	id := b.effect("a", 1, inbox.EffectDone)
-	storetest.Exec(t, b.pool, `INSERT INTO event_label (event_id, name, value, secret_id) VALUES ($1, 'order', '1042', NULL), ($1, 'customer', '\x00ff', $2)`, id, inbox.NewID(time.Now()))
+	b := storetest.NewStreamBook(t)
+	id := b.Effect("a", 1, inbox.EffectDone)
+	storetest.Exec(t, b.Pool, `INSERT INTO event_label (event_id, name, value, secret_id) VALUES ($1, 'order', '1042', NULL), ($1, 'customer', '\x00ff', $2)`, id, inbox.NewID(time.Now()))
 	// One of another event and one of this one wait for their index.
-	storetest.Exec(t, b.pool, `INSERT INTO event_label_batch (id, event_id, name, value) VALUES ($1, ARRAY[$2, $1]::uuid[], '{parcel,parcel}', '{x,y}')`, id, inbox.NewID(time.Now()))
-	d, err := b.lister.Event(t.Context(), id.String())
+	storetest.Exec(t, b.Pool, `INSERT INTO event_label_batch (id, event_id, name, value) VALUES ($1, ARRAY[$2, $1]::uuid[], '{parcel,parcel}', '{x,y}')`, id, inbox.NewID(time.Now()))
+	d, err := b.Lister.Event(t.Context(), id.String())
 	if err != nil || len(d.Labels) != 3 {
 		t.Fatalf("%v, %+v", err, d)
 	}

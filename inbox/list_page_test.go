@@ -104,7 +104,7 @@ func TestReferences(t *testing.T) {
 	b := newTenanted(t)
 	event := func(key string) inbox.ID {
 		t.Helper()
-		id, err := b.lister.Find(t.Context(), inbox.KindEvent, key)
+		id, err := b.Lister.Find(t.Context(), inbox.KindEvent, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,49 +113,49 @@ func TestReferences(t *testing.T) {
 	first := event("stripe/evt_1")
 	whole := first.String()
 	for _, ref := range []string{whole, strings.ToUpper(whole), "evt_1", whole[:35], strings.ReplaceAll(whole, "-", "")} {
-		if got, err := b.lister.Find(t.Context(), inbox.KindEvent, ref); err != nil || got != first {
+		if got, err := b.Lister.Find(t.Context(), inbox.KindEvent, ref); err != nil || got != first {
 			t.Errorf("%s is %s, %v; want %s", ref, got, err, first)
 		}
 	}
-	storetest.Exec(t, b.pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id, item, body_offset,
+	storetest.Exec(t, b.Pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id, item, body_offset,
 			body_length, id_unsigned, suspected_replay)
 		SELECT gen_random_uuid(), s.id, k.key, 'x', sha256('x'), now(), 'ok', 'default', gen_random_uuid(), 0, 0, 1, false, false
 		FROM source s, (VALUES ('evt_1'), ('stripe/evt_1'), ($1)) k (key) WHERE s.name = 'github'`, whole)
 	// What a sender calls its events takes no name away.
 	for _, ref := range []string{whole, "stripe/evt_1"} {
-		if got, err := b.lister.Find(t.Context(), inbox.KindEvent, ref); err != nil || got != first {
+		if got, err := b.Lister.Find(t.Context(), inbox.KindEvent, ref); err != nil || got != first {
 			t.Errorf("%s is %s, %v; want %s, whatever other senders call theirs", ref, got, err, first)
 		}
 	}
-	_, err := b.lister.Find(t.Context(), inbox.KindEvent, "evt_1")
+	_, err := b.Lister.Find(t.Context(), inbox.KindEvent, "evt_1")
 	several, ok := errors.AsType[*inbox.AmbiguousError](err)
 	if !ok || len(several.Candidates) != 2 || !strings.Contains(err.Error(), "stripe/evt_1") || !strings.Contains(err.Error(), "github/evt_1") {
 		t.Errorf("two senders' evt_1: %v", err)
 	}
 	next := map[bool]string{true: "0", false: "f"}[whole[35] == 'f']
-	storetest.Exec(t, b.pool, `UPDATE inbox_event SET id = $1 WHERE event_id = 'stripe/evt_1'`, whole[:35]+next)
-	if _, err := b.lister.Find(t.Context(), inbox.KindEvent, whole[:35]); !errors.Is(err, inbox.ErrAmbiguousReference) {
+	storetest.Exec(t, b.Pool, `UPDATE inbox_event SET id = $1 WHERE event_id = 'stripe/evt_1'`, whole[:35]+next)
+	if _, err := b.Lister.Find(t.Context(), inbox.KindEvent, whole[:35]); !errors.Is(err, inbox.ErrAmbiguousReference) {
 		t.Errorf("%s, with which two begin: %v", whole[:35], err)
 	}
-	if got, err := b.lister.ForTenant("acme").Find(t.Context(), inbox.KindEvent, "evt_1"); err != nil || got != first {
+	if got, err := b.Lister.ForTenant("acme").Find(t.Context(), inbox.KindEvent, "evt_1"); err != nil || got != first {
 		t.Errorf("evt_1 of acme is %s, %v; want %s", got, err, first)
 	}
 	for _, ref := range []string{"stripe/evt_1", whole, "evt_1"} {
-		if _, err := b.lister.ForTenant("globex").Find(t.Context(), inbox.KindEvent, ref); !errors.Is(err, inbox.ErrNotFound) {
+		if _, err := b.Lister.ForTenant("globex").Find(t.Context(), inbox.KindEvent, ref); !errors.Is(err, inbox.ErrNotFound) {
 			t.Errorf("%s of another tenant: %v, want %v", ref, err, inbox.ErrNotFound)
 		}
-		if _, err := b.lister.ForTenant("globex").Event(t.Context(), ref); !errors.Is(err, inbox.ErrNotFound) {
+		if _, err := b.Lister.ForTenant("globex").Event(t.Context(), ref); !errors.Is(err, inbox.ErrNotFound) {
 			t.Errorf("showing %s of another tenant: %v, want %v", ref, err, inbox.ErrNotFound)
 		}
 	}
-	effect, err := b.lister.Find(t.Context(), inbox.KindEffect, "evt_2")
+	effect, err := b.Lister.Find(t.Context(), inbox.KindEffect, "evt_2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if detail, err := b.lister.Effect(t.Context(), effect); err != nil || detail.EventID != "evt_2" {
+	if detail, err := b.Lister.Effect(t.Context(), effect); err != nil || detail.EventID != "evt_2" {
 		t.Errorf("the effect of evt_2 is %+v, %v", detail, err)
 	}
-	if _, err := b.lister.ForTenant("globex").Effect(t.Context(), effect); !errors.Is(err, inbox.ErrNotFound) {
+	if _, err := b.Lister.ForTenant("globex").Effect(t.Context(), effect); !errors.Is(err, inbox.ErrNotFound) {
 		t.Errorf("showing an effect of another tenant: %v", err)
 	}
 }
@@ -164,7 +164,7 @@ func TestReferences(t *testing.T) {
 func TestScopedListsHoldNothingElse(t *testing.T) {
 	t.Parallel()
 	b := newTenanted(t)
-	scoped := b.lister.ForTenant("globex")
+	scoped := b.Lister.ForTenant("globex")
 	page, err := scoped.Events(t.Context(), inbox.EventFilter{})
 	if err != nil || fmt.Sprint(texts(page.Data, func(r inbox.EventRow) string { return r.EventID })) != "[evt_9 ~7 evt_3]" {
 		t.Errorf("%+v, %v", page.Data, err)

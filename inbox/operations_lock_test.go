@@ -18,15 +18,15 @@ func TestResultWaitsForWhoResolves(t *testing.T) {
 	for name, ofOwner := range map[string]bool{"the event's own effect": false, "the effect that it is a duplicate of": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := newOperated(t, 1)
-			resolved := o.event(t, "agent:charge:1", "indeterminate")
+			o := storetest.NewOperated(t, 1)
+			resolved := o.Event(t, "agent:charge:1", "indeterminate")
 			asked := resolved
 			if ofOwner {
-				asked = o.event(t, "agent:charge:2", "done")
-				storetest.Exec(t, o.pool, `UPDATE effect SET state = 'duplicate', result = NULL, finished_at = now(),
+				asked = o.Event(t, "agent:charge:2", "done")
+				storetest.Exec(t, o.Pool, `UPDATE effect SET state = 'duplicate', result = NULL, finished_at = now(),
 					duplicate_of = (SELECT id FROM effect WHERE event_id = $2) WHERE event_id = $1`, asked, resolved)
 			}
-			tx, err := o.pool.Begin(t.Context())
+			tx, err := o.Pool.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func TestResultWaitsForWhoResolves(t *testing.T) {
 			}
 			answers := make(chan answer, 1)
 			go func() {
-				document, ok, err := o.ops.Result(t.Context(), asked)
+				document, ok, err := o.Ops.Result(t.Context(), asked)
 				answers <- answer{document, ok, err}
 			}()
 			inboxtest.Until(t, "the result is asked for while the effect is being resolved", func() bool {
@@ -64,7 +64,7 @@ func TestResultWaitsForWhoResolves(t *testing.T) {
 				t.Errorf("the effect is being sent again and the result is %s, %v", got.document, got.err)
 			}
 			var stored int
-			if err := o.pool.QueryRow(t.Context(), `SELECT count(*) FROM operation_result WHERE event_id = ANY ($1)`, []inbox.ID{asked, resolved}).Scan(&stored); err != nil || stored != 0 {
+			if err := o.Pool.QueryRow(t.Context(), `SELECT count(*) FROM operation_result WHERE event_id = ANY ($1)`, []inbox.ID{asked, resolved}).Scan(&stored); err != nil || stored != 0 {
 				t.Errorf("%d results are stored of an effect that is being sent again, %v", stored, err)
 			}
 		})
@@ -72,9 +72,9 @@ func TestResultWaitsForWhoResolves(t *testing.T) {
 }
 
 // blockedBy is how many connections wait for what the transaction holds.
-func blockedBy(t *testing.T, o *operated, tx pgx.Tx) (n int) {
+func blockedBy(t *testing.T, o *storetest.Operated, tx pgx.Tx) (n int) {
 	t.Helper()
-	err := o.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity a WHERE $1::int = ANY (pg_blocking_pids(a.pid))`, tx.Conn().PgConn().PID()).Scan(&n)
+	err := o.Pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity a WHERE $1::int = ANY (pg_blocking_pids(a.pid))`, tx.Conn().PgConn().PID()).Scan(&n)
 	if err != nil {
 		t.Fatal(err)
 	}

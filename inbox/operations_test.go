@@ -9,101 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
-	"github.com/oncegate/oncegate/inbox/registry"
 )
-
-// operated is a database with operations whose effects the test writes as rows.
-type operated struct {
-	pool   *pgxpool.Pool
-	ops    *inbox.Operations
-	source int32
-	routes []int32
-}
-
-func newOperated(t *testing.T, routes int) *operated {
-	t.Helper()
-	pool := inboxtest.Pool(t)
-	o := &operated{pool: pool}
-	row := registry.Source{Name: "agents", Provider: "operation", Class: "default"}
-	for i := range routes {
-		row.Routes = append(row.Routes, registry.Route{Name: fmt.Sprint("r", i), Target: "t", Kind: "forward", Digest: []byte{1}})
-	}
-	registered, err := registry.Register(t.Context(), pool, []registry.Source{row})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.source = registered["agents"].ID
-	for i := range routes {
-		o.routes = append(o.routes, registered["agents"].Routes[fmt.Sprint("r", i)].ID)
-	}
-	o.ops = o.operations(t)
-	return o
-}
-
-// operations is what one process has.
-func (o *operated) operations(t *testing.T) *inbox.Operations {
-	t.Helper()
-	ops, err := inbox.NewOperations(inbox.OperationsConfig{Pool: o.pool, Poll: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ops.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ops.Stop(context.WithoutCancel(t.Context())) })
-	return ops
-}
-
-// event records an operation whose effects are in the states; "dead!" is dead
-// for a reason that no retry cures, "dead?" after an attempt whose outcome is
-// unknown, and "dead parted" since an earlier call has done a part of its list;
-// "pruned" was pruned by an operator before it was settled.
-func (o *operated) event(t *testing.T, key string, states ...string) inbox.ID {
-	t.Helper()
-	id := inbox.NewID(time.Now())
-	admission := "ok"
-	if len(states) == 0 {
-		admission = "unrouted"
-	}
-	storetest.Exec(t, o.pool, `INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id,
-		item, body_offset, body_length, id_unsigned, suspected_replay)
-		VALUES ($1, $2, $3, 'charge', sha256(''), now(), $4, 'default', $1, 0, 0, 0, false, false)`, id, o.source, key, admission)
-	for i, state := range states {
-		reason, unknown := "status_4xx", false
-		switch state {
-		case "dead!":
-			state, reason = "dead", "status_410"
-		case "dead?":
-			state, reason, unknown = "dead", "attempts_exhausted", true
-		case "dead parted":
-			state, reason = "dead", "parent_partial"
-		case "pruned", "pruned?":
-			unknown = state == "pruned?"
-			state, reason = "skipped", "pruned"
-		}
-		storetest.Exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, state, next_at, reason, finished_at, result, unknown_since)
-			VALUES ($1, $2, $3, 1, 'key', $4, CASE WHEN $4 IN ('pending', 'retry') THEN now() END,
-				CASE WHEN $4 IN ('dead', 'indeterminate', 'skipped') THEN $5 END, CASE WHEN $4 IN ('done', 'skipped') THEN now() END,
-				CASE WHEN $4 = 'done' THEN '{"charge":"ch_1"}'::bytea END, CASE WHEN $6 THEN now() END)`,
-			inbox.NewID(time.Now()), id, o.routes[i], state, reason, unknown)
-	}
-	return id
-}
-
-func (o *operated) settle(t *testing.T, event inbox.ID, state string) {
-	t.Helper()
-	storetest.Exec(t, o.pool, `UPDATE effect SET state = $2, next_at = NULL, finished_at = CASE WHEN $2 = 'done' THEN now() END,
-		reason = CASE WHEN $2 <> 'done' THEN 'status_410' END WHERE event_id = $1`, event, state)
-}
 
 func TestResultSumsUp(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 3)
+	o := storetest.NewOperated(t, 3)
 	for name, c := range map[string]struct {
 		states    []string
 		status    string // "" is in flight
@@ -129,8 +42,8 @@ func TestResultSumsUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			id := o.event(t, "agent:charge:"+name, c.states...)
-			document, ok, err := o.ops.Result(t.Context(), id)
+			id := o.Event(t, "agent:charge:"+name, c.states...)
+			document, ok, err := o.Ops.Result(t.Context(), id)
 			if err != nil || ok != (c.status != "") {
 				t.Fatalf("%t, %v: %s", ok, err, document)
 			}
@@ -165,14 +78,14 @@ func TestResultSumsUp(t *testing.T) {
 // effects' rows, and whoever of many asks first.
 func TestResultStands(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
-	id := o.event(t, "agent:charge:1", "done")
+	o := storetest.NewOperated(t, 1)
+	id := o.Event(t, "agent:charge:1", "done")
 	var mu sync.Mutex
 	seen := map[string]int{}
 	var wg sync.WaitGroup
 	for range 32 {
 		wg.Go(func() {
-			document, ok, err := o.ops.Result(t.Context(), id)
+			document, ok, err := o.Ops.Result(t.Context(), id)
 			if err != nil || !ok {
 				t.Errorf("%t, %v", ok, err)
 			}
@@ -182,14 +95,14 @@ func TestResultStands(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	o.settle(t, id, "dead")
-	document, _, err := o.ops.Result(t.Context(), id)
+	o.Settle(t, id, "dead")
+	document, _, err := o.Ops.Result(t.Context(), id)
 	seen[string(document)]++
 	if err != nil || len(seen) != 1 {
 		t.Errorf("%d different results, %v: %v", len(seen), err, seen)
 	}
-	storetest.Exec(t, o.pool, `DELETE FROM effect`)
-	if again, ok, err := o.ops.Result(t.Context(), id); err != nil || !ok || string(again) != string(document) {
+	storetest.Exec(t, o.Pool, `DELETE FROM effect`)
+	if again, ok, err := o.Ops.Result(t.Context(), id); err != nil || !ok || string(again) != string(document) {
 		t.Errorf("with the effects pruned: %t, %v: %s", ok, err, again)
 	}
 }
@@ -198,7 +111,7 @@ func TestResultStands(t *testing.T) {
 // replay makes of it later; only what was unknown is told anew.
 func TestResultOfFailureStands(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 2)
+	o := storetest.NewOperated(t, 2)
 	for name, c := range map[string]struct {
 		states []string
 		first  string
@@ -212,19 +125,19 @@ func TestResultOfFailureStands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			status := func(id inbox.ID) (out struct{ Status string }) {
-				document, ok, err := o.ops.Result(t.Context(), id)
+				document, ok, err := o.Ops.Result(t.Context(), id)
 				if err != nil || !ok || json.Unmarshal(document, &out) != nil {
 					t.Fatalf("%t, %v: %s", ok, err, document)
 				}
 				return out
 			}
-			id := o.event(t, "agent:charge:"+name, c.states...)
+			id := o.Event(t, "agent:charge:"+name, c.states...)
 			if got := status(id).Status; got != c.first {
 				t.Fatalf("%s, want %s", got, c.first)
 			}
 			// As a replay does it: out of the state at rest, through settle.
-			effects := resolver(t, o.pool)
-			rows, err := o.pool.Query(t.Context(), `SELECT id, state, version FROM effect WHERE event_id = $1 AND state IN ('dead', 'indeterminate')`, id)
+			effects := storetest.Store(t, o.Pool)
+			rows, err := o.Pool.Query(t.Context(), `SELECT id, state, version FROM effect WHERE event_id = $1 AND state IN ('dead', 'indeterminate')`, id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -252,7 +165,7 @@ func TestResultOfFailureStands(t *testing.T) {
 // say what happened.
 func TestResultOfAList(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
+	o := storetest.NewOperated(t, 1)
 	for name, c := range map[string]struct {
 		ends   []string
 		status string
@@ -263,23 +176,23 @@ func TestResultOfAList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			id := o.event(t, "agent:mail:"+name, "done") // the list itself
+			id := o.Event(t, "agent:mail:"+name, "done") // the list itself
 			for i := range c.ends {
-				storetest.Exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, route_version, item, idempotency_key, state, next_at)
-					VALUES ($1, $2, $3, 1, $4, 'key', 'pending', now())`, inbox.NewID(time.Now()), id, o.routes[0], i+1)
+				storetest.Exec(t, o.Pool, `INSERT INTO effect (id, event_id, route_id, route_version, item, idempotency_key, state, next_at)
+					VALUES ($1, $2, $3, 1, $4, 'key', 'pending', now())`, inbox.NewID(time.Now()), id, o.Routes[0], i+1)
 			}
 			for i, end := range c.ends {
-				if document, ok, err := o.ops.Result(t.Context(), id); ok || err != nil {
+				if document, ok, err := o.Ops.Result(t.Context(), id); ok || err != nil {
 					t.Fatalf("%d of %d have settled: %s, %v", i, len(c.ends), document, err)
 				}
-				storetest.Exec(t, o.pool, `UPDATE effect SET state = $3, next_at = NULL, finished_at = CASE WHEN $3 = 'done' THEN now() END, reason = 'smtp_5xx'
+				storetest.Exec(t, o.Pool, `UPDATE effect SET state = $3, next_at = NULL, finished_at = CASE WHEN $3 = 'done' THEN now() END, reason = 'smtp_5xx'
 					WHERE event_id = $1 AND item = $2`, id, i+1, end)
 			}
 			var got struct {
 				Status  string
 				Effects []struct{}
 			}
-			document, ok, err := o.ops.Result(t.Context(), id)
+			document, ok, err := o.Ops.Result(t.Context(), id)
 			if err != nil || !ok || json.Unmarshal(document, &got) != nil || got.Status != c.status || len(got.Effects) != len(c.ends)+1 {
 				t.Errorf("%t, %v: %s", ok, err, document)
 			}
@@ -291,7 +204,7 @@ func TestResultOfAList(t *testing.T) {
 // if it settles here; nobody waits longer than he asked for.
 func TestAwait(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
+	o := storetest.NewOperated(t, 1)
 	await := func(ops *inbox.Operations, id inbox.ID, atMost time.Duration) <-chan bool {
 		out := make(chan bool, 1)
 		go func() {
@@ -300,30 +213,30 @@ func TestAwait(t *testing.T) {
 		}()
 		return out
 	}
-	elsewhere := o.event(t, "agent:charge:1", "pending")
+	elsewhere := o.Event(t, "agent:charge:1", "pending")
 	var all []<-chan bool
 	for range 50 {
-		all = append(all, await(o.ops, elsewhere, 20*time.Second))
+		all = append(all, await(o.Ops, elsewhere, 20*time.Second))
 	}
-	inboxtest.Until(t, "somebody waits", func() bool { return o.ops.Waiting() == 1 })
-	o.settle(t, elsewhere, "done")
+	inboxtest.Until(t, "somebody waits", func() bool { return o.Ops.Waiting() == 1 })
+	o.Settle(t, elsewhere, "done")
 	for _, one := range all {
 		if !<-one {
 			t.Error("somebody waited in vain")
 		}
 	}
 
-	slow, err := inbox.NewOperations(inbox.OperationsConfig{Pool: o.pool, Poll: time.Hour})
+	slow, err := inbox.NewOperations(inbox.OperationsConfig{Pool: o.Pool, Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := slow.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	here := o.event(t, "agent:charge:2", "pending")
+	here := o.Event(t, "agent:charge:2", "pending")
 	waiting := await(slow, here, 20*time.Second)
 	inboxtest.Until(t, "somebody waits", func() bool { return slow.Waiting() == 1 })
-	o.settle(t, here, "done")
+	o.Settle(t, here, "done")
 	inboxtest.Until(t, "the signal is heard", func() bool {
 		slow.Settled(here)
 		return len(waiting) > 0
@@ -332,10 +245,10 @@ func TestAwait(t *testing.T) {
 		t.Error("the signal was no result")
 	}
 
-	if _, ok, err := o.ops.Await(t.Context(), o.event(t, "agent:charge:3", "pending"), 30*time.Millisecond); ok || err != nil {
+	if _, ok, err := o.Ops.Await(t.Context(), o.Event(t, "agent:charge:3", "pending"), 30*time.Millisecond); ok || err != nil {
 		t.Errorf("%t, %v", ok, err)
 	}
-	stopping := await(slow, o.event(t, "agent:charge:4", "pending"), time.Hour)
+	stopping := await(slow, o.Event(t, "agent:charge:4", "pending"), time.Hour)
 	inboxtest.Until(t, "somebody waits", func() bool { return slow.Waiting() == 1 })
 	if err := slow.Stop(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
@@ -350,12 +263,12 @@ func TestAwait(t *testing.T) {
 // event of its own and tells the owner's result.
 func TestResultOfADuplicateIsItsOwners(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
-	owner := o.event(t, "agent:charge:1", "pending")
-	second := o.event(t, "agent:charge:2", "pending")
-	storetest.Exec(t, o.pool, `UPDATE effect SET state = 'duplicate', next_at = NULL, finished_at = now(),
+	o := storetest.NewOperated(t, 1)
+	owner := o.Event(t, "agent:charge:1", "pending")
+	second := o.Event(t, "agent:charge:2", "pending")
+	storetest.Exec(t, o.Pool, `UPDATE effect SET state = 'duplicate', next_at = NULL, finished_at = now(),
 		duplicate_of = (SELECT id FROM effect WHERE event_id = $2) WHERE event_id = $1`, second, owner)
-	if document, ok, err := o.ops.Result(t.Context(), second); ok || err != nil {
+	if document, ok, err := o.Ops.Result(t.Context(), second); ok || err != nil {
 		t.Errorf("the owner goes on, and yet: %s, %v", document, err)
 	}
 	status := func() (out struct {
@@ -364,22 +277,22 @@ func TestResultOfADuplicateIsItsOwners(t *testing.T) {
 			State, Reason string
 		}
 	}) {
-		document, ok, err := o.ops.Result(t.Context(), second)
+		document, ok, err := o.Ops.Result(t.Context(), second)
 		if !ok || err != nil || json.Unmarshal(document, &out) != nil {
 			t.Fatalf("%t, %v: %s", ok, err, document)
 		}
 		return out
 	}
-	o.settle(t, owner, "indeterminate")
+	o.Settle(t, owner, "indeterminate")
 	if s := status(); s.Status != "indeterminate" || s.Effects[0].State != "duplicate" || s.Effects[0].Reason != "status_410" {
 		t.Errorf("%+v", s)
 	}
 	// What the owner is found to be, its duplicates are.
 	var id inbox.ID
-	if err := o.pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, owner).Scan(&id); err != nil {
+	if err := o.Pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, owner).Scan(&id); err != nil {
 		t.Fatal(err)
 	}
-	if err := resolver(t, o.pool).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen"}); err != nil {
+	if err := storetest.Store(t, o.Pool).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen"}); err != nil {
 		t.Fatal(err)
 	}
 	if s := status(); s.Status != "done" {
@@ -389,9 +302,9 @@ func TestResultOfADuplicateIsItsOwners(t *testing.T) {
 
 func TestFindIsOfTheCredential(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
-	mine := o.event(t, "agent:charge:1", "done")
-	theirs := o.event(t, "agent2:charge:1", "done")
+	o := storetest.NewOperated(t, 1)
+	mine := o.Event(t, "agent:charge:1", "done")
+	theirs := o.Event(t, "agent2:charge:1", "done")
 	for _, c := range []struct {
 		credential, ref string
 		want            inbox.ID
@@ -403,7 +316,7 @@ func TestFindIsOfTheCredential(t *testing.T) {
 		{"agent2", theirs.String(), theirs},
 		{"agent", "nothing\x00", inbox.ID{}},
 	} {
-		got, err := o.ops.Find(t.Context(), o.source, c.credential, c.ref)
+		got, err := o.Ops.Find(t.Context(), o.Source, c.credential, c.ref)
 		if got != c.want || c.want.IsZero() != errors.Is(err, inbox.ErrNotFound) {
 			t.Errorf("%s asks for %q: %s, %v", c.credential, c.ref, got, err)
 		}
@@ -414,7 +327,7 @@ func TestFindIsOfTheCredential(t *testing.T) {
 // for it since counts. Where nothing is known nothing is stored, and a stored result stays what it was.
 func TestAnEventWithoutEffectsIsNotDone(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
+	o := storetest.NewOperated(t, 1)
 	for name, c := range map[string]struct {
 		state  []string
 		before string // a change of the event before anybody asks
@@ -427,10 +340,10 @@ func TestAnEventWithoutEffectsIsNotDone(t *testing.T) {
 		"no route took it, and a replay did": {[]string{"done"}, `UPDATE inbox_event SET admission = 'unrouted' WHERE id = $1`, "done", 1, inbox.NextUseResult},
 		"no route took it, a replay failed":  {[]string{"dead"}, `UPDATE inbox_event SET admission = 'unrouted' WHERE id = $1`, "failed", 1, inbox.NextResume},
 	} {
-		id := o.event(t, "agent:charge:"+name, c.state...)
-		storetest.Exec(t, o.pool, c.before, id)
+		id := o.Event(t, "agent:charge:"+name, c.state...)
+		storetest.Exec(t, o.Pool, c.before, id)
 		for range 2 {
-			document, ok, err := o.ops.Result(t.Context(), id)
+			document, ok, err := o.Ops.Result(t.Context(), id)
 			var got struct {
 				Status, Detail string
 				Next           inbox.Next
@@ -443,17 +356,17 @@ func TestAnEventWithoutEffectsIsNotDone(t *testing.T) {
 			}
 		}
 		var stored int
-		if err := o.pool.QueryRow(t.Context(), `SELECT count(*) FROM operation_result WHERE event_id = $1`, id).Scan(&stored); err != nil || stored != c.stored {
+		if err := o.Pool.QueryRow(t.Context(), `SELECT count(*) FROM operation_result WHERE event_id = $1`, id).Scan(&stored); err != nil || stored != c.stored {
 			t.Errorf("%s: %d results are stored, %v", name, stored, err)
 		}
 	}
-	id := o.event(t, "agent:charge:kept", "done")
-	before, _, err := o.ops.Result(t.Context(), id)
+	id := o.Event(t, "agent:charge:kept", "done")
+	before, _, err := o.Ops.Result(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Exec(t, o.pool, `DELETE FROM effect WHERE event_id = $1`, id)
-	if after, ok, err := o.ops.Result(t.Context(), id); !ok || err != nil || string(after) != string(before) {
+	storetest.Exec(t, o.Pool, `DELETE FROM effect WHERE event_id = $1`, id)
+	if after, ok, err := o.Ops.Result(t.Context(), id); !ok || err != nil || string(after) != string(before) {
 		t.Errorf("a stored result is %t, %v: %s after its effects were pruned, and was %s", ok, err, after, before)
 	}
 }

@@ -72,7 +72,7 @@ func TestOrderKeysAreSealed(t *testing.T) {
 	}
 
 	// The payload that conflicted takes its place in the same stream when it is admitted.
-	rows, _ := p.conflicts(t, keys)
+	rows, _ := p.Conflicts(t, keys)
 	got, err := inbox.AdmitConflict{
 		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
 	}.Run(t.Context())
@@ -132,7 +132,7 @@ func TestOrderKeysAreResealed(t *testing.T) {
 		}
 	}
 	keys := storetest.RingOf(t, storetest.SecondKey+" active")
-	rows, _ := p.conflicts(t, keys)
+	rows, _ := p.Conflicts(t, keys)
 	got, err := inbox.AdmitConflict{
 		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
 	}.Run(t.Context())

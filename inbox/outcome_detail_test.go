@@ -13,7 +13,7 @@ import (
 // network says is for the operator.
 func TestFailureSaysWhatTheTargetSaid(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
+	o := storetest.NewOperated(t, 1)
 	for name, c := range map[string]struct {
 		state, reason, code, excerpt string
 		wantCode, wantDetail         string
@@ -28,15 +28,15 @@ func TestFailureSaysWhatTheTargetSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			id := o.event(t, "agent:charge:"+name, c.state)
-			storetest.Exec(t, o.pool, `UPDATE effect SET last_code = nullif($2, ''), reason = nullif($3, '') WHERE event_id = $1`, id, c.code, c.reason)
-			storetest.Exec(t, o.pool, `INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt)
+			id := o.Event(t, "agent:charge:"+name, c.state)
+			storetest.Exec(t, o.Pool, `UPDATE effect SET last_code = nullif($2, ''), reason = nullif($3, '') WHERE event_id = $1`, id, c.code, c.reason)
+			storetest.Exec(t, o.Pool, `INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, code, excerpt)
 				SELECT e.id, a.n, a.version, 'initial', 'node', now(), now(), 'retry', CASE WHEN a.last THEN nullif($2, '') ELSE '503' END, CASE WHEN a.last THEN $3 ELSE 'an earlier one' END
 				FROM effect e, (VALUES (1, 9, false), (2, 1, false), (2, 2, true)) a (version, n, last) WHERE e.event_id = $1`, id, c.code, c.excerpt)
-			again := o.event(t, "agent:charge:again:"+name, "done")
-			storetest.Exec(t, o.pool, `UPDATE effect SET state = 'duplicate', result = NULL, duplicate_of = (SELECT f.id FROM effect f WHERE f.event_id = $2) WHERE event_id = $1`, again, id)
+			again := o.Event(t, "agent:charge:again:"+name, "done")
+			storetest.Exec(t, o.Pool, `UPDATE effect SET state = 'duplicate', result = NULL, duplicate_of = (SELECT f.id FROM effect f WHERE f.event_id = $2) WHERE event_id = $1`, again, id)
 			for _, event := range []inbox.ID{id, again} {
-				document, ok, err := o.ops.Result(t.Context(), event)
+				document, ok, err := o.Ops.Result(t.Context(), event)
 				if err != nil || !ok {
 					t.Fatalf("%t, %v", ok, err)
 				}

@@ -8,19 +8,20 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
 // After an outage there are hundreds of unknown outcomes: one decision ends them, each audited, and a
 // run that is cut short goes on with the rest and decides nothing twice.
 func TestResolveMany(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
-	effects, lister := resolver(t, o.pool), inboxtest.Lister(o.pool)
+	o := storetest.NewOperated(t, 1)
+	effects, lister := storetest.Store(t, o.Pool), inboxtest.Lister(o.Pool)
 	const many = 450
 	for i := range many {
-		o.event(t, fmt.Sprint("agent:charge:", i), "indeterminate")
+		o.Event(t, fmt.Sprint("agent:charge:", i), "indeterminate")
 	}
-	o.event(t, "agent:charge:dead", "dead")
+	o.Event(t, "agent:charge:dead", "dead")
 	groups, err := inboxtest.Rows(lister.UnknownGroups(t.Context(), inbox.UnknownFilter{Route: "r0"}))
 	if err != nil || len(groups) != 1 || groups[0].Count != many || groups[0].Source != "agents" || groups[0].Target != "t" {
 		t.Fatalf("%+v, %v", groups, err)
@@ -58,7 +59,7 @@ func TestResolveMany(t *testing.T) {
 		t.Fatalf("%+v, then %+v, %v", first, second, err)
 	}
 	var pending, versions, jobs, audited int
-	err = o.pool.QueryRow(t.Context(), `
+	err = o.Pool.QueryRow(t.Context(), `
 		SELECT count(*) FILTER (WHERE e.state = 'pending'), count(*) FILTER (WHERE e.version = 2), count(DISTINCT j.id),
 			(SELECT count(DISTINCT object) FROM audit WHERE action = 'effect.resolve.resend' AND actor = 'ann'
 				AND before ->> 'state' = 'indeterminate' AND after ->> 'state' = 'pending')
@@ -67,7 +68,7 @@ func TestResolveMany(t *testing.T) {
 		t.Errorf("%d pending at %d new versions with %d jobs and %d audit entries, want %d of each, %v", pending, versions, jobs, audited, many-1, err)
 	}
 	var dead int
-	if err := o.pool.QueryRow(t.Context(), `SELECT count(*) FROM effect WHERE state = 'dead'`).Scan(&dead); err != nil || dead != 1 {
+	if err := o.Pool.QueryRow(t.Context(), `SELECT count(*) FROM effect WHERE state = 'dead'`).Scan(&dead); err != nil || dead != 1 {
 		t.Errorf("%d dead letters, want the one that was, %v", dead, err)
 	}
 	if _, err := effects.ResolveMany(t.Context(), inbox.ResolveMany{As: inbox.ResolveDone, Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {

@@ -7,26 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
-func resolver(t *testing.T, pool *pgxpool.Pool) *inbox.Effects {
-	t.Helper()
-	effects, err := inbox.NewEffects(inbox.EffectsConfig{Pool: pool, Enqueuer: storetest.Queue(), Node: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return effects
-}
-
 func TestResolve(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
-	effects := resolver(t, o.pool)
+	o := storetest.NewOperated(t, 1)
+	effects := storetest.Store(t, o.Pool)
 	for _, c := range []struct {
 		as            inbox.Resolution
 		action, state string
@@ -35,12 +24,12 @@ func TestResolve(t *testing.T) {
 		{inbox.ResolveDone, "effect.resolve.done", "done", 1},
 		{inbox.ResolveResend, "effect.resolve.resend", "pending", 2},
 	} {
-		event := o.event(t, "agent:charge:"+string(c.as), "indeterminate")
+		event := o.Event(t, "agent:charge:"+string(c.as), "indeterminate")
 		var id inbox.ID
-		if err := o.pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, event).Scan(&id); err != nil {
+		if err := o.Pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, event).Scan(&id); err != nil {
 			t.Fatal(err)
 		}
-		if document, ok, err := o.ops.Result(t.Context(), event); err != nil || !ok {
+		if document, ok, err := o.Ops.Result(t.Context(), event); err != nil || !ok {
 			t.Fatalf("%t, %v: %s", ok, err, document)
 		}
 		// Twenty at once: one is heard.
@@ -62,12 +51,12 @@ func TestResolve(t *testing.T) {
 		}
 		var state string
 		var version, jobs int
-		err := o.pool.QueryRow(t.Context(), `SELECT state, version, (SELECT count(*) FROM river_job j WHERE j.id = e.job_id) FROM effect e WHERE id = $1`, id).
+		err := o.Pool.QueryRow(t.Context(), `SELECT state, version, (SELECT count(*) FROM river_job j WHERE j.id = e.job_id) FROM effect e WHERE id = $1`, id).
 			Scan(&state, &version, &jobs)
 		if err != nil || heard != 1 || state != c.state || version != c.version || jobs != version-1 {
 			t.Errorf("%s: %d heard, %s at %d with %d jobs, %v", c.as, heard, state, version, jobs, err)
 		}
-		entries, err := inboxtest.Rows(inboxtest.Lister(o.pool).Audit(t.Context(), inbox.AuditFilter{Object: "effect/" + id.String()}))
+		entries, err := inboxtest.Rows(inboxtest.Lister(o.Pool).Audit(t.Context(), inbox.AuditFilter{Object: "effect/" + id.String()}))
 		if err != nil || len(entries) != 1 || entries[0].Action != c.action || entries[0].Actor != "ann" || entries[0].Reason != "seen at the bank" {
 			t.Fatalf("%+v, %v", entries, err)
 		}
@@ -77,7 +66,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("before %s, after %s", entries[0].Before, entries[0].After)
 		}
 		// What was unknown is known now, or in flight again.
-		document, ok, err := o.ops.Result(t.Context(), event)
+		document, ok, err := o.Ops.Result(t.Context(), event)
 		var got struct{ Status string }
 		_ = json.Unmarshal(document, &got)
 		if err != nil || ok != (c.state == "done") || ok && got.Status != "done" {
@@ -88,15 +77,15 @@ func TestResolve(t *testing.T) {
 
 func TestResolveRefuses(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
-	effects := resolver(t, o.pool)
+	o := storetest.NewOperated(t, 1)
+	effects := storetest.Store(t, o.Pool)
 	effectOf := func(event inbox.ID) (id inbox.ID) {
-		if err := o.pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, event).Scan(&id); err != nil {
+		if err := o.Pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, event).Scan(&id); err != nil {
 			t.Fatal(err)
 		}
 		return id
 	}
-	unknown := effectOf(o.event(t, "agent:charge:1", "indeterminate"))
+	unknown := effectOf(o.Event(t, "agent:charge:1", "indeterminate"))
 	for name, c := range map[string]struct {
 		r    inbox.Resolve
 		want error
@@ -105,8 +94,8 @@ func TestResolveRefuses(t *testing.T) {
 		"two lines":      {inbox.Resolve{Effect: unknown, As: inbox.ResolveDone, Actor: "ann", Reason: "a\nb"}, inbox.ErrUnexplained},
 		"no actor":       {inbox.Resolve{Effect: unknown, As: inbox.ResolveDone, Reason: "r"}, inbox.ErrUnexplained},
 		"other version":  {inbox.Resolve{Effect: unknown, As: inbox.ResolveDone, Version: 2, Actor: "ann", Reason: "r"}, inbox.ErrState},
-		"done already":   {inbox.Resolve{Effect: effectOf(o.event(t, "2", "done")), As: inbox.ResolveDone, Actor: "ann", Reason: "r"}, inbox.ErrState},
-		"dead":           {inbox.Resolve{Effect: effectOf(o.event(t, "3", "dead")), As: inbox.ResolveResend, Actor: "ann", Reason: "r"}, inbox.ErrState},
+		"done already":   {inbox.Resolve{Effect: effectOf(o.Event(t, "2", "done")), As: inbox.ResolveDone, Actor: "ann", Reason: "r"}, inbox.ErrState},
+		"dead":           {inbox.Resolve{Effect: effectOf(o.Event(t, "3", "dead")), As: inbox.ResolveResend, Actor: "ann", Reason: "r"}, inbox.ErrState},
 		"no such effect": {inbox.Resolve{Effect: inbox.NewID(time.Now()), As: inbox.ResolveDone, Actor: "ann", Reason: "r"}, inbox.ErrNotFound},
 	} {
 		if err := effects.Resolve(t.Context(), c.r); !errors.Is(err, c.want) {
@@ -117,7 +106,7 @@ func TestResolveRefuses(t *testing.T) {
 		t.Error("an unknown resolution was taken")
 	}
 	var n int
-	if err := o.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM audit) + (SELECT count(*) FROM effect WHERE version > 1)`).Scan(&n); err != nil || n != 0 {
+	if err := o.Pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM audit) + (SELECT count(*) FROM effect WHERE version > 1)`).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d traces of what was refused, %v", n, err)
 	}
 }

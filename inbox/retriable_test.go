@@ -14,8 +14,8 @@ import (
 // It asks about the call, re-arm about the target: the two have tables of their own.
 func TestRetriableIsAboutTheCall(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 2)
-	owner := o.event(t, "agent:charge:owner", "dead")
+	o := storetest.NewOperated(t, 2)
+	owner := o.Event(t, "agent:charge:owner", "dead")
 	for name, c := range map[string]struct {
 		states []string
 		change string // of the second effect, or the only one
@@ -38,10 +38,10 @@ func TestRetriableIsAboutTheCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.Exec(t, o.pool, `UPDATE effect SET reason = 'status_4xx', last_code = '422' WHERE event_id = $1`, owner)
-			id := o.event(t, "agent:charge:"+name, c.states...)
-			storetest.Exec(t, o.pool, `UPDATE effect SET `+c.change+` WHERE event_id = $1 AND route_id = $2`, id, o.routes[len(c.states)-1])
-			document, ok, err := o.ops.Result(t.Context(), id)
+			storetest.Exec(t, o.Pool, `UPDATE effect SET reason = 'status_4xx', last_code = '422' WHERE event_id = $1`, owner)
+			id := o.Event(t, "agent:charge:"+name, c.states...)
+			storetest.Exec(t, o.Pool, `UPDATE effect SET `+c.change+` WHERE event_id = $1 AND route_id = $2`, id, o.Routes[len(c.states)-1])
+			document, ok, err := o.Ops.Result(t.Context(), id)
 			if err != nil || !ok {
 				t.Fatalf("%t, %v", ok, err)
 			}
@@ -59,12 +59,12 @@ func TestRetriableIsAboutTheCall(t *testing.T) {
 // TestRetriableCountsWhatIsNotListed: an answer lists some effects, and speaks of all.
 func TestRetriableCountsWhatIsNotListed(t *testing.T) {
 	t.Parallel()
-	o := newOperated(t, 1)
-	id := o.event(t, "agent:charge:many", "dead")
-	storetest.Exec(t, o.pool, `INSERT INTO effect (id, event_id, route_id, item, route_version, idempotency_key, state, reason)
+	o := storetest.NewOperated(t, 1)
+	id := o.Event(t, "agent:charge:many", "dead")
+	storetest.Exec(t, o.Pool, `INSERT INTO effect (id, event_id, route_id, item, route_version, idempotency_key, state, reason)
 		SELECT gen_random_uuid(), $1, $2, n, 1, 'key', 'dead', CASE WHEN n = $3 THEN 'mapping_failed' ELSE 'connect' END FROM generate_series(1, $3) n`,
-		id, o.routes[0], inbox.MaxOutcomeEffects+1)
-	document, ok, err := o.ops.Result(t.Context(), id)
+		id, o.Routes[0], inbox.MaxOutcomeEffects+1)
+	document, ok, err := o.Ops.Result(t.Context(), id)
 	if err != nil || !ok || !strings.Contains(string(document), `"retriable":false`) {
 		t.Errorf("%t, %v: %.200s", ok, err, document)
 	}

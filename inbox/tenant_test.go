@@ -13,24 +13,24 @@ import (
 // newTenanted is newBuried with tenants: the source stripe has acme, github has none, and two of
 // the events of github were recorded for acme and for globex. Each kind of list has a row of
 // both sources.
-func newTenanted(t *testing.T) *buried {
+func newTenanted(t *testing.T) *storetest.Buried {
 	t.Helper()
-	b := newBuried(t)
-	storetest.Exec(t, b.pool, `UPDATE source SET tenant = 'acme' WHERE name = 'stripe'`)
-	storetest.Exec(t, b.pool, `UPDATE inbox_event SET tenant = 'acme' WHERE event_id = 'guid_5'`)
-	storetest.Exec(t, b.pool, `UPDATE inbox_event SET tenant = 'globex' WHERE event_id IN ('~7', 'evt_3', 'evt_9')`)
-	storetest.Exec(t, b.pool, `INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, size)
+	b := storetest.NewBuried(t)
+	storetest.Exec(t, b.Pool, `UPDATE source SET tenant = 'acme' WHERE name = 'stripe'`)
+	storetest.Exec(t, b.Pool, `UPDATE inbox_event SET tenant = 'acme' WHERE event_id = 'guid_5'`)
+	storetest.Exec(t, b.Pool, `UPDATE inbox_event SET tenant = 'globex' WHERE event_id IN ('~7', 'evt_3', 'evt_9')`)
+	storetest.Exec(t, b.Pool, `INSERT INTO refusal (id, source_id, received_at, cause, diagnosis, whole, method, url, remote, size)
 		SELECT gen_random_uuid(), id, now(), 'mismatch', name, false, 'POST', '/', '', 0 FROM source`)
-	storetest.Exec(t, b.pool, `INSERT INTO outbox (source, event_id, type, payload) SELECT name, name, 'x', '' FROM source`)
-	storetest.Exec(t, b.pool, `INSERT INTO conflict (id, event_id, source_id, payload_sha256, sha256, paths, type, sequence_key, sequence_number, id_unsigned,
+	storetest.Exec(t, b.Pool, `INSERT INTO outbox (source, event_id, type, payload) SELECT name, name, 'x', '' FROM source`)
+	storetest.Exec(t, b.Pool, `INSERT INTO conflict (id, event_id, source_id, payload_sha256, sha256, paths, type, sequence_key, sequence_number, id_unsigned,
 			first_seen_at, last_seen_at, headers, body)
 		SELECT gen_random_uuid(), id, source_id, sha256('y'), sha256('y'), '{}', type, '', '', false, now(), now(), '{}', 'y'
 		FROM inbox_event WHERE event_id IN ('evt_1', 'evt_3', 'guid_5', 'guid_6')`)
 	// Streams of evt_1 and guid_5, one of them with an effect that is held for a person.
-	storetest.Exec(t, b.pool, `UPDATE effect x SET sequence_key_hash = sha256(v.event_id::bytea) FROM inbox_event v WHERE v.id = x.event_id AND v.event_id IN ('evt_1', 'guid_5', 'guid_6')`)
-	storetest.Exec(t, b.pool, `INSERT INTO stream (route_id, key_hash, key_label)
+	storetest.Exec(t, b.Pool, `UPDATE effect x SET sequence_key_hash = sha256(v.event_id::bytea) FROM inbox_event v WHERE v.id = x.event_id AND v.event_id IN ('evt_1', 'guid_5', 'guid_6')`)
+	storetest.Exec(t, b.Pool, `INSERT INTO stream (route_id, key_hash, key_label)
 		SELECT x.route_id, x.sequence_key_hash, v.event_id FROM effect x JOIN inbox_event v ON v.id = x.event_id WHERE x.sequence_key_hash IS NOT NULL ORDER BY x.id`)
-	storetest.Exec(t, b.pool, `UPDATE effect x SET state = 'held', reason = 'sequence_number_missing' FROM inbox_event v WHERE v.id = x.event_id AND v.event_id IN ('guid_5', 'guid_6')`)
+	storetest.Exec(t, b.Pool, `UPDATE effect x SET state = 'held', reason = 'sequence_number_missing' FROM inbox_event v WHERE v.id = x.event_id AND v.event_id IN ('guid_5', 'guid_6')`)
 	return b
 }
 
@@ -44,7 +44,7 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 	}{
 		"events": {
 			func(tenant string) ([]string, error) {
-				rows, err := inboxtest.Rows(b.lister.Events(t.Context(), inbox.EventFilter{Tenant: tenant}))
+				rows, err := inboxtest.Rows(b.Lister.Events(t.Context(), inbox.EventFilter{Tenant: tenant}))
 				return texts(rows, func(r inbox.EventRow) string { return r.EventID + "/" + r.Tenant }), err
 			},
 			map[string]string{
@@ -55,21 +55,21 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 		},
 		"effects": {
 			func(tenant string) ([]string, error) {
-				rows, err := inboxtest.Rows(b.lister.Effects(t.Context(), inbox.EffectFilter{Tenant: tenant}))
+				rows, err := inboxtest.Rows(b.Lister.Effects(t.Context(), inbox.EffectFilter{Tenant: tenant}))
 				return texts(rows, func(r inbox.EffectRow) string { return r.EventID + "/" + r.Tenant }), err
 			},
 			map[string]string{"acme": "evt_10/acme guid_5/acme evt_4/acme evt_2/acme evt_1/acme", "globex": "evt_9/globex evt_3/globex", "nobody": ""},
 		},
 		"dead letters": {
 			func(tenant string) ([]string, error) {
-				rows, err := inboxtest.Rows(b.lister.Dead(t.Context(), inbox.DeadFilter{Tenant: tenant}, inbox.PageRequest{Limit: 50}))
+				rows, err := inboxtest.Rows(b.Lister.Dead(t.Context(), inbox.DeadFilter{Tenant: tenant}, inbox.PageRequest{Limit: 50}))
 				return texts(rows, func(r inbox.DeadRow) string { return r.EventID + "/" + r.Tenant }), err
 			},
 			map[string]string{"acme": "evt_8/acme evt_4/acme evt_2/acme evt_1/acme", "globex": "~7/globex evt_3/globex", "nobody": ""},
 		},
 		"groups of dead letters": {
 			func(tenant string) ([]string, error) {
-				groups, err := inboxtest.Rows(b.lister.DeadGroups(t.Context(), inbox.DeadFilter{Tenant: tenant}))
+				groups, err := inboxtest.Rows(b.Lister.DeadGroups(t.Context(), inbox.DeadFilter{Tenant: tenant}))
 				out := texts(groups, func(g inbox.DeadGroup) string { return g.Source + "/" + g.Reason })
 				slices.Sort(out)
 				return out, err
@@ -78,21 +78,21 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 		},
 		"what would be discarded": {
 			func(tenant string) ([]string, error) {
-				found, err := b.effects.Discard(t.Context(), inbox.Discard{Filter: inbox.DeadFilter{Tenant: tenant}, DryRun: true})
+				found, err := b.Effects.Discard(t.Context(), inbox.Discard{Filter: inbox.DeadFilter{Tenant: tenant}, DryRun: true})
 				return texts(found.Seen, func(s inbox.Seen) string { return s.ID.String() }), err
 			},
-			map[string]string{"globex": b.ids["evt_3"].String() + " " + b.ids["~7"].String(), "nobody": ""},
+			map[string]string{"globex": b.IDs["evt_3"].String() + " " + b.IDs["~7"].String(), "nobody": ""},
 		},
 		"unknown outcomes": {
 			func(tenant string) ([]string, error) {
-				rows, err := b.lister.Unknown(t.Context(), inbox.UnknownFilter{Tenant: tenant}, 50)
+				rows, err := b.Lister.Unknown(t.Context(), inbox.UnknownFilter{Tenant: tenant}, 50)
 				return texts(rows, func(u inbox.Unknown) string { return u.Effect.String() }), err
 			},
-			map[string]string{"acme": "", "globex": b.ids["evt_9"].String()},
+			map[string]string{"acme": "", "globex": b.IDs["evt_9"].String()},
 		},
 		"conflicts": {
 			func(tenant string) ([]string, error) {
-				rows, err := inboxtest.Rows(b.lister.Conflicts(t.Context(), inbox.ConflictFilter{Tenant: tenant}))
+				rows, err := inboxtest.Rows(b.Lister.Conflicts(t.Context(), inbox.ConflictFilter{Tenant: tenant}))
 				out := texts(rows, func(r inbox.ConflictRow) string { return r.EventID + "/" + r.Tenant })
 				slices.Sort(out)
 				return out, err
@@ -101,7 +101,7 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 		},
 		"refusals": {
 			func(tenant string) ([]string, error) {
-				rows, err := inboxtest.Rows(b.lister.Refusals(t.Context(), inbox.RefusalFilter{Tenant: tenant}))
+				rows, err := inboxtest.Rows(b.Lister.Refusals(t.Context(), inbox.RefusalFilter{Tenant: tenant}))
 				out := texts(rows, func(r inbox.RefusalRow) string { return r.Source + "/" + r.Tenant })
 				slices.Sort(out)
 				return out, err
@@ -110,21 +110,21 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 		},
 		"the outbox": {
 			func(tenant string) ([]string, error) {
-				rows, err := inboxtest.Rows(b.lister.Outbox(t.Context(), inbox.OutboxFilter{Tenant: tenant}))
+				rows, err := inboxtest.Rows(b.Lister.Outbox(t.Context(), inbox.OutboxFilter{Tenant: tenant}))
 				return texts(rows, func(r inbox.OutboxRow) string { return r.Source }), err
 			},
 			map[string]string{"acme": "stripe", "globex": ""},
 		},
 		"streams": {
 			func(tenant string) ([]string, error) {
-				rows, err := inboxtest.Rows(b.lister.Streams(t.Context(), inbox.StreamFilter{Tenant: tenant}))
+				rows, err := inboxtest.Rows(b.Lister.Streams(t.Context(), inbox.StreamFilter{Tenant: tenant}))
 				return texts(rows, func(r inbox.StreamRow) string { return r.Key }), err
 			},
 			map[string]string{"acme": "guid_5 evt_1", "globex": "", "": "guid_6 guid_5 evt_1"},
 		},
 		"what is held for a person": {
 			func(tenant string) ([]string, error) {
-				rows, err := inboxtest.Rows(b.lister.Undecided(t.Context(), inbox.StreamFilter{Tenant: tenant}, 0))
+				rows, err := inboxtest.Rows(b.Lister.Undecided(t.Context(), inbox.StreamFilter{Tenant: tenant}, 0))
 				return texts(rows, func(u inbox.Undecided) string { return u.EventID }), err
 			},
 			map[string]string{"acme": "guid_5", "globex": "", "": "guid_5 guid_6"},
@@ -157,19 +157,19 @@ func texts[T any](rows []T, text func(T) string) []string {
 func TestTenantIsShown(t *testing.T) {
 	t.Parallel()
 	b := newTenanted(t)
-	event, err := b.lister.Event(t.Context(), "stripe/evt_3")
+	event, err := b.Lister.Event(t.Context(), "stripe/evt_3")
 	if err != nil || event.Tenant != "globex" {
 		t.Errorf("the event is %q's (%v), want globex's", event.Tenant, err)
 	}
-	effect, err := b.lister.Effect(t.Context(), b.ids["evt_3"])
+	effect, err := b.Lister.Effect(t.Context(), b.IDs["evt_3"])
 	if err != nil || effect.Tenant != "globex" {
 		t.Errorf("the effect is %q's (%v), want globex's", effect.Tenant, err)
 	}
-	rows, err := inboxtest.Rows(b.lister.Refusals(t.Context(), inbox.RefusalFilter{Source: "stripe"}))
+	rows, err := inboxtest.Rows(b.Lister.Refusals(t.Context(), inbox.RefusalFilter{Source: "stripe"}))
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%v, %v", rows, err)
 	}
-	refusal, err := b.lister.Refusal(t.Context(), rows[0].ID)
+	refusal, err := b.Lister.Refusal(t.Context(), rows[0].ID)
 	if err != nil || refusal.Tenant != "acme" {
 		t.Errorf("the refusal is %q's (%v), want acme's", refusal.Tenant, err)
 	}

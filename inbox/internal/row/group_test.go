@@ -1,4 +1,4 @@
-package inbox_test
+package row_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // asked is a group of asks as it was run, and when.
@@ -24,15 +24,15 @@ func groupsOf(t *testing.T, size int, ask func(do func())) (groups []asked) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Helper()
 		began := time.Now()
-		do := inbox.Grouped(size, 10*time.Millisecond, func(_ context.Context, in []int) ([]int, error) {
+		group := row.Group[int, int]{Size: size, Flushers: 1, Apart: 10 * time.Millisecond, Timeout: time.Second, Run: func(_ context.Context, in []int) ([]int, error) {
 			groups = append(groups, asked{time.Since(began), len(in)})
 			<-time.After(time.Millisecond)
 			return in, nil
-		})
+		}}
 		var all sync.WaitGroup
 		ask(func() {
 			all.Go(func() {
-				if _, err := do(t.Context(), 1); err != nil {
+				if _, err := group.Do(t.Context(), 1); err != nil {
 					t.Error(err)
 				}
 			})
