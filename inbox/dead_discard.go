@@ -110,7 +110,7 @@ ORDER BY a.id`
 // time, each with an audit entry that has the body's hash and the state before. If a call is
 // interrupted, make it again. Attempts and bytes stay until their retention ends. For ids that are not
 // dead letters it returns [ErrNotFound] or [ErrState].
-func (e *Effects) Discard(ctx context.Context, d Discard) (Discarded, error) {
+func (e *Decider) Discard(ctx context.Context, d Discard) (Discarded, error) {
 	out, err := e.discard(ctx, d)
 	if err != nil {
 		return out, fmt.Errorf("discarding dead letters: %w", err)
@@ -118,7 +118,7 @@ func (e *Effects) Discard(ctx context.Context, d Discard) (Discarded, error) {
 	return out, nil
 }
 
-func (e *Effects) discard(ctx context.Context, d Discard) (Discarded, error) {
+func (e *Decider) discard(ctx context.Context, d Discard) (Discarded, error) {
 	if len(d.IDs) == 0 && d.Filter.IsZero() && !d.All {
 		return Discarded{}, ErrScope
 	}
@@ -159,7 +159,7 @@ func (e *Effects) discard(ctx context.Context, d Discard) (Discarded, error) {
 	}{{effects, e.discardEffectsTx}, {events, discardEventsTx}} {
 		err := locks.ForEachChunk(ctx, ErrLocked, part.seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
 			var n int
-			err = pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) (err error) {
+			err = pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) (err error) {
 				n, missed, err = part.do(ctx, tx, d, chunk)
 				return err
 			})
@@ -182,11 +182,11 @@ func (e *Effects) discard(ctx context.Context, d Discard) (Discarded, error) {
 
 // findDead returns up to d.Max + 1 dead letters, so that the caller notices when there are more than
 // d.Max.
-func (e *Effects) findDead(ctx context.Context, d Discard) ([]Seen, error) {
+func (e *Decider) findDead(ctx context.Context, d Discard) ([]Seen, error) {
 	found := []Seen{}
 	var seen Seen
 	if len(d.IDs) == 0 {
-		if err := d.Filter.CheckText(ctx, e.Pool()); err != nil {
+		if err := d.Filter.CheckText(ctx, e.store.Pool()); err != nil {
 			return nil, err
 		}
 		events, never := d.Filter.EventPredicates()
@@ -194,7 +194,7 @@ func (e *Effects) findDead(ctx context.Context, d Discard) ([]Seen, error) {
 		var find row.Statement
 		find.Add(findDead).And(d.Filter.EffectPredicates()).Add(findDeadEvents, d.Max+1).And(events).Add(findDeadLimit, d.Max+1)
 		sql, args := find.SQL()
-		rows, err := e.Pool().Query(ctx, sql, args...)
+		rows, err := e.store.Pool().Query(ctx, sql, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -206,7 +206,7 @@ func (e *Effects) findDead(ctx context.Context, d Discard) ([]Seen, error) {
 	}
 	var state *string
 	var dead *bool
-	rows, err := e.Pool().Query(ctx, findDeadByID, d.IDs)
+	rows, err := e.store.Pool().Query(ctx, findDeadByID, d.IDs)
 	if err != nil {
 		return nil, err
 	}
@@ -223,13 +223,13 @@ func (e *Effects) findDead(ctx context.Context, d Discard) ([]Seen, error) {
 	return found, err
 }
 
-func (e *Effects) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n int, missed []ID, err error) {
+func (e *Decider) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n int, missed []ID, err error) {
 	return e.discardTx(ctx, tx, all, d.Actor, d.Reason, func(s EffectState) bool { return s == EffectDead })
 }
 
 // discardTx skips the effects that still have the revision that was seen and whose state allows it, each
 // with an audit entry. missed are the effects that another transaction has locked.
-func (e *Effects) discardTx(
+func (e *Decider) discardTx(
 	ctx context.Context, tx pgx.Tx, all []Seen, actor, reason string, may func(EffectState) bool,
 ) (n int, missed []ID, err error) {
 	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: seenIDs(all)})
@@ -248,7 +248,7 @@ func (e *Effects) discardTx(
 	if len(group) == 0 {
 		return 0, missed, nil
 	}
-	settled, err := e.SettleLocked(ctx, tx, group, nil)
+	settled, err := e.store.SettleLocked(ctx, tx, group, nil)
 	if err != nil {
 		return 0, nil, err
 	}

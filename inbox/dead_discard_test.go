@@ -45,7 +45,7 @@ func TestDiscardingDeadLetters(t *testing.T) {
 			d.Actor, d.Reason = "ann", "paid by hand"
 			done := 0
 			d.Progress = func(n, _ int) { done = n }
-			out, err := b.Effects.Discard(t.Context(), d)
+			out, err := inbox.NewDecider(b.Effects).Discard(t.Context(), d)
 			if !errors.Is(err, c.err) {
 				t.Fatalf("%v, want %v", err, c.err)
 			}
@@ -77,10 +77,10 @@ func TestADiscardedEffectIsSkippedAndKept(t *testing.T) {
 	storetest.Exec(t, b.Pool, `UPDATE effect SET sequence_key_hash = sha256('s'), sequence_number = 7 WHERE id = $1`, id)
 	storetest.Exec(t, b.Pool, `INSERT INTO stream (route_id, key_hash, in_flight, blocked_by) SELECT route_id, sequence_key_hash, id, id FROM effect WHERE id = $1`, id)
 	storetest.Exec(t, b.Pool, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at) SELECT route_id, sha256('k'), id, now() FROM effect WHERE id = $1`, id)
-	if _, err := b.Effects.Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {
+	if _, err := inbox.NewDecider(b.Effects).Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {
 		t.Errorf("without a reason: %v", err)
 	}
-	if _, err := b.Effects.Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: "ann", Reason: "paid by hand"}); err != nil {
+	if _, err := inbox.NewDecider(b.Effects).Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: "ann", Reason: "paid by hand"}); err != nil {
 		t.Fatal(err)
 	}
 	effect, err := b.Lister.Effect(t.Context(), id)
@@ -92,7 +92,7 @@ func TestADiscardedEffectIsSkippedAndKept(t *testing.T) {
 	if err != nil || blocked != 0 || keys != 0 {
 		t.Errorf("%d streams blocked, %d keys held, %v", blocked, keys, err)
 	}
-	if _, err := b.Effects.Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: "ann", Reason: "again"}); !errors.Is(err, inbox.ErrState) {
+	if _, err := inbox.NewDecider(b.Effects).Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: "ann", Reason: "again"}); !errors.Is(err, inbox.ErrState) {
 		t.Errorf("twice: %v", err)
 	}
 }

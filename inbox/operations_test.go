@@ -292,7 +292,7 @@ func TestResultOfADuplicateIsItsOwners(t *testing.T) {
 	if err := o.Pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, owner).Scan(&id); err != nil {
 		t.Fatal(err)
 	}
-	if err := storetest.Store(t, o.Pool).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen"}); err != nil {
+	if err := inbox.NewDecider(storetest.Store(t, o.Pool)).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen"}); err != nil {
 		t.Fatal(err)
 	}
 	if s := status(); s.Status != "done" {

@@ -47,7 +47,7 @@ type Resolve struct {
 // and the audit entry is committed with it. It returns [ErrNotFound], [ErrState] if the effect is not
 // indeterminate or has changed since it was shown, [ErrCalledAgain], [ErrRouteGone], or [ErrLocked] if another
 // transaction keeps the effect or its stream locked.
-func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
+func (e *Decider) Resolve(ctx context.Context, r Resolve) error {
 	if r.As != ResolveDone && r.As != ResolveResend {
 		return fmt.Errorf("resolving effect %s: unknown resolution %q", r.Effect, r.As)
 	}
@@ -55,7 +55,7 @@ func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 		return fmt.Errorf("resolving effect %s: %w", r.Effect, err)
 	}
 	err := locks.ForEachChunk(ctx, ErrLocked, []ID{r.Effect}, 1, func(id ID) ID { return id }, func([]ID) (missed []ID, err error) {
-		err = pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) (err error) {
+		err = pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) (err error) {
 			missed, err = e.resolveTx(ctx, tx, r)
 			return err
 		})
@@ -67,7 +67,7 @@ func (e *Effects) Resolve(ctx context.Context, r Resolve) error {
 	return nil
 }
 
-func (e *Effects) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) (missed []ID, err error) {
+func (e *Decider) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) (missed []ID, err error) {
 	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: []ID{r.Effect}})
 	if err != nil || len(missed) > 0 {
 		return missed, err
@@ -96,7 +96,7 @@ type decision struct {
 }
 
 // resolveLockedTx carries out a decision for effects that the caller has locked, each with its own audit entry.
-func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, found []*LockedEffect) error {
+func (e *Decider) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, found []*LockedEffect) error {
 	group, wakes, err := e.resolutions(ctx, tx, d.as, found)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (e *Effects) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, fo
 			group[i].Result = d.result
 		}
 	}
-	settled, err := e.SettleLocked(ctx, tx, group, wakes)
+	settled, err := e.store.SettleLocked(ctx, tx, group, wakes)
 	if err != nil {
 		return err
 	}
@@ -138,8 +138,8 @@ const readRendered = `SELECT id, rendered, rendered_key_id FROM effect WHERE id 
 
 // keepEvidence sets the results of settlements from the bytes that were sent. An effect whose bytes cannot be
 // opened here gets none.
-func (e *Effects) keepEvidence(ctx context.Context, tx pgx.Tx, ids []ID, group []Settlement) error {
-	if !e.KeepsEvidence() {
+func (e *Decider) keepEvidence(ctx context.Context, tx pgx.Tx, ids []ID, group []Settlement) error {
+	if !e.store.KeepsEvidence() {
 		return nil
 	}
 	rows, err := tx.Query(ctx, readRendered, ids)
@@ -151,8 +151,8 @@ func (e *Effects) keepEvidence(ctx context.Context, tx pgx.Tx, ids []ID, group [
 	var rendered []byte
 	var keyID *int32
 	_, err = pgx.ForEachRow(rows, []any{&id, &rendered, &keyID}, func() error {
-		if plain, err := e.Keyring().Open(place.Rendered(id), keyID, rendered); err == nil {
-			results[id] = e.Evidence(plain)
+		if plain, err := e.store.Keyring().Open(place.Rendered(id), keyID, rendered); err == nil {
+			results[id] = e.store.Evidence(plain)
 		}
 		return nil
 	})
@@ -166,7 +166,7 @@ func (e *Effects) keepEvidence(ctx context.Context, tx pgx.Tx, ids []ID, group [
 }
 
 // resolutions makes the settlements of locked effects, with their wake-ups if they are sent again.
-func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, found []*LockedEffect) ([]Settlement, []Wake, error) {
+func (e *Decider) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, found []*LockedEffect) ([]Settlement, []Wake, error) {
 	group := make([]Settlement, len(found))
 	ids := make([]ID, len(found))
 	for i, h := range found {
@@ -182,7 +182,7 @@ func (e *Effects) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, fou
 	if _, err := tx.Exec(ctx, forgetUnknowns, ids); err != nil {
 		return nil, nil, err
 	}
-	jobs, err := e.ReserveTx(ctx, tx, len(group))
+	jobs, err := e.store.ReserveTx(ctx, tx, len(group))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -47,7 +47,7 @@ const resolveChunk = 200
 // ResolveMany resolves effects as [Effects.Resolve] does, a few in each transaction, each with its
 // own audit entry. A call that is interrupted has resolved the effects that it counts. The rest is
 // still indeterminate, and you can make the same call again.
-func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany, error) {
+func (e *Decider) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany, error) {
 	var out ResolvedMany
 	if r.As != ResolveDone && r.As != ResolveResend {
 		return out, fmt.Errorf("resolving effects: unknown resolution %q", r.As)
@@ -57,7 +57,7 @@ func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 	}
 	err := locks.ForEachChunk(ctx, ErrLocked, r.Effects, resolveChunk, func(u Unknown) ID { return u.Effect }, func(chunk []Unknown) (missed []ID, err error) {
 		var n, again, gone int
-		err = pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) (err error) {
+		err = pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) (err error) {
 			n, again, gone, missed, err = e.resolveManyTx(ctx, tx, r, chunk)
 			return err
 		})
@@ -79,7 +79,7 @@ func (e *Effects) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 	return out, nil
 }
 
-func (e *Effects) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, chunk []Unknown) (resolved, again, gone int, missed []ID, err error) {
+func (e *Decider) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, chunk []Unknown) (resolved, again, gone int, missed []ID, err error) {
 	ids := make([]ID, len(chunk))
 	for i, u := range chunk {
 		ids[i] = u.Effect

@@ -37,7 +37,7 @@ func TestResolve(t *testing.T) {
 		results := make([]error, 20)
 		for i := range results {
 			wg.Go(func() {
-				results[i] = effects.Resolve(t.Context(), inbox.Resolve{Effect: id, As: c.as, Actor: "ann", Reason: "seen at the bank"})
+				results[i] = inbox.NewDecider(effects).Resolve(t.Context(), inbox.Resolve{Effect: id, As: c.as, Actor: "ann", Reason: "seen at the bank"})
 			})
 		}
 		wg.Wait()
@@ -98,11 +98,11 @@ func TestResolveRefuses(t *testing.T) {
 		"dead":           {inbox.Resolve{Effect: effectOf(o.Event(t, "3", "dead")), As: inbox.ResolveResend, Actor: "ann", Reason: "r"}, inbox.ErrState},
 		"no such effect": {inbox.Resolve{Effect: inbox.NewID(time.Now()), As: inbox.ResolveDone, Actor: "ann", Reason: "r"}, inbox.ErrNotFound},
 	} {
-		if err := effects.Resolve(t.Context(), c.r); !errors.Is(err, c.want) {
+		if err := inbox.NewDecider(effects).Resolve(t.Context(), c.r); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	if err := effects.Resolve(t.Context(), inbox.Resolve{Effect: unknown, As: "maybe", Actor: "ann", Reason: "r"}); err == nil {
+	if err := inbox.NewDecider(effects).Resolve(t.Context(), inbox.Resolve{Effect: unknown, As: "maybe", Actor: "ann", Reason: "r"}); err == nil {
 		t.Error("an unknown resolution was taken")
 	}
 	var n int

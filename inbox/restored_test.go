@@ -137,7 +137,7 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 				if is != inbox.EffectIndeterminate || reason != string(reasons.Restored) {
 					t.Fatalf("an effect of the stream is %s (%s)", is, reason)
 				}
-				err := l.work.Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen at the bank"})
+				err := inbox.NewDecider(l.work).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen at the bank"})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -73,7 +73,7 @@ LIMIT $2`
 // effect that it may have received. Only effects that certainly never happened move to another target, because no key
 // would help there, and they are rendered again. The items of a list and the effects of an ordered route do not move to
 // another target, because they have their place where they are.
-func (e *Effects) ClearRoute(ctx context.Context, c ClearRoute) (ClearedRoute, error) {
+func (e *Decider) ClearRoute(ctx context.Context, c ClearRoute) (ClearedRoute, error) {
 	out, err := e.clearRoute(ctx, c)
 	if err != nil {
 		return out, fmt.Errorf("clearing route %s/%s: %w", c.Source, c.Route, err)
@@ -89,7 +89,7 @@ type clearing struct {
 	sameTarget bool
 }
 
-func (e *Effects) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRoute, err error) {
+func (e *Decider) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRoute, err error) {
 	if !c.DryRun {
 		if err := CheckExplanation(c.Actor, c.Reason); err != nil {
 			return out, err
@@ -117,7 +117,7 @@ func (e *Effects) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRout
 	}
 	err = locks.ForEachChunk(ctx, ErrLocked, out.Seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
 		var n int
-		err = pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) (err error) {
+		err = pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) (err error) {
 			if c.To == "" {
 				n, missed, err = e.discardTx(ctx, tx, chunk, c.Actor, c.Reason, func(s EffectState) bool {
 					return s.Waiting() || s == EffectHeld
@@ -140,8 +140,8 @@ func (e *Effects) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRout
 	return out, err
 }
 
-func (e *Effects) findWaiting(ctx context.Context, route int32, limit int) ([]Seen, error) {
-	rows, err := e.Pool().Query(ctx, findWaiting, route, limit)
+func (e *Decider) findWaiting(ctx context.Context, route int32, limit int) ([]Seen, error) {
+	rows, err := e.store.Pool().Query(ctx, findWaiting, route, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -151,12 +151,12 @@ func (e *Effects) findWaiting(ctx context.Context, route int32, limit int) ([]Se
 	})
 }
 
-func (e *Effects) findClearing(ctx context.Context, c ClearRoute) (clearing, error) {
+func (e *Decider) findClearing(ctx context.Context, c ClearRoute) (clearing, error) {
 	out := clearing{ask: c}
 	var target, toTarget string
 	var version int32
 	var gone bool
-	err := e.Pool().QueryRow(ctx, findGoneRoute, c.Source, c.Route).Scan(&out.from, &version, &target, &gone)
+	err := e.store.Pool().QueryRow(ctx, findGoneRoute, c.Source, c.Route).Scan(&out.from, &version, &target, &gone)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return out, ErrNotFound
@@ -166,7 +166,7 @@ func (e *Effects) findClearing(ctx context.Context, c ClearRoute) (clearing, err
 	if err != nil || c.To == "" {
 		return out, err
 	}
-	err = e.Pool().QueryRow(ctx, findGoneRoute, c.Source, c.To).Scan(&out.to, &out.version, &toTarget, &gone)
+	err = e.store.Pool().QueryRow(ctx, findGoneRoute, c.Source, c.To).Scan(&out.to, &out.version, &toTarget, &gone)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return out, fmt.Errorf("%w: the source has no route %s", ErrNotFound, c.To)
@@ -203,7 +203,7 @@ WHERE k.effect_id = ANY ($1::uuid[]) AND o.id = k.effect_id AND NOT (` + row.Non
 	releaseMoved = `DELETE FROM effect_key WHERE effect_id = ANY ($1::uuid[]) AND route_id = $2`
 )
 
-func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen) (n int, missed []ID, err error) {
+func (e *Decider) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen) (n int, missed []ID, err error) {
 	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: seenIDs(all)})
 	if err != nil {
 		return 0, nil, err
@@ -214,7 +214,7 @@ func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen)
 			ids = append(ids, seen.ID)
 		}
 	}
-	jobIDs, err := e.ReserveTx(ctx, tx, len(ids))
+	jobIDs, err := e.store.ReserveTx(ctx, tx, len(ids))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -245,6 +245,6 @@ func (e *Effects) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen)
 			return 0, nil, err
 		}
 	}
-	e.Enqueuer().InsertTx(&b, wakes)
+	e.store.Enqueuer().InsertTx(&b, wakes)
 	return len(moved), missed, tx.SendBatch(ctx, &b).Close()
 }

@@ -64,7 +64,7 @@ type streamSnapshot struct {
 // [ErrNotFound], [ErrStream] if the stream no longer waits for the blocker or the numbers, or
 // cannot proceed that way, or [ErrLocked] if another transaction keeps one of its effects
 // locked.
-func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
+func (e *Decider) PassStream(ctx context.Context, p PassStream) error {
 	if p.As != StreamSkip && p.As != StreamUnblock {
 		return fmt.Errorf("passing stream %d: unknown way %q", p.Stream, p.As)
 	}
@@ -74,7 +74,7 @@ func (e *Effects) PassStream(ctx context.Context, p PassStream) error {
 	// A worker may have locked the next effect of the stream at this moment. Each try
 	// compares the stream with the decision again.
 	err := locks.Retry(ctx, ErrLocked, func() error {
-		return pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
+		return pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
 	})
 	if err != nil {
 		return fmt.Errorf("passing stream %d: %w", p.Stream, err)
@@ -101,7 +101,7 @@ type lockedStream struct {
 	now    time.Time
 }
 
-func (e *Effects) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) error {
+func (e *Decider) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) error {
 	if !p.Blocker.IsZero() {
 		// The event comes before the stream in the order of locks.
 		if _, err := tx.Exec(ctx, lockEffectEvent, p.Blocker); err != nil {
@@ -149,7 +149,7 @@ WHERE id = $1
 FOR UPDATE`
 
 // skipBlockerTx settles the effect that blocks as skipped.
-func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
+func (e *Decider) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
 	out := Settlement{Effect: p.Blocker, State: EffectSkipped, Reason: reasons.Discarded, RouteID: s.route, SequenceKeyHash: s.hash}
 	var number string
 	var revision int
@@ -164,7 +164,7 @@ func (e *Effects) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream,
 	case p.Revision != nil && *p.Revision != revision:
 		return streamSnapshot{}, fmt.Errorf("%w: the effect that blocks it has changed since it was looked at", ErrStream)
 	}
-	settled, err := e.SettleLocked(ctx, tx, []Settlement{out}, nil)
+	settled, err := e.store.SettleLocked(ctx, tx, []Settlement{out}, nil)
 	if err != nil {
 		return streamSnapshot{}, err
 	}
@@ -181,7 +181,7 @@ WHERE id = $1`
 
 // unblockTx moves the applied number past the blocking effect. In mode arrival there is no
 // such number: an effect that may still land blocks all later ones.
-func (e *Effects) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
+func (e *Decider) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
 	var state EffectState
 	var version, revision int
 	var number string
@@ -204,7 +204,7 @@ func (e *Effects) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p P
 }
 
 // giveUpTx moves the applied number to the last missing number before the first recorded one.
-func (e *Effects) giveUpTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
+func (e *Decider) giveUpTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
 	var first, last string
 	err := tx.QueryRow(ctx, row.MissingNumbers, p.Stream).Scan(&first, &last)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && last != p.MissingTo {
@@ -221,9 +221,9 @@ func (e *Effects) giveUpTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p Pa
 }
 
 // moveStreamTx sets the applied number of a stream, and decides about its next effects.
-func (e *Effects) moveStreamTx(ctx context.Context, tx pgx.Tx, s *lockedStream, stream int64, number string) error {
+func (e *Decider) moveStreamTx(ctx context.Context, tx pgx.Tx, s *lockedStream, stream int64, number string) error {
 	if _, err := tx.Exec(ctx, moveStream, stream, number); err != nil {
 		return err
 	}
-	return e.AdvanceStreamTx(ctx, tx, s.route, s.hash)
+	return e.store.AdvanceStreamTx(ctx, tx, s.route, s.hash)
 }

@@ -24,23 +24,23 @@ func TestSkippingAGapWakesTheNext(t *testing.T) {
 		"a blocker":     {Stream: id, As: inbox.StreamSkip, Blocker: next, Actor: "ann", Reason: "r"},
 		"unblock":       {Stream: id, As: inbox.StreamUnblock, MissingTo: "3", Actor: "ann", Reason: "r"},
 	} {
-		if err := b.Store.PassStream(t.Context(), wrong); !errors.Is(err, inbox.ErrStream) {
+		if err := inbox.NewDecider(b.Store).PassStream(t.Context(), wrong); !errors.Is(err, inbox.ErrStream) {
 			t.Errorf("%s: %v, want ErrStream", name, err)
 		}
 	}
-	if err := b.Store.PassStream(t.Context(), inbox.PassStream{Stream: id, As: inbox.StreamSkip, MissingTo: "3", Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {
+	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), inbox.PassStream{Stream: id, As: inbox.StreamSkip, MissingTo: "3", Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {
 		t.Errorf("without a reason: %v", err)
 	}
-	if err := b.Store.PassStream(t.Context(), inbox.PassStream{Stream: id + 1, As: inbox.StreamSkip, Actor: "ann", Reason: "r"}); !errors.Is(err, inbox.ErrNotFound) {
+	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), inbox.PassStream{Stream: id + 1, As: inbox.StreamSkip, Actor: "ann", Reason: "r"}); !errors.Is(err, inbox.ErrNotFound) {
 		t.Errorf("no such stream: %v", err)
 	}
-	if err := b.Store.PassStream(t.Context(), inbox.PassStream{Stream: id, As: "jump", Actor: "ann", Reason: "r"}); err == nil {
+	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), inbox.PassStream{Stream: id, As: "jump", Actor: "ann", Reason: "r"}); err == nil {
 		t.Error("an unknown way was taken")
 	}
 	if d := b.Show(fmt.Sprint(id)); d.Applied != "1" || d.GapSince == nil || len(b.Audited(id)) != 0 {
 		t.Fatalf("something was changed: %+v", d)
 	}
-	if err := b.Store.PassStream(t.Context(), pass); err != nil {
+	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), pass); err != nil {
 		t.Fatal(err)
 	}
 	if d := b.Show(fmt.Sprint(id)); d.Applied != "3" || d.GapSince != nil {
@@ -57,7 +57,7 @@ func TestSkippingAGapWakesTheNext(t *testing.T) {
 		!strings.Contains(string(entries[0].After), `"2 to 3"`) {
 		t.Errorf("audited: %+v", entries)
 	}
-	if err := b.Store.PassStream(t.Context(), pass); !errors.Is(err, inbox.ErrStream) {
+	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), pass); !errors.Is(err, inbox.ErrStream) {
 		t.Errorf("skipped twice: %v", err)
 	}
 }
@@ -72,10 +72,10 @@ func TestSkippingABlockerWakesTheNext(t *testing.T) {
 			blocker, next := b.Effect("a", 2, state), b.Effect("a", 3, inbox.EffectHeld)
 			b.Blocked(id, blocker)
 			pass := inbox.PassStream{Stream: id, As: inbox.StreamSkip, Blocker: blocker, Actor: "ann", Reason: "sent by hand"}
-			if err := b.Store.PassStream(t.Context(), inbox.PassStream{Stream: id, As: inbox.StreamSkip, Blocker: next, Actor: "ann", Reason: "r"}); !errors.Is(err, inbox.ErrStream) {
+			if err := inbox.NewDecider(b.Store).PassStream(t.Context(), inbox.PassStream{Stream: id, As: inbox.StreamSkip, Blocker: next, Actor: "ann", Reason: "r"}); !errors.Is(err, inbox.ErrStream) {
 				t.Errorf("another blocker: %v", err)
 			}
-			if err := b.Store.PassStream(t.Context(), pass); err != nil {
+			if err := inbox.NewDecider(b.Store).PassStream(t.Context(), pass); err != nil {
 				t.Fatal(err)
 			}
 			var reason string
@@ -102,7 +102,7 @@ func TestUnblockingLeavesTheBlockerAtRest(t *testing.T) {
 	blocker, next := b.Effect("a", 2, inbox.EffectDead), b.Effect("a", 3, inbox.EffectHeld)
 	b.Blocked(id, blocker)
 	pass := inbox.PassStream{Stream: id, As: inbox.StreamUnblock, Blocker: blocker, Actor: "ann", Reason: "later"}
-	if err := b.Store.PassStream(t.Context(), pass); err != nil {
+	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), pass); err != nil {
 		t.Fatal(err)
 	}
 	if state, _ := b.Standing(blocker); state != "dead" {
@@ -121,7 +121,7 @@ func TestUnblockingLeavesTheBlockerAtRest(t *testing.T) {
 	arrival := b.Stream("b", "")
 	unknown := b.Effect("b", 5, inbox.EffectIndeterminate)
 	b.Blocked(arrival, unknown)
-	if err := b.Store.PassStream(t.Context(), inbox.PassStream{Stream: arrival, As: inbox.StreamUnblock, Blocker: unknown, Actor: "ann", Reason: "r"}); !errors.Is(err, inbox.ErrStream) {
+	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), inbox.PassStream{Stream: arrival, As: inbox.StreamUnblock, Blocker: unknown, Actor: "ann", Reason: "r"}); !errors.Is(err, inbox.ErrStream) {
 		t.Errorf("in order of arrival: %v", err)
 	}
 }

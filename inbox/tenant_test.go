@@ -78,7 +78,7 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 		},
 		"what would be discarded": {
 			func(tenant string) ([]string, error) {
-				found, err := b.Effects.Discard(t.Context(), inbox.Discard{Filter: inbox.DeadFilter{Tenant: tenant}, DryRun: true})
+				found, err := inbox.NewDecider(b.Effects).Discard(t.Context(), inbox.Discard{Filter: inbox.DeadFilter{Tenant: tenant}, DryRun: true})
 				return texts(found.Seen, func(s inbox.Seen) string { return s.ID.String() }), err
 			},
 			map[string]string{"globex": b.IDs["evt_3"].String() + " " + b.IDs["~7"].String(), "nobody": ""},

@@ -43,7 +43,7 @@ const undecidedChunk = 200
 // transaction, each with an audit entry. It returns how many it ended: all of them, or
 // [ErrNotFound] or [ErrState] for the first one that does not exist or is not held for a
 // person. In that case the effects of earlier transactions are already ended.
-func (e *Effects) EndUndecided(ctx context.Context, d EndUndecided) (ended int, err error) {
+func (e *Decider) EndUndecided(ctx context.Context, d EndUndecided) (ended int, err error) {
 	if d.As != UndecidedApply && d.As != UndecidedSkip {
 		return 0, fmt.Errorf("ending the wait of effects: unknown way %q", d.As)
 	}
@@ -52,7 +52,7 @@ func (e *Effects) EndUndecided(ctx context.Context, d EndUndecided) (ended int, 
 	}
 	err = locks.ForEachChunk(ctx, ErrLocked, d.Effects, undecidedChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
 		n := 0
-		err = pgx.BeginFunc(ctx, e.Pool(), func(tx pgx.Tx) (err error) {
+		err = pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) (err error) {
 			n, missed, err = e.endUndecidedTx(ctx, tx, d, chunk)
 			return err
 		})
@@ -78,7 +78,7 @@ SET state = 'pending', next_at = now(), reason = NULL, order_waived = true, job_
 FROM unnest($1::uuid[], $2::bigint[]) AS a (id, job_id)
 WHERE e.id = a.id`
 
-func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided, ids []ID) (n int, missed []ID, err error) {
+func (e *Decider) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided, ids []ID) (n int, missed []ID, err error) {
 	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: ids})
 	if err != nil {
 		return 0, nil, err
@@ -126,22 +126,22 @@ func (e *Effects) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 }
 
 // applyUndecidedTx wakes the effects; the worker that claims one finds its turn.
-func (e *Effects) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*LockedEffect) error {
+func (e *Decider) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*LockedEffect) error {
 	ids := make([]ID, len(found))
 	for i, h := range found {
 		ids[i] = h.Effect
 	}
-	wakes, err := e.ReserveWakes(ctx, row.SendTo(tx), ids)
+	wakes, err := e.store.ReserveWakes(ctx, row.SendTo(tx), ids)
 	if err != nil {
 		return err
 	}
 	var b pgx.Batch
 	b.Queue(applyUndecided, ids, JobsOf(wakes))
-	e.Enqueuer().EnqueueTx(&b, wakes)
+	e.store.Enqueuer().EnqueueTx(&b, wakes)
 	return tx.SendBatch(ctx, &b).Close()
 }
 
-func (e *Effects) skipUndecidedTx(ctx context.Context, tx pgx.Tx, found []*LockedEffect) error {
+func (e *Decider) skipUndecidedTx(ctx context.Context, tx pgx.Tx, found []*LockedEffect) error {
 	group := make([]Settlement, len(found))
 	for i, h := range found {
 		group[i] = Settlement{
@@ -149,7 +149,7 @@ func (e *Effects) skipUndecidedTx(ctx context.Context, tx pgx.Tx, found []*Locke
 			RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash,
 		}
 	}
-	settled, err := e.SettleLocked(ctx, tx, group, nil)
+	settled, err := e.store.SettleLocked(ctx, tx, group, nil)
 	if err != nil {
 		return err
 	}

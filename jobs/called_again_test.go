@@ -125,11 +125,11 @@ func TestNothingElseRepeatsWhatACallerDidAgain(t *testing.T) {
 	}
 	b.exec(`UPDATE effect SET state = 'indeterminate', reason = 'timeout' WHERE id = $1`, first)
 	resend := inbox.Resolve{Effect: first, As: inbox.ResolveResend, Actor: actor, Reason: why}
-	if err := store.Resolve(t.Context(), resend); !errors.Is(err, inbox.ErrCalledAgain) {
+	if err := inbox.NewDecider(store).Resolve(t.Context(), resend); !errors.Is(err, inbox.ErrCalledAgain) {
 		t.Errorf("sending it again gave %v", err)
 	}
 	resend.CalledAgain = true
-	if err := store.Resolve(t.Context(), resend); err != nil {
+	if err := inbox.NewDecider(store).Resolve(t.Context(), resend); err != nil {
 		t.Error(err)
 	}
 	if row := b.row(first); row.State != "pending" {

@@ -43,16 +43,16 @@ func (m *decisionModel) decision(kind string, id inbox.ID) (taken bool, ended st
 	case "discard":
 		ended = endedDiscarded
 		var out inbox.Discarded
-		out, err = m.store.Discard(ctx, inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
+		out, err = inbox.NewDecider(m.store).Discard(ctx, inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
 		if err == nil && out.Discarded == 0 {
 			err = inbox.ErrState
 		}
 	case "resolve done", "probe done":
 		ended = endedDone
-		err = m.store.Resolve(ctx, inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: kind, Reason: decided})
+		err = inbox.NewDecider(m.store).Resolve(ctx, inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: kind, Reason: decided})
 	case "resend":
 		ended = "again"
-		err = m.store.Resolve(ctx, inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: decider, Reason: decided})
+		err = inbox.NewDecider(m.store).Resolve(ctx, inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: decider, Reason: decided})
 	case "skip", "unblock":
 		if kind == "skip" {
 			ended = endedDiscarded
@@ -81,7 +81,7 @@ func (m *decisionModel) passStream(blocker inbox.ID, as inbox.StreamPass) error 
 	}
 	for i := range rows {
 		if *rows[i].BlockedBy == blocker {
-			return m.store.PassStream(m.tb.Context(), inbox.PassStream{Stream: rows[i].ID, As: as, Blocker: blocker, Actor: decider, Reason: decided})
+			return inbox.NewDecider(m.store).PassStream(m.tb.Context(), inbox.PassStream{Stream: rows[i].ID, As: as, Blocker: blocker, Actor: decider, Reason: decided})
 		}
 	}
 	return inbox.ErrStream

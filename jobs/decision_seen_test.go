@@ -33,7 +33,7 @@ func TestADiscardTakesWhatWasShown(t *testing.T) {
 	ask := inbox.Discard{Filter: inbox.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided}
 	dry := ask
 	dry.DryRun = true
-	shown, err := store.Discard(t.Context(), dry)
+	shown, err := inbox.NewDecider(store).Discard(t.Context(), dry)
 	if err != nil || shown.Matched != 3 || len(shown.Seen) != 3 {
 		t.Fatalf("%+v, %v", shown, err)
 	}
@@ -45,7 +45,7 @@ func TestADiscardTakesWhatWasShown(t *testing.T) {
 	start(t, r, p)
 	run(t, r, p.ID)
 	ask.Seen = shown.Seen
-	out, err := store.Discard(t.Context(), ask)
+	out, err := inbox.NewDecider(store).Discard(t.Context(), ask)
 	if err != nil || out.Matched != 3 || out.Discarded != 1 || out.Changed != 2 {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -72,13 +72,13 @@ func TestAResolutionTakesWhatWasShown(t *testing.T) {
 	must(t, err)
 	b.conflict(ids[0])
 	must(t, b.admitConflictOf(ids[0])) // somebody else, meanwhile
-	err = store.Resolve(t.Context(), inbox.Resolve{
+	err = inbox.NewDecider(store).Resolve(t.Context(), inbox.Resolve{
 		Effect: ids[0], As: inbox.ResolveResend, Version: shown.Version, Revision: shown.Revision, Actor: decider, Reason: decided,
 	})
 	if !errors.Is(err, inbox.ErrState) {
 		t.Errorf("%v, want ErrState", err)
 	}
-	out, err := store.ResolveMany(t.Context(), inbox.ResolveMany{Effects: found, As: inbox.ResolveResend, Actor: decider, Reason: decided})
+	out, err := inbox.NewDecider(store).ResolveMany(t.Context(), inbox.ResolveMany{Effects: found, As: inbox.ResolveResend, Actor: decider, Reason: decided})
 	if err != nil || out.Resolved != 1 || out.Changed != 1 || b.row(ids[0]).State != "indeterminate" || b.row(ids[1]).State != "pending" {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -105,14 +105,14 @@ func TestAStreamIsPassedAsItWasShown(t *testing.T) {
 			run(t, r, p.ID)
 			b.end(store, b.try(store, id), inbox.EffectDead)
 			pass := inbox.PassStream{Stream: shown.ID, As: as, Blocker: id, Revision: &shown.BlockedByEffect.Revision, Actor: decider, Reason: decided}
-			if err := store.PassStream(t.Context(), pass); !errors.Is(err, inbox.ErrStream) || b.row(id).State != "dead" {
+			if err := inbox.NewDecider(store).PassStream(t.Context(), pass); !errors.Is(err, inbox.ErrStream) || b.row(id).State != "dead" {
 				t.Errorf("%v, want ErrStream", err)
 			}
 			if shown, err = lister.Stream(t.Context(), stream); err != nil {
 				t.Fatal(err)
 			}
 			pass.Revision = &shown.BlockedByEffect.Revision
-			must(t, store.PassStream(t.Context(), pass))
+			must(t, inbox.NewDecider(store).PassStream(t.Context(), pass))
 		})
 	}
 }
@@ -127,7 +127,7 @@ func TestARouteIsClearedAsItWasShown(t *testing.T) {
 	ask := inbox.ClearRoute{Source: "shop", Route: "old", Actor: decider, Reason: decided}
 	dry := ask
 	dry.DryRun = true
-	shown, err := store.ClearRoute(t.Context(), dry)
+	shown, err := inbox.NewDecider(store).ClearRoute(t.Context(), dry)
 	if err != nil || len(shown.Seen) != 2 {
 		t.Fatalf("%+v, %v", shown, err)
 	}
@@ -135,7 +135,7 @@ func TestARouteIsClearedAsItWasShown(t *testing.T) {
 	b.exec(`UPDATE effect SET route_id = (SELECT id FROM route WHERE name = 'old') WHERE id = $1`, later)
 	b.exec(`UPDATE effect SET revision = revision + 1 WHERE id = $1`, ids[0]) // somebody decided about it
 	ask.Seen = shown.Seen
-	out, err := store.ClearRoute(t.Context(), ask)
+	out, err := inbox.NewDecider(store).ClearRoute(t.Context(), ask)
 	if err != nil || out.Cleared != 1 || out.Left != 1 {
 		t.Errorf("%+v, %v", out, err)
 	}

@@ -118,7 +118,7 @@ func (b *bundle) settle(store *inbox.Effects, s inbox.Settlement) {
 
 func (b *bundle) resolve(store *inbox.Effects, id inbox.ID, as inbox.Resolution) {
 	b.tb.Helper()
-	if err := store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: as, Actor: "ann", Reason: "seen at the bank"}); err != nil {
+	if err := inbox.NewDecider(store).Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: as, Actor: "ann", Reason: "seen at the bank"}); err != nil {
 		b.tb.Fatal(err)
 	}
 }

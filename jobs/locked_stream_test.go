@@ -332,7 +332,7 @@ func TestALockedStreamHoldsUpNoDiscard(t *testing.T) {
 	b.patientWork()
 	_, dead := b.deadInStreams("locked", "a", "b", "c")
 	b.lockStream("locked")
-	out, err := b.storeOn(b.work).Discard(t.Context(), inbox.Discard{IDs: dead, Actor: actor, Reason: why})
+	out, err := inbox.NewDecider(b.storeOn(b.work)).Discard(t.Context(), inbox.Discard{IDs: dead, Actor: actor, Reason: why})
 	if !errors.Is(err, inbox.ErrLocked) || out.Discarded != len(dead)-1 || b.states(dead, "skipped") != len(dead)-1 {
 		t.Errorf("%+v, %v", out, err)
 	}

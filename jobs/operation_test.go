@@ -70,7 +70,7 @@ func TestTriggers(t *testing.T) {
 	b.stop(c)
 
 	store := b.store("node-1")
-	if err := store.Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
+	if err := inbox.NewDecider(store).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
 		t.Fatal(err)
 	}
 	claim := b.claim(store, id)

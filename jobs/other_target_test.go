@@ -71,7 +71,7 @@ func TestAnEffectIsNeverSentToTwoTargets(t *testing.T) {
 		t.Errorf("a probe would ask the other target: %+v, %v", found, err)
 	}
 	// A person has looked at the first target, and decides.
-	if err := b.store("cli").Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
+	if err := inbox.NewDecider(b.store("cli")).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
 		t.Fatal(err)
 	}
 	b.eventuallyState(id, inbox.EffectDone)

@@ -222,7 +222,7 @@ func TestAPersonDecidesWhereNothingIsKeptOfTheParent(t *testing.T) {
 	if asked, err := store.Indeterminate(t.Context(), b.routes[once], inbox.ID{}, 10); len(asked) != 0 || err != nil || s.calls.Load() != 0 {
 		t.Errorf("a probe asks for %+v, %v; %d sent", asked, err, s.calls.Load())
 	}
-	if err := store.Resolve(t.Context(), inbox.Resolve{Effect: child, As: inbox.ResolveResend, Actor: actor, Reason: why}); err != nil {
+	if err := inbox.NewDecider(store).Resolve(t.Context(), inbox.Resolve{Effect: child, As: inbox.ResolveResend, Actor: actor, Reason: why}); err != nil {
 		t.Fatal(err)
 	}
 	b.eventuallyState(child, inbox.EffectDone)

@@ -238,7 +238,7 @@ func (p *Prober) probe(ctx context.Context, e *inbox.Indeterminate, route RouteP
 		slog.String("outcome", string(found.Outcome)), slog.String("code", found.Code),
 	}
 	if as != "" {
-		err := p.cfg.Store.Resolve(ctx, inbox.Resolve{
+		err := inbox.NewDecider(p.cfg.Store).Resolve(ctx, inbox.Resolve{
 			Effect: e.Effect, As: as, Version: e.Version, Revision: e.Revision, Actor: "probe", Reason: "the target answered " + found.Code + " for the key", Result: found.Stored,
 		})
 		switch {

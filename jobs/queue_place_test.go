@@ -75,7 +75,7 @@ func TestEveryWakeUpHasThePlaceOfItsEvent(t *testing.T) {
 			b.exec(dead, first)
 			b.exec(hold, second)
 			b.exec(`UPDATE stream SET blocked_by = $1, applied = 0 WHERE key_label = $2`, first, key)
-			err := store.PassStream(t.Context(), inbox.PassStream{
+			err := inbox.NewDecider(store).PassStream(t.Context(), inbox.PassStream{
 				Stream: int64(b.count(`SELECT id FROM stream WHERE key_label = $1`, key)), As: inbox.StreamSkip, Blocker: first, Actor: "ops", Reason: "known",
 			})
 			if err != nil {
@@ -85,7 +85,7 @@ func TestEveryWakeUpHasThePlaceOfItsEvent(t *testing.T) {
 		{name: "a person decides about it", policy: contiguous, wake: func(store *inbox.Effects, _ string, _, second inbox.ID) {
 			b.exec(hold, second)
 			b.exec(`UPDATE effect SET reason = 'sequence_number_taken' WHERE id = $1`, second)
-			if _, err := store.EndUndecided(t.Context(), inbox.EndUndecided{Effects: []inbox.ID{second}, As: inbox.UndecidedApply, Actor: "ops", Reason: "known"}); err != nil {
+			if _, err := inbox.NewDecider(store).EndUndecided(t.Context(), inbox.EndUndecided{Effects: []inbox.ID{second}, As: inbox.UndecidedApply, Actor: "ops", Reason: "known"}); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -224,7 +224,7 @@ func TestOrderedAndUnorderedEffectsWaitEquallyLong(t *testing.T) {
 	for i, id := range stuck[1:] {
 		admit(i-held, id)
 	}
-	err := b.store("ops").PassStream(t.Context(), inbox.PassStream{
+	err := inbox.NewDecider(b.store("ops")).PassStream(t.Context(), inbox.PassStream{
 		Stream: int64(b.count(`SELECT id FROM stream WHERE key_label = 'stuck'`)), As: inbox.StreamSkip, Blocker: stuck[0], Actor: "ops", Reason: "known",
 	})
 	if err != nil {

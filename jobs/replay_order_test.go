@@ -76,7 +76,7 @@ func TestDiscardingUnblocksASequence(t *testing.T) {
 		t.Fatal("it goes on behind a dead one")
 	}
 	// As the command line does: without the routes.
-	if _, err := b.storeOn(b.pool).Discard(t.Context(), inbox.Discard{IDs: ids[:1], Actor: actor, Reason: why}); err != nil {
+	if _, err := inbox.NewDecider(b.storeOn(b.pool)).Discard(t.Context(), inbox.Discard{IDs: ids[:1], Actor: actor, Reason: why}); err != nil {
 		t.Fatal(err)
 	}
 	b.client(jobs.Config{Store: store})

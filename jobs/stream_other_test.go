@@ -34,7 +34,7 @@ func TestAPersonsDecisionMovesTheStreamOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := desk.Resolve(t.Context(), inbox.Resolve{Effect: ids[0], As: as, Actor: "ann", Reason: "looked"}); err != nil {
+			if err := inbox.NewDecider(desk).Resolve(t.Context(), inbox.Resolve{Effect: ids[0], As: as, Actor: "ann", Reason: "looked"}); err != nil {
 				t.Fatal(err)
 			}
 			for _, id := range ids[:2] {
@@ -94,7 +94,7 @@ func (b *bundle) claimAgain(store *inbox.Effects, ids []inbox.ID, first inbox.Ef
 		return claim
 	}
 	desk := inbox.Resolve{Effect: ids[0], As: inbox.ResolveDone, Actor: "ann", Reason: "looked"}
-	if err := store.Resolve(b.tb.Context(), desk); err != nil {
+	if err := inbox.NewDecider(store).Resolve(b.tb.Context(), desk); err != nil {
 		b.tb.Fatal(err)
 	}
 	return b.claim(store, ids[1])

@@ -18,7 +18,7 @@ func (b *bundle) skipping(store *inbox.Effects, shown *inbox.StreamDetail, do fu
 		pass.Blocker, pass.Revision = shown.BlockedByEffect.ID, &shown.BlockedByEffect.Revision
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- store.PassStream(b.tb.Context(), pass) }()
+	go func() { ended <- inbox.NewDecider(store).PassStream(b.tb.Context(), pass) }()
 	do()
 	return <-ended
 }

@@ -55,7 +55,7 @@ func TestWhatIsHeldForAPersonCanBeEnded(t *testing.T) {
 			}
 			// As the command line does: without the routes.
 			bare := b.storeOn(b.pool)
-			n, err := bare.EndUndecided(t.Context(), inbox.EndUndecided{Effects: ids, As: as, Actor: actor, Reason: why})
+			n, err := inbox.NewDecider(bare).EndUndecided(t.Context(), inbox.EndUndecided{Effects: ids, As: as, Actor: actor, Reason: why})
 			if err != nil || n != len(ids) {
 				t.Fatalf("%d, %v", n, err)
 			}
@@ -76,7 +76,7 @@ func TestWhatIsHeldForAPersonCanBeEnded(t *testing.T) {
 			if n := b.count(`SELECT count(*) FROM audit WHERE action = $1 AND actor = $2`, "order."+string(as), actor); n != len(ids) {
 				t.Errorf("%d audit entries", n)
 			}
-			if _, err := bare.EndUndecided(t.Context(), inbox.EndUndecided{Effects: ids[:1], As: as, Actor: actor, Reason: why}); !errors.Is(err, inbox.ErrState) {
+			if _, err := inbox.NewDecider(bare).EndUndecided(t.Context(), inbox.EndUndecided{Effects: ids[:1], As: as, Actor: actor, Reason: why}); !errors.Is(err, inbox.ErrState) {
 				t.Errorf("a second time: %v", err)
 			}
 		})
@@ -89,7 +89,7 @@ func TestSkippingOneDecidesNoOther(t *testing.T) {
 	b := setup(t)
 	b.order = map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1", Ties: sequence.Hold}}
 	held := b.undecided(b.store("node-1"))
-	_, err := b.storeOn(b.pool).EndUndecided(t.Context(), inbox.EndUndecided{
+	_, err := inbox.NewDecider(b.storeOn(b.pool)).EndUndecided(t.Context(), inbox.EndUndecided{
 		Effects: []inbox.ID{held[reasons.Tie]}, As: inbox.UndecidedSkip, Actor: actor, Reason: why,
 	})
 	if err != nil {

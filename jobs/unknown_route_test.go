@@ -143,13 +143,13 @@ func TestClearingARoute(t *testing.T) {
 			dry := ask
 			dry.DryRun = true
 			before := b.text(`SELECT string_agg(e::text, ',' ORDER BY id) FROM effect e`)
-			if _, err := store.ClearRoute(t.Context(), dry); !errors.Is(err, c.err) {
+			if _, err := inbox.NewDecider(store).ClearRoute(t.Context(), dry); !errors.Is(err, c.err) {
 				t.Fatalf("%v, want %v", err, c.err)
 			}
 			if b.text(`SELECT string_agg(e::text, ',' ORDER BY id) FROM effect e`) != before {
 				t.Error("a dry run changed something")
 			}
-			out, err := store.ClearRoute(t.Context(), ask)
+			out, err := inbox.NewDecider(store).ClearRoute(t.Context(), ask)
 			if !errors.Is(err, c.err) || out.Cleared != c.moved || out.Left != c.left {
 				t.Fatalf("%+v, %v, want %d cleared and %d left", out, err, c.moved, c.left)
 			}
@@ -191,11 +191,11 @@ func TestNothingIsSentAgainToARouteThatIsGone(t *testing.T) {
 	id := b.gone(1)[0]
 	b.exec(`UPDATE effect SET state = 'indeterminate', reason = 'timeout', next_at = NULL`)
 	store := b.store("cli")
-	err := store.Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: actor, Reason: why})
+	err := inbox.NewDecider(store).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: actor, Reason: why})
 	if !errors.Is(err, inbox.ErrRouteGone) {
 		t.Errorf("%v, want ErrRouteGone", err)
 	}
-	many, err := store.ResolveMany(t.Context(), inbox.ResolveMany{
+	many, err := inbox.NewDecider(store).ResolveMany(t.Context(), inbox.ResolveMany{
 		Effects: []inbox.Unknown{{Effect: id, Version: 1}}, As: inbox.ResolveResend, Actor: actor, Reason: why,
 	})
 	if err != nil || many.Gone != 1 || many.Resolved != 0 {
@@ -204,7 +204,7 @@ func TestNothingIsSentAgainToARouteThatIsGone(t *testing.T) {
 	if row := b.row(id); row.State != "indeterminate" {
 		t.Errorf("%+v", row)
 	}
-	if err := store.Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: actor, Reason: why}); err != nil {
+	if err := inbox.NewDecider(store).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: actor, Reason: why}); err != nil {
 		t.Error(err)
 	}
 }

@@ -115,7 +115,7 @@ func (m *model) resolve() bool {
 	if _, charged := c.line.charged[m.routes[route]]; charged {
 		as = inbox.ResolveDone
 	}
-	if err := m.store.Resolve(m.ctx, inbox.Resolve{Effect: id, As: as, Actor: "model", Reason: "the target says so"}); err != nil && !errors.Is(err, inbox.ErrCalledAgain) {
+	if err := inbox.NewDecider(m.store).Resolve(m.ctx, inbox.Resolve{Effect: id, As: as, Actor: "model", Reason: "the target says so"}); err != nil && !errors.Is(err, inbox.ErrCalledAgain) {
 		m.fail("resolving: %v", err)
 	}
 	return true

@@ -110,7 +110,7 @@ func TestACopyCarriesNothingOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Resolve(t.Context(), inbox.Resolve{Effect: old, As: inbox.ResolveResend, Actor: "ann", Reason: "the bank knows nothing of it"}); err != nil {
+	if err := inbox.NewDecider(store).Resolve(t.Context(), inbox.Resolve{Effect: old, As: inbox.ResolveResend, Actor: "ann", Reason: "the bank knows nothing of it"}); err != nil {
 		t.Fatal(err)
 	}
 	select {

@@ -103,7 +103,7 @@ func TestResolvedMessageKeepsItsID(t *testing.T) {
 	if err := pool.QueryRow(t.Context(), `SELECT id FROM effect`).Scan(&id); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "the recipient has it"}); err != nil {
+	if err := inbox.NewDecider(store).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "the recipient has it"}); err != nil {
 		t.Fatal(err)
 	}
 	var result []byte

@@ -61,7 +61,7 @@ var DiscardDeadLetters = Operation[DiscardDeadLettersRequest, DiscardDeadLetters
 		}
 		now, left := chosen(found)
 		if len(now) > 0 {
-			if out.Discarded, err = s.store.Discard(ctx, inbox.Discard{All: true, Max: step, Seen: mapped(now, sight.seen), Actor: access.Actor, Reason: r.Reason}); err != nil {
+			if out.Discarded, err = inbox.NewDecider(s.store).Discard(ctx, inbox.Discard{All: true, Max: step, Seen: mapped(now, sight.seen), Actor: access.Actor, Reason: r.Reason}); err != nil {
 				return out, err
 			}
 		}
@@ -101,7 +101,7 @@ func (s *Service) deadLetters(ctx context.Context, access Access, r DiscardDeadL
 			return nil, err
 		}
 	}
-	found, err := s.store.Discard(ctx, ask)
+	found, err := inbox.NewDecider(s.store).Discard(ctx, ask)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ var ResolveEffect = Operation[ResolveEffectRequest, ResolveEffectResponse]{
 			}
 			decision.Version, decision.Revision = effect.Version, effect.Revision
 		}
-		if err := s.store.Resolve(ctx, decision); err != nil {
+		if err := inbox.NewDecider(s.store).Resolve(ctx, decision); err != nil {
 			return out, r.changed(err)
 		}
 		return ResolveEffectResponse{Effect: r.ID, Resolved: r.As}, nil
@@ -146,7 +146,7 @@ var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
 			return out, err
 		}
 		now, left := chosen(found)
-		out.ResolvedMany, err = s.store.ResolveMany(ctx, inbox.ResolveMany{
+		out.ResolvedMany, err = inbox.NewDecider(s.store).ResolveMany(ctx, inbox.ResolveMany{
 			Effects: mapped(now, func(one sight) inbox.Unknown {
 				return inbox.Unknown{Effect: one.id, Version: one.version, Revision: one.revision}
 			}),

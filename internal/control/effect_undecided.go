@@ -61,6 +61,6 @@ func (s *Service) decideEffect(ctx context.Context, access Access, r DecideEffec
 }
 
 func (s *Service) endUndecided(ctx context.Context, access Access, why Explained, as inbox.UndecidedEnd, revisions map[inbox.ID]int, ids []inbox.ID) (DecidedEffects, error) {
-	n, err := s.store.EndUndecided(ctx, inbox.EndUndecided{Effects: ids, As: as, Revisions: revisions, Actor: access.Actor, Reason: why.Reason})
+	n, err := inbox.NewDecider(s.store).EndUndecided(ctx, inbox.EndUndecided{Effects: ids, As: as, Revisions: revisions, Actor: access.Actor, Reason: why.Reason})
 	return DecidedEffects{Ended: n, As: as, Effects: ids}, err
 }

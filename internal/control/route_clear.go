@@ -104,7 +104,7 @@ func (s *Service) clearRoute(ctx context.Context, access Access, r DiscardRouteR
 	}
 	ask := inbox.ClearRoute{Source: r.Source, Route: r.Route, To: to, Max: most, DryRun: r.DryRun, Actor: access.Actor, Reason: r.Reason}
 	if r.DryRun {
-		found, err := s.store.ClearRoute(ctx, ask)
+		found, err := inbox.NewDecider(s.store).ClearRoute(ctx, ask)
 		if err != nil {
 			return out, err
 		}
@@ -126,7 +126,7 @@ func (s *Service) clearRoute(ctx context.Context, access Access, r DiscardRouteR
 	}
 	now, left := chosen(all)
 	ask.Seen, ask.Max = mapped(now, sight.seen), step
-	cleared, err := s.store.ClearRoute(ctx, ask)
+	cleared, err := inbox.NewDecider(s.store).ClearRoute(ctx, ask)
 	return ClearedRoute{Matched: len(all), Cleared: cleared.Cleared, Stay: cleared.Left, Left: len(left), Seen: seenOf(left)}, err
 }
 

@@ -117,7 +117,7 @@ func (s *Service) passStream(ctx context.Context, access Access, r DecideStreamR
 		out.Tag = stream.Tag()
 		return out, nil
 	}
-	return out, r.changed(s.store.PassStream(ctx, p))
+	return out, r.changed(inbox.NewDecider(s.store).PassStream(ctx, p))
 }
 
 // missing returns the numbers for which the stream waits.
