@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -86,7 +87,7 @@ func TestAListIsSummedUp(t *testing.T) {
 		t.Errorf("the list of nothing: %v", err)
 	}
 
-	operations, err := inbox.NewOperations(inbox.OperationsConfig{Pool: b.pool})
+	operations, err := operation.NewOperations(operation.OperationsConfig{Pool: b.pool})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestAListIsSummedUp(t *testing.T) {
 		Effects []struct {
 			State string
 			Item  int
-			List  *inbox.ListOutcome
+			List  *operation.ListOutcome
 		}
 	}
 	if err := json.Unmarshal(document, &result); err != nil {

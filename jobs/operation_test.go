@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -18,7 +19,7 @@ import (
 func TestTheWorkerWakesWhoWaits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	operations, err := inbox.NewOperations(inbox.OperationsConfig{Pool: b.pool, Poll: time.Hour})
+	operations, err := operation.NewOperations(operation.OperationsConfig{Pool: b.pool, Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/suppression"
@@ -82,7 +83,7 @@ type Service struct {
 	cfg          Config
 	lister       *inbox.Lister
 	replays      *replay.Store
-	operations   *inbox.Operations
+	operations   *operation.Operations
 	suppressions *suppression.Store
 
 	acting
@@ -116,7 +117,7 @@ func NewService(cfg Config) (*Service, error) {
 	if s.replays, err = replay.New(replay.Config{Pool: cfg.Pool, Store: effects, ListBudget: cfg.ListBudget}); err != nil {
 		return nil, err
 	}
-	if s.operations, err = inbox.NewOperations(inbox.OperationsConfig{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
+	if s.operations, err = operation.NewOperations(operation.OperationsConfig{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
 		return nil, err
 	}
 	if s.suppressions, err = suppression.New(suppression.Config{Pool: cfg.Lists, Keyring: cfg.Keyring, ListBudget: cfg.ListBudget, Now: cfg.Now}); err != nil {

@@ -10,13 +10,14 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/registry"
 )
 
 // Operated is a database with operations whose effects the test writes as rows.
 type Operated struct {
 	Pool   *pgxpool.Pool
-	Ops    *inbox.Operations
+	Ops    *operation.Operations
 	Source int32
 	Routes []int32
 }
@@ -43,9 +44,9 @@ func NewOperated(t *testing.T, routes int) *Operated {
 }
 
 // Operations returns what one process has.
-func (o *Operated) Operations(t *testing.T) *inbox.Operations {
+func (o *Operated) Operations(t *testing.T) *operation.Operations {
 	t.Helper()
-	ops, err := inbox.NewOperations(inbox.OperationsConfig{Pool: o.Pool, Poll: 20 * time.Millisecond})
+	ops, err := operation.NewOperations(operation.OperationsConfig{Pool: o.Pool, Poll: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

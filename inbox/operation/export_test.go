@@ -1,4 +1,4 @@
-package inbox
+package operation
 
 // FindAgentSession is the statement of every call under a session, for the test of its plan.
 const FindAgentSession = findAgentSession

@@ -1,4 +1,4 @@
-package inbox
+package operation
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Outcome returns the current state of the effects of an event. It returns
 // [ErrNotFound] if there is no such event.
-func (o *Operations) Outcome(ctx context.Context, event ID) (*EventOutcome, error) {
-	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, []ID{event}, true)
+func (o *Operations) Outcome(ctx context.Context, event inbox.ID) (*EventOutcome, error) {
+	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, []inbox.ID{event}, true)
 	if err == nil && found[event] != nil {
 		err = found[event].sealed
 	}
@@ -21,7 +22,7 @@ func (o *Operations) Outcome(ctx context.Context, event ID) (*EventOutcome, erro
 		return nil, fmt.Errorf("reading the outcome of event %s: %w", event, err)
 	}
 	if found[event] == nil {
-		return nil, fmt.Errorf("reading the outcome of event %s: %w", event, ErrNotFound)
+		return nil, fmt.Errorf("reading the outcome of event %s: %w", event, inbox.ErrNotFound)
 	}
 	return found[event], nil
 }
@@ -35,14 +36,14 @@ ON CONFLICT ON CONSTRAINT operation_result_pkey DO NOTHING`
 
 // renderedResult is the database row of an operation's result.
 type renderedResult struct {
-	event    ID
+	event    inbox.ID
 	status   string
 	document []byte
 	keyID    *int32
 }
 
 var resultColumns = row.ColumnsFrom(1,
-	row.UUID("event_id", func(r *renderedResult) ID { return r.event }),
+	row.UUID("event_id", func(r *renderedResult) inbox.ID { return r.event }),
 	row.Text("status", func(r *renderedResult) string { return r.status }),
 	row.Bytes("document", func(r *renderedResult) []byte { return r.document }),
 	row.Int("key_id", func(r *renderedResult) *int32 { return r.keyID }),
@@ -50,13 +51,13 @@ var resultColumns = row.ColumnsFrom(1,
 
 // documents returns the stored results of the events. It first renders the results of
 // events that are at rest and have none.
-func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte, error) {
+func (o *Operations) documents(ctx context.Context, events []inbox.ID) (map[inbox.ID][]byte, error) {
 	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, events, false)
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[ID][]byte, len(found))
-	var due []ID
+	out := make(map[inbox.ID][]byte, len(found))
+	var due []inbox.ID
 	for _, id := range events {
 		switch f := found[id]; {
 		case f == nil:
@@ -95,7 +96,7 @@ func (o *Operations) documents(ctx context.Context, events []ID) (map[ID][]byte,
 	return out, nil
 }
 
-func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []ID) error {
+func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []inbox.ID) error {
 	if _, err := tx.Exec(ctx, row.LockOperations, events); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package inbox
+package operation
 
 import (
 	"context"
@@ -7,12 +7,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // FollowedCall is an earlier call as a call that wants to follow it needs to know it.
 type FollowedCall struct {
-	Event ID
+	Event inbox.ID
 	// Key is the whole key of the call: <credential>:<operation>:<key>.
 	Key       string
 	Operation string
@@ -22,7 +23,7 @@ type FollowedCall struct {
 	// call did, because its effects may have been pruned.
 	EffectsKept bool
 	// Follower is the event of the call that follows it already and keeps another one from it; zero for none.
-	Follower ID
+	Follower inbox.ID
 }
 
 // A call is resumed once, and then its follower is resumed. One call for each intent may take its place,
@@ -37,12 +38,12 @@ FROM inbox_event v
 WHERE v.id = $1`
 
 // FollowedCall reads the call that f.Parent names. It returns [ErrNotFound] if its event is gone.
-func (o *Operations) FollowedCall(ctx context.Context, f *Follow) (*FollowedCall, error) {
+func (o *Operations) FollowedCall(ctx context.Context, f *inbox.Follow) (*FollowedCall, error) {
 	out := &FollowedCall{Event: f.Parent}
 	err := o.cfg.Pool.QueryRow(ctx, readFollowedCall, f.Parent, f.Kind, f.Intent[:]).Scan(&out.Key, &out.Operation, &out.Intent, &out.EffectsKept, &out.Follower)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, ErrNotFound
+		return nil, inbox.ErrNotFound
 	case err != nil:
 		return nil, fmt.Errorf("reading the call that another one follows: %s", row.ErrorText(err))
 	}

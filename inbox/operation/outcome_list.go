@@ -1,10 +1,11 @@
-package inbox
+package operation
 
 import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
@@ -14,11 +15,11 @@ import (
 type ListOutcome struct {
 	// Effect is the effect that became the list. `oncegate effects list --list` shows all
 	// items by it.
-	Effect ID `json:"effect"`
+	Effect inbox.ID `json:"effect"`
 
 	// Items is how many items are written, and States how many of them are in each state.
-	Items  int                 `json:"items"`
-	States map[EffectState]int `json:"states"`
+	Items  int                       `json:"items"`
+	States map[inbox.EffectState]int `json:"states"`
 
 	// Failures are the first items that are dead or indeterminate; FailuresOmitted is how
 	// many more there are.
@@ -28,11 +29,11 @@ type ListOutcome struct {
 
 // ItemFailure is one item of a list that is dead or indeterminate.
 type ItemFailure struct {
-	Effect ID             `json:"effect"`
-	Item   int            `json:"item"`
-	State  EffectState    `json:"state"`
-	Reason reasons.Reason `json:"reason,omitempty"`
-	Code   string         `json:"code,omitempty"`
+	Effect inbox.ID          `json:"effect"`
+	Item   int               `json:"item"`
+	State  inbox.EffectState `json:"state"`
+	Reason reasons.Reason    `json:"reason,omitempty"`
+	Code   string            `json:"code,omitempty"`
 }
 
 // MaxItemFailures bounds how many failures a [ListOutcome] lists.
@@ -56,8 +57,8 @@ LIMIT $3`
 
 // addLists adds the lists to those outcomes of which a document may be made, or to all of
 // them.
-func addLists(ctx context.Context, db row.Querier, outcomes map[ID]*EventOutcome, all bool) error {
-	var events []ID
+func addLists(ctx context.Context, db row.Querier, outcomes map[inbox.ID]*EventOutcome, all bool) error {
+	var events []inbox.ID
 	for id, o := range outcomes {
 		if (all || o.AtRest && o.document == nil) && o.hasList() {
 			events = append(events, id)
@@ -71,19 +72,19 @@ func addLists(ctx context.Context, db row.Querier, outcomes map[ID]*EventOutcome
 		return err
 	}
 	type place struct {
-		event ID
+		event inbox.ID
 		route int32
 	}
 	lists := map[place]*ListOutcome{}
 	var at place
 	var name string
-	var head ID
-	var state EffectState
+	var head inbox.ID
+	var state inbox.EffectState
 	var n int
 	if _, err := pgx.ForEachRow(rows, []any{&at.event, &at.route, &name, &head, &state, &n}, func() error {
 		list := lists[at]
 		if list == nil {
-			list = &ListOutcome{Effect: head, States: map[EffectState]int{}}
+			list = &ListOutcome{Effect: head, States: map[inbox.EffectState]int{}}
 			lists[at] = list
 			outcomes[at.event].setList(name, list)
 		}
@@ -94,7 +95,7 @@ func addLists(ctx context.Context, db row.Querier, outcomes map[ID]*EventOutcome
 		return err
 	}
 	for at, list := range lists {
-		failed := list.States[EffectDead] + list.States[EffectIndeterminate]
+		failed := list.States[inbox.EffectDead] + list.States[inbox.EffectIndeterminate]
 		if failed == 0 {
 			continue
 		}

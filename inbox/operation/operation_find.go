@@ -1,4 +1,4 @@
-package inbox
+package operation
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
@@ -22,18 +23,18 @@ LIMIT 1`
 // Find returns the event of a credential's operation: by its whole key, which is tried
 // first, or by our id. It returns [ErrNotFound] if there is none, or if it belongs to
 // another credential.
-func (o *Operations) Find(ctx context.Context, source int32, credential, ref string) (ID, error) {
-	id, err := ParseID(ref)
+func (o *Operations) Find(ctx context.Context, source int32, credential, ref string) (inbox.ID, error) {
+	id, err := inbox.ParseID(ref)
 	if err != nil {
-		id = ID{}
+		id = inbox.ID{}
 	}
-	var found ID
+	var found inbox.ID
 	err = o.cfg.Pool.QueryRow(ctx, findOperation, source, pgtext.Clean(ref, 1024), id, credential+":").Scan(&found)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return ID{}, ErrNotFound
+		return inbox.ID{}, inbox.ErrNotFound
 	case err != nil:
-		return ID{}, fmt.Errorf("finding an operation: %s", row.ErrorText(err))
+		return inbox.ID{}, fmt.Errorf("finding an operation: %s", row.ErrorText(err))
 	}
 	return found, nil
 }

@@ -1,4 +1,4 @@
-package inbox_test
+package operation_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/operation"
 )
 
 func TestResultSumsUp(t *testing.T) {
@@ -21,22 +22,22 @@ func TestResultSumsUp(t *testing.T) {
 		states    []string
 		status    string // "" is in flight
 		retriable bool
-		next      inbox.Next
+		next      operation.Next
 	}{
-		"all done":             {[]string{"done", "done"}, "done", false, inbox.NextUseResult},
-		"skipped is no harm":   {[]string{"done", "skipped"}, "done", false, inbox.NextUseResult},
-		"nothing was to do":    {[]string{"skipped"}, "done", false, inbox.NextUseResult},
-		"dead":                 {[]string{"dead"}, "failed", true, inbox.NextResume},
-		"dead for good":        {[]string{"dead!", "dead"}, "failed", false, inbox.NextReplace},
-		"dead beside skipped":  {[]string{"dead", "skipped"}, "failed", true, inbox.NextResume},
-		"some, dead for good":  {[]string{"done", "dead!"}, "partial", false, inbox.NextAskOperator},
-		"some":                 {[]string{"done", "dead"}, "partial", false, inbox.NextResume},
-		"unknown":              {[]string{"done", "dead", "indeterminate"}, "indeterminate", false, inbox.NextAskOperator},
-		"given up, not known":  {[]string{"done", "dead?"}, "indeterminate", false, inbox.NextAskOperator},
-		"pruned by a person":   {[]string{"done", "pruned"}, "partial", false, inbox.NextAskOperator},
-		"pruned, not known":    {[]string{"done", "pruned?"}, "indeterminate", false, inbox.NextAskOperator},
-		"a list was continued": {[]string{"dead parted"}, "failed", false, inbox.NextAskOperator},
-		"no route takes it":    {nil, "failed", false, inbox.NextAskOperator},
+		"all done":             {[]string{"done", "done"}, "done", false, operation.NextUseResult},
+		"skipped is no harm":   {[]string{"done", "skipped"}, "done", false, operation.NextUseResult},
+		"nothing was to do":    {[]string{"skipped"}, "done", false, operation.NextUseResult},
+		"dead":                 {[]string{"dead"}, "failed", true, operation.NextResume},
+		"dead for good":        {[]string{"dead!", "dead"}, "failed", false, operation.NextReplace},
+		"dead beside skipped":  {[]string{"dead", "skipped"}, "failed", true, operation.NextResume},
+		"some, dead for good":  {[]string{"done", "dead!"}, "partial", false, operation.NextAskOperator},
+		"some":                 {[]string{"done", "dead"}, "partial", false, operation.NextResume},
+		"unknown":              {[]string{"done", "dead", "indeterminate"}, "indeterminate", false, operation.NextAskOperator},
+		"given up, not known":  {[]string{"done", "dead?"}, "indeterminate", false, operation.NextAskOperator},
+		"pruned by a person":   {[]string{"done", "pruned"}, "partial", false, operation.NextAskOperator},
+		"pruned, not known":    {[]string{"done", "pruned?"}, "indeterminate", false, operation.NextAskOperator},
+		"a list was continued": {[]string{"dead parted"}, "failed", false, operation.NextAskOperator},
+		"no route takes it":    {nil, "failed", false, operation.NextAskOperator},
 		"one goes on":          {[]string{"done", "pending"}, "", false, ""},
 		"one goes on, one not": {[]string{"indeterminate", "retry"}, "", false, ""},
 	} {
@@ -53,7 +54,7 @@ func TestResultSumsUp(t *testing.T) {
 			var got struct {
 				Event, Operation, Status string
 				Retriable                bool
-				Next                     inbox.Next
+				Next                     operation.Next
 				Effects                  []struct {
 					Route, State string
 					Result       *struct{ Charge string }
@@ -205,7 +206,7 @@ func TestResultOfAList(t *testing.T) {
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	o := storetest.NewOperated(t, 1)
-	await := func(ops *inbox.Operations, id inbox.ID, atMost time.Duration) <-chan bool {
+	await := func(ops *operation.Operations, id inbox.ID, atMost time.Duration) <-chan bool {
 		out := make(chan bool, 1)
 		go func() {
 			_, ok, err := ops.Await(t.Context(), id, atMost)
@@ -226,7 +227,7 @@ func TestAwait(t *testing.T) {
 		}
 	}
 
-	slow, err := inbox.NewOperations(inbox.OperationsConfig{Pool: o.Pool, Poll: time.Hour})
+	slow, err := operation.NewOperations(operation.OperationsConfig{Pool: o.Pool, Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,12 +334,12 @@ func TestAnEventWithoutEffectsIsNotDone(t *testing.T) {
 		before string // a change of the event before anybody asks
 		status string
 		stored int
-		next   inbox.Next
+		next   operation.Next
 	}{
-		"pruned before anybody asked":        {[]string{"done"}, `DELETE FROM effect WHERE event_id = $1`, "indeterminate", 0, inbox.NextAskOperator},
-		"only its number was taken":          {[]string{"skipped"}, `WITH f AS (UPDATE effect SET filtered = true WHERE event_id = $1) UPDATE inbox_event SET admission = 'unrouted' WHERE id = $1`, "failed", 1, inbox.NextAskOperator},
-		"no route took it, and a replay did": {[]string{"done"}, `UPDATE inbox_event SET admission = 'unrouted' WHERE id = $1`, "done", 1, inbox.NextUseResult},
-		"no route took it, a replay failed":  {[]string{"dead"}, `UPDATE inbox_event SET admission = 'unrouted' WHERE id = $1`, "failed", 1, inbox.NextResume},
+		"pruned before anybody asked":        {[]string{"done"}, `DELETE FROM effect WHERE event_id = $1`, "indeterminate", 0, operation.NextAskOperator},
+		"only its number was taken":          {[]string{"skipped"}, `WITH f AS (UPDATE effect SET filtered = true WHERE event_id = $1) UPDATE inbox_event SET admission = 'unrouted' WHERE id = $1`, "failed", 1, operation.NextAskOperator},
+		"no route took it, and a replay did": {[]string{"done"}, `UPDATE inbox_event SET admission = 'unrouted' WHERE id = $1`, "done", 1, operation.NextUseResult},
+		"no route took it, a replay failed":  {[]string{"dead"}, `UPDATE inbox_event SET admission = 'unrouted' WHERE id = $1`, "failed", 1, operation.NextResume},
 	} {
 		id := o.Event(t, "agent:charge:"+name, c.state...)
 		storetest.Exec(t, o.Pool, c.before, id)
@@ -346,12 +347,12 @@ func TestAnEventWithoutEffectsIsNotDone(t *testing.T) {
 			document, ok, err := o.Ops.Result(t.Context(), id)
 			var got struct {
 				Status, Detail string
-				Next           inbox.Next
+				Next           operation.Next
 			}
 			if err := json.Unmarshal(document, &got); err != nil {
 				t.Fatal(err)
 			}
-			if err != nil || !ok || got.Status != c.status || got.Next != c.next || (got.Detail == "") != (c.status == "done" || c.next == inbox.NextResume) {
+			if err != nil || !ok || got.Status != c.status || got.Next != c.next || (got.Detail == "") != (c.status == "done" || c.next == operation.NextResume) {
 				t.Errorf("%s: %t, %v: %s", name, ok, err, document)
 			}
 		}

@@ -1,4 +1,4 @@
-package inbox
+package operation
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
@@ -17,7 +18,7 @@ import (
 // their keys from the run and the step, so that the agent can never choose a key. The token
 // itself is stored nowhere.
 type AgentSession struct {
-	ID       ID
+	ID       inbox.ID
 	SourceID int32
 
 	// Credential is the name of the credential that opened the session. It leads the keys of the
@@ -87,7 +88,7 @@ func (a *AgentSessions) Find(ctx context.Context, source int32, digest [sha256.S
 	found, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByPos[AgentSession])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, ErrNotFound
+		return nil, inbox.ErrNotFound
 	case err != nil:
 		return nil, fmt.Errorf("finding a session: %s", row.ErrorText(err))
 	}
@@ -98,7 +99,7 @@ const endAgentSession = `UPDATE agent_session SET revoked_at = now() WHERE id = 
 
 // End ends a session before its time, at the request of the holder of its token. Ending it again
 // changes nothing.
-func (a *AgentSessions) End(ctx context.Context, id ID) error {
+func (a *AgentSessions) End(ctx context.Context, id inbox.ID) error {
 	if _, err := a.pool.Exec(ctx, endAgentSession, id); err != nil {
 		return fmt.Errorf("ending a session: %s", row.ErrorText(err))
 	}
@@ -108,12 +109,12 @@ func (a *AgentSessions) End(ctx context.Context, id ID) error {
 const readOperationKey = `SELECT event_id FROM inbox_event WHERE id = $1`
 
 // OperationKey returns the whole key of an operation by our id of its event, or [ErrNotFound].
-func (a *AgentSessions) OperationKey(ctx context.Context, event ID) (string, error) {
+func (a *AgentSessions) OperationKey(ctx context.Context, event inbox.ID) (string, error) {
 	var key string
 	err := a.pool.QueryRow(ctx, readOperationKey, event).Scan(&key)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return "", ErrNotFound
+		return "", inbox.ErrNotFound
 	case err != nil:
 		return "", fmt.Errorf("reading the key of an operation: %s", row.ErrorText(err))
 	}

@@ -1,4 +1,4 @@
-package inbox
+package operation
 
 // Next says what the caller of an operation should do now. It is part of every result and of every answer without
 // one: never change a value.

@@ -1,4 +1,4 @@
-package inbox_test
+package operation_test
 
 import (
 	"testing"

@@ -1,6 +1,7 @@
-package inbox
+package operation
 
 import (
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -29,7 +30,7 @@ func (a *lastAnswer) givenCode() string {
 // describes our network and its names, which only the operator may see. Therefore it is returned
 // only if the target returned a code, or if the text is about the caller's own payload. Text that
 // cannot be opened is left out: the code and the reason are enough.
-func (a *lastAnswer) detail(keys *seal.Keyring, effect ID, why reasons.Reason) string {
+func (a *lastAnswer) detail(keys *seal.Keyring, effect inbox.ID, why reasons.Reason) string {
 	if (a.code == nil || *a.code == "") && why != reasons.Mapping && why != reasons.Render && why != reasons.Handler {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package inbox
+package operation
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
@@ -30,7 +31,7 @@ func (o *Operations) FindKey(ctx context.Context, source int32, eventID, former 
 	err := o.cfg.Pool.QueryRow(ctx, findKey, source, ids, ids[0]).Scan(&found)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return "", ErrNotFound
+		return "", inbox.ErrNotFound
 	case err != nil:
 		return "", fmt.Errorf("finding a key: %s", row.ErrorText(err))
 	}

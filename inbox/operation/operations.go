@@ -1,4 +1,4 @@
-package inbox
+package operation
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
@@ -42,10 +43,10 @@ type Operations struct {
 	cfg OperationsConfig
 
 	mu       sync.Mutex
-	waiters  map[ID][]chan []byte
-	settled  []ID
+	waiters  map[inbox.ID][]chan []byte
+	settled  []inbox.ID
 	released bool
-	later    map[ID]time.Time // when events of many effects are read again
+	later    map[inbox.ID]time.Time // when events of many effects are read again
 	stop     context.CancelFunc
 	done     chan struct{}
 
@@ -71,7 +72,7 @@ func NewOperations(cfg OperationsConfig) (*Operations, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Operations{cfg: cfg, waiters: make(map[ID][]chan []byte), later: make(map[ID]time.Time), kick: make(chan struct{}, 1)}, nil
+	return &Operations{cfg: cfg, waiters: make(map[inbox.ID][]chan []byte), later: make(map[inbox.ID]time.Time), kick: make(chan struct{}, 1)}, nil
 }
 
 // Start begins to poll for waiting callers, until Stop.
@@ -115,7 +116,7 @@ func (o *Operations) Stop(context.Context) error {
 
 // Settled reports that an attempt of one of the event's effects has ended in this process,
 // so that callers that wait here need not wait for a poll. It never blocks.
-func (o *Operations) Settled(event ID) {
+func (o *Operations) Settled(event inbox.ID) {
 	o.mu.Lock()
 	if len(o.settled) < maxSettled {
 		o.settled = append(o.settled, event)
@@ -158,7 +159,7 @@ func (o *Operations) run(ctx context.Context, done chan<- struct{}) {
 	}
 }
 
-func (o *Operations) takeSettled() []ID {
+func (o *Operations) takeSettled() []inbox.ID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	out := o.settled
@@ -166,10 +167,10 @@ func (o *Operations) takeSettled() []ID {
 	return out
 }
 
-func (o *Operations) waiting() []ID {
+func (o *Operations) waiting() []inbox.ID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	out := make([]ID, 0, len(o.waiters))
+	out := make([]inbox.ID, 0, len(o.waiters))
 	for id := range o.waiters {
 		out = append(out, id)
 	}
@@ -182,9 +183,9 @@ const maxChecked = 256
 // checkWaiting renders the results of those events that are at rest and sends the results
 // to the callers that wait for them. A failed read is repeated by the next poll or the next
 // caller.
-func (o *Operations) checkWaiting(ctx context.Context, events []ID) {
+func (o *Operations) checkWaiting(ctx context.Context, events []inbox.ID) {
 	events = o.due(events)
-	slices.SortFunc(events, func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(events, func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) })
 	for chunk := range slices.Chunk(slices.Compact(events), maxChecked) {
 		documents, err := o.documents(ctx, chunk)
 		if err != nil {
@@ -214,7 +215,7 @@ const (
 
 // readLater remembers that an event with so many effects was read while some of them were
 // still running.
-func (o *Operations) readLater(event ID, effects int) {
+func (o *Operations) readLater(event inbox.ID, effects int) {
 	if effects < manyEffects {
 		return
 	}
@@ -229,14 +230,14 @@ func (o *Operations) readLater(event ID, effects int) {
 
 // due returns the events that may be read now. The next poll serves callers that wait for
 // the others, and a result that no caller waits for is rendered when a caller asks for it.
-func (o *Operations) due(events []ID) []ID {
+func (o *Operations) due(events []inbox.ID) []inbox.ID {
 	now := o.cfg.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.later) == 0 {
 		return events
 	}
-	return slices.DeleteFunc(events, func(id ID) bool {
+	return slices.DeleteFunc(events, func(id inbox.ID) bool {
 		until, many := o.later[id]
 		if many && now.Before(until) {
 			return true
@@ -251,8 +252,8 @@ func (o *Operations) Waiting() int { return len(o.waiting()) }
 
 // Result returns the result of an operation. ok is false as long as one of its effects is
 // still running, and if there is no such event.
-func (o *Operations) Result(ctx context.Context, event ID) (document []byte, ok bool, err error) {
-	documents, err := o.documents(ctx, []ID{event})
+func (o *Operations) Result(ctx context.Context, event inbox.ID) (document []byte, ok bool, err error) {
+	documents, err := o.documents(ctx, []inbox.ID{event})
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the result of event %s: %w", event, err)
 	}
@@ -263,7 +264,7 @@ func (o *Operations) Result(ctx context.Context, event ID) (document []byte, ok 
 // Await is like Result but waits, at most so long, until the operation is at rest. All
 // callers that wait in a process share one poll, and the end of an attempt in the same
 // process wakes them at once.
-func (o *Operations) Await(ctx context.Context, event ID, atMost time.Duration) (document []byte, ok bool, err error) {
+func (o *Operations) Await(ctx context.Context, event inbox.ID, atMost time.Duration) (document []byte, ok bool, err error) {
 	if atMost <= 0 {
 		return o.Result(ctx, event)
 	}
@@ -288,7 +289,7 @@ func (o *Operations) Await(ctx context.Context, event ID, atMost time.Duration) 
 	return nil, false, nil
 }
 
-func (o *Operations) addWaiter(event ID, w chan []byte) bool {
+func (o *Operations) addWaiter(event inbox.ID, w chan []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.released || o.done == nil {
@@ -299,7 +300,7 @@ func (o *Operations) addWaiter(event ID, w chan []byte) bool {
 	return true
 }
 
-func (o *Operations) removeWaiter(event ID, w chan []byte) {
+func (o *Operations) removeWaiter(event inbox.ID, w chan []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	rest := slices.DeleteFunc(o.waiters[event], func(other chan []byte) bool { return other == w })

@@ -1,4 +1,4 @@
-package inbox
+package operation
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
@@ -20,13 +21,13 @@ WHERE r.source_id = $1 AND r.call_hash = $2 AND r.expires_at >= now()`
 
 // RecentCall finds the call with the hash that was recorded within its window, and its whole key. It returns
 // [ErrNotFound] if there is none. It only spares the gate a call that will be refused: the gate's constraint decides.
-func (o *Operations) RecentCall(ctx context.Context, source int32, hash [sha256.Size]byte) (event ID, key string, err error) {
+func (o *Operations) RecentCall(ctx context.Context, source int32, hash [sha256.Size]byte) (event inbox.ID, key string, err error) {
 	err = o.cfg.Pool.QueryRow(ctx, readRecentCall, source, hash[:]).Scan(&event, &key)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return ID{}, "", ErrNotFound
+		return inbox.ID{}, "", inbox.ErrNotFound
 	case err != nil:
-		return ID{}, "", fmt.Errorf("reading which call came first: %s", row.ErrorText(err))
+		return inbox.ID{}, "", fmt.Errorf("reading which call came first: %s", row.ErrorText(err))
 	}
 	return event, key, nil
 }

@@ -1,12 +1,12 @@
-package inbox_test
+package operation_test
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/operation"
 )
 
 // A caller reads `retriable` as "call again under a new key": it must be false
@@ -63,7 +63,7 @@ func TestRetriableCountsWhatIsNotListed(t *testing.T) {
 	id := o.Event(t, "agent:charge:many", "dead")
 	storetest.Exec(t, o.Pool, `INSERT INTO effect (id, event_id, route_id, item, route_version, idempotency_key, state, reason)
 		SELECT gen_random_uuid(), $1, $2, n, 1, 'key', 'dead', CASE WHEN n = $3 THEN 'mapping_failed' ELSE 'connect' END FROM generate_series(1, $3) n`,
-		id, o.Routes[0], inbox.MaxOutcomeEffects+1)
+		id, o.Routes[0], operation.MaxOutcomeEffects+1)
 	document, ok, err := o.Ops.Result(t.Context(), id)
 	if err != nil || !ok || !strings.Contains(string(document), `"retriable":false`) {
 		t.Errorf("%t, %v: %.200s", ok, err, document)

@@ -1,4 +1,4 @@
-package inbox_test
+package operation_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/internal/session"
 )
 
@@ -19,43 +20,43 @@ func TestAgentSessions(t *testing.T) {
 	url, schema := inboxtest.Schema(t)
 	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 2)
 	agents, others := inboxtest.Source(t, pool, "agents"), inboxtest.Source(t, pool, "others")
-	store, lister := inbox.NewAgentSessions(pool), inboxtest.Lister(pool)
+	store, lister := operation.NewAgentSessions(pool), inboxtest.Lister(pool)
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	opened := 0
-	open := func(token string, s inbox.AgentSession) inbox.AgentSession {
+	open := func(token string, s operation.AgentSession) operation.AgentSession {
 		t.Helper()
 		opened++
 		s.ID, s.SourceID = inbox.NewID(now.Add(time.Duration(opened)*time.Millisecond)), agents.ID
 		if s.CreatedAt.IsZero() {
 			s.CreatedAt, s.ExpiresAt = now, now.Add(time.Hour)
 		}
-		if err := store.Open(t.Context(), inbox.TokenDigest(token), &s); err != nil {
+		if err := store.Open(t.Context(), operation.TokenDigest(token), &s); err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	first := open("first", inbox.AgentSession{Credential: "engine", Run: "42", Operations: []string{"charge"}, NewKeys: 5, Contract: "2"})
-	second := open("second", inbox.AgentSession{Credential: "engine", Run: "42"})
-	other := open("other", inbox.AgentSession{Credential: "clerk", Run: "7"})
-	over := open("over", inbox.AgentSession{Credential: "engine", Run: "41", CreatedAt: now.Add(-2 * time.Hour), ExpiresAt: now.Add(-time.Hour)})
+	first := open("first", operation.AgentSession{Credential: "engine", Run: "42", Operations: []string{"charge"}, NewKeys: 5, Contract: "2"})
+	second := open("second", operation.AgentSession{Credential: "engine", Run: "42"})
+	other := open("other", operation.AgentSession{Credential: "clerk", Run: "7"})
+	over := open("over", operation.AgentSession{Credential: "engine", Run: "41", CreatedAt: now.Add(-2 * time.Hour), ExpiresAt: now.Add(-time.Hour)})
 
-	found, err := store.Find(t.Context(), agents.ID, inbox.TokenDigest("first"))
+	found, err := store.Find(t.Context(), agents.ID, operation.TokenDigest("first"))
 	if err != nil || found.ID != first.ID || found.Credential != "engine" || found.Run != "42" || !slices.Equal(found.Operations, []string{"charge"}) ||
 		found.NewKeys != 5 || found.Contract != "2" || !found.ExpiresAt.Equal(first.ExpiresAt) || found.RevokedAt != nil || found.Ended(now) {
 		t.Errorf("%+v %v, want %+v", found, err, first)
 	}
-	if found, err = store.Find(t.Context(), agents.ID, inbox.TokenDigest("second")); err != nil || found.Operations != nil {
+	if found, err = store.Find(t.Context(), agents.ID, operation.TokenDigest("second")); err != nil || found.Operations != nil {
 		t.Errorf("a session of all operations has %v, %v", found, err)
 	}
-	if found, err = store.Find(t.Context(), agents.ID, inbox.TokenDigest("over")); err != nil || !found.Ended(now) {
+	if found, err = store.Find(t.Context(), agents.ID, operation.TokenDigest("over")); err != nil || !found.Ended(now) {
 		t.Errorf("an expired session is %+v, %v", found, err)
 	}
 	for token, source := range map[string]int32{"unknown": agents.ID, "First": agents.ID, "first": others.ID} {
-		if _, err := store.Find(t.Context(), source, inbox.TokenDigest(token)); !errors.Is(err, inbox.ErrNotFound) {
+		if _, err := store.Find(t.Context(), source, operation.TokenDigest(token)); !errors.Is(err, inbox.ErrNotFound) {
 			t.Errorf("the token %s is of source %d: %v", token, source, err)
 		}
 	}
-	if err := store.Open(t.Context(), inbox.TokenDigest("first"), &second); err == nil || strings.Contains(err.Error(), "digest") && strings.Contains(err.Error(), "\\x") {
+	if err := store.Open(t.Context(), operation.TokenDigest("first"), &second); err == nil || strings.Contains(err.Error(), "digest") && strings.Contains(err.Error(), "\\x") {
 		t.Errorf("two sessions have one token: %v", err)
 	}
 
@@ -87,7 +88,7 @@ func TestAgentSessions(t *testing.T) {
 	if err := store.End(t.Context(), first.ID); err != nil {
 		t.Fatal(err)
 	}
-	found, err = store.Find(t.Context(), agents.ID, inbox.TokenDigest("first"))
+	found, err = store.Find(t.Context(), agents.ID, operation.TokenDigest("first"))
 	if err != nil || found.RevokedAt == nil || !found.Ended(now) {
 		t.Fatalf("an ended session is %+v, %v", found, err)
 	}
@@ -95,7 +96,7 @@ func TestAgentSessions(t *testing.T) {
 	if err := store.End(t.Context(), first.ID); err != nil {
 		t.Fatal(err)
 	}
-	if found, err = store.Find(t.Context(), agents.ID, inbox.TokenDigest("first")); err != nil || !found.RevokedAt.Equal(ended) {
+	if found, err = store.Find(t.Context(), agents.ID, operation.TokenDigest("first")); err != nil || !found.RevokedAt.Equal(ended) {
 		t.Errorf("ending it again changes %v to %v, %v", ended, found.RevokedAt, err)
 	}
 
@@ -142,7 +143,7 @@ func TestASessionIsFoundByAnIndex(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.Schema(t)
 	pool := inboxtest.Open(t, url, schema, session.PoolAdmin, 1)
-	rows, err := pool.Query(t.Context(), `EXPLAIN `+inbox.FindAgentSession, make([]byte, 32), 1)
+	rows, err := pool.Query(t.Context(), `EXPLAIN `+operation.FindAgentSession, make([]byte, 32), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

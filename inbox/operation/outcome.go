@@ -1,4 +1,4 @@
-package inbox
+package operation
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
@@ -15,7 +16,7 @@ import (
 
 // EventOutcome is the outcome of an event so far, derived from its effects.
 type EventOutcome struct {
-	Event ID `json:"event"`
+	Event inbox.ID `json:"event"`
 
 	// Effects are in the order of their routes; at most [MaxOutcomeEffects].
 	Effects []EffectOutcome `json:"effects"`
@@ -34,7 +35,7 @@ type EventOutcome struct {
 	repeat    bool   // it was suspected to repeat another call under another key
 	intent    []byte // the hash of the canonical payload
 	admission string
-	parent    ID
+	parent    inbox.ID
 	document  []byte
 	dead      int
 	unknown   int
@@ -51,9 +52,9 @@ type EventOutcome struct {
 
 // EffectOutcome is the state of one effect of an event.
 type EffectOutcome struct {
-	Route  string         `json:"route"`
-	State  EffectState    `json:"state"`
-	Reason reasons.Reason `json:"reason,omitempty"`
+	Route  string            `json:"route"`
+	State  inbox.EffectState `json:"state"`
+	Reason reasons.Reason    `json:"reason,omitempty"`
 
 	// Code and Detail are the target's last answer to an effect that is dead or indeterminate: its status, reply
 	// code or SQLSTATE, and the beginning of its text. The text contains no secret of the target, and only
@@ -136,16 +137,16 @@ ORDER BY v.id, f.route, f.item`
 
 // outcomes reads the outcomes of the events. For an event whose document is stored it reads nothing else, unless
 // effects is true.
-func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []ID, effects bool) (map[ID]*EventOutcome, error) {
+func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []inbox.ID, effects bool) (map[inbox.ID]*EventOutcome, error) {
 	rows, err := db.Query(ctx, readOutcomes, events, MaxOutcomeEffects, effects, finalReasons(), finalStatuses(), MaxOutcomeItems)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	out := make(map[ID]*EventOutcome, len(events))
+	out := make(map[inbox.ID]*EventOutcome, len(events))
 	for rows.Next() {
 		var (
-			id, parent, resultOf                                       ID
+			id, parent, resultOf                                       inbox.ID
 			documentKey, resultKey                                     *int32
 			kind, admission                                            string
 			document, result                                           []byte
@@ -167,7 +168,7 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 			o = &EventOutcome{
 				Event: id, Effects: []EffectOutcome{}, operation: kind, eventID: eventID, intent: intent, repeat: repeat, admission: admission, parent: parent,
 				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, final: final, taken: taken, parted: parted,
-				Pruned: admission == AdmissionOK && total == 0,
+				Pruned: admission == inbox.AdmissionOK && total == 0,
 			}
 			if o.document, o.sealed = keys.Open(place.Document(id), documentKey, document); o.sealed != nil {
 				o.document = nil
@@ -180,7 +181,7 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 		if result, err = keys.Open(place.Result(resultOf), resultKey, result); err != nil {
 			o.sealed, result = err, nil
 		}
-		e := EffectOutcome{Route: *route, State: EffectState(*state), Result: embeddable(result), Item: *item}
+		e := EffectOutcome{Route: *route, State: inbox.EffectState(*state), Result: embeddable(result), Item: *item}
 		if reason != nil {
 			e.Reason = reasons.Reason(*reason)
 		}
@@ -256,7 +257,7 @@ func (o *EventOutcome) status() ResultStatus {
 func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 	status := o.status()
 	document := struct {
-		Event      ID           `json:"event"`
+		Event      inbox.ID     `json:"event"`
 		Operation  string       `json:"operation"`
 		Status     ResultStatus `json:"status"`
 		Retriable  bool         `json:"retriable"`

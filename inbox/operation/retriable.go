@@ -1,4 +1,4 @@
-package inbox
+package operation
 
 import "github.com/oncegate/oncegate/inbox/reasons"
 
