@@ -29,7 +29,7 @@ func (a *afterRead) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.Trac
 }
 
 func (a *afterRead) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
-	if read, _ := ctx.Value(isRead{}).(bool); read && a.armed.CompareAndSwap(true, false) {
+	if reads, _ := ctx.Value(isRead{}).(bool); reads && a.armed.CompareAndSwap(true, false) {
 		a.do()
 	}
 }

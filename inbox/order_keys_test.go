@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/prune"
@@ -73,7 +74,7 @@ func TestOrderKeysAreSealed(t *testing.T) {
 
 	// The payload that conflicted takes its place in the same stream when it is admitted.
 	rows, _ := p.Conflicts(t, keys)
-	got, err := inbox.AdmitConflict{
+	got, err := decide.AdmitConflict{
 		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
 	}.Run(t.Context())
 	if err != nil {
@@ -133,7 +134,7 @@ func TestOrderKeysAreResealed(t *testing.T) {
 	}
 	keys := storetest.RingOf(t, storetest.SecondKey+" active")
 	rows, _ := p.Conflicts(t, keys)
-	got, err := inbox.AdmitConflict{
+	got, err := decide.AdmitConflict{
 		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
 	}.Run(t.Context())
 	if err != nil {

@@ -74,8 +74,8 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 	if rows := p.streamsOf(t, second, orderMark); len(rows) != 1 || rows[0].Key != orderMark {
 		t.Errorf("found by its key: %+v", rows)
 	}
-	read, err := inbox.ReadSeries(t.Context(), p.Pool, second, map[int32]inbox.OrderDefinition{p.Source.Routes[0].ID: {Words: "one"}})
-	if err != nil || !bytes.Equal(hash, read[p.Source.Routes[0].ID].KeyHash("stripe", "all", orderMark)) {
+	series, err := inbox.ReadSeries(t.Context(), p.Pool, second, map[int32]inbox.OrderDefinition{p.Source.Routes[0].ID: {Words: "one"}})
+	if err != nil || !bytes.Equal(hash, series[p.Source.Routes[0].ID].KeyHash("stripe", "all", orderMark)) {
 		t.Errorf("a command hashes the order key another way: %v", err)
 	}
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
@@ -137,7 +138,7 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 				if is != inbox.EffectIndeterminate || reason != string(reasons.Restored) {
 					t.Fatalf("an effect of the stream is %s (%s)", is, reason)
 				}
-				err := inbox.NewDecider(l.work).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen at the bank"})
+				err := decide.New(l.work).Resolve(t.Context(), decide.Resolve{Effect: id, As: decide.ResolveDone, Actor: "ann", Reason: "seen at the bank"})
 				if err != nil {
 					t.Fatal(err)
 				}

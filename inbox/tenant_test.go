@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
@@ -78,8 +79,8 @@ func TestTenantNarrowsEveryList(t *testing.T) {
 		},
 		"what would be discarded": {
 			func(tenant string) ([]string, error) {
-				found, err := inbox.NewDecider(b.Effects).Discard(t.Context(), inbox.Discard{Filter: inbox.DeadFilter{Tenant: tenant}, DryRun: true})
-				return texts(found.Seen, func(s inbox.Seen) string { return s.ID.String() }), err
+				found, err := decide.New(b.Effects).Discard(t.Context(), decide.Discard{Filter: inbox.DeadFilter{Tenant: tenant}, DryRun: true})
+				return texts(found.Seen, func(s decide.Seen) string { return s.ID.String() }), err
 			},
 			map[string]string{"globex": b.IDs["evt_3"].String() + " " + b.IDs["~7"].String(), "nobody": ""},
 		},

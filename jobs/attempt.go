@@ -57,7 +57,7 @@ func (c *Client) carryOut(ctx context.Context, w wakeUp, claim *inbox.Claim, beg
 
 // decide turns the result of the attempt into its settlement.
 func (a attempt) decide(result effect.Result) inbox.Settlement {
-	return decide(a.claim, &a.route.stored, result, a.elapsed(), a.random)
+	return decideSettlement(a.claim, &a.route.stored, result, a.elapsed(), a.random)
 }
 
 // finish settles an attempt by its result. If a stop cut the attempt short and it may be repeated,

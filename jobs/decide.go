@@ -9,9 +9,9 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// decide turns the result of one attempt into the effect's settlement. elapsed is how long the
+// decideSettlement turns the result of one attempt into the effect's settlement. elapsed is how long the
 // attempt took. random draws the jitter of the wait.
-func decide(claim *inbox.Claim, route *inbox.EffectRoute, r effect.Result, elapsed time.Duration, random func() float64) inbox.Settlement {
+func decideSettlement(claim *inbox.Claim, route *inbox.EffectRoute, r effect.Result, elapsed time.Duration, random func() float64) inbox.Settlement {
 	s := ending(claim)
 	s.Code, s.Excerpt, s.Recognised = r.Code, cmp.Or(r.Excerpt, r.Cause), r.Recognised
 	if s.Cause = r.Cause; r.Outcome != effect.Done {

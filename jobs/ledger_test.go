@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/jobs"
@@ -116,9 +117,9 @@ func (b *bundle) settle(store *inbox.Effects, s inbox.Settlement) {
 	}
 }
 
-func (b *bundle) resolve(store *inbox.Effects, id inbox.ID, as inbox.Resolution) {
+func (b *bundle) resolve(store *inbox.Effects, id inbox.ID, as decide.Resolution) {
 	b.tb.Helper()
-	if err := inbox.NewDecider(store).Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: as, Actor: "ann", Reason: "seen at the bank"}); err != nil {
+	if err := decide.New(store).Resolve(b.tb.Context(), decide.Resolve{Effect: id, As: as, Actor: "ann", Reason: "seen at the bank"}); err != nil {
 		b.tb.Fatal(err)
 	}
 }
@@ -167,15 +168,15 @@ func TestEveryTransitionOfAnOwner(t *testing.T) {
 		}, "", "first"},
 		"indeterminate, and found done": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
 			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout)(b, store, claim)
-			b.resolve(store, claim.Effect, inbox.ResolveDone)
+			b.resolve(store, claim.Effect, decide.ResolveDone)
 		}, "", "first"},
 		"indeterminate, found done, and long ago": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
 			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout)(b, store, claim)
-			b.resolve(store, claim.Effect, inbox.ResolveDone)
+			b.resolve(store, claim.Effect, decide.ResolveDone)
 		}, later(48 * time.Hour), "second"},
 		"indeterminate, and sent again": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
 			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout)(b, store, claim)
-			b.resolve(store, claim.Effect, inbox.ResolveResend)
+			b.resolve(store, claim.Effect, decide.ResolveResend)
 		}, later(48 * time.Hour), "first"},
 		"its lease has ended": {func(b *bundle, _ *inbox.Effects, claim *inbox.Claim) {
 			b.exec(`UPDATE effect SET lease_until = now() - interval '1 s', next_at = now() - interval '1 s' WHERE id = $1`, claim.Effect)

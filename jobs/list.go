@@ -250,7 +250,7 @@ func (a attempt) retryExpansion(ctx context.Context, err error, progressed bool)
 		s := putBack(a.claim, reasons.Unavailable, a.faultPause(ctx))
 		return &s
 	}
-	s := decide(a.claim, &inbox.EffectRoute{InDatabase: true, Retry: a.route.stored.Retry}, effect.Result{Outcome: effect.Retry, Reason: reasons.Unavailable}, a.elapsed(), a.random)
+	s := decideSettlement(a.claim, &inbox.EffectRoute{InDatabase: true, Retry: a.route.stored.Retry}, effect.Result{Outcome: effect.Retry, Reason: reasons.Unavailable}, a.elapsed(), a.random)
 	return &s
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/reasons"
@@ -71,7 +72,7 @@ func TestTriggers(t *testing.T) {
 	b.stop(c)
 
 	store := b.store("node-1")
-	if err := inbox.NewDecider(store).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
+	if err := decide.New(store).Resolve(t.Context(), decide.Resolve{Effect: id, As: decide.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
 		t.Fatal(err)
 	}
 	claim := b.claim(store, id)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -71,7 +72,7 @@ func TestAnEffectIsNeverSentToTwoTargets(t *testing.T) {
 		t.Errorf("a probe would ask the other target: %+v, %v", found, err)
 	}
 	// A person has looked at the first target, and decides.
-	if err := inbox.NewDecider(b.store("cli")).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
+	if err := decide.New(b.store("cli")).Resolve(t.Context(), decide.Resolve{Effect: id, As: decide.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
 		t.Fatal(err)
 	}
 	b.eventuallyState(id, inbox.EffectDone)

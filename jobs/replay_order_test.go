@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
@@ -76,7 +77,7 @@ func TestDiscardingUnblocksASequence(t *testing.T) {
 		t.Fatal("it goes on behind a dead one")
 	}
 	// As the command line does: without the routes.
-	if _, err := inbox.NewDecider(b.storeOn(b.pool)).Discard(t.Context(), inbox.Discard{IDs: ids[:1], Actor: actor, Reason: why}); err != nil {
+	if _, err := decide.New(b.storeOn(b.pool)).Discard(t.Context(), decide.Discard{IDs: ids[:1], Actor: actor, Reason: why}); err != nil {
 		t.Fatal(err)
 	}
 	b.client(jobs.Config{Store: store})

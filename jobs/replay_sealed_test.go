@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
@@ -42,7 +43,7 @@ func TestReplaysOfWhatIsSealed(t *testing.T) {
 	})})
 	_, listed := inboxtest.Rows(lister.Dead(t.Context(), text, inbox.PageRequest{}))
 	_, grouped := lister.DeadGroups(t.Context(), text)
-	_, discarded := inbox.NewDecider(b.store("node-1")).Discard(t.Context(), inbox.Discard{Filter: text, DryRun: true})
+	_, discarded := decide.New(b.store("node-1")).Discard(t.Context(), decide.Discard{Filter: text, DryRun: true})
 	_, planned := r.Plan(t.Context(), replay.PlanRequest{Scope: replay.Scope{DeadFilter: text}, Actor: actor})
 	for _, err := range []error{listed, grouped, discarded, planned} {
 		if !errors.Is(err, inbox.ErrSealed) {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -241,7 +242,7 @@ func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 		}, replay.ItemChanged},
 		"rearmed and dead again": {func(b *bundle, _ inbox.ID) { b.exec(`UPDATE effect SET version = 2`) }, replay.ItemChanged},
 		"discarded": {func(b *bundle, id inbox.ID) {
-			if _, err := inbox.NewDecider(b.store("node-1")).Discard(b.tb.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: actor, Reason: why}); err != nil {
+			if _, err := decide.New(b.store("node-1")).Discard(b.tb.Context(), decide.Discard{IDs: []inbox.ID{id}, Actor: actor, Reason: why}); err != nil {
 				b.tb.Fatal(err)
 			}
 			b.exec(`UPDATE effect SET version = 2`) // and more

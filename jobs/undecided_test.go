@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
@@ -35,7 +36,7 @@ func (b *bundle) undecided(store *inbox.Effects) map[reasons.Reason]inbox.ID {
 // behind goes on.
 func TestWhatIsHeldForAPersonCanBeEnded(t *testing.T) {
 	t.Parallel()
-	for as, want := range map[inbox.UndecidedEnd]inbox.EffectState{inbox.UndecidedApply: inbox.EffectDone, inbox.UndecidedSkip: inbox.EffectSkipped} {
+	for as, want := range map[decide.UndecidedEnd]inbox.EffectState{decide.UndecidedApply: inbox.EffectDone, decide.UndecidedSkip: inbox.EffectSkipped} {
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
@@ -55,11 +56,11 @@ func TestWhatIsHeldForAPersonCanBeEnded(t *testing.T) {
 			}
 			// As the command line does: without the routes.
 			bare := b.storeOn(b.pool)
-			n, err := inbox.NewDecider(bare).EndUndecided(t.Context(), inbox.EndUndecided{Effects: ids, As: as, Actor: actor, Reason: why})
+			n, err := decide.New(bare).EndUndecided(t.Context(), decide.EndUndecided{Effects: ids, As: as, Actor: actor, Reason: why})
 			if err != nil || n != len(ids) {
 				t.Fatalf("%d, %v", n, err)
 			}
-			if as == inbox.UndecidedApply { // its decision outlives a failed attempt
+			if as == decide.UndecidedApply { // its decision outlives a failed attempt
 				if claim := b.try(store, held[reasons.Tie]); claim == nil {
 					t.Fatalf("the tie is %+v", b.row(held[reasons.Tie]))
 				} else {
@@ -76,7 +77,7 @@ func TestWhatIsHeldForAPersonCanBeEnded(t *testing.T) {
 			if n := b.count(`SELECT count(*) FROM audit WHERE action = $1 AND actor = $2`, "order."+string(as), actor); n != len(ids) {
 				t.Errorf("%d audit entries", n)
 			}
-			if _, err := inbox.NewDecider(bare).EndUndecided(t.Context(), inbox.EndUndecided{Effects: ids[:1], As: as, Actor: actor, Reason: why}); !errors.Is(err, inbox.ErrState) {
+			if _, err := decide.New(bare).EndUndecided(t.Context(), decide.EndUndecided{Effects: ids[:1], As: as, Actor: actor, Reason: why}); !errors.Is(err, inbox.ErrState) {
 				t.Errorf("a second time: %v", err)
 			}
 		})
@@ -89,8 +90,8 @@ func TestSkippingOneDecidesNoOther(t *testing.T) {
 	b := setup(t)
 	b.order = map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1", Ties: sequence.Hold}}
 	held := b.undecided(b.store("node-1"))
-	_, err := inbox.NewDecider(b.storeOn(b.pool)).EndUndecided(t.Context(), inbox.EndUndecided{
-		Effects: []inbox.ID{held[reasons.Tie]}, As: inbox.UndecidedSkip, Actor: actor, Reason: why,
+	_, err := decide.New(b.storeOn(b.pool)).EndUndecided(t.Context(), decide.EndUndecided{
+		Effects: []inbox.ID{held[reasons.Tie]}, As: decide.UndecidedSkip, Actor: actor, Reason: why,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/internal/session"
@@ -100,7 +101,7 @@ func TestAgentSessions(t *testing.T) {
 		t.Errorf("ending it again changes %v to %v, %v", ended, found.RevokedAt, err)
 	}
 
-	revoke := func(r inbox.RevokeAgentSessions, want ...inbox.ID) {
+	revoke := func(r decide.RevokeAgentSessions, want ...inbox.ID) {
 		t.Helper()
 		r.Actor, r.Reason = "ann", "a laptop was lost"
 		got, err := r.Revoke(t.Context(), pool)
@@ -108,17 +109,17 @@ func TestAgentSessions(t *testing.T) {
 			t.Errorf("%+v revokes %v, %v, want %v", r, got, err, want)
 		}
 	}
-	revoke(inbox.RevokeAgentSessions{Source: "others"})
-	revoke(inbox.RevokeAgentSessions{Source: "agents", Run: "42", Credential: "clerk"})
-	revoke(inbox.RevokeAgentSessions{ID: over.ID})
-	revoke(inbox.RevokeAgentSessions{ID: other.ID}, other.ID)
-	revoke(inbox.RevokeAgentSessions{Source: "agents", Run: "42"}, second.ID)
-	revoke(inbox.RevokeAgentSessions{Source: "agents"})
+	revoke(decide.RevokeAgentSessions{Source: "others"})
+	revoke(decide.RevokeAgentSessions{Source: "agents", Run: "42", Credential: "clerk"})
+	revoke(decide.RevokeAgentSessions{ID: over.ID})
+	revoke(decide.RevokeAgentSessions{ID: other.ID}, other.ID)
+	revoke(decide.RevokeAgentSessions{Source: "agents", Run: "42"}, second.ID)
+	revoke(decide.RevokeAgentSessions{Source: "agents"})
 	is(inbox.AgentSessionFilter{}, "41 engine expired, 42 engine revoked, 42 engine revoked, 7 clerk revoked")
-	if _, err := (inbox.RevokeAgentSessions{Actor: "ann", Reason: "all", Run: "42"}).Revoke(t.Context(), pool); !errors.Is(err, inbox.ErrNoSessions) {
+	if _, err := (decide.RevokeAgentSessions{Actor: "ann", Reason: "all", Run: "42"}).Revoke(t.Context(), pool); !errors.Is(err, decide.ErrNoSessions) {
 		t.Errorf("sessions of no source: %v", err)
 	}
-	if _, err := (inbox.RevokeAgentSessions{Source: "agents", Actor: "ann"}).Revoke(t.Context(), pool); !errors.Is(err, inbox.ErrUnexplained) {
+	if _, err := (decide.RevokeAgentSessions{Source: "agents", Actor: "ann"}).Revoke(t.Context(), pool); !errors.Is(err, inbox.ErrUnexplained) {
 		t.Errorf("without a reason: %v", err)
 	}
 	var audited []string

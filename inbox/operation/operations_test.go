@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/operation"
@@ -293,7 +294,7 @@ func TestResultOfADuplicateIsItsOwners(t *testing.T) {
 	if err := o.Pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE event_id = $1`, owner).Scan(&id); err != nil {
 		t.Fatal(err)
 	}
-	if err := inbox.NewDecider(storetest.Store(t, o.Pool)).Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen"}); err != nil {
+	if err := decide.New(storetest.Store(t, o.Pool)).Resolve(t.Context(), decide.Resolve{Effect: id, As: decide.ResolveDone, Actor: "ann", Reason: "seen"}); err != nil {
 		t.Fatal(err)
 	}
 	if s := status(); s.Status != "done" {

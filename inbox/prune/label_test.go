@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
@@ -136,7 +137,7 @@ func TestLabelsGoWithTheirEvent(t *testing.T) {
 			if err := l.Pool.QueryRow(t.Context(), `SELECT id FROM conflict`).Scan(&conflict); err != nil {
 				t.Fatal(err)
 			}
-			admitted, err := inbox.AdmitConflict{
+			admitted, err := decide.AdmitConflict{
 				Pool: l.Pool, Gate: l.Gate, Keyring: keys, Clock: inboxtest.Clock(t, l.Pool), Source: l.Source, Conflict: conflict, Actor: "ann", Reason: "a test",
 			}.Run(t.Context())
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/replay"
@@ -111,11 +112,11 @@ func (m *model) resolve() bool {
 		return false
 	}
 	c := m.calls[slices.IndexFunc(m.calls, func(c *modelCall) bool { return c.event == event })]
-	as := inbox.ResolveResend
+	as := decide.ResolveResend
 	if _, charged := c.line.charged[m.routes[route]]; charged {
-		as = inbox.ResolveDone
+		as = decide.ResolveDone
 	}
-	if err := inbox.NewDecider(m.store).Resolve(m.ctx, inbox.Resolve{Effect: id, As: as, Actor: "model", Reason: "the target says so"}); err != nil && !errors.Is(err, inbox.ErrCalledAgain) {
+	if err := decide.New(m.store).Resolve(m.ctx, decide.Resolve{Effect: id, As: as, Actor: "model", Reason: "the target says so"}); err != nil && !errors.Is(err, inbox.ErrCalledAgain) {
 		m.fail("resolving: %v", err)
 	}
 	return true

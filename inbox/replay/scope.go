@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
@@ -68,7 +69,7 @@ func (s Scope) withoutValue(hashed bool) Scope {
 func (s *Scope) check(o Options, judged bool) error {
 	switch {
 	case len(s.IDs) == 0 && s.IsZero() && !s.All:
-		return fmt.Errorf("%w: %w", ErrScope, inbox.ErrScope)
+		return fmt.Errorf("%w: %w", ErrScope, decide.ErrScope)
 	case len(s.IDs) > 0 && (!s.anyTenant().IsZero() || s.OfRun() != "" || s.All), s.All && !s.IsZero():
 		return fmt.Errorf("%w: ids, a filter and all exclude each other", ErrScope)
 	case s.Run != "" && s.Source == "":

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -85,10 +86,10 @@ func resolveMany(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	var total inbox.ResolvedMany
+	var total decide.ResolvedMany
 	seen := control.Seen(r.PostFormValue("seen"))
 	for step := 0; seen != "" && step < maxSteps; step++ {
-		done, err := call(r, &control.ResolveEffects, control.ResolveEffectsRequest{Explained: why, As: inbox.Resolution(r.PostFormValue("as")), Seen: seen})
+		done, err := call(r, &control.ResolveEffects, control.ResolveEffectsRequest{Explained: why, As: decide.Resolution(r.PostFormValue("as")), Seen: seen})
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +114,7 @@ func resolveOne(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	as := inbox.Resolution(r.PostFormValue("as"))
+	as := decide.Resolution(r.PostFormValue("as"))
 	why, err := r.why(string(as))
 	if err != nil {
 		return nil, err

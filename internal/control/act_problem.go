@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/receiver"
@@ -36,19 +37,19 @@ var actCodes = []struct {
 	{inbox.ErrRouteGone, CodeRouteGone},
 	{inbox.ErrRouteKnown, CodeRouteKnown},
 	{inbox.ErrLocked, CodeLocked},
-	{inbox.ErrBound, CodeBound},
+	{decide.ErrBound, CodeBound},
 	{replay.ErrDigest, CodeDigest},
 	{inbox.ErrState, CodeConflict},
-	{inbox.ErrStream, CodeConflict},
+	{decide.ErrStream, CodeConflict},
 	{inbox.ErrNotRefused, CodeConflict},
 	{replay.ErrState, CodeConflict},
 	{prune.ErrInFlight, CodeConflict},
-	{inbox.ErrScope, CodeInvalid},
+	{decide.ErrScope, CodeInvalid},
 	{replay.ErrScope, CodeInvalid},
 	{prune.ErrInclude, CodeInvalid},
 	{inbox.ErrUnexplained, CodeInvalid},
 	{inbox.ErrStreamReference, CodeInvalid},
-	{inbox.ErrNoSessions, CodeInvalid},
+	{decide.ErrNoSessions, CodeInvalid},
 	{inbox.ErrSealed, CodeInvalid},
 	{suppression.ErrAddress, CodeInvalid},
 	{suppression.ErrEntry, CodeInvalid},

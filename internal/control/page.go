@@ -64,17 +64,17 @@ func (a Access) owns(tenant, what, ref string) error {
 func notFound(what, ref string) error { return fmt.Errorf("%s %s: %w", what, ref, inbox.ErrNotFound) }
 
 // readPage reads a page of a list of the inbox. The list makes the cursor.
-func readPage[Row any](r PageRequest, read func(at inbox.PageRequest) (inbox.Page[Row], error)) (page inbox.Page[Row], err error) {
+func readPage[Row any](r PageRequest, list func(at inbox.PageRequest) (inbox.Page[Row], error)) (page inbox.Page[Row], err error) {
 	limit, err := r.limit()
 	if err != nil {
 		return page, err
 	}
-	return read(inbox.PageRequest{Cursor: r.After, Limit: limit})
+	return list(inbox.PageRequest{Cursor: r.After, Limit: limit})
 }
 
 // idPage reads a page of a short list that is ordered by an id, so that its cursor is an id. It asks read for one row
 // more than the page has, to find out whether there are more.
-func idPage[Row any](r PageRequest, read func(before inbox.ID, limit int) ([]Row, error), id func(*Row) inbox.ID) (page inbox.Page[Row], err error) {
+func idPage[Row any](r PageRequest, list func(before inbox.ID, limit int) ([]Row, error), id func(*Row) inbox.ID) (page inbox.Page[Row], err error) {
 	limit, err := r.limit()
 	if err != nil {
 		return page, err
@@ -85,7 +85,7 @@ func idPage[Row any](r PageRequest, read func(before inbox.ID, limit int) ([]Row
 			return page, invalid("after: not a cursor of this list; use the next of the page before")
 		}
 	}
-	rows, err := read(before, min(limit+1, maxPage))
+	rows, err := list(before, min(limit+1, maxPage))
 	if err != nil {
 		return page, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -200,7 +201,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 
 // showAdmitted prints the event that was created from the payload. With follow, it first waits
 // until the effects of that event are done.
-func (s *shell) showAdmitted(ctx context.Context, row *inbox.ConflictRow, out *inbox.AdmittedConflict, follow bool) error {
+func (s *shell) showAdmitted(ctx context.Context, row *inbox.ConflictRow, out *decide.AdmittedConflict, follow bool) error {
 	if s.output == "json" {
 		if follow {
 			if _, err := s.followEvent(ctx, out.Event); err != nil {

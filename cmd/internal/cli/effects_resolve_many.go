@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -115,7 +116,7 @@ func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest
 		if found.Matched > 0 {
 			err := s.confirm(d, fmt.Sprintf("%s %d", r.As, found.Matched), func() {
 				s.unknownGroupTable(found.Groups).write(s.err, s.width())
-				if r.As == inbox.ResolveResend {
+				if r.As == decide.ResolveResend {
 					fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
 				}
 			})
@@ -139,7 +140,7 @@ func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest
 
 // resolveSeen resolves the effects that were found. If the user interrupts it, it finishes the
 // current batch and returns the counts so far.
-func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Caller, r control.ResolveEffectsRequest, seen control.Seen, matched int) (sum inbox.ResolvedMany, err error) {
+func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Caller, r control.ResolveEffectsRequest, seen control.Seen, matched int) (sum decide.ResolvedMany, err error) {
 	bar := s.progress(int64(matched), "resolving")
 	defer bar.done()
 	for seen != "" && interrupted.Err() == nil {
@@ -147,7 +148,7 @@ func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Cal
 		if err != nil {
 			return sum, err
 		}
-		sum = inbox.ResolvedMany{
+		sum = decide.ResolvedMany{
 			Resolved: sum.Resolved + out.Resolved, Changed: sum.Changed + out.Changed, CalledAgain: sum.CalledAgain + out.CalledAgain, Gone: sum.Gone + out.Gone,
 		}
 		seen = out.Seen
@@ -156,12 +157,12 @@ func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Cal
 	return sum, nil
 }
 
-func (s *shell) showResolvedMany(out inbox.ResolvedMany, as inbox.Resolution) error {
+func (s *shell) showResolvedMany(out decide.ResolvedMany, as decide.Resolution) error {
 	if s.output == "json" {
 		return s.json(out)
 	}
 	what := "done now"
-	if as == inbox.ResolveResend {
+	if as == decide.ResolveResend {
 		what = "sent again"
 	}
 	fmt.Fprintf(s.out, "%s %s\n", plural(out.Resolved, "effect", "effects"), what)

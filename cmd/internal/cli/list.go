@@ -189,16 +189,16 @@ func (s *shell) sayMore(more bool, next string, searchedTo *time.Time) {
 type pageReader[Row any] func(context.Context, control.Caller, control.PageRequest) (inbox.Page[Row], error)
 
 // listPages shows the list of an operation.
-func listPages[Row any](s *shell, cmd *cobra.Command, f *pageFlags, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
+func listPages[Row any](s *shell, cmd *cobra.Command, f *pageFlags, ask pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
 	return s.control(cmd.Context(), "", func(caller control.Caller) error {
-		return listPagesOf(s, cmd, caller, f, read, draw, entry)
+		return listPagesOf(s, cmd, caller, f, ask, draw, entry)
 	})
 }
 
 // listPagesOf is like listPages with an existing caller.
-func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f *pageFlags, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
+func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f *pageFlags, ask pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
 	return showList(s, cmd, f, listing[Row]{draw: draw, entry: entry, page: func(p control.PageRequest) (inbox.Page[Row], error) {
-		return read(cmd.Context(), caller, p)
+		return ask(cmd.Context(), caller, p)
 	}})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -94,7 +95,7 @@ func (s *shell) streamsApplyCommand() *cobra.Command {
 			if id, err := inbox.ParseID(args[0]); err == nil {
 				return s.decideEffect(cmd.Context(), &control.ApplyEffect, id, d)
 			}
-			return s.decideStream(cmd.Context(), &control.ApplyStream, args[0], string(inbox.UndecidedApply), d)
+			return s.decideStream(cmd.Context(), &control.ApplyStream, args[0], string(decide.UndecidedApply), d)
 		},
 	}
 	d.add(cmd)
@@ -108,9 +109,9 @@ func (s *shell) decideEffect(ctx context.Context, operation *control.Operation[c
 		if err != nil {
 			return err
 		}
-		word := string(inbox.UndecidedApply)
+		word := string(decide.UndecidedApply)
 		if operation == &control.SkipEffect {
-			word = string(inbox.UndecidedSkip)
+			word = string(decide.UndecidedSkip)
 		}
 		if err := s.confirm(d, word, func() { _, _ = fmt.Fprintf(s.err, "effect %s\n", id) }); err != nil {
 			return err
@@ -131,7 +132,7 @@ func (s *shell) showDecided(out control.DecidedEffects) error {
 		return s.json(out)
 	}
 	what := "set going"
-	if out.As == inbox.UndecidedSkip {
+	if out.As == decide.UndecidedSkip {
 		what = "skipped"
 	}
 	fmt.Fprintf(s.out, "%d effects are %s\n", out.Ended, what)

@@ -1,4 +1,4 @@
-package inbox
+package decide
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
@@ -25,12 +26,12 @@ const (
 
 // EndUndecided is a decision about effects that are held for a person.
 type EndUndecided struct {
-	Effects []ID
+	Effects []inbox.ID
 	As      UndecidedEnd
 
 	// Revisions are the revisions of the effects that the operator saw; an effect without
 	// one is accepted with any revision.
-	Revisions map[ID]int
+	Revisions map[inbox.ID]int
 
 	// Actor and Reason go into the audit. Both are required.
 	Actor, Reason string
@@ -47,10 +48,10 @@ func (e *Decider) EndUndecided(ctx context.Context, d EndUndecided) (ended int, 
 	if d.As != UndecidedApply && d.As != UndecidedSkip {
 		return 0, fmt.Errorf("ending the wait of effects: unknown way %q", d.As)
 	}
-	if err := CheckExplanation(d.Actor, d.Reason); err != nil {
+	if err := inbox.CheckExplanation(d.Actor, d.Reason); err != nil {
 		return 0, fmt.Errorf("ending the wait of effects: %w", err)
 	}
-	err = locks.ForEachChunk(ctx, ErrLocked, d.Effects, undecidedChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
+	err = locks.ForEachChunk(ctx, inbox.ErrLocked, d.Effects, undecidedChunk, func(id inbox.ID) inbox.ID { return id }, func(chunk []inbox.ID) (missed []inbox.ID, err error) {
 		n := 0
 		err = pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) (err error) {
 			n, missed, err = e.endUndecidedTx(ctx, tx, d, chunk)
@@ -67,7 +68,7 @@ func (e *Decider) EndUndecided(ctx context.Context, d EndUndecided) (ended int, 
 	return ended, nil
 }
 
-func (d *EndUndecided) changed(h *LockedEffect) bool {
+func (d *EndUndecided) changed(h *inbox.LockedEffect) bool {
 	revision, seen := d.Revisions[h.Effect]
 	return seen && revision != h.Revision
 }
@@ -78,25 +79,25 @@ SET state = 'pending', next_at = now(), reason = NULL, order_waived = true, job_
 FROM unnest($1::uuid[], $2::bigint[]) AS a (id, job_id)
 WHERE e.id = a.id`
 
-func (e *Decider) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided, ids []ID) (n int, missed []ID, err error) {
-	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: ids})
+func (e *Decider) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided, ids []inbox.ID) (n int, missed []inbox.ID, err error) {
+	held, missed, err := inbox.LockEffectsTx(ctx, tx, inbox.EffectLocks{Effects: ids})
 	if err != nil {
 		return 0, nil, err
 	}
-	away := make(map[ID]bool, len(missed))
+	away := make(map[inbox.ID]bool, len(missed))
 	for _, id := range missed {
 		away[id] = true
 	}
-	var found []*LockedEffect
+	var found []*inbox.LockedEffect
 	for _, id := range ids {
 		switch h := held[id]; {
 		case away[id]:
 		case h == nil:
-			return 0, nil, fmt.Errorf("effect %s: %w", id, ErrNotFound)
-		case h.State != EffectHeld || !h.Reason.ForPerson():
-			return 0, nil, fmt.Errorf("%w: effect %s is %s and not held for a person", ErrState, id, h.State)
+			return 0, nil, fmt.Errorf("effect %s: %w", id, inbox.ErrNotFound)
+		case h.State != inbox.EffectHeld || !h.Reason.ForPerson():
+			return 0, nil, fmt.Errorf("%w: effect %s is %s and not held for a person", inbox.ErrState, id, h.State)
 		case d.changed(h):
-			return 0, nil, fmt.Errorf("%w: effect %s has changed since it was looked at", ErrState, id)
+			return 0, nil, fmt.Errorf("%w: effect %s has changed since it was looked at", inbox.ErrState, id)
 		default:
 			found = append(found, h)
 		}
@@ -104,10 +105,10 @@ func (e *Decider) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 	if len(found) == 0 {
 		return 0, missed, nil
 	}
-	action, after := AuditOrderSkip, EffectSnapshot{State: EffectSkipped, Reason: string(reasons.Discarded)}
+	action, after := inbox.AuditOrderSkip, inbox.EffectSnapshot{State: inbox.EffectSkipped, Reason: string(reasons.Discarded)}
 	end := e.skipUndecidedTx
 	if d.As == UndecidedApply {
-		action, after, end = AuditOrderApply, EffectSnapshot{State: EffectPending}, e.applyUndecidedTx
+		action, after, end = inbox.AuditOrderApply, inbox.EffectSnapshot{State: inbox.EffectPending}, e.applyUndecidedTx
 	}
 	if err := end(ctx, tx, found); err != nil {
 		return 0, nil, err
@@ -115,7 +116,7 @@ func (e *Decider) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 	var b pgx.Batch
 	for _, h := range found {
 		after.Attempts, after.Version, after.Revision = h.Attempts, h.Version, h.Revision+1
-		a := AuditEntry{
+		a := inbox.AuditEntry{
 			At: h.Now, Actor: d.Actor, Action: action, Object: "effect/" + h.Effect.String(), Reason: d.Reason, Before: h.Snapshot(), After: after,
 		}
 		if err := a.Queue(&b); err != nil {
@@ -126,8 +127,8 @@ func (e *Decider) endUndecidedTx(ctx context.Context, tx pgx.Tx, d EndUndecided,
 }
 
 // applyUndecidedTx wakes the effects; the worker that claims one finds its turn.
-func (e *Decider) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*LockedEffect) error {
-	ids := make([]ID, len(found))
+func (e *Decider) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*inbox.LockedEffect) error {
+	ids := make([]inbox.ID, len(found))
 	for i, h := range found {
 		ids[i] = h.Effect
 	}
@@ -136,16 +137,16 @@ func (e *Decider) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*Lock
 		return err
 	}
 	var b pgx.Batch
-	b.Queue(applyUndecided, ids, JobsOf(wakes))
+	b.Queue(applyUndecided, ids, inbox.JobsOf(wakes))
 	e.store.Enqueuer().EnqueueTx(&b, wakes)
 	return tx.SendBatch(ctx, &b).Close()
 }
 
-func (e *Decider) skipUndecidedTx(ctx context.Context, tx pgx.Tx, found []*LockedEffect) error {
-	group := make([]Settlement, len(found))
+func (e *Decider) skipUndecidedTx(ctx context.Context, tx pgx.Tx, found []*inbox.LockedEffect) error {
+	group := make([]inbox.Settlement, len(found))
 	for i, h := range found {
-		group[i] = Settlement{
-			Effect: h.Effect, From: EffectHeld, Version: h.Version, State: EffectSkipped, Reason: reasons.Discarded,
+		group[i] = inbox.Settlement{
+			Effect: h.Effect, From: inbox.EffectHeld, Version: h.Version, State: inbox.EffectSkipped, Reason: reasons.Discarded,
 			RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash,
 		}
 	}
@@ -155,7 +156,7 @@ func (e *Decider) skipUndecidedTx(ctx context.Context, tx pgx.Tx, found []*Locke
 	}
 	for i := range settled {
 		if !settled[i].Applied {
-			return fmt.Errorf("%w: effect %s changed under its lock", ErrState, group[i].Effect)
+			return fmt.Errorf("%w: effect %s changed under its lock", inbox.ErrState, group[i].Effect)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package inbox
+package decide
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
@@ -91,7 +92,7 @@ type clearing struct {
 
 func (e *Decider) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRoute, err error) {
 	if !c.DryRun {
-		if err := CheckExplanation(c.Actor, c.Reason); err != nil {
+		if err := inbox.CheckExplanation(c.Actor, c.Reason); err != nil {
 			return out, err
 		}
 	}
@@ -115,12 +116,12 @@ func (e *Decider) clearRoute(ctx context.Context, c ClearRoute) (out ClearedRout
 	if c.DryRun {
 		return out, nil
 	}
-	err = locks.ForEachChunk(ctx, ErrLocked, out.Seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
+	err = locks.ForEachChunk(ctx, inbox.ErrLocked, out.Seen, discardChunk, func(s Seen) inbox.ID { return s.ID }, func(chunk []Seen) (missed []inbox.ID, err error) {
 		var n int
 		err = pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) (err error) {
 			if c.To == "" {
-				n, missed, err = e.discardTx(ctx, tx, chunk, c.Actor, c.Reason, func(s EffectState) bool {
-					return s.Waiting() || s == EffectHeld
+				n, missed, err = e.discardTx(ctx, tx, chunk, c.Actor, c.Reason, func(s inbox.EffectState) bool {
+					return s.Waiting() || s == inbox.EffectHeld
 				})
 			} else {
 				n, missed, err = e.moveTx(ctx, tx, all, chunk)
@@ -159,9 +160,9 @@ func (e *Decider) findClearing(ctx context.Context, c ClearRoute) (clearing, err
 	err := e.store.Pool().QueryRow(ctx, findGoneRoute, c.Source, c.Route).Scan(&out.from, &version, &target, &gone)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return out, ErrNotFound
+		return out, inbox.ErrNotFound
 	case err == nil && !gone:
-		err = ErrRouteKnown
+		err = inbox.ErrRouteKnown
 	}
 	if err != nil || c.To == "" {
 		return out, err
@@ -169,9 +170,9 @@ func (e *Decider) findClearing(ctx context.Context, c ClearRoute) (clearing, err
 	err = e.store.Pool().QueryRow(ctx, findGoneRoute, c.Source, c.To).Scan(&out.to, &out.version, &toTarget, &gone)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return out, fmt.Errorf("%w: the source has no route %s", ErrNotFound, c.To)
+		return out, fmt.Errorf("%w: the source has no route %s", inbox.ErrNotFound, c.To)
 	case err == nil && gone:
-		err = fmt.Errorf("%w: %s", ErrRouteGone, c.To)
+		err = fmt.Errorf("%w: %s", inbox.ErrRouteGone, c.To)
 	}
 	out.sameTarget = target == toTarget
 	return out, err
@@ -203,12 +204,12 @@ WHERE k.effect_id = ANY ($1::uuid[]) AND o.id = k.effect_id AND NOT (` + row.Non
 	releaseMoved = `DELETE FROM effect_key WHERE effect_id = ANY ($1::uuid[]) AND route_id = $2`
 )
 
-func (e *Decider) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen) (n int, missed []ID, err error) {
-	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: seenIDs(all)})
+func (e *Decider) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen) (n int, missed []inbox.ID, err error) {
+	held, missed, err := inbox.LockEffectsTx(ctx, tx, inbox.EffectLocks{Effects: seenIDs(all)})
 	if err != nil {
 		return 0, nil, err
 	}
-	var ids []ID
+	var ids []inbox.ID
 	for _, seen := range all {
 		if h := held[seen.ID]; h != nil && h.Revision == seen.Revision {
 			ids = append(ids, seen.ID)
@@ -222,7 +223,7 @@ func (e *Decider) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen)
 	if err != nil {
 		return 0, nil, err
 	}
-	moved, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+	moved, err := pgx.CollectRows(rows, pgx.RowTo[inbox.ID])
 	if err != nil {
 		return 0, nil, err
 	}
@@ -232,14 +233,14 @@ func (e *Decider) moveTx(ctx context.Context, tx pgx.Tx, c clearing, all []Seen)
 	var b pgx.Batch
 	b.Queue(moveKeys, moved, c.to)
 	b.Queue(releaseMoved, moved, c.from)
-	wakes := make([]Wake, len(moved))
+	wakes := make([]inbox.Wake, len(moved))
 	for i, id := range moved {
 		h := held[id]
-		wakes[i] = Wake{JobID: jobIDs[slices.Index(ids, id)], Kind: WakeEffect, ID: id, Last: true}
-		a := AuditEntry{
-			At: h.Now, Actor: c.ask.Actor, Action: AuditMove, Object: "effect/" + id.String(), Reason: c.ask.Reason,
+		wakes[i] = inbox.Wake{JobID: jobIDs[slices.Index(ids, id)], Kind: inbox.WakeEffect, ID: id, Last: true}
+		a := inbox.AuditEntry{
+			At: h.Now, Actor: c.ask.Actor, Action: inbox.AuditMove, Object: "effect/" + id.String(), Reason: c.ask.Reason,
 			Before: map[string]any{"route": c.ask.Route, "effect": h.Snapshot()},
-			After:  map[string]any{"route": c.ask.To, "effect": EffectSnapshot{State: EffectPending, Version: h.Version + 1, Revision: h.Revision + 1}},
+			After:  map[string]any{"route": c.ask.To, "effect": inbox.EffectSnapshot{State: inbox.EffectPending, Version: h.Version + 1, Revision: h.Revision + 1}},
 		}
 		if err := a.Queue(&b); err != nil {
 			return 0, nil, err

@@ -1,4 +1,4 @@
-package inbox
+package decide
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -18,17 +19,17 @@ import (
 // Keyring are required.
 type AdmitConflict struct {
 	Pool *pgxpool.Pool
-	Gate Accepter
+	Gate inbox.Accepter
 
 	// Keyring opens payloads that are sealed; nil where none is.
 	Keyring *seal.Keyring
 
-	Clock *Clock
+	Clock *inbox.Clock
 
 	// Source is the conflict's source, as the gate takes it.
-	Source *Source
+	Source *inbox.Source
 
-	Conflict ID
+	Conflict inbox.ID
 
 	// Actor and Reason go into the audit.
 	Actor, Reason string
@@ -36,13 +37,13 @@ type AdmitConflict struct {
 
 // AdmittedConflict is the result of admitting a conflict.
 type AdmittedConflict struct {
-	Conflict ID     `json:"conflict"`
-	Event    ID     `json:"event"`
-	EventID  string `json:"event_id"`
+	Conflict inbox.ID `json:"conflict"`
+	Event    inbox.ID `json:"event"`
+	EventID  string   `json:"event_id"`
 
 	// Outcome is [Recorded], or [Duplicate] where it had been admitted before.
-	Outcome Outcome `json:"outcome"`
-	Effects int     `json:"effects"`
+	Outcome inbox.Outcome `json:"outcome"`
+	Effects int           `json:"effects"`
 }
 
 const readConflict = `
@@ -74,7 +75,7 @@ func (r AdmitConflict) Run(ctx context.Context) (AdmittedConflict, error) {
 	if r.Pool == nil || r.Gate == nil || r.Clock == nil || r.Source == nil {
 		return out, errors.New("admitting a conflict: Pool, Gate, Clock and Source are required")
 	}
-	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
+	if err := inbox.CheckExplanation(r.Actor, r.Reason); err != nil {
 		return out, fmt.Errorf("admitting conflict %s: %w", r.Conflict, err)
 	}
 	admission, err := r.read(ctx)
@@ -87,7 +88,7 @@ func (r AdmitConflict) Run(ctx context.Context) (AdmittedConflict, error) {
 	}
 	item := &receipt.Items[0]
 	out.Event, out.EventID, out.Outcome, out.Effects = item.ID, admission.Events[0].EventID, item.Outcome, item.Effects
-	if item.Outcome == Conflict {
+	if item.Outcome == inbox.Conflict {
 		return out, fmt.Errorf("admitting conflict %s: %s/%s was recorded with another payload", r.Conflict, r.Source.Name, out.EventID)
 	}
 	err = pgx.BeginFunc(context.WithoutCancel(ctx), r.Pool, func(tx pgx.Tx) error { return r.markTx(ctx, tx, &out) })
@@ -99,7 +100,7 @@ func (r AdmitConflict) Run(ctx context.Context) (AdmittedConflict, error) {
 
 // read makes the admission of the payload. It does not check the payload's age, because
 // a person has decided to admit it.
-func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
+func (r *AdmitConflict) read(ctx context.Context) (*inbox.Admission, error) {
 	var (
 		source        int32
 		eventID       string
@@ -110,7 +111,7 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 		sequenceKey   *int32
 		keyID         *int32
 		headers, body []byte
-		event         NewEvent
+		event         inbox.NewEvent
 		unsigned      bool
 		tenant        string
 	)
@@ -118,7 +119,7 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 		Scan(&eventID, &source, &sum, &event.Type, &occurred, &sequence.Key, &sequence.Number, &unsigned, &keyID, &headers, &body, &sealed, &sequenceKey, &tenant)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, ErrNotFound
+		return nil, inbox.ErrNotFound
 	case err != nil:
 		return nil, err
 	case source != r.Source.ID:
@@ -130,13 +131,13 @@ func (r *AdmitConflict) read(ctx context.Context) (*Admission, error) {
 	if err := sequence.Open(r.Keyring, r.Conflict, sequenceKey, sealed); err != nil {
 		return nil, err
 	}
-	event.EventID, event.Length = AdmittedEventID(eventID, sum), len(body)
+	event.EventID, event.Length = inbox.AdmittedEventID(eventID, sum), len(body)
 	event.SequenceKey, event.SequenceNumber = string(sequence.Key), string(sequence.Number)
 	if occurred != nil {
 		event.OccurredAt = *occurred
 	}
-	return &Admission{
-		Source: r.Source, Body: body, Headers: headers, ReceivedAt: r.Clock.Now(), IDUnsigned: unsigned, Tenant: tenant, Events: []NewEvent{event},
+	return &inbox.Admission{
+		Source: r.Source, Body: body, Headers: headers, ReceivedAt: r.Clock.Now(), IDUnsigned: unsigned, Tenant: tenant, Events: []inbox.NewEvent{event},
 	}, nil
 }
 
@@ -146,7 +147,7 @@ func (r *AdmitConflict) markTx(ctx context.Context, tx pgx.Tx, out *AdmittedConf
 	if err != nil {
 		return err
 	}
-	effects, err := pgx.CollectRows(rows, pgx.RowTo[ID])
+	effects, err := pgx.CollectRows(rows, pgx.RowTo[inbox.ID])
 	if err != nil {
 		return err
 	}
@@ -156,8 +157,8 @@ func (r *AdmitConflict) markTx(ctx context.Context, tx pgx.Tx, out *AdmittedConf
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}
-	return WriteAuditTx(ctx, tx, AuditEntry{
-		At: r.Clock.Now(), Actor: r.Actor, Action: AuditConflictAdmit, Object: "conflict/" + r.Conflict.String(), Reason: r.Reason,
+	return inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
+		At: r.Clock.Now(), Actor: r.Actor, Action: inbox.AuditConflictAdmit, Object: "conflict/" + r.Conflict.String(), Reason: r.Reason,
 		Before: map[string]string{"source": r.Source.Name}, After: out,
 	})
 }

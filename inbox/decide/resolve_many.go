@@ -1,4 +1,4 @@
-package inbox
+package decide
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/locks"
 )
 
@@ -14,7 +15,7 @@ import (
 type ResolveMany struct {
 	// Effects are those that were counted and shown to the operator. An effect that is no longer
 	// indeterminate, or has changed since, is left alone.
-	Effects []Unknown
+	Effects []inbox.Unknown
 	As      Resolution
 
 	// Actor and Reason go into the audit entry of each effect. Both are required.
@@ -52,10 +53,10 @@ func (e *Decider) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 	if r.As != ResolveDone && r.As != ResolveResend {
 		return out, fmt.Errorf("resolving effects: unknown resolution %q", r.As)
 	}
-	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
+	if err := inbox.CheckExplanation(r.Actor, r.Reason); err != nil {
 		return out, fmt.Errorf("resolving effects: %w", err)
 	}
-	err := locks.ForEachChunk(ctx, ErrLocked, r.Effects, resolveChunk, func(u Unknown) ID { return u.Effect }, func(chunk []Unknown) (missed []ID, err error) {
+	err := locks.ForEachChunk(ctx, inbox.ErrLocked, r.Effects, resolveChunk, func(u inbox.Unknown) inbox.ID { return u.Effect }, func(chunk []inbox.Unknown) (missed []inbox.ID, err error) {
 		var n, again, gone int
 		err = pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) (err error) {
 			n, again, gone, missed, err = e.resolveManyTx(ctx, tx, r, chunk)
@@ -79,20 +80,20 @@ func (e *Decider) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 	return out, nil
 }
 
-func (e *Decider) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, chunk []Unknown) (resolved, again, gone int, missed []ID, err error) {
-	ids := make([]ID, len(chunk))
+func (e *Decider) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, chunk []inbox.Unknown) (resolved, again, gone int, missed []inbox.ID, err error) {
+	ids := make([]inbox.ID, len(chunk))
 	for i, u := range chunk {
 		ids[i] = u.Effect
 	}
-	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: ids})
+	held, missed, err := inbox.LockEffectsTx(ctx, tx, inbox.EffectLocks{Effects: ids})
 	if err != nil {
 		return 0, 0, 0, nil, err
 	}
-	var found []*LockedEffect
+	var found []*inbox.LockedEffect
 	for _, u := range chunk {
 		switch h := held[u.Effect]; {
 		case slices.Contains(missed, u.Effect):
-		case h == nil || h.State != EffectIndeterminate || h.Version != u.Version || h.Revision != u.Revision:
+		case h == nil || h.State != inbox.EffectIndeterminate || h.Version != u.Version || h.Revision != u.Revision:
 		case h.RouteGone && r.As == ResolveResend:
 			gone++
 		case h.CalledAgain && r.As == ResolveResend:

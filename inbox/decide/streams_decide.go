@@ -1,4 +1,4 @@
-package inbox
+package decide
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
@@ -33,7 +34,7 @@ type PassStream struct {
 
 	// Blocker and MissingTo fence the decision: it applies only while the stream waits for
 	// them. Take them from [StreamDetail]; with both empty there is nothing to pass.
-	Blocker   ID
+	Blocker   inbox.ID
 	MissingTo string
 
 	// Revision is the blocker's revision that the operator saw; nil accepts any revision.
@@ -50,11 +51,11 @@ var ErrStream = errors.New("the stream's state does not allow it")
 type streamSnapshot struct {
 	Applied   string     `json:"applied,omitempty"`
 	GapSince  *time.Time `json:"gap_since,omitempty"`
-	BlockedBy *ID        `json:"blocked_by,omitempty"`
+	BlockedBy *inbox.ID  `json:"blocked_by,omitempty"`
 	// Missing are the numbers that were abandoned.
 	Missing string `json:"missing,omitempty"`
 	// Effect is the blocking effect that was skipped or passed.
-	Effect *ID `json:"effect,omitempty"`
+	Effect *inbox.ID `json:"effect,omitempty"`
 	// Revision is the effect's revision after the decision.
 	Revision int `json:"revision,omitempty"`
 }
@@ -68,12 +69,12 @@ func (e *Decider) PassStream(ctx context.Context, p PassStream) error {
 	if p.As != StreamSkip && p.As != StreamUnblock {
 		return fmt.Errorf("passing stream %d: unknown way %q", p.Stream, p.As)
 	}
-	if err := CheckExplanation(p.Actor, p.Reason); err != nil {
+	if err := inbox.CheckExplanation(p.Actor, p.Reason); err != nil {
 		return fmt.Errorf("passing stream %d: %w", p.Stream, err)
 	}
 	// A worker may have locked the next effect of the stream at this moment. Each try
 	// compares the stream with the decision again.
-	err := locks.Retry(ctx, ErrLocked, func() error {
+	err := locks.Retry(ctx, inbox.ErrLocked, func() error {
 		return pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) error { return e.passStreamTx(ctx, tx, p) })
 	})
 	if err != nil {
@@ -111,12 +112,12 @@ func (e *Decider) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) err
 	var s lockedStream
 	err := tx.QueryRow(ctx, lockStream, p.Stream).Scan(&s.route, &s.hash, &s.before.Applied, &s.before.GapSince, &s.before.BlockedBy, &s.now)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return ErrNotFound
+		return inbox.ErrNotFound
 	}
 	if err != nil {
 		return err
 	}
-	action := AuditStreamSkip
+	action := inbox.AuditStreamSkip
 	var after streamSnapshot
 	blocked := s.before.BlockedBy != nil
 	switch {
@@ -125,7 +126,7 @@ func (e *Decider) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) err
 	case blocked && p.As == StreamSkip:
 		after, err = e.skipBlockerTx(ctx, tx, &s, p)
 	case blocked:
-		action = AuditStreamUnblock
+		action = inbox.AuditStreamUnblock
 		after, err = e.unblockTx(ctx, tx, &s, p)
 	case p.As == StreamUnblock:
 		return fmt.Errorf("%w: no effect blocks it", ErrStream)
@@ -137,8 +138,8 @@ func (e *Decider) passStreamTx(ctx context.Context, tx pgx.Tx, p PassStream) err
 	if err != nil {
 		return err
 	}
-	return WriteAuditTx(ctx, tx, AuditEntry{
-		At: s.now, Actor: p.Actor, Action: action, Object: StreamObject(p.Stream), Reason: p.Reason, Before: s.before, After: after,
+	return inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
+		At: s.now, Actor: p.Actor, Action: action, Object: inbox.StreamObject(p.Stream), Reason: p.Reason, Before: s.before, After: after,
 	})
 }
 
@@ -150,13 +151,13 @@ FOR UPDATE`
 
 // skipBlockerTx settles the effect that blocks as skipped.
 func (e *Decider) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
-	out := Settlement{Effect: p.Blocker, State: EffectSkipped, Reason: reasons.Discarded, RouteID: s.route, SequenceKeyHash: s.hash}
+	out := inbox.Settlement{Effect: p.Blocker, State: inbox.EffectSkipped, Reason: reasons.Discarded, RouteID: s.route, SequenceKeyHash: s.hash}
 	var number string
 	var revision int
 	err := tx.QueryRow(ctx, lockBlocker, p.Blocker).Scan(&out.From, &out.Version, &revision, &number)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return streamSnapshot{}, ErrNotFound
+		return streamSnapshot{}, inbox.ErrNotFound
 	case err != nil:
 		return streamSnapshot{}, err
 	case !out.From.AtRest():
@@ -164,7 +165,7 @@ func (e *Decider) skipBlockerTx(ctx context.Context, tx pgx.Tx, s *lockedStream,
 	case p.Revision != nil && *p.Revision != revision:
 		return streamSnapshot{}, fmt.Errorf("%w: the effect that blocks it has changed since it was looked at", ErrStream)
 	}
-	settled, err := e.store.SettleLocked(ctx, tx, []Settlement{out}, nil)
+	settled, err := e.store.SettleLocked(ctx, tx, []inbox.Settlement{out}, nil)
 	if err != nil {
 		return streamSnapshot{}, err
 	}
@@ -182,7 +183,7 @@ WHERE id = $1`
 // unblockTx moves the applied number past the blocking effect. In mode arrival there is no
 // such number: an effect that may still land blocks all later ones.
 func (e *Decider) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p PassStream) (streamSnapshot, error) {
-	var state EffectState
+	var state inbox.EffectState
 	var version, revision int
 	var number string
 	if err := tx.QueryRow(ctx, lockBlocker, p.Blocker).Scan(&state, &version, &revision, &number); err != nil {
@@ -197,7 +198,7 @@ func (e *Decider) unblockTx(ctx context.Context, tx pgx.Tx, s *lockedStream, p P
 	if s.before.Applied == "" || number == "" {
 		return streamSnapshot{}, fmt.Errorf("%w: what blocks it may still happen; resolve it, or skip it", ErrStream)
 	}
-	if _, err := tx.Exec(ctx, row.RaiseRevisions, []ID{p.Blocker}); err != nil {
+	if _, err := tx.Exec(ctx, row.RaiseRevisions, []inbox.ID{p.Blocker}); err != nil {
 		return streamSnapshot{}, err
 	}
 	return streamSnapshot{Applied: number, Effect: &p.Blocker, Revision: revision + 1}, e.moveStreamTx(ctx, tx, s, p.Stream, number)

@@ -1,4 +1,4 @@
-package inbox
+package decide
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
@@ -16,7 +17,7 @@ import (
 // Source.
 type RevokeAgentSessions struct {
 	// ID is one session; zero is all that the other fields name.
-	ID ID
+	ID inbox.ID
 
 	// Source, with Credential and Run if they are given, names sessions by what they are of.
 	Source, Credential, Run string
@@ -43,11 +44,11 @@ RETURNING a.id`
 
 // Revoke ends the sessions and returns their ids. Processes notice within seconds. Finding no open
 // session is not an error, because the sessions have already ended.
-func (r RevokeAgentSessions) Revoke(ctx context.Context, pool *pgxpool.Pool) (revoked []ID, err error) {
+func (r RevokeAgentSessions) Revoke(ctx context.Context, pool *pgxpool.Pool) (revoked []inbox.ID, err error) {
 	if r.ID.IsZero() && r.Source == "" {
 		return nil, ErrNoSessions
 	}
-	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
+	if err := inbox.CheckExplanation(r.Actor, r.Reason); err != nil {
 		return nil, fmt.Errorf("revoking sessions: %w", err)
 	}
 	object := "source/" + r.Source
@@ -59,15 +60,15 @@ func (r RevokeAgentSessions) Revoke(ctx context.Context, pool *pgxpool.Pool) (re
 		if err != nil {
 			return err
 		}
-		if revoked, err = pgx.CollectRows(rows, pgx.RowTo[ID]); err != nil || len(revoked) == 0 {
+		if revoked, err = pgx.CollectRows(rows, pgx.RowTo[inbox.ID]); err != nil || len(revoked) == 0 {
 			return err
 		}
 		var now time.Time
 		if err := tx.QueryRow(ctx, row.ReadClock).Scan(&now); err != nil {
 			return err
 		}
-		return WriteAuditTx(ctx, tx, AuditEntry{
-			At: now, Actor: r.Actor, Action: AuditRevokeSessions, Object: object, Reason: r.Reason,
+		return inbox.WriteAuditTx(ctx, tx, inbox.AuditEntry{
+			At: now, Actor: r.Actor, Action: inbox.AuditRevokeSessions, Object: object, Reason: r.Reason,
 			Before: map[string]string{"source": r.Source, "credential": r.Credential, "run": r.Run}, After: map[string]int{"sessions": len(revoked)},
 		})
 	})

@@ -1,4 +1,4 @@
-package inbox_test
+package decide_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
@@ -14,29 +15,29 @@ import (
 func TestDiscardingDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		discard func(b *storetest.Buried) inbox.Discard
+		discard func(b *storetest.Buried) decide.Discard
 		want    string // what is still on the list
 		err     error
 	}{
-		"by id": {func(b *storetest.Buried) inbox.Discard {
-			return inbox.Discard{IDs: []inbox.ID{b.IDs["evt_1"], b.IDs["~7"]}}
+		"by id": {func(b *storetest.Buried) decide.Discard {
+			return decide.Discard{IDs: []inbox.ID{b.IDs["evt_1"], b.IDs["~7"]}}
 		}, "evt_8 guid_6 guid_5 evt_4 evt_3 evt_2", nil},
-		"by a filter": {func(*storetest.Buried) inbox.Discard {
-			return inbox.Discard{Filter: inbox.DeadFilter{Source: "stripe"}}
+		"by a filter": {func(*storetest.Buried) decide.Discard {
+			return decide.Discard{Filter: inbox.DeadFilter{Source: "stripe"}}
 		}, "~7 guid_6 guid_5", nil},
-		"everything":         {func(*storetest.Buried) inbox.Discard { return inbox.Discard{All: true} }, "", nil},
-		"nothing said":       {func(*storetest.Buried) inbox.Discard { return inbox.Discard{} }, "evt_8 ~7 guid_6 guid_5 evt_4 evt_3 evt_2 evt_1", inbox.ErrScope},
-		"more than allowed":  {func(*storetest.Buried) inbox.Discard { return inbox.Discard{All: true, Max: 7} }, "evt_8 ~7 guid_6 guid_5 evt_4 evt_3 evt_2 evt_1", inbox.ErrBound},
-		"as many as allowed": {func(*storetest.Buried) inbox.Discard { return inbox.Discard{All: true, Max: 8} }, "", nil},
-		"one that is not": {func(b *storetest.Buried) inbox.Discard {
-			return inbox.Discard{IDs: []inbox.ID{b.IDs["evt_1"], b.IDs["evt_10"]}}
+		"everything":         {func(*storetest.Buried) decide.Discard { return decide.Discard{All: true} }, "", nil},
+		"nothing said":       {func(*storetest.Buried) decide.Discard { return decide.Discard{} }, "evt_8 ~7 guid_6 guid_5 evt_4 evt_3 evt_2 evt_1", decide.ErrScope},
+		"more than allowed":  {func(*storetest.Buried) decide.Discard { return decide.Discard{All: true, Max: 7} }, "evt_8 ~7 guid_6 guid_5 evt_4 evt_3 evt_2 evt_1", decide.ErrBound},
+		"as many as allowed": {func(*storetest.Buried) decide.Discard { return decide.Discard{All: true, Max: 8} }, "", nil},
+		"one that is not": {func(b *storetest.Buried) decide.Discard {
+			return decide.Discard{IDs: []inbox.ID{b.IDs["evt_1"], b.IDs["evt_10"]}}
 		}, "evt_8 ~7 guid_6 guid_5 evt_4 evt_3 evt_2 evt_1", inbox.ErrState},
-		"one that is unknown": {func(b *storetest.Buried) inbox.Discard {
-			return inbox.Discard{IDs: []inbox.ID{inbox.NewID(storetest.Nightfall)}}
+		"one that is unknown": {func(b *storetest.Buried) decide.Discard {
+			return decide.Discard{IDs: []inbox.ID{inbox.NewID(storetest.Nightfall)}}
 		}, "evt_8 ~7 guid_6 guid_5 evt_4 evt_3 evt_2 evt_1", inbox.ErrNotFound},
-		"an event with no fault": {func(b *storetest.Buried) inbox.Discard { return inbox.Discard{IDs: []inbox.ID{b.IDs["guid_11"]}} },
+		"an event with no fault": {func(b *storetest.Buried) decide.Discard { return decide.Discard{IDs: []inbox.ID{b.IDs["guid_11"]}} },
 			"evt_8 ~7 guid_6 guid_5 evt_4 evt_3 evt_2 evt_1", inbox.ErrState},
-		"a dry run": {func(*storetest.Buried) inbox.Discard { return inbox.Discard{All: true, DryRun: true} }, "evt_8 ~7 guid_6 guid_5 evt_4 evt_3 evt_2 evt_1", nil},
+		"a dry run": {func(*storetest.Buried) decide.Discard { return decide.Discard{All: true, DryRun: true} }, "evt_8 ~7 guid_6 guid_5 evt_4 evt_3 evt_2 evt_1", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +46,7 @@ func TestDiscardingDeadLetters(t *testing.T) {
 			d.Actor, d.Reason = "ann", "paid by hand"
 			done := 0
 			d.Progress = func(n, _ int) { done = n }
-			out, err := inbox.NewDecider(b.Effects).Discard(t.Context(), d)
+			out, err := decide.New(b.Effects).Discard(t.Context(), d)
 			if !errors.Is(err, c.err) {
 				t.Fatalf("%v, want %v", err, c.err)
 			}
@@ -77,10 +78,10 @@ func TestADiscardedEffectIsSkippedAndKept(t *testing.T) {
 	storetest.Exec(t, b.Pool, `UPDATE effect SET sequence_key_hash = sha256('s'), sequence_number = 7 WHERE id = $1`, id)
 	storetest.Exec(t, b.Pool, `INSERT INTO stream (route_id, key_hash, in_flight, blocked_by) SELECT route_id, sequence_key_hash, id, id FROM effect WHERE id = $1`, id)
 	storetest.Exec(t, b.Pool, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at) SELECT route_id, sha256('k'), id, now() FROM effect WHERE id = $1`, id)
-	if _, err := inbox.NewDecider(b.Effects).Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {
+	if _, err := decide.New(b.Effects).Discard(t.Context(), decide.Discard{IDs: []inbox.ID{id}, Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {
 		t.Errorf("without a reason: %v", err)
 	}
-	if _, err := inbox.NewDecider(b.Effects).Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: "ann", Reason: "paid by hand"}); err != nil {
+	if _, err := decide.New(b.Effects).Discard(t.Context(), decide.Discard{IDs: []inbox.ID{id}, Actor: "ann", Reason: "paid by hand"}); err != nil {
 		t.Fatal(err)
 	}
 	effect, err := b.Lister.Effect(t.Context(), id)
@@ -92,7 +93,7 @@ func TestADiscardedEffectIsSkippedAndKept(t *testing.T) {
 	if err != nil || blocked != 0 || keys != 0 {
 		t.Errorf("%d streams blocked, %d keys held, %v", blocked, keys, err)
 	}
-	if _, err := inbox.NewDecider(b.Effects).Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: "ann", Reason: "again"}); !errors.Is(err, inbox.ErrState) {
+	if _, err := decide.New(b.Effects).Discard(t.Context(), decide.Discard{IDs: []inbox.ID{id}, Actor: "ann", Reason: "again"}); !errors.Is(err, inbox.ErrState) {
 		t.Errorf("twice: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package inbox_test
+package decide_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
@@ -17,30 +18,30 @@ func TestSkippingAGapWakesTheNext(t *testing.T) {
 	b.Effect("a", 1, inbox.EffectDone)
 	next, later := b.Effect("a", 4, inbox.EffectHeld), b.Effect("a", 5, inbox.EffectHeld)
 	b.Gap(id)
-	pass := inbox.PassStream{Stream: id, As: inbox.StreamSkip, MissingTo: "3", Actor: "ann", Reason: "the shop lost them"}
-	for name, wrong := range map[string]inbox.PassStream{
-		"another gap":   {Stream: id, As: inbox.StreamSkip, MissingTo: "2", Actor: "ann", Reason: "r"},
-		"not looked at": {Stream: id, As: inbox.StreamSkip, Actor: "ann", Reason: "r"},
-		"a blocker":     {Stream: id, As: inbox.StreamSkip, Blocker: next, Actor: "ann", Reason: "r"},
-		"unblock":       {Stream: id, As: inbox.StreamUnblock, MissingTo: "3", Actor: "ann", Reason: "r"},
+	pass := decide.PassStream{Stream: id, As: decide.StreamSkip, MissingTo: "3", Actor: "ann", Reason: "the shop lost them"}
+	for name, wrong := range map[string]decide.PassStream{
+		"another gap":   {Stream: id, As: decide.StreamSkip, MissingTo: "2", Actor: "ann", Reason: "r"},
+		"not looked at": {Stream: id, As: decide.StreamSkip, Actor: "ann", Reason: "r"},
+		"a blocker":     {Stream: id, As: decide.StreamSkip, Blocker: next, Actor: "ann", Reason: "r"},
+		"unblock":       {Stream: id, As: decide.StreamUnblock, MissingTo: "3", Actor: "ann", Reason: "r"},
 	} {
-		if err := inbox.NewDecider(b.Store).PassStream(t.Context(), wrong); !errors.Is(err, inbox.ErrStream) {
+		if err := decide.New(b.Store).PassStream(t.Context(), wrong); !errors.Is(err, decide.ErrStream) {
 			t.Errorf("%s: %v, want ErrStream", name, err)
 		}
 	}
-	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), inbox.PassStream{Stream: id, As: inbox.StreamSkip, MissingTo: "3", Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {
+	if err := decide.New(b.Store).PassStream(t.Context(), decide.PassStream{Stream: id, As: decide.StreamSkip, MissingTo: "3", Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {
 		t.Errorf("without a reason: %v", err)
 	}
-	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), inbox.PassStream{Stream: id + 1, As: inbox.StreamSkip, Actor: "ann", Reason: "r"}); !errors.Is(err, inbox.ErrNotFound) {
+	if err := decide.New(b.Store).PassStream(t.Context(), decide.PassStream{Stream: id + 1, As: decide.StreamSkip, Actor: "ann", Reason: "r"}); !errors.Is(err, inbox.ErrNotFound) {
 		t.Errorf("no such stream: %v", err)
 	}
-	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), inbox.PassStream{Stream: id, As: "jump", Actor: "ann", Reason: "r"}); err == nil {
+	if err := decide.New(b.Store).PassStream(t.Context(), decide.PassStream{Stream: id, As: "jump", Actor: "ann", Reason: "r"}); err == nil {
 		t.Error("an unknown way was taken")
 	}
 	if d := b.Show(fmt.Sprint(id)); d.Applied != "1" || d.GapSince == nil || len(b.Audited(id)) != 0 {
 		t.Fatalf("something was changed: %+v", d)
 	}
-	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), pass); err != nil {
+	if err := decide.New(b.Store).PassStream(t.Context(), pass); err != nil {
 		t.Fatal(err)
 	}
 	if d := b.Show(fmt.Sprint(id)); d.Applied != "3" || d.GapSince != nil {
@@ -57,7 +58,7 @@ func TestSkippingAGapWakesTheNext(t *testing.T) {
 		!strings.Contains(string(entries[0].After), `"2 to 3"`) {
 		t.Errorf("audited: %+v", entries)
 	}
-	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), pass); !errors.Is(err, inbox.ErrStream) {
+	if err := decide.New(b.Store).PassStream(t.Context(), pass); !errors.Is(err, decide.ErrStream) {
 		t.Errorf("skipped twice: %v", err)
 	}
 }
@@ -71,11 +72,11 @@ func TestSkippingABlockerWakesTheNext(t *testing.T) {
 			id := b.Stream("a", "1")
 			blocker, next := b.Effect("a", 2, state), b.Effect("a", 3, inbox.EffectHeld)
 			b.Blocked(id, blocker)
-			pass := inbox.PassStream{Stream: id, As: inbox.StreamSkip, Blocker: blocker, Actor: "ann", Reason: "sent by hand"}
-			if err := inbox.NewDecider(b.Store).PassStream(t.Context(), inbox.PassStream{Stream: id, As: inbox.StreamSkip, Blocker: next, Actor: "ann", Reason: "r"}); !errors.Is(err, inbox.ErrStream) {
+			pass := decide.PassStream{Stream: id, As: decide.StreamSkip, Blocker: blocker, Actor: "ann", Reason: "sent by hand"}
+			if err := decide.New(b.Store).PassStream(t.Context(), decide.PassStream{Stream: id, As: decide.StreamSkip, Blocker: next, Actor: "ann", Reason: "r"}); !errors.Is(err, decide.ErrStream) {
 				t.Errorf("another blocker: %v", err)
 			}
-			if err := inbox.NewDecider(b.Store).PassStream(t.Context(), pass); err != nil {
+			if err := decide.New(b.Store).PassStream(t.Context(), pass); err != nil {
 				t.Fatal(err)
 			}
 			var reason string
@@ -101,8 +102,8 @@ func TestUnblockingLeavesTheBlockerAtRest(t *testing.T) {
 	id := b.Stream("a", "1")
 	blocker, next := b.Effect("a", 2, inbox.EffectDead), b.Effect("a", 3, inbox.EffectHeld)
 	b.Blocked(id, blocker)
-	pass := inbox.PassStream{Stream: id, As: inbox.StreamUnblock, Blocker: blocker, Actor: "ann", Reason: "later"}
-	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), pass); err != nil {
+	pass := decide.PassStream{Stream: id, As: decide.StreamUnblock, Blocker: blocker, Actor: "ann", Reason: "later"}
+	if err := decide.New(b.Store).PassStream(t.Context(), pass); err != nil {
 		t.Fatal(err)
 	}
 	if state, _ := b.Standing(blocker); state != "dead" {
@@ -121,7 +122,7 @@ func TestUnblockingLeavesTheBlockerAtRest(t *testing.T) {
 	arrival := b.Stream("b", "")
 	unknown := b.Effect("b", 5, inbox.EffectIndeterminate)
 	b.Blocked(arrival, unknown)
-	if err := inbox.NewDecider(b.Store).PassStream(t.Context(), inbox.PassStream{Stream: arrival, As: inbox.StreamUnblock, Blocker: unknown, Actor: "ann", Reason: "r"}); !errors.Is(err, inbox.ErrStream) {
+	if err := decide.New(b.Store).PassStream(t.Context(), decide.PassStream{Stream: arrival, As: decide.StreamUnblock, Blocker: unknown, Actor: "ann", Reason: "r"}); !errors.Is(err, decide.ErrStream) {
 		t.Errorf("in order of arrival: %v", err)
 	}
 }

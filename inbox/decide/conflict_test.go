@@ -1,4 +1,4 @@
-package inbox_test
+package decide_test
 
 import (
 	"crypto/sha256"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
@@ -122,7 +123,7 @@ func TestConflictIsAdmittedOnce(t *testing.T) {
 	a.Headers = []byte(`{"X-Kept":["yes"]}`)
 	p.Accept(t, a, 0)
 	rows, _ := p.Conflicts(t, keys)
-	admit := inbox.AdmitConflict{
+	admit := decide.AdmitConflict{
 		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
 	}
 	want := "evt_1~" + sum(other)[:12]

@@ -1,4 +1,4 @@
-package inbox_test
+package decide_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
@@ -17,12 +18,12 @@ func TestResolve(t *testing.T) {
 	o := storetest.NewOperated(t, 1)
 	effects := storetest.Store(t, o.Pool)
 	for _, c := range []struct {
-		as            inbox.Resolution
+		as            decide.Resolution
 		action, state string
 		version       int
 	}{
-		{inbox.ResolveDone, "effect.resolve.done", "done", 1},
-		{inbox.ResolveResend, "effect.resolve.resend", "pending", 2},
+		{decide.ResolveDone, "effect.resolve.done", "done", 1},
+		{decide.ResolveResend, "effect.resolve.resend", "pending", 2},
 	} {
 		event := o.Event(t, "agent:charge:"+string(c.as), "indeterminate")
 		var id inbox.ID
@@ -37,7 +38,7 @@ func TestResolve(t *testing.T) {
 		results := make([]error, 20)
 		for i := range results {
 			wg.Go(func() {
-				results[i] = inbox.NewDecider(effects).Resolve(t.Context(), inbox.Resolve{Effect: id, As: c.as, Actor: "ann", Reason: "seen at the bank"})
+				results[i] = decide.New(effects).Resolve(t.Context(), decide.Resolve{Effect: id, As: c.as, Actor: "ann", Reason: "seen at the bank"})
 			})
 		}
 		wg.Wait()
@@ -87,22 +88,22 @@ func TestResolveRefuses(t *testing.T) {
 	}
 	unknown := effectOf(o.Event(t, "agent:charge:1", "indeterminate"))
 	for name, c := range map[string]struct {
-		r    inbox.Resolve
+		r    decide.Resolve
 		want error
 	}{
-		"no reason":      {inbox.Resolve{Effect: unknown, As: inbox.ResolveDone, Actor: "ann"}, inbox.ErrUnexplained},
-		"two lines":      {inbox.Resolve{Effect: unknown, As: inbox.ResolveDone, Actor: "ann", Reason: "a\nb"}, inbox.ErrUnexplained},
-		"no actor":       {inbox.Resolve{Effect: unknown, As: inbox.ResolveDone, Reason: "r"}, inbox.ErrUnexplained},
-		"other version":  {inbox.Resolve{Effect: unknown, As: inbox.ResolveDone, Version: 2, Actor: "ann", Reason: "r"}, inbox.ErrState},
-		"done already":   {inbox.Resolve{Effect: effectOf(o.Event(t, "2", "done")), As: inbox.ResolveDone, Actor: "ann", Reason: "r"}, inbox.ErrState},
-		"dead":           {inbox.Resolve{Effect: effectOf(o.Event(t, "3", "dead")), As: inbox.ResolveResend, Actor: "ann", Reason: "r"}, inbox.ErrState},
-		"no such effect": {inbox.Resolve{Effect: inbox.NewID(time.Now()), As: inbox.ResolveDone, Actor: "ann", Reason: "r"}, inbox.ErrNotFound},
+		"no reason":      {decide.Resolve{Effect: unknown, As: decide.ResolveDone, Actor: "ann"}, inbox.ErrUnexplained},
+		"two lines":      {decide.Resolve{Effect: unknown, As: decide.ResolveDone, Actor: "ann", Reason: "a\nb"}, inbox.ErrUnexplained},
+		"no actor":       {decide.Resolve{Effect: unknown, As: decide.ResolveDone, Reason: "r"}, inbox.ErrUnexplained},
+		"other version":  {decide.Resolve{Effect: unknown, As: decide.ResolveDone, Version: 2, Actor: "ann", Reason: "r"}, inbox.ErrState},
+		"done already":   {decide.Resolve{Effect: effectOf(o.Event(t, "2", "done")), As: decide.ResolveDone, Actor: "ann", Reason: "r"}, inbox.ErrState},
+		"dead":           {decide.Resolve{Effect: effectOf(o.Event(t, "3", "dead")), As: decide.ResolveResend, Actor: "ann", Reason: "r"}, inbox.ErrState},
+		"no such effect": {decide.Resolve{Effect: inbox.NewID(time.Now()), As: decide.ResolveDone, Actor: "ann", Reason: "r"}, inbox.ErrNotFound},
 	} {
-		if err := inbox.NewDecider(effects).Resolve(t.Context(), c.r); !errors.Is(err, c.want) {
+		if err := decide.New(effects).Resolve(t.Context(), c.r); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	if err := inbox.NewDecider(effects).Resolve(t.Context(), inbox.Resolve{Effect: unknown, As: "maybe", Actor: "ann", Reason: "r"}); err == nil {
+	if err := decide.New(effects).Resolve(t.Context(), decide.Resolve{Effect: unknown, As: "maybe", Actor: "ann", Reason: "r"}); err == nil {
 		t.Error("an unknown resolution was taken")
 	}
 	var n int

@@ -1,4 +1,4 @@
-package inbox
+package decide
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
@@ -18,8 +19,8 @@ import (
 type Discard struct {
 	// IDs names them; Filter finds them. One of them is required: All takes every
 	// dead letter there is.
-	IDs    []ID
-	Filter DeadFilter
+	IDs    []inbox.ID
+	Filter inbox.DeadFilter
 	All    bool
 
 	// Seen limits the decision to the dead letters that a dry run showed the operator, in the revision
@@ -56,7 +57,7 @@ type Discarded struct {
 // decision covers only that revision: an effect with another revision has been given new attempts or
 // decided about since.
 type Seen struct {
-	ID ID
+	ID inbox.ID
 	// Event says that it is an event. It has no revision.
 	Event    bool
 	Revision int
@@ -123,7 +124,7 @@ func (e *Decider) discard(ctx context.Context, d Discard) (Discarded, error) {
 		return Discarded{}, ErrScope
 	}
 	if !d.DryRun {
-		if err := CheckExplanation(d.Actor, d.Reason); err != nil {
+		if err := inbox.CheckExplanation(d.Actor, d.Reason); err != nil {
 			return Discarded{}, err
 		}
 	}
@@ -155,9 +156,9 @@ func (e *Decider) discard(ctx context.Context, d Discard) (Discarded, error) {
 	}
 	for _, part := range []struct {
 		seen []Seen
-		do   func(context.Context, pgx.Tx, Discard, []Seen) (n int, missed []ID, err error)
+		do   func(context.Context, pgx.Tx, Discard, []Seen) (n int, missed []inbox.ID, err error)
 	}{{effects, e.discardEffectsTx}, {events, discardEventsTx}} {
-		err := locks.ForEachChunk(ctx, ErrLocked, part.seen, discardChunk, func(s Seen) ID { return s.ID }, func(chunk []Seen) (missed []ID, err error) {
+		err := locks.ForEachChunk(ctx, inbox.ErrLocked, part.seen, discardChunk, func(s Seen) inbox.ID { return s.ID }, func(chunk []Seen) (missed []inbox.ID, err error) {
 			var n int
 			err = pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) (err error) {
 				n, missed, err = part.do(ctx, tx, d, chunk)
@@ -213,9 +214,9 @@ func (e *Decider) findDead(ctx context.Context, d Discard) ([]Seen, error) {
 	_, err = pgx.ForEachRow(rows, []any{&seen.ID, &seen.Event, &seen.Revision, &state, &dead}, func() error {
 		switch {
 		case state == nil:
-			return fmt.Errorf("%w: neither an effect nor an event has the id %s", ErrNotFound, seen.ID)
+			return fmt.Errorf("%w: neither an effect nor an event has the id %s", inbox.ErrNotFound, seen.ID)
 		case dead == nil || !*dead:
-			return fmt.Errorf("%w: %s is %s, not a dead letter", ErrState, seen.ID, *state)
+			return fmt.Errorf("%w: %s is %s, not a dead letter", inbox.ErrState, seen.ID, *state)
 		}
 		found = append(found, seen)
 		return nil
@@ -223,24 +224,24 @@ func (e *Decider) findDead(ctx context.Context, d Discard) ([]Seen, error) {
 	return found, err
 }
 
-func (e *Decider) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n int, missed []ID, err error) {
-	return e.discardTx(ctx, tx, all, d.Actor, d.Reason, func(s EffectState) bool { return s == EffectDead })
+func (e *Decider) discardEffectsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n int, missed []inbox.ID, err error) {
+	return e.discardTx(ctx, tx, all, d.Actor, d.Reason, func(s inbox.EffectState) bool { return s == inbox.EffectDead })
 }
 
 // discardTx skips the effects that still have the revision that was seen and whose state allows it, each
 // with an audit entry. missed are the effects that another transaction has locked.
 func (e *Decider) discardTx(
-	ctx context.Context, tx pgx.Tx, all []Seen, actor, reason string, may func(EffectState) bool,
-) (n int, missed []ID, err error) {
-	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: seenIDs(all)})
+	ctx context.Context, tx pgx.Tx, all []Seen, actor, reason string, may func(inbox.EffectState) bool,
+) (n int, missed []inbox.ID, err error) {
+	held, missed, err := inbox.LockEffectsTx(ctx, tx, inbox.EffectLocks{Effects: seenIDs(all)})
 	if err != nil {
 		return 0, nil, err
 	}
-	var group []Settlement
+	var group []inbox.Settlement
 	for _, seen := range all {
 		if h := held[seen.ID]; h != nil && h.Revision == seen.Revision && may(h.State) {
-			group = append(group, Settlement{
-				Effect: seen.ID, From: h.State, Version: h.Version, State: EffectSkipped, Reason: reasons.Discarded,
+			group = append(group, inbox.Settlement{
+				Effect: seen.ID, From: h.State, Version: h.Version, State: inbox.EffectSkipped, Reason: reasons.Discarded,
 				RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash,
 			})
 		}
@@ -255,12 +256,12 @@ func (e *Decider) discardTx(
 	var b pgx.Batch
 	for i, s := range group {
 		if !settled[i].Applied {
-			return 0, nil, fmt.Errorf("%w: effect %s changed under its lock", ErrState, s.Effect)
+			return 0, nil, fmt.Errorf("%w: effect %s changed under its lock", inbox.ErrState, s.Effect)
 		}
 		h := held[s.Effect]
-		a := AuditEntry{
-			At: h.Now, Actor: actor, Action: AuditDiscard, Object: "effect/" + s.Effect.String(), Reason: reason,
-			Before: h.Snapshot(), After: EffectSnapshot{State: EffectSkipped, Reason: string(reasons.Discarded), Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1},
+		a := inbox.AuditEntry{
+			At: h.Now, Actor: actor, Action: inbox.AuditDiscard, Object: "effect/" + s.Effect.String(), Reason: reason,
+			Before: h.Snapshot(), After: inbox.EffectSnapshot{State: inbox.EffectSkipped, Reason: string(reasons.Discarded), Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1},
 		}
 		if err := a.Queue(&b); err != nil {
 			return 0, nil, err
@@ -269,8 +270,8 @@ func (e *Decider) discardTx(
 	return len(group), missed, tx.SendBatch(ctx, &b).Close()
 }
 
-func seenIDs(all []Seen) []ID {
-	ids := make([]ID, len(all))
+func seenIDs(all []Seen) []inbox.ID {
+	ids := make([]inbox.ID, len(all))
 	for i := range all {
 		ids[i] = all[i].ID
 	}
@@ -285,7 +286,7 @@ SET discarded_at = now()
 WHERE v.id = ANY ($1::uuid[]) AND v.discarded_at IS NULL AND NOT EXISTS (SELECT FROM effect e WHERE e.event_id = v.id)
 RETURNING v.id, v.admission, v.body_sha256, now()`
 
-func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n int, missed []ID, err error) {
+func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n int, missed []inbox.ID, err error) {
 	ids := seenIDs(all)
 	if _, err := tx.Exec(ctx, row.LockOperations, ids); err != nil {
 		return 0, nil, err
@@ -296,14 +297,14 @@ func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n i
 	}
 	var (
 		b         pgx.Batch
-		id        ID
+		id        inbox.ID
 		admission string
 		sha       []byte
 		now       time.Time
 	)
 	_, err = pgx.ForEachRow(rows, []any{&id, &admission, &sha, &now}, func() error {
-		a := AuditEntry{
-			At: now, Actor: d.Actor, Action: AuditDiscardEvent, Object: "event/" + id.String(), Reason: d.Reason,
+		a := inbox.AuditEntry{
+			At: now, Actor: d.Actor, Action: inbox.AuditDiscardEvent, Object: "event/" + id.String(), Reason: d.Reason,
 			Before: map[string]string{"admission": admission, "body_sha256": hex.EncodeToString(sha)}, After: map[string]any{"discarded_at": now},
 		}
 		return a.Queue(&b)

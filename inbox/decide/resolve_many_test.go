@@ -1,4 +1,4 @@
-package inbox_test
+package decide_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
@@ -36,10 +37,10 @@ func TestResolveMany(t *testing.T) {
 		t.Fatalf("%d found, %v", len(found), err)
 	}
 	// One is decided by somebody else meanwhile.
-	if err := inbox.NewDecider(effects).Resolve(t.Context(), inbox.Resolve{Effect: found[3].Effect, As: inbox.ResolveDone, Actor: "bob", Reason: "seen"}); err != nil {
+	if err := decide.New(effects).Resolve(t.Context(), decide.Resolve{Effect: found[3].Effect, As: decide.ResolveDone, Actor: "bob", Reason: "seen"}); err != nil {
 		t.Fatal(err)
 	}
-	decision := inbox.ResolveMany{Effects: found, As: inbox.ResolveResend, Actor: "ann", Reason: "the bank has none of them"}
+	decision := decide.ResolveMany{Effects: found, As: decide.ResolveResend, Actor: "ann", Reason: "the bank has none of them"}
 
 	// Cut short after its first transaction.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -49,12 +50,12 @@ func TestResolveMany(t *testing.T) {
 		}
 		cancel()
 	}
-	first, err := inbox.NewDecider(effects).ResolveMany(ctx, decision)
+	first, err := decide.New(effects).ResolveMany(ctx, decision)
 	if !errors.Is(err, context.Canceled) || first.Resolved == 0 || first.Looked() >= many || first.Changed != 1 {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	decision.Progress = nil
-	second, err := inbox.NewDecider(effects).ResolveMany(t.Context(), decision)
+	second, err := decide.New(effects).ResolveMany(t.Context(), decision)
 	if err != nil || first.Resolved+second.Resolved != many-1 || second.Looked() != many {
 		t.Fatalf("%+v, then %+v, %v", first, second, err)
 	}
@@ -71,7 +72,7 @@ func TestResolveMany(t *testing.T) {
 	if err := o.Pool.QueryRow(t.Context(), `SELECT count(*) FROM effect WHERE state = 'dead'`).Scan(&dead); err != nil || dead != 1 {
 		t.Errorf("%d dead letters, want the one that was, %v", dead, err)
 	}
-	if _, err := inbox.NewDecider(effects).ResolveMany(t.Context(), inbox.ResolveMany{As: inbox.ResolveDone, Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {
+	if _, err := decide.New(effects).ResolveMany(t.Context(), decide.ResolveMany{As: decide.ResolveDone, Actor: "ann"}); !errors.Is(err, inbox.ErrUnexplained) {
 		t.Errorf("without a reason: %v", err)
 	}
 }

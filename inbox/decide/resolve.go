@@ -1,4 +1,4 @@
-package inbox
+package decide
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/reasons"
@@ -24,7 +25,7 @@ const (
 
 // Resolve is a decision about an indeterminate effect: the resolution, the actor and the reason.
 type Resolve struct {
-	Effect ID
+	Effect inbox.ID
 	As     Resolution
 
 	// Version and Revision fence the decision: it applies only to the effect with this version and revision. A
@@ -51,10 +52,10 @@ func (e *Decider) Resolve(ctx context.Context, r Resolve) error {
 	if r.As != ResolveDone && r.As != ResolveResend {
 		return fmt.Errorf("resolving effect %s: unknown resolution %q", r.Effect, r.As)
 	}
-	if err := CheckExplanation(r.Actor, r.Reason); err != nil {
+	if err := inbox.CheckExplanation(r.Actor, r.Reason); err != nil {
 		return fmt.Errorf("resolving effect %s: %w", r.Effect, err)
 	}
-	err := locks.ForEachChunk(ctx, ErrLocked, []ID{r.Effect}, 1, func(id ID) ID { return id }, func([]ID) (missed []ID, err error) {
+	err := locks.ForEachChunk(ctx, inbox.ErrLocked, []inbox.ID{r.Effect}, 1, func(id inbox.ID) inbox.ID { return id }, func([]inbox.ID) (missed []inbox.ID, err error) {
 		err = pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) (err error) {
 			missed, err = e.resolveTx(ctx, tx, r)
 			return err
@@ -67,25 +68,25 @@ func (e *Decider) Resolve(ctx context.Context, r Resolve) error {
 	return nil
 }
 
-func (e *Decider) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) (missed []ID, err error) {
-	held, missed, err := LockEffectsTx(ctx, tx, EffectLocks{Effects: []ID{r.Effect}})
+func (e *Decider) resolveTx(ctx context.Context, tx pgx.Tx, r Resolve) (missed []inbox.ID, err error) {
+	held, missed, err := inbox.LockEffectsTx(ctx, tx, inbox.EffectLocks{Effects: []inbox.ID{r.Effect}})
 	if err != nil || len(missed) > 0 {
 		return missed, err
 	}
 	h := held[r.Effect]
 	switch {
 	case h == nil:
-		return nil, ErrNotFound
-	case h.State != EffectIndeterminate:
-		return nil, fmt.Errorf("%w: it is %s, not indeterminate", ErrState, h.State)
+		return nil, inbox.ErrNotFound
+	case h.State != inbox.EffectIndeterminate:
+		return nil, fmt.Errorf("%w: it is %s, not indeterminate", inbox.ErrState, h.State)
 	case r.Version != 0 && (r.Version != h.Version || r.Revision != h.Revision):
-		return nil, fmt.Errorf("%w: it has changed since it was looked at", ErrState)
+		return nil, fmt.Errorf("%w: it has changed since it was looked at", inbox.ErrState)
 	case h.RouteGone && r.As == ResolveResend:
-		return nil, ErrRouteGone
+		return nil, inbox.ErrRouteGone
 	case h.CalledAgain && r.As == ResolveResend && !r.CalledAgain:
-		return nil, ErrCalledAgain
+		return nil, inbox.ErrCalledAgain
 	}
-	return nil, e.resolveLockedTx(ctx, tx, decision{as: r.As, actor: r.Actor, reason: r.Reason, result: r.Result}, []*LockedEffect{h})
+	return nil, e.resolveLockedTx(ctx, tx, decision{as: r.As, actor: r.Actor, reason: r.Reason, result: r.Result}, []*inbox.LockedEffect{h})
 }
 
 // decision is what a person, or a probe, decided about indeterminate effects.
@@ -96,7 +97,7 @@ type decision struct {
 }
 
 // resolveLockedTx carries out a decision for effects that the caller has locked, each with its own audit entry.
-func (e *Decider) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, found []*LockedEffect) error {
+func (e *Decider) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, found []*inbox.LockedEffect) error {
 	group, wakes, err := e.resolutions(ctx, tx, d.as, found)
 	if err != nil {
 		return err
@@ -113,15 +114,15 @@ func (e *Decider) resolveLockedTx(ctx context.Context, tx pgx.Tx, d decision, fo
 	var b pgx.Batch
 	for i, h := range found {
 		if !settled[i].Applied {
-			return fmt.Errorf("%w: effect %s changed under its lock", ErrState, h.Effect)
+			return fmt.Errorf("%w: effect %s changed under its lock", inbox.ErrState, h.Effect)
 		}
-		a := AuditEntry{
-			At: h.Now, Actor: d.actor, Action: AuditResolveDone, Object: "effect/" + h.Effect.String(), Reason: d.reason, Before: h.Snapshot(),
-			After: EffectSnapshot{State: EffectDone, Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1, SendStarted: h.SendStarted},
+		a := inbox.AuditEntry{
+			At: h.Now, Actor: d.actor, Action: inbox.AuditResolveDone, Object: "effect/" + h.Effect.String(), Reason: d.reason, Before: h.Snapshot(),
+			After: inbox.EffectSnapshot{State: inbox.EffectDone, Attempts: h.Attempts, Version: h.Version, Revision: h.Revision + 1, SendStarted: h.SendStarted},
 		}
 		if d.as == ResolveResend {
-			a.Action = AuditResolveResend
-			a.After = EffectSnapshot{State: EffectPending, Reason: string(reasons.Resent), Version: h.Version + 1, Revision: h.Revision + 1}
+			a.Action = inbox.AuditResolveResend
+			a.After = inbox.EffectSnapshot{State: inbox.EffectPending, Reason: string(reasons.Resent), Version: h.Version + 1, Revision: h.Revision + 1}
 		}
 		if err := a.Queue(&b); err != nil {
 			return err
@@ -138,7 +139,7 @@ const readRendered = `SELECT id, rendered, rendered_key_id FROM effect WHERE id 
 
 // keepEvidence sets the results of settlements from the bytes that were sent. An effect whose bytes cannot be
 // opened here gets none.
-func (e *Decider) keepEvidence(ctx context.Context, tx pgx.Tx, ids []ID, group []Settlement) error {
+func (e *Decider) keepEvidence(ctx context.Context, tx pgx.Tx, ids []inbox.ID, group []inbox.Settlement) error {
 	if !e.store.KeepsEvidence() {
 		return nil
 	}
@@ -146,8 +147,8 @@ func (e *Decider) keepEvidence(ctx context.Context, tx pgx.Tx, ids []ID, group [
 	if err != nil {
 		return fmt.Errorf("reading what was sent: %w", err)
 	}
-	results := map[ID][]byte{}
-	var id ID
+	results := map[inbox.ID][]byte{}
+	var id inbox.ID
 	var rendered []byte
 	var keyID *int32
 	_, err = pgx.ForEachRow(rows, []any{&id, &rendered, &keyID}, func() error {
@@ -166,13 +167,13 @@ func (e *Decider) keepEvidence(ctx context.Context, tx pgx.Tx, ids []ID, group [
 }
 
 // resolutions makes the settlements of locked effects, with their wake-ups if they are sent again.
-func (e *Decider) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, found []*LockedEffect) ([]Settlement, []Wake, error) {
-	group := make([]Settlement, len(found))
-	ids := make([]ID, len(found))
+func (e *Decider) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, found []*inbox.LockedEffect) ([]inbox.Settlement, []inbox.Wake, error) {
+	group := make([]inbox.Settlement, len(found))
+	ids := make([]inbox.ID, len(found))
 	for i, h := range found {
 		ids[i] = h.Effect
-		group[i] = Settlement{
-			Effect: h.Effect, From: EffectIndeterminate, Version: h.Version, State: EffectDone,
+		group[i] = inbox.Settlement{
+			Effect: h.Effect, From: inbox.EffectIndeterminate, Version: h.Version, State: inbox.EffectDone,
 			RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash,
 		}
 	}
@@ -186,11 +187,11 @@ func (e *Decider) resolutions(ctx context.Context, tx pgx.Tx, as Resolution, fou
 	if err != nil {
 		return nil, nil, err
 	}
-	wakes := make([]Wake, len(group))
+	wakes := make([]inbox.Wake, len(group))
 	for i := range group {
 		s := &group[i]
-		s.State, s.Rearm, s.Trigger, s.JobID, s.Reason = EffectPending, true, TriggerManual, jobs[i], reasons.Resent
-		wakes[i] = Wake{JobID: jobs[i], Kind: WakeEffect, ID: s.Effect}
+		s.State, s.Rearm, s.Trigger, s.JobID, s.Reason = inbox.EffectPending, true, inbox.TriggerManual, jobs[i], reasons.Resent
+		wakes[i] = inbox.Wake{JobID: jobs[i], Kind: inbox.WakeEffect, ID: s.Effect}
 	}
 	return group, wakes, nil
 }
