@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -38,9 +39,9 @@ func (p *past) holding(t *testing.T) (tables []string) {
 	return tables
 }
 
-func (p *past) streamsOf(t *testing.T, keys *seal.Keyring, key string) []inbox.StreamRow {
+func (p *past) streamsOf(t *testing.T, keys *seal.Keyring, key string) []read.StreamRow {
 	t.Helper()
-	rows, err := inboxtest.Rows(inboxtest.Lister(p.Pool).WithKeyring(keys).Streams(t.Context(), inbox.StreamFilter{Key: key}))
+	rows, err := inboxtest.Rows(inboxtest.Lister(p.Pool).WithKeyring(keys).Streams(t.Context(), read.StreamFilter{Key: key}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -85,7 +86,7 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 			t.Errorf("%s: %v, want ErrLost", name, err)
 		}
 	}
-	if _, err := inboxtest.Rows(inboxtest.Lister(p.Pool).Streams(t.Context(), inbox.StreamFilter{Key: orderMark})); !errors.Is(err, seal.ErrLost) {
+	if _, err := inboxtest.Rows(inboxtest.Lister(p.Pool).Streams(t.Context(), read.StreamFilter{Key: orderMark})); !errors.Is(err, seal.ErrLost) {
 		t.Errorf("looking for a key without the secret: %v, want ErrLost", err)
 	}
 

@@ -10,6 +10,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
@@ -76,7 +77,7 @@ func (m *decisionModel) decision(kind string, id inbox.ID) (taken bool, ended st
 }
 
 func (m *decisionModel) passStream(blocker inbox.ID, as decide.StreamPass) error {
-	rows, err := inboxtest.Rows(inboxtest.Lister(m.pool).Streams(m.tb.Context(), inbox.StreamFilter{Blocked: true}))
+	rows, err := inboxtest.Rows(inboxtest.Lister(m.pool).Streams(m.tb.Context(), read.StreamFilter{Blocked: true}))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -31,7 +32,7 @@ func TestADiscardTakesWhatWasShown(t *testing.T) {
 	b.exec(`DELETE FROM effect WHERE id = $1`, event)
 	b.exec(`UPDATE inbox_event SET admission = 'unusable' WHERE id = $1`, event)
 	store := b.store("node-1")
-	ask := decide.Discard{Filter: inbox.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided}
+	ask := decide.Discard{Filter: read.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided}
 	dry := ask
 	dry.DryRun = true
 	shown, err := decide.New(store).Discard(t.Context(), dry)
@@ -66,10 +67,10 @@ func TestAResolutionTakesWhatWasShown(t *testing.T) {
 	b := setup(t)
 	ids := b.admit(once, 2)
 	b.unsure()
-	lister, store := inbox.NewLister(b.pool), b.store("node-1")
+	lister, store := read.NewLister(b.pool), b.store("node-1")
 	shown, err := lister.Effect(t.Context(), ids[0])
 	must(t, err)
-	found, err := lister.Unknown(t.Context(), inbox.UnknownFilter{}, 10)
+	found, err := lister.Unknown(t.Context(), read.UnknownFilter{}, 10)
 	must(t, err)
 	b.conflict(ids[0])
 	must(t, b.admitConflictOf(ids[0])) // somebody else, meanwhile
@@ -97,7 +98,7 @@ func TestAStreamIsPassedAsItWasShown(t *testing.T) {
 			store := b.store("node-1")
 			id := b.sequenced(repeatable, "17", "1", "2")[0]
 			b.end(store, b.try(store, id), inbox.EffectDead)
-			lister, stream := inbox.NewLister(b.pool), b.text(`SELECT id::text FROM stream`)
+			lister, stream := read.NewLister(b.pool), b.text(`SELECT id::text FROM stream`)
 			shown, err := lister.Stream(t.Context(), stream)
 			must(t, err)
 			r := b.replays(replay.Config{Store: store})

@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
@@ -52,7 +53,7 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 			must(b.tb, err)
 		}},
 		"discarded, with a plan of what is discarded": {options: replay.Options{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
-			_, err := decide.New(store).Discard(b.tb.Context(), decide.Discard{Filter: inbox.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided})
+			_, err := decide.New(store).Discard(b.tb.Context(), decide.Discard{Filter: read.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided})
 			must(b.tb, err)
 		}},
 		"resolved as done": {
@@ -64,7 +65,7 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 		"resolved as done, with a plan of what is done": {
 			rest: (*bundle).unsure, options: replay.Options{IncludeIndeterminate: true, IncludeDone: true, NewKey: true},
 			decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
-				found, err := inbox.NewLister(b.pool).Unknown(b.tb.Context(), inbox.UnknownFilter{}, 10)
+				found, err := read.NewLister(b.pool).Unknown(b.tb.Context(), read.UnknownFilter{}, 10)
 				must(b.tb, err)
 				_, err = decide.New(store).ResolveMany(b.tb.Context(), decide.ResolveMany{Effects: found, As: decide.ResolveDone, Actor: decider, Reason: decided})
 				must(b.tb, err)
@@ -161,7 +162,7 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 // decideStream decides about the stream that an effect blocks.
 func (b *bundle) decideStream(store *inbox.Effects, blocker inbox.ID, as decide.StreamPass) {
 	b.tb.Helper()
-	stream, err := inbox.NewLister(b.pool).Stream(b.tb.Context(), b.text(`SELECT id::text FROM stream`))
+	stream, err := read.NewLister(b.pool).Stream(b.tb.Context(), b.text(`SELECT id::text FROM stream`))
 	must(b.tb, err)
 	if stream.BlockedBy == nil || *stream.BlockedBy != blocker {
 		b.tb.Fatalf("%+v", stream)

@@ -6,6 +6,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
@@ -98,7 +99,7 @@ func TestAReplayMakesNoEffectsWithoutAPlace(t *testing.T) {
 		})
 		b.order = map[string]sequence.Policy{once: {Mode: sequence.Contiguous, Start: "1"}}
 		r := b.replays(replay.Config{Judge: judge})
-		p := plan(t, r, replay.Scope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, replay.Options{NewRoutes: true})
+		p := plan(t, r, replay.Scope{DeadFilter: read.DeadFilter{Source: "shop", Route: once}}, replay.Options{NewRoutes: true})
 		if !ordered {
 			start(t, r, p)
 			run(t, r, p.ID)

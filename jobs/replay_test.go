@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -90,7 +91,7 @@ func run(tb testing.TB, r *replay.Store, id inbox.ID) int {
 }
 
 func everything() replay.Scope {
-	return replay.Scope{DeadFilter: inbox.DeadFilter{Source: "shop"}}
+	return replay.Scope{DeadFilter: read.DeadFilter{Source: "shop"}}
 }
 
 func TestAReplayRunsDeadEffectsAgain(t *testing.T) {

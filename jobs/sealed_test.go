@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
@@ -104,7 +105,7 @@ func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
 	for _, id := range plain {
 		b.eventuallyState(id, inbox.EffectDone)
 	}
-	if _, err := inbox.NewLister(b.pool).WithKeyring(b.keyring).Body(t.Context(), sealed[0]); !errors.Is(err, seal.ErrLost) {
+	if _, err := read.NewLister(b.pool).WithKeyring(b.keyring).Body(t.Context(), sealed[0]); !errors.Is(err, seal.ErrLost) {
 		t.Errorf("reading the body gave %v, want ErrLost", err)
 	}
 	b.stop(c)
@@ -117,7 +118,7 @@ func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
 	if end := b.reseal(b.keyring); end.Unreadable != 0 || end.Resealed != 2 {
 		t.Errorf("resealed %+v, want both bodies", end)
 	}
-	body, err := inbox.NewLister(b.pool).WithKeyring(keyring(t, newKey+" active")).Body(t.Context(), sealed[0])
+	body, err := read.NewLister(b.pool).WithKeyring(keyring(t, newKey+" active")).Body(t.Context(), sealed[0])
 	if err != nil || string(body) != `{"paid":1}` {
 		t.Errorf("the body is %q, %v", body, err)
 	}
@@ -267,11 +268,11 @@ func TestRenderedIsSealedAndSentAsItWas(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM effect_attempt WHERE excerpt IS NULL AND excerpt_key_id = 1`); n != b.retry.Attempts {
 		t.Errorf("%d excerpts are sealed, want %d", n, b.retry.Attempts)
 	}
-	detail, err := inbox.NewLister(b.pool).WithKeyring(b.keyring).Effect(t.Context(), id)
+	detail, err := read.NewLister(b.pool).WithKeyring(b.keyring).Effect(t.Context(), id)
 	if err != nil || detail.AttemptRows[0].Excerpt != "try later" {
 		t.Errorf("the first excerpt is %+v, %v", detail, err)
 	}
-	detail, err = inbox.NewLister(b.pool).Effect(t.Context(), id)
+	detail, err = read.NewLister(b.pool).Effect(t.Context(), id)
 	if err != nil || detail.AttemptRows[0].Excerpt != "(effect_attempt.excerpt is sealed with key 1: its key is not in the keyring)" {
 		t.Errorf("without the key it is %+v, %v", detail, err)
 	}

@@ -7,12 +7,13 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // skipping skips what a stream waits for, as it was shown, beside whatever do does.
-func (b *bundle) skipping(store *inbox.Effects, shown *inbox.StreamDetail, do func()) error {
+func (b *bundle) skipping(store *inbox.Effects, shown *read.StreamDetail, do func()) error {
 	b.tb.Helper()
 	pass := decide.PassStream{Stream: shown.ID, As: decide.StreamSkip, MissingTo: shown.MissingTo, Actor: decider, Reason: decided}
 	if shown.BlockedByEffect != nil {
@@ -24,9 +25,9 @@ func (b *bundle) skipping(store *inbox.Effects, shown *inbox.StreamDetail, do fu
 	return <-ended
 }
 
-func (b *bundle) streamOf(key string) *inbox.StreamDetail {
+func (b *bundle) streamOf(key string) *read.StreamDetail {
 	b.tb.Helper()
-	d, err := inbox.NewLister(b.pool).Stream(b.tb.Context(), "shop/"+once+"/"+key)
+	d, err := read.NewLister(b.pool).Stream(b.tb.Context(), "shop/"+once+"/"+key)
 	must(b.tb, err)
 	return d
 }

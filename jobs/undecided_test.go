@@ -7,6 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
@@ -43,7 +44,7 @@ func TestWhatIsHeldForAPersonCanBeEnded(t *testing.T) {
 			b.order = map[string]sequence.Policy{repeatable: {Mode: sequence.Contiguous, Start: "1", Ties: sequence.Hold, NoKey: sequence.Hold, NoNumber: sequence.Hold}}
 			store := b.store("node-1")
 			held := b.undecided(store)
-			rows, err := inboxtest.Rows(inboxtest.Lister(b.pool).Undecided(t.Context(), inbox.StreamFilter{}, 0))
+			rows, err := inboxtest.Rows(inboxtest.Lister(b.pool).Undecided(t.Context(), read.StreamFilter{}, 0))
 			if err != nil || len(rows) != len(held) {
 				t.Fatalf("%+v, %v", rows, err)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/logtest"
 	"github.com/oncegate/oncegate/jobs"
@@ -197,7 +198,7 @@ func TestNothingIsSentAgainToARouteThatIsGone(t *testing.T) {
 		t.Errorf("%v, want ErrRouteGone", err)
 	}
 	many, err := decide.New(store).ResolveMany(t.Context(), decide.ResolveMany{
-		Effects: []inbox.Unknown{{Effect: id, Version: 1}}, As: decide.ResolveResend, Actor: actor, Reason: why,
+		Effects: []read.Unknown{{Effect: id, Version: 1}}, As: decide.ResolveResend, Actor: actor, Reason: why,
 	})
 	if err != nil || many.Gone != 1 || many.Resolved != 0 {
 		t.Errorf("%+v, %v", many, err)

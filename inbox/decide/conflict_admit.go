@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -41,7 +42,7 @@ type AdmittedConflict struct {
 	Event    inbox.ID `json:"event"`
 	EventID  string   `json:"event_id"`
 
-	// Outcome is [Recorded], or [Duplicate] where it had been admitted before.
+	// Outcome is Recorded, or Duplicate where it had been admitted before.
 	Outcome inbox.Outcome `json:"outcome"`
 	Effects int           `json:"effects"`
 }
@@ -67,9 +68,9 @@ ORDER BY e.id
 FOR UPDATE OF e`
 
 // Run admits the payload through the gate, as a delivery that is received now, with the
-// effects of its source's routes. The event's id is [AdmittedEventID], so that a second
+// effects of its source's routes. The event's id is [read.AdmittedEventID], so that a second
 // run, also after one that was interrupted, finds the same event. It returns
-// [ErrNotFound] if the payload is no longer kept.
+// [inbox.ErrNotFound] if the payload is no longer kept.
 func (r AdmitConflict) Run(ctx context.Context) (AdmittedConflict, error) {
 	out := AdmittedConflict{Conflict: r.Conflict}
 	if r.Pool == nil || r.Gate == nil || r.Clock == nil || r.Source == nil {
@@ -131,7 +132,7 @@ func (r *AdmitConflict) read(ctx context.Context) (*inbox.Admission, error) {
 	if err := sequence.Open(r.Keyring, r.Conflict, sequenceKey, sealed); err != nil {
 		return nil, err
 	}
-	event.EventID, event.Length = inbox.AdmittedEventID(eventID, sum), len(body)
+	event.EventID, event.Length = read.AdmittedEventID(eventID, sum), len(body)
 	event.SequenceKey, event.SequenceNumber = string(sequence.Key), string(sequence.Number)
 	if occurred != nil {
 		event.OccurredAt = *occurred

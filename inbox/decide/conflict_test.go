@@ -16,6 +16,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -178,16 +179,16 @@ func TestConflictIsAdmittedOnce(t *testing.T) {
 func TestAdmittedEventID(t *testing.T) {
 	t.Parallel()
 	one, two := sha256.Sum256([]byte("one")), sha256.Sum256([]byte("two"))
-	if got := inbox.AdmittedEventID("evt_1", one[:]); got != "evt_1~7692c3ad3540" { // sha256sum of "one"
+	if got := read.AdmittedEventID("evt_1", one[:]); got != "evt_1~7692c3ad3540" { // sha256sum of "one"
 		t.Errorf("%s", got)
 	}
-	if got := inbox.AdmittedEventID(strings.Repeat("x", 242), one[:]); got != strings.Repeat("x", 242)+"~7692c3ad3540" {
+	if got := read.AdmittedEventID(strings.Repeat("x", 242), one[:]); got != strings.Repeat("x", 242)+"~7692c3ad3540" {
 		t.Errorf("%s", got)
 	}
 	seen := map[string]bool{}
 	for _, id := range []string{strings.Repeat("x", 243), strings.Repeat("x", 255), strings.Repeat("é", 127), strings.Repeat("x", 254) + "y"} {
 		for _, sum := range [][]byte{one[:], two[:]} {
-			got := inbox.AdmittedEventID(id, sum)
+			got := read.AdmittedEventID(id, sum)
 			if len(got) > 255 || strings.ToValidUTF8(got, "") != got || seen[got] {
 				t.Errorf("%d bytes of %s", len(got), got)
 			}

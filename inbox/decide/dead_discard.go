@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
@@ -20,7 +21,7 @@ type Discard struct {
 	// IDs names them; Filter finds them. One of them is required: All takes every
 	// dead letter there is.
 	IDs    []inbox.ID
-	Filter inbox.DeadFilter
+	Filter read.DeadFilter
 	All    bool
 
 	// Seen limits the decision to the dead letters that a dry run showed the operator, in the revision
@@ -110,7 +111,7 @@ ORDER BY a.id`
 // their keys, and removes events that cannot be used from the list. It works through settle, a few at a
 // time, each with an audit entry that has the body's hash and the state before. If a call is
 // interrupted, make it again. Attempts and bytes stay until their retention ends. For ids that are not
-// dead letters it returns [ErrNotFound] or [ErrState].
+// dead letters it returns [inbox.ErrNotFound] or [inbox.ErrState].
 func (e *Decider) Discard(ctx context.Context, d Discard) (Discarded, error) {
 	out, err := e.discard(ctx, d)
 	if err != nil {

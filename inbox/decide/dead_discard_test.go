@@ -10,6 +10,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 func TestDiscardingDeadLetters(t *testing.T) {
@@ -23,7 +24,7 @@ func TestDiscardingDeadLetters(t *testing.T) {
 			return decide.Discard{IDs: []inbox.ID{b.IDs["evt_1"], b.IDs["~7"]}}
 		}, "evt_8 guid_6 guid_5 evt_4 evt_3 evt_2", nil},
 		"by a filter": {func(*storetest.Buried) decide.Discard {
-			return decide.Discard{Filter: inbox.DeadFilter{Source: "stripe"}}
+			return decide.Discard{Filter: read.DeadFilter{Source: "stripe"}}
 		}, "~7 guid_6 guid_5", nil},
 		"everything":         {func(*storetest.Buried) decide.Discard { return decide.Discard{All: true} }, "", nil},
 		"nothing said":       {func(*storetest.Buried) decide.Discard { return decide.Discard{} }, "evt_8 ~7 guid_6 guid_5 evt_4 evt_3 evt_2 evt_1", decide.ErrScope},
@@ -51,13 +52,13 @@ func TestDiscardingDeadLetters(t *testing.T) {
 				t.Fatalf("%v, want %v", err, c.err)
 			}
 			var left []string
-			if err := b.Lister.EachDead(t.Context(), inbox.DeadFilter{}, func(row *inbox.DeadRow) error { left = append(left, row.EventID); return nil }); err != nil {
+			if err := b.Lister.EachDead(t.Context(), read.DeadFilter{}, func(row *read.DeadRow) error { left = append(left, row.EventID); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.Join(left, " "); got != c.want {
 				t.Errorf("left are %s, want %s", got, c.want)
 			}
-			entries, err := inboxtest.Rows(b.Lister.Audit(t.Context(), inbox.AuditFilter{}))
+			entries, err := inboxtest.Rows(b.Lister.Audit(t.Context(), read.AuditFilter{}))
 			if err != nil || len(entries) != 8-len(left) || out.Discarded != len(entries) || done != out.Discarded {
 				t.Errorf("%d entries, %+v, %d done, %v", len(entries), out, done, err)
 			}

@@ -45,8 +45,8 @@ type Resolve struct {
 }
 
 // Resolve ends what an attempt left open: the effect becomes done, or gets new attempts. It goes through settle,
-// and the audit entry is committed with it. It returns [ErrNotFound], [ErrState] if the effect is not
-// indeterminate or has changed since it was shown, [ErrCalledAgain], [ErrRouteGone], or [ErrLocked] if another
+// and the audit entry is committed with it. It returns [inbox.ErrNotFound], [inbox.ErrState] if the effect is not
+// indeterminate or has changed since it was shown, [inbox.ErrCalledAgain], [inbox.ErrRouteGone], or [inbox.ErrLocked] if another
 // transaction keeps the effect or its stream locked.
 func (e *Decider) Resolve(ctx context.Context, r Resolve) error {
 	if r.As != ResolveDone && r.As != ResolveResend {

@@ -9,13 +9,14 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/locks"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // ResolveMany is one decision about many indeterminate effects.
 type ResolveMany struct {
 	// Effects are those that were counted and shown to the operator. An effect that is no longer
 	// indeterminate, or has changed since, is left alone.
-	Effects []inbox.Unknown
+	Effects []read.Unknown
 	As      Resolution
 
 	// Actor and Reason go into the audit entry of each effect. Both are required.
@@ -56,7 +57,7 @@ func (e *Decider) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 	if err := inbox.CheckExplanation(r.Actor, r.Reason); err != nil {
 		return out, fmt.Errorf("resolving effects: %w", err)
 	}
-	err := locks.ForEachChunk(ctx, inbox.ErrLocked, r.Effects, resolveChunk, func(u inbox.Unknown) inbox.ID { return u.Effect }, func(chunk []inbox.Unknown) (missed []inbox.ID, err error) {
+	err := locks.ForEachChunk(ctx, inbox.ErrLocked, r.Effects, resolveChunk, func(u read.Unknown) inbox.ID { return u.Effect }, func(chunk []read.Unknown) (missed []inbox.ID, err error) {
 		var n, again, gone int
 		err = pgx.BeginFunc(ctx, e.store.Pool(), func(tx pgx.Tx) (err error) {
 			n, again, gone, missed, err = e.resolveManyTx(ctx, tx, r, chunk)
@@ -80,7 +81,7 @@ func (e *Decider) ResolveMany(ctx context.Context, r ResolveMany) (ResolvedMany,
 	return out, nil
 }
 
-func (e *Decider) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, chunk []inbox.Unknown) (resolved, again, gone int, missed []inbox.ID, err error) {
+func (e *Decider) resolveManyTx(ctx context.Context, tx pgx.Tx, r ResolveMany, chunk []read.Unknown) (resolved, again, gone int, missed []inbox.ID, err error) {
 	ids := make([]inbox.ID, len(chunk))
 	for i, u := range chunk {
 		ids[i] = u.Effect

@@ -10,6 +10,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // After an outage there are hundreds of unknown outcomes: one decision ends them, each audited, and a
@@ -23,16 +24,16 @@ func TestResolveMany(t *testing.T) {
 		o.Event(t, fmt.Sprint("agent:charge:", i), "indeterminate")
 	}
 	o.Event(t, "agent:charge:dead", "dead")
-	groups, err := inboxtest.Rows(lister.UnknownGroups(t.Context(), inbox.UnknownFilter{Route: "r0"}))
+	groups, err := inboxtest.Rows(lister.UnknownGroups(t.Context(), read.UnknownFilter{Route: "r0"}))
 	if err != nil || len(groups) != 1 || groups[0].Count != many || groups[0].Source != "agents" || groups[0].Target != "t" {
 		t.Fatalf("%+v, %v", groups, err)
 	}
-	for _, f := range []inbox.UnknownFilter{{Source: "other"}, {Route: "other"}, {Target: "other"}, {Type: "other"}, {Until: groups[0].First.Add(-1e9)}} {
+	for _, f := range []read.UnknownFilter{{Source: "other"}, {Route: "other"}, {Target: "other"}, {Type: "other"}, {Until: groups[0].First.Add(-1e9)}} {
 		if found, err := lister.Unknown(t.Context(), f, many); err != nil || len(found) != 0 {
 			t.Errorf("%+v found %d, %v", f, len(found), err)
 		}
 	}
-	found, err := lister.Unknown(t.Context(), inbox.UnknownFilter{Source: "agents"}, 1000)
+	found, err := lister.Unknown(t.Context(), read.UnknownFilter{Source: "agents"}, 1000)
 	if err != nil || len(found) != many {
 		t.Fatalf("%d found, %v", len(found), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 func TestResolve(t *testing.T) {
@@ -57,7 +58,7 @@ func TestResolve(t *testing.T) {
 		if err != nil || heard != 1 || state != c.state || version != c.version || jobs != version-1 {
 			t.Errorf("%s: %d heard, %s at %d with %d jobs, %v", c.as, heard, state, version, jobs, err)
 		}
-		entries, err := inboxtest.Rows(inboxtest.Lister(o.Pool).Audit(t.Context(), inbox.AuditFilter{Object: "effect/" + id.String()}))
+		entries, err := inboxtest.Rows(inboxtest.Lister(o.Pool).Audit(t.Context(), read.AuditFilter{Object: "effect/" + id.String()}))
 		if err != nil || len(entries) != 1 || entries[0].Action != c.action || entries[0].Actor != "ann" || entries[0].Reason != "seen at the bank" {
 			t.Fatalf("%+v, %v", entries, err)
 		}

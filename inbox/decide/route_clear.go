@@ -66,8 +66,8 @@ ORDER BY id
 LIMIT $2`
 
 // ClearRoute discards the effects that wait for a route that is gone, or moves them to another route of the same
-// source, a few effects in each transaction. If a call is interrupted, make it again. It returns [ErrNotFound] for a
-// route that never existed, [ErrRouteKnown] for one that servers carry out, [ErrRouteGone] if To is gone too, and
+// source, a few effects in each transaction. If a call is interrupted, make it again. It returns [inbox.ErrNotFound] for a
+// route that never existed, [inbox.ErrRouteKnown] for one that servers carry out, [inbox.ErrRouteGone] if To is gone too, and
 // [ErrBound].
 //
 // An effect that moves keeps its idempotency key: if both routes lead to the same target, the target recognises an

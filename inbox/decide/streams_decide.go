@@ -33,7 +33,7 @@ type PassStream struct {
 	As     StreamPass
 
 	// Blocker and MissingTo fence the decision: it applies only while the stream waits for
-	// them. Take them from [StreamDetail]; with both empty there is nothing to pass.
+	// them. Take them from [read.StreamDetail]; with both empty there is nothing to pass.
 	Blocker   inbox.ID
 	MissingTo string
 
@@ -62,8 +62,8 @@ type streamSnapshot struct {
 
 // PassStream lets a stream proceed. It skips an effect through settle, wakes the next effect
 // of the stream, and writes the audit entry, all in one transaction. It returns
-// [ErrNotFound], [ErrStream] if the stream no longer waits for the blocker or the numbers, or
-// cannot proceed that way, or [ErrLocked] if another transaction keeps one of its effects
+// [inbox.ErrNotFound], [ErrStream] if the stream no longer waits for the blocker or the numbers, or
+// cannot proceed that way, or [inbox.ErrLocked] if another transaction keeps one of its effects
 // locked.
 func (e *Decider) PassStream(ctx context.Context, p PassStream) error {
 	if p.As != StreamSkip && p.As != StreamUnblock {

@@ -42,7 +42,7 @@ const undecidedChunk = 200
 
 // EndUndecided ends the wait of effects that are held for a person, a few in each
 // transaction, each with an audit entry. It returns how many it ended: all of them, or
-// [ErrNotFound] or [ErrState] for the first one that does not exist or is not held for a
+// [inbox.ErrNotFound] or [inbox.ErrState] for the first one that does not exist or is not held for a
 // person. In that case the effects of earlier transactions are already ended.
 func (e *Decider) EndUndecided(ctx context.Context, d EndUndecided) (ended int, err error) {
 	if d.As != UndecidedApply && d.As != UndecidedSkip {

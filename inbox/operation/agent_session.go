@@ -78,7 +78,7 @@ const findAgentSession = `
 SELECT id, source_id, credential, run, operations, new_keys, contract, created_at, expires_at, revoked_at
 FROM agent_session WHERE digest = $1 AND source_id = $2`
 
-// Find returns the session whose token has the digest, ended or not. It returns [ErrNotFound] if
+// Find returns the session whose token has the digest, ended or not. It returns [inbox.ErrNotFound] if
 // there is no such session, or if it belongs to another source.
 func (a *AgentSessions) Find(ctx context.Context, source int32, digest [sha256.Size]byte) (*AgentSession, error) {
 	rows, err := a.pool.Query(ctx, findAgentSession, digest[:], source)
@@ -108,7 +108,7 @@ func (a *AgentSessions) End(ctx context.Context, id inbox.ID) error {
 
 const readOperationKey = `SELECT event_id FROM inbox_event WHERE id = $1`
 
-// OperationKey returns the whole key of an operation by our id of its event, or [ErrNotFound].
+// OperationKey returns the whole key of an operation by our id of its event, or [inbox.ErrNotFound].
 func (a *AgentSessions) OperationKey(ctx context.Context, event inbox.ID) (string, error) {
 	var key string
 	err := a.pool.QueryRow(ctx, readOperationKey, event).Scan(&key)

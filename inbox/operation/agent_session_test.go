@@ -11,6 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/operation"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/session"
 )
 
@@ -61,7 +62,7 @@ func TestAgentSessions(t *testing.T) {
 		t.Errorf("two sessions have one token: %v", err)
 	}
 
-	states := func(f inbox.AgentSessionFilter) string {
+	states := func(f read.AgentSessionFilter) string {
 		t.Helper()
 		rows, err := inboxtest.Rows(lister.AgentSessions(t.Context(), f))
 		if err != nil {
@@ -74,17 +75,17 @@ func TestAgentSessions(t *testing.T) {
 		slices.Sort(out)
 		return strings.Join(out, ", ")
 	}
-	is := func(f inbox.AgentSessionFilter, want string) {
+	is := func(f read.AgentSessionFilter, want string) {
 		t.Helper()
 		if got := states(f); got != want {
 			t.Errorf("%+v lists %q, want %q", f, got, want)
 		}
 	}
-	is(inbox.AgentSessionFilter{}, "41 engine expired, 42 engine open, 42 engine open, 7 clerk open")
-	is(inbox.AgentSessionFilter{Source: "others"}, "")
-	is(inbox.AgentSessionFilter{Run: "42", Open: true, Limit: 1}, "42 engine open")
-	is(inbox.AgentSessionFilter{Credential: "clerk"}, "7 clerk open")
-	is(inbox.AgentSessionFilter{Source: "agents", Open: true, Before: other.ID}, "42 engine open, 42 engine open")
+	is(read.AgentSessionFilter{}, "41 engine expired, 42 engine open, 42 engine open, 7 clerk open")
+	is(read.AgentSessionFilter{Source: "others"}, "")
+	is(read.AgentSessionFilter{Run: "42", Open: true, Limit: 1}, "42 engine open")
+	is(read.AgentSessionFilter{Credential: "clerk"}, "7 clerk open")
+	is(read.AgentSessionFilter{Source: "agents", Open: true, Before: other.ID}, "42 engine open, 42 engine open")
 
 	if err := store.End(t.Context(), first.ID); err != nil {
 		t.Fatal(err)
@@ -115,7 +116,7 @@ func TestAgentSessions(t *testing.T) {
 	revoke(decide.RevokeAgentSessions{ID: other.ID}, other.ID)
 	revoke(decide.RevokeAgentSessions{Source: "agents", Run: "42"}, second.ID)
 	revoke(decide.RevokeAgentSessions{Source: "agents"})
-	is(inbox.AgentSessionFilter{}, "41 engine expired, 42 engine revoked, 42 engine revoked, 7 clerk revoked")
+	is(read.AgentSessionFilter{}, "41 engine expired, 42 engine revoked, 42 engine revoked, 7 clerk revoked")
 	if _, err := (decide.RevokeAgentSessions{Actor: "ann", Reason: "all", Run: "42"}).Revoke(t.Context(), pool); !errors.Is(err, decide.ErrNoSessions) {
 		t.Errorf("sessions of no source: %v", err)
 	}

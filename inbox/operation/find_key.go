@@ -21,7 +21,7 @@ LIMIT 1`
 
 // FindKey returns eventID if the source has recorded it, or else former, under which an earlier
 // version may have recorded the same key. An empty former is ignored. FindKey returns
-// [ErrNotFound] if neither is recorded.
+// [inbox.ErrNotFound] if neither is recorded.
 func (o *Operations) FindKey(ctx context.Context, source int32, eventID, former string) (string, error) {
 	ids := []string{pgtext.Clean(eventID, 1024)}
 	if former != "" {

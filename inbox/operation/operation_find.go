@@ -21,7 +21,7 @@ ORDER BY event_id = $2 DESC
 LIMIT 1`
 
 // Find returns the event of a credential's operation: by its whole key, which is tried
-// first, or by our id. It returns [ErrNotFound] if there is none, or if it belongs to
+// first, or by our id. It returns [inbox.ErrNotFound] if there is none, or if it belongs to
 // another credential.
 func (o *Operations) Find(ctx context.Context, source int32, credential, ref string) (inbox.ID, error) {
 	id, err := inbox.ParseID(ref)

@@ -12,7 +12,7 @@ import (
 )
 
 // Outcome returns the current state of the effects of an event. It returns
-// [ErrNotFound] if there is no such event.
+// [inbox.ErrNotFound] if there is no such event.
 func (o *Operations) Outcome(ctx context.Context, event inbox.ID) (*EventOutcome, error) {
 	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, []inbox.ID{event}, true)
 	if err == nil && found[event] != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
@@ -124,7 +125,7 @@ func (m *model) resolve() bool {
 
 // replay has an operator replay everything that is dead.
 func (m *model) replay() bool {
-	p, err := m.replays.Plan(m.ctx, replay.PlanRequest{Scope: replay.Scope{DeadFilter: inbox.DeadFilter{Source: "agents"}}, Actor: "model"})
+	p, err := m.replays.Plan(m.ctx, replay.PlanRequest{Scope: replay.Scope{DeadFilter: read.DeadFilter{Source: "agents"}}, Actor: "model"})
 	if err != nil || p.Summary.ToDo == 0 {
 		return false // nothing is dead
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // What waits for a source that is gone for good can be ended by a person, in every state,
@@ -46,7 +47,7 @@ SELECT route_id, sequence_key_hash, 0, id FROM effect WHERE sequence_number = 1`
 	if err := decide.New(store).PassStream(t.Context(), pass); err != nil {
 		t.Error(err)
 	}
-	if out, err := decide.New(store).Discard(t.Context(), decide.Discard{Filter: inbox.DeadFilter{Source: "a", Route: "all"}, Max: 10, Actor: "ann", Reason: "r"}); err != nil || out.Discarded != 1 {
+	if out, err := decide.New(store).Discard(t.Context(), decide.Discard{Filter: read.DeadFilter{Source: "a", Route: "all"}, Max: 10, Actor: "ann", Reason: "r"}); err != nil || out.Discarded != 1 {
 		t.Errorf("discarding what is dead gave %+v, %v, want one", out, err)
 	}
 	clearing := decide.ClearRoute{Source: "a", Route: "all", To: "other", Actor: "ann", Reason: "r"}

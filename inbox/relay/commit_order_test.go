@@ -17,6 +17,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // newSameID is an outbox of a source of webhooks or of operations.
@@ -83,7 +84,7 @@ func TestEmitOfOneIDKeepsTheOrderOfCommits(t *testing.T) {
 			}
 
 			// A payload that lost can be admitted as a separate event, like the payload of any other conflict.
-			rows, err := inboxtest.Rows(inboxtest.Lister(o.Pool).Conflicts(t.Context(), inbox.ConflictFilter{}))
+			rows, err := inboxtest.Rows(inboxtest.Lister(o.Pool).Conflicts(t.Context(), read.ConflictFilter{}))
 			if err != nil || len(rows) != 6 {
 				t.Fatalf("%d conflicts are listed, want 6: %v", len(rows), err)
 			}

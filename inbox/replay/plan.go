@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
@@ -39,7 +40,7 @@ type plan struct {
 	*Store
 	ask      PlanRequest
 	id       inbox.ID
-	label    *inbox.LabelSearch // nil if the scope has no label
+	label    *read.LabelSearch // nil if the scope has no label
 	routes   map[int32]planRoute
 	summary  Summary
 	digest   hash.Hash
@@ -117,7 +118,7 @@ func (p *plan) findLabel(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	search, err := inbox.FindLabel(ctx, p.pool, p.store.Keyring(), inbox.Label{Name: l.Name, Value: l.Value})
+	search, err := read.FindLabel(ctx, p.pool, p.store.Keyring(), inbox.Label{Name: l.Name, Value: l.Value})
 	p.label = &search
 	return err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -38,7 +39,7 @@ func listUnknown(r *request) (*page, error) {
 		block{Filter: r.filterOf(
 			r.textField("source", "Source"), r.textField("route", "Route"), r.textField("type", "Type"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
 		block{Title: "What to check", Text: "Look at the target, in its log or its list, for the idempotency key, for the id of the event, or for what the payload says, at about the time of the send. If it happened, resolve it as done. If it certainly did not, send it again. A target that has a probe is asked by Oncegate itself."},
-		block{ID: "places", Title: "By target", Table: tableOf(r, groups, "There is no unknown outcome that matches.", []string{"Unknown", "Where", "First send", "Last send", ""}, func(g inbox.UnknownGroup) []cell {
+		block{ID: "places", Title: "By target", Table: tableOf(r, groups, "There is no unknown outcome that matches.", []string{"Unknown", "Where", "First send", "Last send", ""}, func(g read.UnknownGroup) []cell {
 			narrowed := []string{"source", g.Source, "route", g.Route, "target", g.Target}
 			resolve := cell{}
 			if r.may(control.Operate) {

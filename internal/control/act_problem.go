@@ -7,6 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/suppression"
@@ -41,16 +42,16 @@ var actCodes = []struct {
 	{replay.ErrDigest, CodeDigest},
 	{inbox.ErrState, CodeConflict},
 	{decide.ErrStream, CodeConflict},
-	{inbox.ErrNotRefused, CodeConflict},
+	{decide.ErrNotRefused, CodeConflict},
 	{replay.ErrState, CodeConflict},
 	{prune.ErrInFlight, CodeConflict},
 	{decide.ErrScope, CodeInvalid},
 	{replay.ErrScope, CodeInvalid},
 	{prune.ErrInclude, CodeInvalid},
 	{inbox.ErrUnexplained, CodeInvalid},
-	{inbox.ErrStreamReference, CodeInvalid},
+	{read.ErrStreamReference, CodeInvalid},
 	{decide.ErrNoSessions, CodeInvalid},
-	{inbox.ErrSealed, CodeInvalid},
+	{read.ErrSealed, CodeInvalid},
 	{suppression.ErrAddress, CodeInvalid},
 	{suppression.ErrEntry, CodeInvalid},
 	{app.ErrConfiguration, CodeInvalid},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // ResolveEffectRequest records the outcome of an effect whose outcome is unknown.
@@ -111,8 +112,8 @@ type ResolveEffectsResponse struct {
 
 	// Matched is how many effects a dry run found or Seen named. Groups counts the effects of a dry run by source,
 	// route and target.
-	Matched int                  `json:"matched"`
-	Groups  []inbox.UnknownGroup `json:"groups,omitempty"`
+	Matched int                 `json:"matched"`
+	Groups  []read.UnknownGroup `json:"groups,omitempty"`
 
 	// Left is how many the request did not handle: repeat it with Seen. For a dry run it is all that were found.
 	Left int  `json:"left"`
@@ -148,8 +149,8 @@ var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
 		}
 		now, left := chosen(found)
 		out.ResolvedMany, err = decide.New(s.store).ResolveMany(ctx, decide.ResolveMany{
-			Effects: mapped(now, func(one sight) inbox.Unknown {
-				return inbox.Unknown{Effect: one.id, Version: one.version, Revision: one.revision}
+			Effects: mapped(now, func(one sight) read.Unknown {
+				return read.Unknown{Effect: one.id, Version: one.version, Revision: one.revision}
 			}),
 			As: r.As, Actor: access.Actor, Reason: r.Reason,
 		})
@@ -173,7 +174,7 @@ func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffec
 	if err := ordered(r.Filter.Since, r.Filter.Until); err != nil {
 		return out, err
 	}
-	filter := inbox.UnknownFilter{
+	filter := read.UnknownFilter{
 		Source: r.Filter.Source, Type: r.Filter.Type, Route: r.Filter.Route, Target: r.Filter.Target, Tenant: tenant, Since: r.Filter.Since, Until: r.Filter.Until,
 	}
 	found, err := s.lister.Unknown(ctx, filter, r.Max+1)
@@ -184,7 +185,7 @@ func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffec
 		return out, &Problem{Code: CodeBound, Detail: moreThan(r.Max)}
 	}
 	out.Matched, out.Left = len(found), len(found)
-	out.Seen = seenOf(mapped(found, func(u inbox.Unknown) sight { return sight{id: u.Effect, version: u.Version, revision: u.Revision} }))
+	out.Seen = seenOf(mapped(found, func(u read.Unknown) sight { return sight{id: u.Effect, version: u.Version, revision: u.Revision} }))
 	groups, err := s.lister.UnknownGroups(ctx, filter)
 	out.Groups = groups.Data
 	return out, err

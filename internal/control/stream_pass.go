@@ -7,6 +7,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // DecideStreamRequest decides about a stream that makes no progress.
@@ -74,7 +75,7 @@ var ApplyStream = Operation[DecideStreamRequest, StreamPassed]{
 }
 
 // stream reads a stream about which the access may decide.
-func (s *Service) stream(ctx context.Context, access Access, ref string) (*inbox.StreamDetail, error) {
+func (s *Service) stream(ctx context.Context, access Access, ref string) (*read.StreamDetail, error) {
 	stream, err := s.lister.Stream(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func (s *Service) passStream(ctx context.Context, access Access, r DecideStreamR
 }
 
 // missing returns the numbers for which the stream waits.
-func missing(d *inbox.StreamDetail) string {
+func missing(d *read.StreamDetail) string {
 	if d.MissingFrom == d.MissingTo {
 		return d.MissingFrom
 	}
@@ -130,8 +131,8 @@ func missing(d *inbox.StreamDetail) string {
 }
 
 // endUndecidedOf decides about the effects of a stream that are held for an operator.
-func (s *Service) endUndecidedOf(ctx context.Context, access Access, stream *inbox.StreamDetail, r DecideStreamRequest, as decide.UndecidedEnd) (out StreamPassed, err error) {
-	page, err := s.lister.Undecided(ctx, inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
+func (s *Service) endUndecidedOf(ctx context.Context, access Access, stream *read.StreamDetail, r DecideStreamRequest, as decide.UndecidedEnd) (out StreamPassed, err error) {
+	page, err := s.lister.Undecided(ctx, read.StreamFilter{Limit: read.MaxHeld}, stream.ID)
 	if err != nil {
 		return out, err
 	}

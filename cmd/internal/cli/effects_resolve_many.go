@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -90,7 +91,7 @@ func (s *shell) resolveDry(ctx context.Context, filter control.UnknownFilter) er
 }
 
 // countUnknown counts the effects with an unknown outcome.
-func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownFilter) (groups []inbox.UnknownGroup, matched int, err error) {
+func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownFilter) (groups []read.UnknownGroup, matched int, err error) {
 	page, err := control.Call(ctx, caller, &control.GroupIndeterminates, control.GroupIndeterminatesRequest(f))
 	for i := range page.Data {
 		matched += page.Data[i].Count
@@ -178,15 +179,15 @@ func (s *shell) showResolvedMany(out decide.ResolvedMany, as decide.Resolution) 
 	return nil
 }
 
-func (s *shell) unknownGroupTable(groups []inbox.UnknownGroup) *table {
+func (s *shell) unknownGroupTable(groups []read.UnknownGroup) *table {
 	t := &table{
 		header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "FIRST SENT", "LAST SENT", "EXAMPLE"},
 		spare:  []string{"FIRST SENT", "SOURCE"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST SENT", "LAST SENT"},
 	}
 	for _, g := range groups {
-		count := inbox.Count(g.Count)
+		count := read.Count(g.Count)
 		if g.More {
-			count = inbox.MaxCount + 1
+			count = read.MaxCount + 1
 		}
 		t.add(count.String(), g.Source, g.Route, g.Target, s.tableClock(g.First), s.tableClock(g.Last), g.Example.String())
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -35,7 +35,7 @@ func (s *shell) routesListCommand() *cobra.Command {
 	}
 }
 
-func (s *shell) routeTable(routes []inbox.RouteBacklog) *table {
+func (s *shell) routeTable(routes []read.RouteBacklog) *table {
 	t := &table{
 		header: []string{"SOURCE", "ROUTE", "TARGET", "GONE", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST"},
 		spare:  []string{"TARGET", "CLAIMED", "OLDEST"}, ids: []string{"SOURCE", "ROUTE"}, whole: []string{"WAITING", "OLDEST"},

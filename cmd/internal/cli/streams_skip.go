@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -91,7 +92,7 @@ func (s *shell) decideStream(ctx context.Context, operation *streamDecision, ref
 // showDecision shows the effects or the stream to which a decision applies.
 func (s *shell) showDecision(ctx context.Context, caller control.Caller, ref string, would *control.StreamPassed) error {
 	if len(would.Effects) > 0 {
-		page, err := control.Call(ctx, caller, &control.ListUndecided, control.ListUndecidedRequest{Stream: would.Stream, Limit: inbox.MaxHeld})
+		page, err := control.Call(ctx, caller, &control.ListUndecided, control.ListUndecidedRequest{Stream: would.Stream, Limit: read.MaxHeld})
 		if err != nil {
 			return err
 		}

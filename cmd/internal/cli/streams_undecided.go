@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -60,7 +61,7 @@ func undecidedEntry(u *control.Undecided) listEntry {
 // hintUndecided mentions, below a list of streams, that effects are held for an operator, because
 // some of them have no stream.
 func (s *shell) hintUndecided(ctx context.Context, caller control.Caller, r control.ListUndecidedRequest) error {
-	r.Limit = inbox.MaxHeld
+	r.Limit = read.MaxHeld
 	page, err := control.Call(ctx, caller, &control.ListUndecided, r)
 	rows := page.Data
 	if err != nil || len(rows) == 0 {

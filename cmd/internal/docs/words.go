@@ -11,7 +11,7 @@ var words = []struct{ region, pkg, kind string }{
 	{"attempt-outcomes", "inbox", "AttemptOutcome"},
 	{"triggers", "inbox", "Trigger"},
 	{"reasons", "reasons", ""},
-	{"error-classes", "inbox", "ErrorClass"},
+	{"error-classes", "read", "ErrorClass"},
 	{"delivery-outcomes", "receiver", "outcome"},
 	{"verification-causes", "providers", "Reason"},
 	{"request-causes", "receiver", "reason"},

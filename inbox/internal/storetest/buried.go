@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -16,7 +17,7 @@ import (
 // that are not dead.
 type Buried struct {
 	Pool    *pgxpool.Pool
-	Lister  *inbox.Lister
+	Lister  *read.Lister
 	Effects *inbox.Effects
 	IDs     map[string]inbox.ID // by event id: the effect's, or the event's if it has none
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -82,10 +83,10 @@ func (p *Past) Erase(t *testing.T, key string) (prune.Erased, error) {
 }
 
 // Conflicts returns the payloads that are kept, opened, those first seen last first.
-func (p *Past) Conflicts(t *testing.T, keys *seal.Keyring) (rows []inbox.ConflictRow, bodies []string) {
+func (p *Past) Conflicts(t *testing.T, keys *seal.Keyring) (rows []read.ConflictRow, bodies []string) {
 	t.Helper()
 	lister := inboxtest.Lister(p.Pool).WithKeyring(keys)
-	rows, err := inboxtest.Rows(lister.Conflicts(t.Context(), inbox.ConflictFilter{Source: "stripe"}))
+	rows, err := inboxtest.Rows(lister.Conflicts(t.Context(), read.ConflictFilter{Source: "stripe"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -22,7 +23,7 @@ type StreamBook struct {
 	Source int32
 	Route  int32
 	Store  *inbox.Effects
-	Lister *inbox.Lister
+	Lister *read.Lister
 }
 
 // NewStreamBook returns a database without streams.
@@ -96,7 +97,7 @@ func (b *StreamBook) Standing(id inbox.ID) (state string, woken bool) {
 }
 
 // Show reads the stream that ref names.
-func (b *StreamBook) Show(ref string) *inbox.StreamDetail {
+func (b *StreamBook) Show(ref string) *read.StreamDetail {
 	b.T.Helper()
 	d, err := b.Lister.Stream(b.T.Context(), ref)
 	if err != nil {
@@ -106,9 +107,9 @@ func (b *StreamBook) Show(ref string) *inbox.StreamDetail {
 }
 
 // Audited reads the audit entries of a stream.
-func (b *StreamBook) Audited(stream int64) []inbox.AuditRow {
+func (b *StreamBook) Audited(stream int64) []read.AuditRow {
 	b.T.Helper()
-	rows, err := inboxtest.Rows(b.Lister.Audit(b.T.Context(), inbox.AuditFilter{Object: fmt.Sprintf("stream/%d", stream)}))
+	rows, err := inboxtest.Rows(b.Lister.Audit(b.T.Context(), read.AuditFilter{Object: fmt.Sprintf("stream/%d", stream)}))
 	if err != nil {
 		b.T.Fatal(err)
 	}
