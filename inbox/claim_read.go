@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -136,7 +137,7 @@ func (row *claimRow) open(keys *seal.Keyring) {
 	c, b := &row.claim, &row.stored
 	c.Event.Headers, c.Event.Body = b.headers, b.body
 	if c.Event.BodyGone = c.Event.Body == nil; c.Event.BodyGone {
-		c.Event.GoneReason = ReasonBodyGone
+		c.Event.GoneReason = reasons.BodyGone
 	}
 	c.open(keys, row.renderedKey, b.keyID, b.id, b.offset, b.length)
 }

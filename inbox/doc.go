@@ -4,10 +4,11 @@
 // # Where to begin
 //
 // A program that takes and carries out webhooks calls package oncegate, at the module's root, and nothing here. To work
-// on Oncegate itself, begin with [Effects]: [NewEffects], [Effects.Claim], [Effects.Settle]. [Lister] reads the lists
-// that people look at, [Operations] waits for results, [Clock] compares clocks. These packages are built on this one,
-// one noun each:
+// on Oncegate itself, begin with [Effects]: [NewEffects], [Effects.Claim], [Effects.Settle]. [Clock] compares clocks. These
+// packages are built on this one, one noun each:
 //
+//   - read answers what people ask ([read.Lister]), and decide carries out what they decide ([decide.Decider]);
+//   - operation answers the callers of operations ([operation.Operations]);
 //   - gate records deliveries, relay admits what SQL callers emit, refusal keeps what was not accepted;
 //   - suppression keeps the addresses to which nothing is sent;
 //   - labels moves the labels of events, which the gate writes as one row a commit, into the index by which they are found;
@@ -19,10 +20,9 @@
 // This package uses sequence, which decides about order without a database, seal, which encrypts, and internal, which
 // contains what all stores share.
 //
-// This package has more files and names than any other, for a reason: an effect, its order, its effect key, its result and
-// the decisions of people about it are changed under the same locks, by the same statement ([Effects.SettleLocked]), and
-// must read as one. Half of its exported names are words that are stored or shown: states, reasons, outcomes, actions,
-// and the rows of lists.
+// The reasons of failures are in reasons. An effect, its order and its effect key are changed under the same locks, by the
+// same statement ([Effects.SettleLocked]), also when a person decides, and must read as one: therefore they stay in this
+// package.
 //
 // # The promise
 //
@@ -132,10 +132,10 @@
 // the tenant, records nothing. Quotas are counted in each process, because one row that all calls of a tenant write
 // would cost more than it guards.
 //
-// A caller that is not a provider gets a result: [Operations] renders it once all effects of the event are at rest, and
+// A caller that is not a provider gets a result: [operation.Operations] renders it once all effects of the event are at rest, and
 // stores it. Every later answer is those bytes. The first caller that asks renders it, under the event's lock; the
 // worker reports the end of each attempt so that this happens soon. A decision that moves an effect out of rest deletes
-// a result that is no longer true, in the same transaction: resolving ([Effects.Resolve]) deletes an indeterminate
+// a result that is no longer true, in the same transaction: resolving ([decide.Decider.Resolve]) deletes an indeterminate
 // result, and a replay deletes any result that says less than done. Until the effects are at rest again the answer says
 // that the operation is still running. A caller that saw a failure that is being repaired would call again under a new
 // key, and the effect would happen twice.

@@ -1,6 +1,10 @@
 package inbox
 
-import "time"
+import (
+	"time"
+
+	"github.com/oncegate/oncegate/inbox/reasons"
+)
 
 // EffectState is the state of an effect. Stored: never change.
 type EffectState string
@@ -200,10 +204,10 @@ type ClaimedEvent struct {
 
 	// GoneReason says of a body that is gone why: its retention ended, or it, or what
 	// was rendered of it, is sealed and cannot be opened here.
-	GoneReason Reason
+	GoneReason reasons.Reason
 
 	// MissingKey is the id of the sealing key that this process lacks, where
-	// GoneReason is [ReasonKeyMissing].
+	// GoneReason is [reasons.KeyMissing].
 	MissingKey int32
 
 	// Headers are the headers kept of the delivery, as JSON.

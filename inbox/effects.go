@@ -16,7 +16,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // EffectRoute is what the store has to know about a route whose effects it
@@ -287,6 +287,21 @@ func (e *Effects) Routes() map[int32]EffectRoute { return maps.Clone(e.routes) }
 
 // Enqueuer returns the enqueuer with which the store makes jobs.
 func (e *Effects) Enqueuer() Enqueuer { return e.enqueuer }
+
+// Pool returns the connections of the store.
+func (e *Effects) Pool() *pgxpool.Pool { return e.pool }
+
+// Evidence returns, from the bytes that were sent, the text to keep as the result of an effect that happened. It is nil
+// if nothing is kept.
+func (e *Effects) Evidence(rendered []byte) []byte {
+	if e.evidence == nil {
+		return nil
+	}
+	return e.evidence(rendered)
+}
+
+// KeepsEvidence reports whether [Effects.Evidence] may return anything.
+func (e *Effects) KeepsEvidence() bool { return e.evidence != nil }
 
 // Keyring returns the keys under which the store seals; nil if it seals nothing.
 func (e *Effects) Keyring() *seal.Keyring { return e.keys }

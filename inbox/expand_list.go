@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
@@ -37,7 +38,7 @@ type ListItem struct {
 
 	// Failure, if set, makes the item a dead letter at once, because nothing could be
 	// rendered for it. Excerpt explains the failure and quotes nothing of the event.
-	Failure Reason
+	Failure reasons.Reason
 	Excerpt string
 
 	// DoneBy, if not zero, is the effect with which an earlier call has carried out the item; see [Effects.ItemsDone]. The item
@@ -117,13 +118,13 @@ var itemColumns = row.ColumnsFrom(2,
 	row.Bytes("rendered", func(i *newItem) []byte { return i.rendered }),
 	row.Bigint("job_id", func(i *newItem) int64 { return i.job }),
 	row.Int("key_id", func(i *newItem) *int32 { return i.keyID }),
-	row.Text("failure", func(i *newItem) Reason { return i.Failure }),
+	row.Text("failure", func(i *newItem) reasons.Reason { return i.Failure }),
 )
 
 // failureColumns follow the parameter of the node's name.
 var failureColumns = row.ColumnsFrom(2,
 	row.UUID("id", func(i *newItem) ID { return i.id }),
-	row.Text("failure", func(i *newItem) Reason { return i.Failure }),
+	row.Text("failure", func(i *newItem) reasons.Reason { return i.Failure }),
 	row.Text("excerpt", func(i *newItem) string { return i.excerpt }),
 	row.Bytes("excerpt_sealed", func(i *newItem) []byte { return i.sealedExcerpt }),
 	row.Int("excerpt_key_id", func(i *newItem) *int32 { return i.excerptKey }),
@@ -201,7 +202,7 @@ func (e *Effects) writeItemsTx(ctx context.Context, tx pgx.Tx, claim *Claim, ite
 		it := &items[i]
 		switch owner := owners[it.id]; {
 		case !it.DoneBy.IsZero():
-			duplicates, owned, why = append(duplicates, it.id), append(owned, it.DoneBy), append(why, string(ReasonParentDone))
+			duplicates, owned, why = append(duplicates, it.id), append(owned, it.DoneBy), append(why, string(reasons.ParentDone))
 		case !owner.IsZero() && owner != it.id:
 			duplicates, owned, why = append(duplicates, it.id), append(owned, owner), append(why, "")
 		}

@@ -3,9 +3,6 @@ package inbox
 import (
 	"context"
 	"strings"
-	"time"
-
-	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Statements about effects and streams, for the tests of their plans.
@@ -34,22 +31,11 @@ var WorkStatements = map[string]string{
 	"last item": readLastItem, "count items": countItems, "list head": readListHead, "list": readHeadList,
 }
 
-// EffectStatsStatements are what the gauges of effects read, with their parameters, for the test of their plans.
-var EffectStatsStatements = map[string][]any{
-	readRestingEffects: {[]int32{1, 2}, MaxCountedEffects}, readPendingEffects: {MaxCountedEffects},
-}
-
-// ReadByIndex is what is set before them.
-const ReadByIndex = readByIndex
-
 // Statements about streams, for the tests of their plans.
 const (
-	ReadStreamStatsSQL = readStreamStats
-	WaitingEffects     = waitingStreamEffects
-	MissingNumbers     = missingNumbers
-	ReadPlaces         = readPlaces
-	PullBackSQL        = pullBack
-	PullBackGapsSQL    = pullBackGaps
+	ReadParentEffects = readParentEffects
+	PullBackSQL       = pullBack
+	PullBackGapsSQL   = pullBackGaps
 )
 
 // GoOnWith makes a store go on in its streams with another condition instead of one.
@@ -63,21 +49,6 @@ func (e *Effects) GoOnWith(condition, instead string) bool {
 func (e *Effects) Foreseen(s *Settlement) bool {
 	_, ok := e.planContinuation(s)
 	return ok
-}
-
-// Grouped gives what commits concurrent calls together, by one flusher.
-func Grouped(size int, apart time.Duration, run func(ctx context.Context, in []int) ([]int, error)) func(ctx context.Context, in int) (int, error) {
-	g := &row.Group[int, int]{Run: run, Size: size, Flushers: 1, Apart: apart, Timeout: time.Second}
-	return g.Do
-}
-
-// FindAgentSession is the statement of every call under a session, for the test of its plan.
-const FindAgentSession = findAgentSession
-
-// ListSumStatements sum up lists that effects became, and recognise calls that came before, for the tests of their plans.
-var ListSumStatements = map[string]string{
-	"list states": countListStates, "item failures": readItemFailures, "item states": countItemStates, "list total": readListTotal, "list place": readListPlace,
-	"recent call": readRecentCall, "followed call": readFollowedCall, "parent effects": readParentEffects,
 }
 
 // Measure compares the clocks now.

@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/oncegate/oncegate/inbox/internal/row"
-	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
@@ -71,24 +68,4 @@ func (l Label) Stored(secret []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("oncegate label\x00" + l.Name + "\x00" + l.Value))
 	return mac.Sum(nil)
-}
-
-// storedLabels returns all forms in which the value of a label may be stored: the plain text, from the time before there was a keyring, and
-// the HMAC with each secret. It returns an error if the newest secret cannot be opened, because this process would not find new
-// events. It skips an older secret that cannot be opened: its key is lost, and so are the labels hashed with it.
-func storedLabels(ctx context.Context, db row.Querier, keys *seal.Keyring, l Label) ([][]byte, error) {
-	secrets, err := InstallationSecrets(ctx, db, keys, nil)
-	if err != nil {
-		return nil, err
-	}
-	out := [][]byte{l.Stored(nil)}
-	for i, secret := range secrets {
-		switch {
-		case secret.Err == nil:
-			out = append(out, l.Stored(secret.Value))
-		case i == 0:
-			return nil, fmt.Errorf("labels are hashed under a secret that cannot be opened here: %w", secret.Err)
-		}
-	}
-	return out, nil
 }

@@ -3,14 +3,12 @@ package inbox
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
-	"github.com/oncegate/oncegate/internal/sleep"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // LockedEffect is an effect whose row the caller has locked, with its event and its
@@ -19,7 +17,7 @@ type LockedEffect struct {
 	Effect, Event   ID
 	RouteID         int32
 	State           EffectState
-	Reason          Reason
+	Reason          reasons.Reason
 	Attempts        int
 	Version         int
 	Revision        int
@@ -160,40 +158,6 @@ func LockEffectsTx(ctx context.Context, tx pgx.Tx, l EffectLocks) (held map[ID]*
 	return held, append(missed, behind...), err
 }
 
-// Effects that are locked, or whose streams are locked, by another transaction are tried again lockTries times,
-// lockPause apart.
-const (
-	lockTries = 20
-	lockPause = 100 * time.Millisecond
-)
-
-// forEachChunk calls do for all items, size at a time. At the end it tries the missed items, which other transactions
-// had locked, a few times again.
-func forEachChunk[T any](ctx context.Context, all []T, size int, effect func(T) ID, do func(chunk []T) (missed []ID, err error)) error {
-	for try := 0; len(all) > 0; try++ {
-		if try > lockTries {
-			return fmt.Errorf("%w: %d effects, the first is %s; end the session that has it, or make the call again", ErrLocked, len(all), effect(all[0]))
-		}
-		if try > 0 && sleep.For(ctx, lockPause) != nil {
-			return ctx.Err()
-		}
-		var later []T
-		for chunk := range slices.Chunk(all, size) {
-			missed, err := do(chunk)
-			if err != nil {
-				return err
-			}
-			for _, item := range chunk {
-				if slices.Contains(missed, effect(item)) {
-					later = append(later, item)
-				}
-			}
-		}
-		all = later
-	}
-	return nil
-}
-
 // readIDs returns the ids that a statement finds among ids. Without ids it sends no statement.
 func readIDs(ctx context.Context, tx row.Querier, statement string, ids []ID) ([]ID, error) {
 	if len(ids) == 0 {
@@ -210,19 +174,21 @@ func readIDs(ctx context.Context, tx row.Querier, statement string, ids []ID) ([
 // rendered when it was written.
 func (h *LockedEffect) BodyGone() bool { return !h.BodyKept && (h.Item == 0 || !h.Rendered) }
 
-// snapshot is the effect as an audit entry shows it.
-func (h *LockedEffect) snapshot() effectSnapshot {
-	return effectSnapshot{
+// EffectSnapshot is an effect as an audit entry shows it.
+type EffectSnapshot struct {
+	State       EffectState `json:"state"`
+	Reason      string      `json:"reason,omitempty"`
+	Attempts    int         `json:"attempts"`
+	Version     int         `json:"version"`
+	Revision    int         `json:"revision"`
+	SendStarted *time.Time  `json:"send_started_at,omitempty"`
+	BodySHA256  string      `json:"body_sha256,omitempty"`
+}
+
+// Snapshot returns the effect as an audit entry shows it.
+func (h *LockedEffect) Snapshot() EffectSnapshot {
+	return EffectSnapshot{
 		State: h.State, Reason: string(h.Reason), Attempts: h.Attempts, Version: h.Version, Revision: h.Revision, SendStarted: h.SendStarted,
 		BodySHA256: hex.EncodeToString(h.BodySHA256),
 	}
 }
-
-// ForgetResults deletes results that are not "done". They were true when they were rendered; after their effects have
-// moved on, they are rendered again.
-const ForgetResults = `
-DELETE FROM operation_result d
-WHERE d.status <> 'done' AND d.event_id = ANY (ARRAY (
-    SELECT unnest($1::uuid[])
-    UNION ALL
-    SELECT f.event_id FROM effect f WHERE f.duplicate_of = ANY ($2::uuid[]) AND f.duplicate_of IS NOT NULL))`

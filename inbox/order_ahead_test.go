@@ -17,7 +17,7 @@ import (
 // line is a stream with the numbers 5 to 9, of which 5 is done and 6 is claimed by a
 // worker that goes on.
 type line struct {
-	*streamBook
+	*storetest.StreamBook
 	key   string
 	id    int64
 	work  *inbox.Effects
@@ -25,24 +25,24 @@ type line struct {
 }
 
 // newLineBook is the database of all lines of a test.
-func newLineBook(t *testing.T) *streamBook {
+func newLineBook(t *testing.T) *storetest.StreamBook {
 	t.Helper()
-	b := newStreamBook(t)
-	if err := inbox.EnsurePartitions(t.Context(), b.pool, []string{"default"}, time.Now(), 1); err != nil {
+	b := storetest.NewStreamBook(t)
+	if err := inbox.EnsurePartitions(t.Context(), b.Pool, []string{"default"}, time.Now(), 1); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func newLine(t *testing.T, b *streamBook, p sequence.Policy, condition, instead string) *line {
+func newLine(t *testing.T, b *storetest.StreamBook, p sequence.Policy, condition, instead string) *line {
 	t.Helper()
 	book := *b
-	book.t = t
-	l := &line{streamBook: &book, key: inbox.NewID(time.Now()).String()}
+	book.T = t
+	l := &line{StreamBook: &book, key: inbox.NewID(time.Now()).String()}
 	var err error
 	l.work, err = inbox.NewEffects(inbox.EffectsConfig{
-		Pool: l.pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "test",
-		Routes: map[int32]inbox.EffectRoute{l.route: {Idempotent: true, Order: p, Retry: inbox.RetryPolicy{Attempts: 3, Base: time.Second, Max: time.Second}}},
+		Pool: l.Pool, Enqueuer: jobs.NewQueue(jobs.QueueConfig{}), Node: "test",
+		Routes: map[int32]inbox.EffectRoute{l.Route: {Idempotent: true, Order: p, Retry: inbox.RetryPolicy{Attempts: 3, Base: time.Second, Max: time.Second}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -50,11 +50,11 @@ func newLine(t *testing.T, b *streamBook, p sequence.Policy, condition, instead 
 	if !l.work.GoOnWith(condition, instead) {
 		t.Fatalf("there is no condition %q", condition)
 	}
-	l.id = l.stream(l.key, "")
+	l.id = l.Stream(l.key, "")
 	for n := 5; n <= 9; n++ {
 		l.arrive(n)
 	}
-	storetest.Exec(t, l.pool, `UPDATE effect SET state = 'pending', next_at = now() WHERE id = $1`, l.effectOf(5))
+	storetest.Exec(t, l.Pool, `UPDATE effect SET state = 'pending', next_at = now() WHERE id = $1`, l.effectOf(5))
 	first, _, err := l.work.Claim(t.Context(), l.effectOf(5), 1)
 	if err != nil || first == nil {
 		t.Fatalf("%+v, %v", first, err)
@@ -68,17 +68,17 @@ func newLine(t *testing.T, b *streamBook, p sequence.Policy, condition, instead 
 
 // arrive writes an effect with a body of its own, whose wake-up has come and found it waiting.
 func (l *line) arrive(n int) inbox.ID {
-	l.t.Helper()
-	id := l.effect(l.key, n, inbox.EffectHeld)
-	storetest.Exec(l.t, l.pool, `INSERT INTO inbox_body (class, id, headers, body) VALUES ('default', $1, '{}', $2)`, id, fmt.Appendf(nil, "body %d", n))
-	storetest.Exec(l.t, l.pool, `UPDATE inbox_event SET body_length = 6 WHERE id = $1`, id)
+	l.T.Helper()
+	id := l.Effect(l.key, n, inbox.EffectHeld)
+	storetest.Exec(l.T, l.Pool, `INSERT INTO inbox_body (class, id, headers, body) VALUES ('default', $1, '{}', $2)`, id, fmt.Appendf(nil, "body %d", n))
+	storetest.Exec(l.T, l.Pool, `UPDATE inbox_event SET body_length = 6 WHERE id = $1`, id)
 	return id
 }
 
 func (l *line) effectOf(n int) (id inbox.ID) {
-	l.t.Helper()
-	if err := l.pool.QueryRow(l.t.Context(), `SELECT id FROM effect WHERE sequence_key_hash = $2 AND sequence_number = $1 ORDER BY id LIMIT 1`, n, l.hash()).Scan(&id); err != nil {
-		l.t.Fatal(err)
+	l.T.Helper()
+	if err := l.Pool.QueryRow(l.T.Context(), `SELECT id FROM effect WHERE sequence_key_hash = $2 AND sequence_number = $1 ORDER BY id LIMIT 1`, n, l.hash()).Scan(&id); err != nil {
+		l.T.Fatal(err)
 	}
 	return id
 }
@@ -97,26 +97,26 @@ func (l *line) ending(c *inbox.Claim, ahead bool) inbox.Settlement {
 }
 
 func (l *line) settle(c *inbox.Claim, ahead bool) inbox.Settled {
-	l.t.Helper()
-	out, err := l.work.Settle(l.t.Context(), l.ending(c, ahead))
+	l.T.Helper()
+	out, err := l.work.Settle(l.T.Context(), l.ending(c, ahead))
 	if err != nil {
-		l.t.Fatal(err)
+		l.T.Fatal(err)
 	}
 	return out
 }
 
 // standing is everything that a settlement decides.
 func (l *line) standing() string {
-	l.t.Helper()
+	l.T.Helper()
 	var out string
-	err := l.pool.QueryRow(l.t.Context(), `
+	err := l.Pool.QueryRow(l.T.Context(), `
 		SELECT string_agg(concat_ws(' ', e.sequence_number, e.state, e.attempts, e.reason, e.lease_token IS NULL,
 			(SELECT string_agg(t.outcome, ',') FROM effect_attempt t WHERE t.effect_id = e.id)), '; ' ORDER BY e.sequence_number, e.id)
 			|| (SELECT concat_ws(' ', ' - applied', s.applied, 'in flight', (SELECT f.sequence_number FROM effect f WHERE f.id = s.in_flight),
 				s.gap_since IS NULL, s.blocked_by IS NULL) FROM stream s WHERE s.id = $1)
 		FROM effect e WHERE e.sequence_key_hash = $2`, l.id, l.hash()).Scan(&out)
 	if err != nil {
-		l.t.Fatal(err)
+		l.T.Fatal(err)
 	}
 	return out
 }
@@ -130,7 +130,7 @@ type between struct {
 
 // same has it happen twice, before a settlement that goes on by what was read ahead
 // and before one that reads everything anew, and reports what became different.
-func (c *between) same(t *testing.T, b *streamBook, condition, instead string) error {
+func (c *between) same(t *testing.T, b *storetest.StreamBook, condition, instead string) error {
 	t.Helper()
 	policy := c.policy
 	policy.Mode, policy.Start = cmp.Or(policy.Mode, sequence.Contiguous), "5"
@@ -188,36 +188,36 @@ var inBetween = map[string]between{
 	"a late one that may run":  {sequence.Policy{Late: sequence.LateApply}, func(l *line) { l.arrive(3) }, "3"},
 	"one received earlier":     {sequence.Policy{Mode: sequence.Arrival}, func(l *line) { l.arrive(4) }, "4"},
 	"the next one is settled": {sequence.Policy{}, func(l *line) {
-		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'skipped', reason = 'discarded', next_at = NULL, finished_at = now() WHERE id = $1`, l.effectOf(7))
+		storetest.Exec(l.T, l.Pool, `UPDATE effect SET state = 'skipped', reason = 'discarded', next_at = NULL, finished_at = now() WHERE id = $1`, l.effectOf(7))
 	}, "8"},
 	"the next one is dead": {sequence.Policy{}, func(l *line) {
-		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'dead', reason = 'status_4xx', next_at = NULL WHERE id = $1`, l.effectOf(7))
+		storetest.Exec(l.T, l.Pool, `UPDATE effect SET state = 'dead', reason = 'status_4xx', next_at = NULL WHERE id = $1`, l.effectOf(7))
 	}, "none"},
 	"the next one is not due": {sequence.Policy{}, func(l *line) {
-		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'retry', next_at = now() + interval '1 hour' WHERE id = $1`, l.effectOf(7))
+		storetest.Exec(l.T, l.Pool, `UPDATE effect SET state = 'retry', next_at = now() + interval '1 hour' WHERE id = $1`, l.effectOf(7))
 	}, "none"},
 	"the next one keeps its place in the queue": {sequence.Policy{}, func(l *line) {
-		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'pending', next_at = now() WHERE id = $1`, l.effectOf(7))
+		storetest.Exec(l.T, l.Pool, `UPDATE effect SET state = 'pending', next_at = now() WHERE id = $1`, l.effectOf(7))
 	}, "none"},
 	"the next one is taken no more": {sequence.Policy{}, func(l *line) {
-		storetest.Exec(l.t, l.pool, `UPDATE effect SET filtered = true WHERE id = $1`, l.effectOf(7))
+		storetest.Exec(l.T, l.Pool, `UPDATE effect SET filtered = true WHERE id = $1`, l.effectOf(7))
 	}, "8"},
 	"the next one is a tie that is put aside": {sequence.Policy{OnGap: sequence.GapHold}, func(l *line) {
-		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'held', reason = 'sequence_number_taken', next_at = NULL WHERE id = $1`, l.effectOf(7))
+		storetest.Exec(l.T, l.Pool, `UPDATE effect SET state = 'held', reason = 'sequence_number_taken', next_at = NULL WHERE id = $1`, l.effectOf(7))
 	}, "none"},
-	"numbers were passed over": {sequence.Policy{}, func(l *line) { storetest.Exec(l.t, l.pool, `UPDATE stream SET applied = 7 WHERE id = $1`, l.id) }, "8"},
+	"numbers were passed over": {sequence.Policy{}, func(l *line) { storetest.Exec(l.T, l.Pool, `UPDATE stream SET applied = 7 WHERE id = $1`, l.id) }, "8"},
 	"another is in flight": {sequence.Policy{}, func(l *line) {
-		storetest.Exec(l.t, l.pool, `UPDATE effect SET state = 'claimed', lease_token = id, lease_until = now() + interval '1 hour', next_at = now() + interval '1 hour' WHERE id = $1`, l.effectOf(8))
-		storetest.Exec(l.t, l.pool, `UPDATE stream SET in_flight = $2 WHERE id = $1`, l.id, l.effectOf(8))
+		storetest.Exec(l.T, l.Pool, `UPDATE effect SET state = 'claimed', lease_token = id, lease_until = now() + interval '1 hour', next_at = now() + interval '1 hour' WHERE id = $1`, l.effectOf(8))
+		storetest.Exec(l.T, l.Pool, `UPDATE stream SET in_flight = $2 WHERE id = $1`, l.id, l.effectOf(8))
 	}, "none"},
 	"it seemed blocked": {sequence.Policy{}, func(l *line) {
-		storetest.Exec(l.t, l.pool, `UPDATE stream SET blocked_by = $2 WHERE id = $1`, l.id, l.effectOf(9))
+		storetest.Exec(l.T, l.Pool, `UPDATE stream SET blocked_by = $2 WHERE id = $1`, l.id, l.effectOf(9))
 	}, "7"},
 	"a gap was seen": {sequence.Policy{}, func(l *line) {
-		storetest.Exec(l.t, l.pool, `UPDATE stream SET gap_since = now() WHERE id = $1`, l.id)
+		storetest.Exec(l.T, l.Pool, `UPDATE stream SET gap_since = now() WHERE id = $1`, l.id)
 	}, "7"},
 	"the claim is lost": {sequence.Policy{}, func(l *line) {
-		storetest.Exec(l.t, l.pool, `UPDATE effect SET lease_token = id WHERE id = $1`, l.effectOf(6))
+		storetest.Exec(l.T, l.Pool, `UPDATE effect SET lease_token = id WHERE id = $1`, l.effectOf(6))
 	}, "none"},
 }
 
@@ -276,16 +276,16 @@ func TestBodiesReadAhead(t *testing.T) {
 			t.Parallel()
 			l := newLine(t, b, sequence.Policy{Mode: sequence.Contiguous, Start: "5"}, "", "")
 			long := l.arrive(10)
-			storetest.Exec(t, l.pool, `UPDATE inbox_body SET body = $2 WHERE id = $1`, long, []byte(strings.Repeat("x", c.length)))
-			storetest.Exec(t, l.pool, `UPDATE inbox_event SET body_length = $2 WHERE id = $1`, long, c.length)
-			storetest.Exec(t, l.pool, `UPDATE stream SET gap_since = now() WHERE id = $1`, l.id) // so that it is read anew
+			storetest.Exec(t, l.Pool, `UPDATE inbox_body SET body = $2 WHERE id = $1`, long, []byte(strings.Repeat("x", c.length)))
+			storetest.Exec(t, l.Pool, `UPDATE inbox_event SET body_length = $2 WHERE id = $1`, long, c.length)
+			storetest.Exec(t, l.Pool, `UPDATE stream SET gap_since = now() WHERE id = $1`, l.id) // so that it is read anew
 			next := l.settle(l.claim, true).Next
 			for range 2 {
 				next = l.settle(next, true).Next
 			}
 			if c.moved > 0 {
-				storetest.Exec(t, l.pool, `UPDATE inbox_event SET class = 'kept' WHERE id = $1`, long)
-				storetest.Exec(t, l.pool, `UPDATE inbox_body SET class = 'kept', body = $2 WHERE id = $1`, long, []byte(strings.Repeat("y", c.length)))
+				storetest.Exec(t, l.Pool, `UPDATE inbox_event SET class = 'kept' WHERE id = $1`, long)
+				storetest.Exec(t, l.Pool, `UPDATE inbox_body SET class = 'kept', body = $2 WHERE id = $1`, long, []byte(strings.Repeat("y", c.length)))
 			}
 			s := l.ending(next, true)
 			if number(next) != "9" || !l.work.Foreseen(&s) {

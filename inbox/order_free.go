@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // How many effects one transaction releases, and how long one sweep spends on
@@ -63,12 +65,12 @@ func (e *Effects) freeChunkTx(ctx context.Context, tx pgx.Tx, route int32, after
 	if err != nil || len(ids) == 0 {
 		return 0, after, err
 	}
-	wakes, err := e.reserveWakes(ctx, sendTo(tx), ids)
+	wakes, err := e.ReserveWakes(ctx, row.SendTo(tx), ids)
 	if err != nil {
 		return 0, after, err
 	}
 	var b pgx.Batch
-	b.Queue(freeEffects, ids, jobsOf(wakes))
+	b.Queue(freeEffects, ids, JobsOf(wakes))
 	e.enqueuer.EnqueueTx(&b, wakes)
 	return len(ids), ids[len(ids)-1], tx.SendBatch(ctx, &b).Close()
 }

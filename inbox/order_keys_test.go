@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -37,9 +39,9 @@ func (p *past) holding(t *testing.T) (tables []string) {
 	return tables
 }
 
-func (p *past) streamsOf(t *testing.T, keys *seal.Keyring, key string) []inbox.StreamRow {
+func (p *past) streamsOf(t *testing.T, keys *seal.Keyring, key string) []read.StreamRow {
 	t.Helper()
-	rows, err := inboxtest.Rows(inboxtest.Lister(p.Pool).WithKeyring(keys).Streams(t.Context(), inbox.StreamFilter{Key: key}))
+	rows, err := inboxtest.Rows(inboxtest.Lister(p.Pool).WithKeyring(keys).Streams(t.Context(), read.StreamFilter{Key: key}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +74,8 @@ func TestOrderKeysAreSealed(t *testing.T) {
 	}
 
 	// The payload that conflicted takes its place in the same stream when it is admitted.
-	rows, _ := p.conflicts(t, keys)
-	got, err := inbox.AdmitConflict{
+	rows, _ := p.Conflicts(t, keys)
+	got, err := decide.AdmitConflict{
 		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
 	}.Run(t.Context())
 	if err != nil {
@@ -132,8 +134,8 @@ func TestOrderKeysAreResealed(t *testing.T) {
 		}
 	}
 	keys := storetest.RingOf(t, storetest.SecondKey+" active")
-	rows, _ := p.conflicts(t, keys)
-	got, err := inbox.AdmitConflict{
+	rows, _ := p.Conflicts(t, keys)
+	got, err := decide.AdmitConflict{
 		Pool: p.Pool, Gate: p.Gate, Keyring: keys, Clock: inbox.NewClock(p.Pool, time.Now), Source: p.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test",
 	}.Run(t.Context())
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -18,7 +19,7 @@ type orderMove struct {
 	state  EffectState // empty keeps it and changes only the job
 	token  ID
 	nextAt time.Time
-	reason Reason
+	reason reasons.Reason
 	jobID  int64
 	newJob bool
 }
@@ -59,7 +60,7 @@ func (o *order) move(s *orderStream, r *orderRow, d sequence.Decision, wakeAt ti
 		return ID{}
 	}
 	late := d.Cause == sequence.CauseLate || d.Cause == sequence.CauseTie
-	ends := func(state EffectState, reason Reason) {
+	ends := func(state EffectState, reason reasons.Reason) {
 		w.moves = append(w.moves, orderMove{id: r.id, state: state, reason: reason})
 	}
 	switch d.Action {
@@ -84,13 +85,13 @@ func (o *order) move(s *orderStream, r *orderRow, d sequence.Decision, wakeAt ti
 			}
 		}
 	case sequence.Wait:
-		reason := Reason("")
+		reason := reasons.Reason("")
 		switch {
 		case d.Cause == sequence.CauseTie:
-			reason = ReasonTie
+			reason = reasons.Tie
 			o.count(func() { c.ties.Add(1) })
 		case !wakeAt.IsZero():
-			reason = ReasonGap
+			reason = reasons.Gap
 		}
 		if ask == nil && d.Cause != sequence.CauseTie && (r.state != EffectHeld || wakeAt.IsZero() || o.checking) {
 			return ID{} // its own job will come, or it is held already
@@ -100,28 +101,28 @@ func (o *order) move(s *orderStream, r *orderRow, d sequence.Decision, wakeAt ti
 		}
 		w.moves = append(w.moves, orderMove{id: r.id, state: EffectHeld, nextAt: wakeAt, reason: reason})
 	case sequence.Pass:
-		reason := Reason("")
+		reason := reasons.Reason("")
 		if d.Cause == sequence.CauseLate {
-			reason = ReasonLate
+			reason = reasons.Late
 			o.count(func() { c.late.Add(1) })
 		}
 		o.count(func() { c.superseded.Add(1) })
 		ends(EffectSuperseded, reason)
 	case sequence.Skip:
 		o.count(func() { c.filtered.Add(1) })
-		ends(EffectSkipped, ReasonType)
+		ends(EffectSkipped, reasons.Type)
 	case sequence.Fail:
 		switch d.Cause {
 		case sequence.CauseTie:
 			o.count(func() { c.ties.Add(1) })
-			ends(EffectDead, ReasonTie)
+			ends(EffectDead, reasons.Tie)
 		case sequence.CauseLate:
 			o.count(func() { c.late.Add(1) })
-			ends(EffectDead, ReasonLate)
+			ends(EffectDead, reasons.Late)
 		case sequence.CauseGap:
-			ends(EffectDead, ReasonGap)
+			ends(EffectDead, reasons.Gap)
 		default:
-			ends(EffectDead, ReasonNoNumber)
+			ends(EffectDead, reasons.NoNumber)
 		}
 	}
 	return ID{}
@@ -137,7 +138,7 @@ func (o *order) jobs(ctx context.Context, w *orderWrites) error {
 			ids = append(ids, w.moves[i].id)
 		}
 	}
-	wakes, err := o.store.reserveWakes(ctx, o.send, ids)
+	wakes, err := o.store.ReserveWakes(ctx, o.send, ids)
 	if err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ var moveColumns = row.ColumnsFrom(1,
 	row.Text("state", func(m *orderMove) EffectState { return m.state }),
 	row.UUID("token", func(m *orderMove) ID { return m.token }),
 	row.Time("next_at", func(m *orderMove) *time.Time { return row.Micros(m.nextAt) }),
-	row.Text("reason", func(m *orderMove) Reason { return m.reason }),
+	row.Text("reason", func(m *orderMove) reasons.Reason { return m.reason }),
 	row.Bigint("job_id", func(m *orderMove) int64 { return m.jobID }),
 )
 
@@ -278,5 +279,5 @@ func (w *orderWrites) queueMoves(b *pgx.Batch) {
 func (g abandonedGap) queue(b *pgx.Batch) {
 	before, _ := json.Marshal(map[string]time.Time{"gap_since": g.since}) // both always marshal
 	after, _ := json.Marshal(map[string]string{"first": g.gap.First.String(), "last": g.gap.Last.String()})
-	b.Queue(insertAudit, NewID(g.at), g.at, "oncegate", AuditGapAbandoned, streamObject(g.stream), "the policy's patience ended", before, after)
+	b.Queue(insertAudit, NewID(g.at), g.at, "oncegate", AuditGapAbandoned, StreamObject(g.stream), "the policy's patience ended", before, after)
 }

@@ -41,6 +41,14 @@ func (s *storedSecret) open(keys *seal.Keyring) ([]byte, error) {
 	return secret, nil
 }
 
+// OpenSeries returns the series whose keys have the salt and are hashed under a sealed secret. A zero id means that there
+// is no secret.
+func OpenSeries(keys *seal.Keyring, salt []byte, id ID, sealed []byte, keyID *int32) (Series, error) {
+	stored := storedSecret{id: id, sealed: sealed, keyID: keyID}
+	secret, err := stored.open(keys)
+	return Series{Salt: salt, secret: secret}, err
+}
+
 // SealingReturns is how long a silent process may come back and seal with the key that it knew.
 const SealingReturns = 10 * time.Minute
 

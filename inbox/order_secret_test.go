@@ -9,6 +9,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -74,8 +75,8 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 	if rows := p.streamsOf(t, second, orderMark); len(rows) != 1 || rows[0].Key != orderMark {
 		t.Errorf("found by its key: %+v", rows)
 	}
-	read, err := inbox.ReadSeries(t.Context(), p.Pool, second, map[int32]inbox.OrderDefinition{p.Source.Routes[0].ID: {Words: "one"}})
-	if err != nil || !bytes.Equal(hash, read[p.Source.Routes[0].ID].KeyHash("stripe", "all", orderMark)) {
+	series, err := inbox.ReadSeries(t.Context(), p.Pool, second, map[int32]inbox.OrderDefinition{p.Source.Routes[0].ID: {Words: "one"}})
+	if err != nil || !bytes.Equal(hash, series[p.Source.Routes[0].ID].KeyHash("stripe", "all", orderMark)) {
 		t.Errorf("a command hashes the order key another way: %v", err)
 	}
 
@@ -85,7 +86,7 @@ func TestOrderKeysAreHashedUnderASecret(t *testing.T) {
 			t.Errorf("%s: %v, want ErrLost", name, err)
 		}
 	}
-	if _, err := inboxtest.Rows(inboxtest.Lister(p.Pool).Streams(t.Context(), inbox.StreamFilter{Key: orderMark})); !errors.Is(err, seal.ErrLost) {
+	if _, err := inboxtest.Rows(inboxtest.Lister(p.Pool).Streams(t.Context(), read.StreamFilter{Key: orderMark})); !errors.Is(err, seal.ErrLost) {
 		t.Errorf("looking for a key without the secret: %v, want ErrLost", err)
 	}
 

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Overdue is an effect whose due time, or whose lease, has passed. The sweeper has
@@ -149,12 +152,12 @@ func (e *Effects) RewakeTx(ctx context.Context, tx pgx.Tx, rewakes []Rewake) err
 	for i, r := range rewakes {
 		ids[i], unfinished[i] = r.Effect, r.Unfinished
 	}
-	wakes, err := e.reserveWakes(ctx, sendTo(tx), ids)
+	wakes, err := e.ReserveWakes(ctx, row.SendTo(tx), ids)
 	if err != nil {
 		return fmt.Errorf("reserving jobs: %w", err)
 	}
 	var b pgx.Batch
-	b.Queue(rewakeEffects, ids, jobsOf(wakes), unfinished)
+	b.Queue(rewakeEffects, ids, JobsOf(wakes), unfinished)
 	e.enqueuer.EnqueueTx(&b, wakes)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return fmt.Errorf("waking overdue effects: %w", err)
@@ -203,7 +206,7 @@ func (e *Effects) ExpireTx(ctx context.Context, tx pgx.Tx, overdue []Overdue) ([
 func (e *Effects) expired(o Overdue, route EffectRoute) Settlement {
 	s := Settlement{
 		Effect: o.Effect, Event: o.Event, Tenant: o.tenant, Attempt: o.attempt, Token: o.token, RouteID: o.RouteID, SequenceKeyHash: o.keyHash,
-		Reason: ReasonLeaseExpired, Failure: ReasonLeaseExpired, Outcome: AttemptLost, Trigger: o.trigger, StartedAt: o.leaseUntil.Add(-route.Lease),
+		Reason: reasons.LeaseExpired, Failure: reasons.LeaseExpired, Outcome: AttemptLost, Trigger: o.trigger, StartedAt: o.leaseUntil.Add(-route.Lease),
 	}
 	if !route.InDatabase && !route.Idempotent && !o.sendStarted.IsZero() {
 		s.State = EffectIndeterminate
@@ -216,7 +219,7 @@ func (e *Effects) expired(o Overdue, route EffectRoute) Settlement {
 		since = s.StartedAt
 	}
 	if route.Forgotten(since, o.now.Add(wait)) {
-		s.State, s.Reason = EffectIndeterminate, ReasonKeyWindow
+		s.State, s.Reason = EffectIndeterminate, reasons.KeyWindow
 		return s
 	}
 	if giveUp != "" {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/internal/advisory"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // Owner says which effect owns a key, after [Effects.Own].
@@ -161,16 +161,9 @@ JOIN effect e ON e.id = a.id AND ` + condition + `
 ORDER BY a.route_id, a.hash, a.received_at, a.id` + orLockKey
 }
 
-// neverHappened says of a dead effect o that none of its attempts, of any version, may have happened, nor any item of
-// the list that it became. LIMIT makes PostgreSQL look up each effect alone; otherwise the planner would hash the first
-// items of all lists.
+// neverHappened says of a dead effect o that it certainly did not happen.
 const neverHappened = `
-    o.state = 'dead' AND ` + noneHappened
-
-const noneHappened = `
-    o.unknown_since IS NULL AND NOT o.unknown_before
-    AND (SELECT true FROM effect_attempt t WHERE t.effect_id = o.id AND t.outcome IN ('done', 'indeterminate') LIMIT 1) IS NULL
-    AND (o.item > 0 OR (SELECT true FROM effect i WHERE i.event_id = o.event_id AND i.route_id = o.route_id AND i.item = 1 LIMIT 1) IS NULL)`
+    o.state = 'dead' AND ` + row.NoneHappened
 
 // takeOverKeys moves keys to new owners. Two kinds of owners lose their keys, and the earliest of several heirs gets them: an owner that is done, to an event
 // received after its window (a pruned owner was settled), and an owner that certainly never happened, to any event.

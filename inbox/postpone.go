@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Postpone postpones an effect that this process cannot carry out, without spending an
@@ -20,7 +22,7 @@ func (e *Effects) Postpone(ctx context.Context, effect ID, by time.Duration) err
 // row records that for people and for [Effects.RecallStrays]. An effect that a person
 // had sent again keeps that reason, because its attempt reports it.
 func (e *Effects) PostponeStray(ctx context.Context, effect ID, by time.Duration) error {
-	return e.postpone(ctx, postponement{effect: effect, by: by, reason: ReasonRoute})
+	return e.postpone(ctx, postponement{effect: effect, by: by, reason: reasons.Route})
 }
 
 func (e *Effects) postpone(ctx context.Context, p postponement) error {
@@ -47,7 +49,7 @@ WHERE e.id = d.id`
 type postponement struct {
 	effect ID
 	by     time.Duration
-	reason Reason // empty keeps the effect's
+	reason reasons.Reason // empty keeps the effect's
 }
 
 func (e *Effects) postponeGroup(ctx context.Context, asks []postponement) ([]struct{}, error) {

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Workers take the oldest wake-up first, so the time of a wake-up is its place in the
@@ -24,9 +22,9 @@ FROM effect e
 LEFT JOIN inbox_event v ON v.id = e.event_id
 WHERE e.id = ANY ($1::uuid[])`
 
-// reserveWakes reserves a job for each effect, and makes the wake-ups that the caller
+// ReserveWakes reserves a job for each effect, and makes the wake-ups that the caller
 // will insert, in one round trip. Each has the effect's place in the queue.
-func (e *Effects) reserveWakes(ctx context.Context, send func(context.Context, *pgx.Batch) error, ids []ID) ([]Wake, error) {
+func (e *Effects) ReserveWakes(ctx context.Context, send func(context.Context, *pgx.Batch) error, ids []ID) ([]Wake, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -55,16 +53,11 @@ func (e *Effects) reserveWakes(ctx context.Context, send func(context.Context, *
 	return wakes, nil
 }
 
-// jobsOf returns the jobs of wake-ups.
-func jobsOf(wakes []Wake) []int64 {
+// JobsOf returns the jobs of wake-ups.
+func JobsOf(wakes []Wake) []int64 {
 	ids := make([]int64, len(wakes))
 	for i, w := range wakes {
 		ids[i] = w.JobID
 	}
 	return ids
-}
-
-// sendTo sends batches in the caller's transaction.
-func sendTo(db row.Batcher) func(context.Context, *pgx.Batch) error {
-	return func(ctx context.Context, b *pgx.Batch) error { return db.SendBatch(ctx, b).Close() }
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Read without locks, because each effect is checked again under its own lock. A
@@ -94,7 +95,7 @@ func (e *Effects) rearm(ctx context.Context, id ID) (done bool, err error) {
 		}
 		if unknownFor >= 0 && route.KeyWindow > 0 && unknownFor >= route.KeyWindow.Microseconds() {
 			// It may have happened, and the target would not know it again.
-			s.State, s.Rearm, s.Reason = EffectIndeterminate, false, ReasonKeyWindow
+			s.State, s.Rearm, s.Reason = EffectIndeterminate, false, reasons.KeyWindow
 			_, err := e.SettleLocked(ctx, tx, []Settlement{s}, nil)
 			return err
 		}

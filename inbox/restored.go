@@ -9,6 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncegate/oncegate/inbox/internal/locks"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // markChunk is how many effects one transaction marks.
@@ -109,7 +112,7 @@ func markPart(ctx context.Context, pool *pgxpool.Pool, part string, routes any, 
 		}); err != nil {
 			return err
 		}
-		err = forEachChunk(ctx, ids, markChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
+		err = locks.ForEachChunk(ctx, ErrLocked, ids, markChunk, func(id ID) ID { return id }, func(chunk []ID) (missed []ID, err error) {
 			err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
 				missed, err = mark(tx, chunk)
 				return err
@@ -139,7 +142,7 @@ func (e *Effects) markTx(ctx context.Context, tx pgx.Tx, ids []ID, marked func(c
 			claims[id] = len(group)
 		}
 		group = append(group, Settlement{
-			Effect: id, From: h.State, Version: h.Version, State: EffectIndeterminate, Reason: ReasonRestored, Code: "",
+			Effect: id, From: h.State, Version: h.Version, State: EffectIndeterminate, Reason: reasons.Restored, Code: "",
 			RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash,
 		})
 	}
@@ -180,7 +183,7 @@ func readClaimed(ctx context.Context, tx pgx.Tx, group []Settlement, claims map[
 	var attempts int
 	_, err = pgx.ForEachRow(rows, []any{&id, &token, &until, &attempts}, func() error {
 		s := &group[claims[id]]
-		s.Token, s.Attempt, s.Outcome, s.Failure, s.Trigger, s.StartedAt = token, attempts, AttemptLost, ReasonRestored, TriggerInitial, until
+		s.Token, s.Attempt, s.Outcome, s.Failure, s.Trigger, s.StartedAt = token, attempts, AttemptLost, reasons.Restored, TriggerInitial, until
 		if attempts > 1 {
 			s.Trigger = TriggerAutomatic
 		}

@@ -9,7 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -25,7 +27,7 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 	const lastJob = 1000
 	seen := func(id inbox.ID) (state inbox.EffectState, reason string, doubted bool) {
 		t.Helper()
-		err := b.pool.QueryRow(t.Context(), `SELECT state, coalesce(reason, ''), unknown_since IS NOT NULL FROM effect WHERE id = $1`, id).Scan(&state, &reason, &doubted)
+		err := b.Pool.QueryRow(t.Context(), `SELECT state, coalesce(reason, ''), unknown_since IS NOT NULL FROM effect WHERE id = $1`, id).Scan(&state, &reason, &doubted)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,14 +37,14 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 		t.Helper()
 		routes := map[int32]inbox.EffectRoute{}
 		if route != nil {
-			routes[b.route] = *route
+			routes[b.Route] = *route
 		}
-		store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: b.pool, Enqueuer: storetest.Queue(), Node: "test", Routes: routes})
+		store, err := inbox.NewEffects(inbox.EffectsConfig{Pool: b.Pool, Enqueuer: storetest.Queue(), Node: "test", Routes: routes})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 2 { // as after a crash
-			if err := store.MarkRestored(t.Context(), b.pool, lastJob, func(_ context.Context, _ pgx.Tx, marked int) error { n += marked; return nil }); err != nil {
+			if err := store.MarkRestored(t.Context(), b.Pool, lastJob, func(_ context.Context, _ pgx.Tx, marked int) error { n += marked; return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -62,25 +64,25 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 		"a target in the database":         {route: &inbox.EffectRoute{InDatabase: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			storetest.Exec(t, b.pool, `TRUNCATE effect, stream CASCADE`)
+			storetest.Exec(t, b.Pool, `TRUNCATE effect, stream CASCADE`)
 			ids := map[inbox.EffectState]inbox.ID{}
 			for i, state := range all {
 				key := string(state)
-				b.stream(key, "")
-				ids[state] = b.effect(key, i, state)
+				b.Stream(key, "")
+				ids[state] = b.Effect(key, i, state)
 				if !c.ordered {
-					storetest.Exec(t, b.pool, `UPDATE effect SET sequence_key_hash = NULL, sequence_number = NULL WHERE id = $1`, ids[state])
+					storetest.Exec(t, b.Pool, `UPDATE effect SET sequence_key_hash = NULL, sequence_number = NULL WHERE id = $1`, ids[state])
 				}
 			}
-			late := b.effect("late", 1, inbox.EffectPending)
-			storetest.Exec(t, b.pool, `UPDATE effect SET job_id = $2 WHERE id = $1`, late, lastJob+1)
+			late := b.Effect("late", 1, inbox.EffectPending)
+			storetest.Exec(t, b.Pool, `UPDATE effect SET job_id = $2 WHERE id = $1`, late, lastJob+1)
 			n := mark(c.route)
 			marked := 0
 			for _, state := range all {
 				is, reason, doubted := seen(ids[state])
 				wantState, wantReason := state, reason
 				if c.marks && slices.Contains(open, state) {
-					wantState, wantReason = inbox.EffectIndeterminate, string(inbox.ReasonRestored)
+					wantState, wantReason = inbox.EffectIndeterminate, string(reasons.Restored)
 					marked++
 				}
 				if is != wantState || reason != wantReason || doubted != (c.doubts && slices.Contains(open, state)) {
@@ -102,19 +104,19 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 		"skip": {Mode: sequence.Contiguous, Start: "1", OnDead: sequence.DeadSkip},
 	} {
 		t.Run("a stream with "+name, func(t *testing.T) {
-			storetest.Exec(t, b.pool, `TRUNCATE effect, stream CASCADE`)
+			storetest.Exec(t, b.Pool, `TRUNCATE effect, stream CASCADE`)
 			book := *b
-			book.t = t
-			l := &line{streamBook: &book, key: "k" + name}
+			book.T = t
+			l := &line{StreamBook: &book, key: "k" + name}
 			route := inbox.EffectRoute{Order: policy, Retry: inbox.RetryPolicy{Attempts: 3, Base: time.Second, Max: time.Second}}
 			var err error
 			l.work, err = inbox.NewEffects(inbox.EffectsConfig{
-				Pool: l.pool, Enqueuer: storetest.Queue(), Node: "test", Routes: map[int32]inbox.EffectRoute{l.route: route},
+				Pool: l.Pool, Enqueuer: storetest.Queue(), Node: "test", Routes: map[int32]inbox.EffectRoute{l.Route: route},
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.id = l.stream(l.key, "")
+			l.id = l.Stream(l.key, "")
 			var ids []inbox.ID
 			for n := 1; n <= 4; n++ {
 				ids = append(ids, l.arrive(n))
@@ -133,10 +135,10 @@ func TestRestoredEffects(t *testing.T) { //nolint:tparallel // one schema, one a
 				if is == inbox.EffectSuperseded {
 					continue // a newer version made it unnecessary
 				}
-				if is != inbox.EffectIndeterminate || reason != string(inbox.ReasonRestored) {
+				if is != inbox.EffectIndeterminate || reason != string(reasons.Restored) {
 					t.Fatalf("an effect of the stream is %s (%s)", is, reason)
 				}
-				err := l.work.Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "seen at the bank"})
+				err := decide.New(l.work).Resolve(t.Context(), decide.Resolve{Effect: id, As: decide.ResolveDone, Actor: "ann", Reason: "seen at the bank"})
 				if err != nil {
 					t.Fatal(err)
 				}

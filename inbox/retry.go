@@ -3,6 +3,8 @@ package inbox
 import (
 	"errors"
 	"time"
+
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // RetryPolicy says how often and when an effect is attempted again. The zero
@@ -92,10 +94,10 @@ type Failure struct {
 // reason returned. The wait is drawn from the whole of an interval that doubles (full
 // jitter: effects that failed together do not come back together); random returns
 // numbers in [0, 1).
-func (p RetryPolicy) Next(f Failure, random func() float64) (wait time.Duration, giveUp Reason) {
+func (p RetryPolicy) Next(f Failure, random func() float64) (wait time.Duration, giveUp reasons.Reason) {
 	p = p.withDefaults()
 	if f.Attempt >= p.Attempts {
-		return 0, ReasonExhausted
+		return 0, reasons.Exhausted
 	}
 	ceiling := p.Max
 	// 40 doublings of a nanosecond are 18 minutes, so a shift cannot overflow
@@ -106,7 +108,7 @@ func (p RetryPolicy) Next(f Failure, random func() float64) (wait time.Duration,
 	wait = time.Duration(random() * float64(ceiling))
 	wait = max(wait, min(f.RetryAfter, maxRetryAfter))
 	if p.Deadline > 0 && f.Age+wait > p.Deadline {
-		return 0, ReasonDeadline
+		return 0, reasons.Deadline
 	}
 	return wait, ""
 }

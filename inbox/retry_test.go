@@ -16,7 +16,7 @@ func TestRetryPolicy(t *testing.T) {
 		failure inbox.Failure
 		random  float64
 		wait    time.Duration
-		giveUp  inbox.Reason
+		giveUp  reasons.Reason
 	}{
 		"first, least":                 {policy, inbox.Failure{Attempt: 1}, 0, 0, ""},
 		"first, half":                  {policy, inbox.Failure{Attempt: 1}, 0.5, 500 * time.Millisecond, ""},
@@ -25,18 +25,18 @@ func TestRetryPolicy(t *testing.T) {
 		"max":                          {inbox.RetryPolicy{Attempts: 100, Base: time.Second, Max: 5 * time.Second}, inbox.Failure{Attempt: 20}, 0.5, 2500 * time.Millisecond, ""},
 		"no overflow":                  {inbox.RetryPolicy{Attempts: 1000, Base: time.Hour, Max: 2 * time.Hour}, inbox.Failure{Attempt: 999}, 0.5, time.Hour, ""},
 		"no overflow at 38":            {inbox.RetryPolicy{Attempts: 1000, Base: time.Hour, Max: 2 * time.Hour}, inbox.Failure{Attempt: 38}, 0.5, time.Hour, ""},
-		"exhausted":                    {policy, inbox.Failure{Attempt: 4}, 0.5, 0, inbox.ReasonExhausted},
-		"beyond exhausted":             {policy, inbox.Failure{Attempt: 9}, 0.5, 0, inbox.ReasonExhausted},
+		"exhausted":                    {policy, inbox.Failure{Attempt: 4}, 0.5, 0, reasons.Exhausted},
+		"beyond exhausted":             {policy, inbox.Failure{Attempt: 9}, 0.5, 0, reasons.Exhausted},
 		"Retry-After is a least":       {policy, inbox.Failure{Attempt: 1, RetryAfter: 10 * time.Second}, 0.5, 10 * time.Second, ""},
 		"more than Retry-After":        {policy, inbox.Failure{Attempt: 3, RetryAfter: time.Second}, 0.5, 2 * time.Second, ""},
 		"Retry-After is bounded":       {inbox.RetryPolicy{}, inbox.Failure{Attempt: 1, RetryAfter: 1000 * time.Hour}, 0, 24 * time.Hour, ""},
 		"before the deadline":          {policy, inbox.Failure{Attempt: 1, Age: 59 * time.Second}, 0.5, 500 * time.Millisecond, ""},
-		"after the deadline":           {policy, inbox.Failure{Attempt: 1, Age: 61 * time.Second}, 0, 0, inbox.ReasonDeadline},
-		"the wait passes it":           {policy, inbox.Failure{Attempt: 1, Age: 30 * time.Second, RetryAfter: 31 * time.Second}, 0, 0, inbox.ReasonDeadline},
+		"after the deadline":           {policy, inbox.Failure{Attempt: 1, Age: 61 * time.Second}, 0, 0, reasons.Deadline},
+		"the wait passes it":           {policy, inbox.Failure{Attempt: 1, Age: 30 * time.Second, RetryAfter: 31 * time.Second}, 0, 0, reasons.Deadline},
 		"default base":                 {inbox.RetryPolicy{}, inbox.Failure{Attempt: 1}, 0.5, 2500 * time.Millisecond, ""},
 		"default attempts, 11th":       {inbox.RetryPolicy{}, inbox.Failure{Attempt: 11}, 0.5, 30 * time.Minute, ""},
-		"default attempts, 12th":       {inbox.RetryPolicy{}, inbox.Failure{Attempt: 12}, 0.5, 0, inbox.ReasonExhausted},
-		"one attempt and no more":      {inbox.RetryPolicy{Attempts: 1}, inbox.Failure{Attempt: 1}, 0.5, 0, inbox.ReasonExhausted},
+		"default attempts, 12th":       {inbox.RetryPolicy{}, inbox.Failure{Attempt: 12}, 0.5, 0, reasons.Exhausted},
+		"one attempt and no more":      {inbox.RetryPolicy{Attempts: 1}, inbox.Failure{Attempt: 1}, 0.5, 0, reasons.Exhausted},
 		"a base above the default max": {inbox.RetryPolicy{Base: 2 * time.Hour}, inbox.Failure{Attempt: 1}, 0.5, time.Hour, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,14 +63,14 @@ func TestRetryPolicyIsChecked(t *testing.T) {
 
 func TestReasonsAreAClosedSet(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]inbox.Reason{"timeout": reasons.Timeout, "": inbox.ReasonOther, "x\x00": inbox.ReasonOther, "status_418": inbox.ReasonOther} {
-		if got := inbox.ReasonOf(said); got != want {
+	for said, want := range map[string]reasons.Reason{"timeout": reasons.Timeout, "": reasons.Other, "x\x00": reasons.Other, "status_418": reasons.Other} {
+		if got := reasons.Of(said); got != want {
 			t.Errorf("%q becomes %q, want %q", said, got, want)
 		}
 	}
-	for reason, want := range map[inbox.Reason]bool{
-		inbox.ReasonExhausted: true, reasons.Status4xx: true, reasons.SQL: true,
-		reasons.Status410: false, inbox.ReasonBodyGone: false, reasons.Render: false, "made up": false,
+	for reason, want := range map[reasons.Reason]bool{
+		reasons.Exhausted: true, reasons.Status4xx: true, reasons.SQL: true,
+		reasons.Status410: false, reasons.BodyGone: false, reasons.Render: false, "made up": false,
 	} {
 		if reason.Retriable() != want {
 			t.Errorf("%s retriable: %t, want %t", reason, !want, want)

@@ -17,5 +17,5 @@ func SequenceKeyHash(source, route, key string) []byte {
 	return h.Sum(nil)
 }
 
-// streamObject is how an audit entry names a stream.
-func streamObject(id int64) string { return "stream/" + strconv.FormatInt(id, 10) }
+// StreamObject is how an audit entry names a stream.
+func StreamObject(id int64) string { return "stream/" + strconv.FormatInt(id, 10) }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Settlement ends an unfinished attempt or moves an effect out of a state at rest.
@@ -34,13 +35,13 @@ type Settlement struct {
 	// After is how long until it is due again, if State is waiting.
 	After time.Duration
 
-	Reason  Reason
+	Reason  reasons.Reason
 	Code    string
 	Excerpt string
 
 	// Failure is why the attempt failed. It is stored with the attempt, because Reason may only say that no other
 	// attempt follows. If it is empty, Reason is stored.
-	Failure Reason
+	Failure reasons.Reason
 
 	// Cause describes in words why the attempt failed, for the log. It contains no content of the event. It is not
 	// stored; Excerpt is.
@@ -218,10 +219,6 @@ SELECT place, true FROM settled
 UNION ALL
 SELECT place, false FROM reached WHERE fenced IS NOT TRUE`
 
-// RaiseRevisions raises the revision of effects whose state a decision does not change, so that no earlier plan sends
-// them. Decisions that change the state do so in settle. The rows must be locked.
-const RaiseRevisions = `UPDATE effect SET revision = revision + 1 WHERE id = ANY ($1::uuid[])`
-
 // fenceHolds says whether a locked effect e has the token, or the state and version, that the settlement a expects.
 const fenceHolds = `CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
         ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END`
@@ -233,7 +230,7 @@ WITH released AS MATERIALIZED (
     SELECT k.route_id, k.key_hash
     FROM effect_key k
     JOIN effect o ON o.id = k.effect_id
-    WHERE k.effect_id = ANY ($1::uuid[]) AND (o.state = 'superseded' OR o.state = 'skipped' AND ` + noneHappened + `)
+    WHERE k.effect_id = ANY ($1::uuid[]) AND (o.state = 'superseded' OR o.state = 'skipped' AND ` + row.NoneHappened + `)
     ORDER BY k.route_id, k.key_hash
     FOR UPDATE OF k NOWAIT)
 DELETE FROM effect_key k
@@ -257,7 +254,7 @@ JOIN effect o ON o.id = f.owner
 WHERE d.id = f.id`
 
 // A result that says indeterminate was true when it was rendered. It is rendered again after one of its effects leaves
-// a state at rest. Only a replay deletes a result that says that something failed ([ForgetResults]), and nothing
+// a state at rest. Only a replay deletes a result that says that something failed ([row.ForgetResults]), and nothing
 // deletes one that says done. A caller that renders has the event's lock, so no untrue result remains if the deleting
 // caller has that lock too.
 const forgetIndeterminate = `

@@ -5,6 +5,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
@@ -29,7 +30,7 @@ var (
 		row.Int("version", func(s *settleRow) int32 { return int32(s.Version) }),
 		row.Text("state", func(s *settleRow) EffectState { return s.State }),
 		row.Bigint("after", func(s *settleRow) int64 { return s.After.Microseconds() }),
-		row.Text("reason", func(s *settleRow) Reason { return s.Reason }),
+		row.Text("reason", func(s *settleRow) reasons.Reason { return s.Reason }),
 		row.Text("code", func(s *settleRow) string { return s.code }),
 		row.Text("excerpt", func(s *settleRow) string { return s.excerpt }),
 		row.Bytes("result", func(s *settleRow) []byte { return s.result }),
@@ -48,7 +49,7 @@ var (
 		row.Int("result_key_id", func(s *settleRow) *int32 { return s.resultKey }),
 		row.Bytes("excerpt_sealed", func(s *settleRow) []byte { return s.sealedExcerpt }),
 		row.Int("excerpt_key_id", func(s *settleRow) *int32 { return s.sealedExcerptKey }),
-		row.Text("failure", func(s *settleRow) Reason { return s.Failure }),
+		row.Text("failure", func(s *settleRow) reasons.Reason { return s.Failure }),
 	)
 )
 

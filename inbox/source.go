@@ -33,7 +33,7 @@ type Source struct {
 
 	// SequenceTimes says that the sequence numbers of the source's events are times, in
 	// nanoseconds since 1970. One that is more than a day ahead of the receipt decides
-	// about no order; see [ReasonAhead].
+	// about no order; see [reasons.Ahead].
 	SequenceTimes bool
 
 	// Strict makes a conflict (same event id, other payload) an error of the caller: operations answer 409. Providers

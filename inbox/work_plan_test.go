@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
@@ -13,24 +14,6 @@ import (
 func TestWorkPlans(t *testing.T) {
 	t.Parallel()
 	storetest.PlansByID(t, inbox.WorkStatements)
-}
-
-// TestPlansOfSums: what sums up lists that effects became, and recognises a call that came before, finds its rows by their keys.
-func TestPlansOfSums(t *testing.T) {
-	t.Parallel()
-	plans := map[string]storetest.Plan{}
-	for name, want := range map[string][]string{
-		"list states": {"effect_event_route_item_key", "route_pkey"}, "item failures": {"effect_event_route_item_key"},
-		"item states": {"effect_event_route_item_key", "effect_pkey"}, "list total": {"effect_pkey"}, "list place": {"effect_pkey", "effect_event_route_item_key"},
-		"recent call": {"recent_call_pkey", "inbox_event_key"}, "followed call": {"inbox_event_pkey", "effect_event_route_item_key", "operation_follow_once"},
-		"parent effects": {"operation_follow_pkey", "effect_event_route_item_key"},
-	} {
-		plans[name] = storetest.Plan{SQL: inbox.ListSumStatements[name], Want: want}
-	}
-	if len(plans) != len(inbox.ListSumStatements) {
-		t.Errorf("%d of %d statements have a plan", len(plans), len(inbox.ListSumStatements))
-	}
-	storetest.Plans(t, plans)
 }
 
 // TestPlansInOrder: every hot statement about effects and streams finds its rows through the index meant for it.
@@ -46,10 +29,11 @@ func TestPlansInOrder(t *testing.T) {
 		"move":         {SQL: inbox.MoveEffects, Want: []string{"Index Scan using effect_pkey"}},
 		"below":        {SQL: inbox.SupersedeBelow, Want: []string{"effect_open_idx"}},
 		"forget":       {SQL: inbox.ForgetIndeterminate, Want: []string{"operation_result_pkey", "effect_duplicate_of_idx"}},
-		"results":      {SQL: inbox.ForgetResults, Want: []string{"operation_result_pkey", "effect_duplicate_of_idx"}},
+		"results":      {SQL: row.ForgetResults, Want: []string{"operation_result_pkey", "effect_duplicate_of_idx"}},
 		"lock_events":  {SQL: inbox.LockEffectEvents, Want: []string{"inbox_event_pkey", "effect_duplicate_of_idx"}},
 		"pull back":    {SQL: inbox.PullBackSQL, Want: []string{"Index Scan Backward using effect_due_idx", "effect_attempt_pkey", "river_job_pkey", "effect_pkey"}},
 		"gaps ahead":   {SQL: inbox.PullBackGapsSQL, Want: []string{"stream_gap_idx"}},
+		"parents":      {SQL: inbox.ReadParentEffects, Want: []string{"operation_follow_pkey", "effect_event_route_item_key"}},
 		"held":         {SQL: inbox.PageHeld, Want: []string{"effect_held_idx", "stream_key"}},
 	})
 }

@@ -37,7 +37,7 @@ func (a attempt) act(ctx context.Context, standing inbox.Standing) error {
 			return err
 		}
 		if wait, yes := route.limit.crowded(); yes {
-			return a.postpone(ctx, standing, inbox.ReasonSaturated, wait)
+			return a.postpone(ctx, standing, reasons.Saturated, wait)
 		}
 	}
 	// The wait for a turn, and then for a connection, is bounded because a worker that waits longer
@@ -48,14 +48,14 @@ func (a attempt) act(ctx context.Context, standing inbox.Standing) error {
 	case route.turns <- struct{}{}:
 		defer func() { <-route.turns }()
 	case <-turn.C:
-		return a.postpone(ctx, standing, inbox.ReasonSaturated, route.limit.later())
+		return a.postpone(ctx, standing, reasons.Saturated, route.limit.later())
 	case <-ctx.Done():
 		return context.Canceled
 	}
 	if a.wakeUp.again || standing.Unfinished {
 		claim, at, err := a.claimFirst(ctx, standing)
 		if errors.Is(err, inbox.ErrNoConnection) {
-			return a.postpone(ctx, standing, inbox.ReasonSaturated, route.limit.later())
+			return a.postpone(ctx, standing, reasons.Saturated, route.limit.later())
 		}
 		if err != nil {
 			return a.retryLater(ctx, "claiming an effect", err)
@@ -85,9 +85,9 @@ func (a attempt) actAndSettle(ctx context.Context, standing inbox.Standing, note
 	if errors.Is(err, inbox.ErrNoConnection) {
 		wait := a.route.limit.later()
 		if a.committed {
-			return a.putBack(ctx, inbox.ReasonSaturated, wait)
+			return a.putBack(ctx, reasons.Saturated, wait)
 		}
-		return a.postpone(ctx, standing, inbox.ReasonSaturated, wait)
+		return a.postpone(ctx, standing, reasons.Saturated, wait)
 	}
 	if err != nil {
 		return a.retryLater(ctx, "beginning an effect", err)

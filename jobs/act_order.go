@@ -15,7 +15,7 @@ import (
 func (a attempt) actInOrder(ctx context.Context) error {
 	route := a.route
 	if route.transactional == nil { // the store knows the route, this client does not
-		return a.putBack(ctx, inbox.ReasonRoute, longPause)
+		return a.putBack(ctx, reasons.Route, longPause)
 	}
 	kind := a.groupKind(inbox.Standing{})
 	if route.asksForKey(a.claim) {
@@ -36,7 +36,7 @@ func (a attempt) actInOrder(ctx context.Context) error {
 			return err
 		}
 		if wait, yes := route.limit.crowded(); yes {
-			return a.settle(ctx, a.turnAway(inbox.ReasonSaturated, wait))
+			return a.settle(ctx, a.turnAway(reasons.Saturated, wait))
 		}
 	}
 	timer := time.NewTimer(route.patience())
@@ -45,7 +45,7 @@ func (a attempt) actInOrder(ctx context.Context) error {
 	case route.turns <- struct{}{}:
 		defer func() { <-route.turns }()
 	case <-timer.C:
-		return a.putBack(ctx, inbox.ReasonSaturated, leastParked)
+		return a.putBack(ctx, reasons.Saturated, leastParked)
 	case <-ctx.Done():
 		return a.putBack(ctx, reasons.Stopped, 0)
 	}

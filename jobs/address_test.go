@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
@@ -233,8 +233,8 @@ func TestAnotherServerIsAnotherPlace(t *testing.T) {
 			if got := strings.Join(other.requests(), ", "); got != c.sent {
 				t.Errorf("the other server got %q, want %q", got, c.sent)
 			}
-			if row := b.row(id); c.state == inbox.EffectIndeterminate && row.Reason != string(inbox.ReasonElsewhere) {
-				t.Errorf("%+v, want the reason %s", row, inbox.ReasonElsewhere)
+			if row := b.row(id); c.state == inbox.EffectIndeterminate && row.Reason != string(reasons.Elsewhere) {
+				t.Errorf("%+v, want the reason %s", row, reasons.Elsewhere)
 			}
 		})
 	}

@@ -40,7 +40,7 @@ func TestNothingIsSentTwiceWhereNobodyDeduplicates(t *testing.T) {
 		retryOn  []int
 		requests int
 		state    inbox.EffectState
-		reason   inbox.Reason
+		reason   reasons.Reason
 	}{
 		"503 after the work":             {[]int{503, 200}, nil, 1, inbox.EffectIndeterminate, reasons.Status503},
 		"408 after the work":             {[]int{408, 200}, nil, 1, inbox.EffectIndeterminate, reasons.Status408},

@@ -57,7 +57,7 @@ func (c *Client) carryOut(ctx context.Context, w wakeUp, claim *inbox.Claim, beg
 
 // decide turns the result of the attempt into its settlement.
 func (a attempt) decide(result effect.Result) inbox.Settlement {
-	return decide(a.claim, &a.route.stored, result, a.elapsed(), a.random)
+	return decideSettlement(a.claim, &a.route.stored, result, a.elapsed(), a.random)
 }
 
 // finish settles an attempt by its result. If a stop cut the attempt short and it may be repeated,
@@ -75,7 +75,7 @@ func (a attempt) finish(ctx context.Context, result effect.Result) error {
 }
 
 // putBack returns a claim for which no attempt was made.
-func (a attempt) putBack(ctx context.Context, reason inbox.Reason, after time.Duration) error {
+func (a attempt) putBack(ctx context.Context, reason reasons.Reason, after time.Duration) error {
 	return a.settle(ctx, putBack(a.claim, reason, after))
 }
 
@@ -131,7 +131,7 @@ func (a attempt) withdraw(ctx context.Context, doing string, err error) error {
 }
 
 // postpone puts an effect off that is not claimed yet.
-func (a attempt) postpone(ctx context.Context, standing inbox.Standing, reason inbox.Reason, wait time.Duration) error {
+func (a attempt) postpone(ctx context.Context, standing inbox.Standing, reason reasons.Reason, wait time.Duration) error {
 	if a.cfg.Observe != nil {
 		a.cfg.Observe(Report{
 			Effect: a.wakeUp.effect, Source: a.route.Source, Route: a.route.Name, Target: a.route.Target, State: standing.State, Reason: reason,

@@ -17,9 +17,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
-	"github.com/oncegate/oncegate/session"
 )
 
 // The routes of every bundle, by what their target is like.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
@@ -124,12 +125,12 @@ func TestNothingElseRepeatsWhatACallerDidAgain(t *testing.T) {
 		t.Errorf("%d rearmed, %v", n, err)
 	}
 	b.exec(`UPDATE effect SET state = 'indeterminate', reason = 'timeout' WHERE id = $1`, first)
-	resend := inbox.Resolve{Effect: first, As: inbox.ResolveResend, Actor: actor, Reason: why}
-	if err := store.Resolve(t.Context(), resend); !errors.Is(err, inbox.ErrCalledAgain) {
+	resend := decide.Resolve{Effect: first, As: decide.ResolveResend, Actor: actor, Reason: why}
+	if err := decide.New(store).Resolve(t.Context(), resend); !errors.Is(err, inbox.ErrCalledAgain) {
 		t.Errorf("sending it again gave %v", err)
 	}
 	resend.CalledAgain = true
-	if err := store.Resolve(t.Context(), resend); err != nil {
+	if err := decide.New(store).Resolve(t.Context(), resend); err != nil {
 		t.Error(err)
 	}
 	if row := b.row(first); row.State != "pending" {

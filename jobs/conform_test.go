@@ -11,10 +11,10 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
-	"github.com/oncegate/oncegate/session"
 )
 
 func database(tb testing.TB, build effecttest.NewTransactional) effecttest.Kind {

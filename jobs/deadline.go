@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // checkDeadline settles an effect whose retry policy allows no further attempt to begin.
@@ -19,13 +20,13 @@ func (a attempt) checkDeadline(elapsed time.Duration) *inbox.Settlement {
 		return nil
 	}
 	s := ending(a.claim)
-	s.State, s.Reason = inbox.EffectDead, inbox.ReasonDeadline
+	s.State, s.Reason = inbox.EffectDead, reasons.Deadline
 	return &s
 }
 
 // turnAway puts back a claim that its target's limits turned away. The effect is woken at its
 // deadline at the latest, so that it becomes a dead letter on time even if the target has no room
 // then.
-func (a attempt) turnAway(reason inbox.Reason, wait time.Duration) inbox.Settlement {
+func (a attempt) turnAway(reason reasons.Reason, wait time.Duration) inbox.Settlement {
 	return putBack(a.claim, reason, a.route.stored.Retry.Within(a.claim.StartedAt.Sub(a.claim.Since)+a.elapsed(), wait))
 }

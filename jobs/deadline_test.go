@@ -26,15 +26,15 @@ func TestNoAttemptBeginsAfterTheDeadline(t *testing.T) {
 		before string // what is different about the effect
 		order  sequence.Mode
 		state  inbox.EffectState
-		reason inbox.Reason
+		reason reasons.Reason
 		calls  int64
 	}{
-		"never attempted":            {late, "", inbox.EffectDead, inbox.ReasonDeadline, 0},
-		"attempted before":           {late + `; UPDATE effect SET attempts = 2, state = 'retry'`, "", inbox.EffectDead, inbox.ReasonDeadline, 0},
-		"an attempt may have worked": {late + `; UPDATE effect SET attempts = 2, state = 'retry', unknown_since = now() - interval '59 min'`, "", inbox.EffectDead, inbox.ReasonDeadline, 0},
+		"never attempted":            {late, "", inbox.EffectDead, reasons.Deadline, 0},
+		"attempted before":           {late + `; UPDATE effect SET attempts = 2, state = 'retry'`, "", inbox.EffectDead, reasons.Deadline, 0},
+		"an attempt may have worked": {late + `; UPDATE effect SET attempts = 2, state = 'retry', unknown_since = now() - interval '59 min'`, "", inbox.EffectDead, reasons.Deadline, 0},
 		"given fresh attempts since": {late + `; UPDATE effect SET rearmed_at = now()`, "", inbox.EffectDone, "", 1},
 		"received just now":          {``, "", inbox.EffectDone, "", 1},
-		"in an order":                {late, sequence.Arrival, inbox.EffectDead, inbox.ReasonDeadline, 0},
+		"in an order":                {late, sequence.Arrival, inbox.EffectDead, reasons.Deadline, 0},
 	} {
 		for _, route := range []string{once, repeatable, within} {
 			t.Run(name+"/"+route, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestWhatIsParkedIsDeadAfterItsDeadline(t *testing.T) {
 						WHERE state IN ('scheduled', 'available') AND args::text LIKE '%' || $1::text || '%' RETURNING id) SELECT count(*) FROM due`, second.String()) == 1
 				})
 				b.eventuallyState(second, inbox.EffectDead)
-				if r := b.row(second); r.Reason != string(inbox.ReasonDeadline) || calls.Load() != 1 {
+				if r := b.row(second); r.Reason != string(reasons.Deadline) || calls.Load() != 1 {
 					t.Errorf("reason %q, %d attempts at the target; want deadline_passed, and one", r.Reason, calls.Load())
 				}
 			})
@@ -166,7 +166,7 @@ func TestADeadlineThatPassesBeforeTheFirstByte(t *testing.T) {
 			}}
 			b.client(jobs.Config{Senders: senders(s), Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 			b.eventuallyState(id, inbox.EffectDead)
-			if r := b.row(id); r.Reason != string(inbox.ReasonDeadline) || s.calls.Load() != 0 || r.Attempts != 0 {
+			if r := b.row(id); r.Reason != string(reasons.Deadline) || s.calls.Load() != 0 || r.Attempts != 0 {
 				t.Errorf("%+v after %d calls", r, s.calls.Load())
 			}
 		})
@@ -186,7 +186,7 @@ func TestAParkedEffectIsWokenAtItsDeadline(t *testing.T) {
 	b.client(jobs.Config{Senders: senders(s), Targets: map[string]jobs.Target{once: {Failures: 1, Open: time.Hour}}})
 	b.eventually("the breaker to open", func() bool { return s.calls.Load() == 1 })
 	second := b.admit(once, 1)[0]
-	b.eventually("the second one to be parked", func() bool { return b.row(second).Reason == string(inbox.ReasonBreaker) })
+	b.eventually("the second one to be parked", func() bool { return b.row(second).Reason == string(reasons.Breaker) })
 	if n := b.count(`SELECT count(*) FROM effect e JOIN inbox_event v ON v.id = e.event_id
 		WHERE e.id = $1 AND e.next_at BETWEEN v.received_at + interval '10 s' AND v.received_at + interval '30 s'`, second); n != 1 {
 		t.Error("it is not woken at its deadline")

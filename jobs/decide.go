@@ -5,16 +5,17 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
-// decide turns the result of one attempt into the effect's settlement. elapsed is how long the
+// decideSettlement turns the result of one attempt into the effect's settlement. elapsed is how long the
 // attempt took. random draws the jitter of the wait.
-func decide(claim *inbox.Claim, route *inbox.EffectRoute, r effect.Result, elapsed time.Duration, random func() float64) inbox.Settlement {
+func decideSettlement(claim *inbox.Claim, route *inbox.EffectRoute, r effect.Result, elapsed time.Duration, random func() float64) inbox.Settlement {
 	s := ending(claim)
 	s.Code, s.Excerpt, s.Recognised = r.Code, cmp.Or(r.Excerpt, r.Cause), r.Recognised
 	if s.Cause = r.Cause; r.Outcome != effect.Done {
-		s.Failure = inbox.ReasonOf(r.Reason)
+		s.Failure = reasons.Of(r.Reason)
 	}
 	repeatable := route.Idempotent || route.InDatabase
 	s.Unknown = route.Idempotent && !route.InDatabase &&
@@ -23,15 +24,15 @@ func decide(claim *inbox.Claim, route *inbox.EffectRoute, r effect.Result, elaps
 	case r.Outcome == effect.Done:
 		s.State, s.Outcome, s.Result = inbox.EffectDone, inbox.AttemptDone, r.Stored
 		if claim.Late {
-			s.Reason = inbox.ReasonLate
+			s.Reason = reasons.Late
 		}
 		return s
 	case r.Outcome == effect.Dead:
-		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonOf(r.Reason)
+		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, reasons.Of(r.Reason)
 		return s
 	case r.Outcome != effect.Retry && !repeatable:
 		// The outcome is Unknown or not a valid one.
-		s.State, s.Outcome, s.Reason = inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonOf(r.Reason)
+		s.State, s.Outcome, s.Reason = inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Of(r.Reason)
 		return s
 	}
 	wait, giveUp := route.Retry.Next(inbox.Failure{
@@ -43,26 +44,26 @@ func decide(claim *inbox.Claim, route *inbox.EffectRoute, r effect.Result, elaps
 		since = claim.StartedAt
 	}
 	if route.Forgotten(since, now.Add(wait)) && (giveUp == "" || s.Unknown) {
-		s.State, s.Outcome, s.Reason = inbox.EffectIndeterminate, inbox.AttemptIndeterminate, inbox.ReasonKeyWindow
+		s.State, s.Outcome, s.Reason = inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.KeyWindow
 		return s
 	}
 	if giveUp != "" {
 		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, giveUp
 		return s
 	}
-	s.State, s.Outcome, s.Reason, s.After = inbox.EffectRetry, inbox.AttemptRetry, inbox.ReasonOf(r.Reason), wait
+	s.State, s.Outcome, s.Reason, s.After = inbox.EffectRetry, inbox.AttemptRetry, reasons.Of(r.Reason), wait
 	return s
 }
 
 // putBack returns a claim for which no attempt was made. No attempt is counted.
-func putBack(claim *inbox.Claim, reason inbox.Reason, after time.Duration) inbox.Settlement {
+func putBack(claim *inbox.Claim, reason reasons.Reason, after time.Duration) inbox.Settlement {
 	s := ending(claim)
 	s.State, s.Reason, s.After = inbox.EffectRetry, reason, after
 	if claim.Attempt == 1 {
 		s.State = inbox.EffectPending
 	}
 	if claim.Trigger == inbox.TriggerManual {
-		s.Reason = inbox.ReasonResent // until an attempt has said so
+		s.Reason = reasons.Resent // until an attempt has said so
 	}
 	return s
 }

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
@@ -42,22 +44,22 @@ func (m *decisionModel) decision(kind string, id inbox.ID) (taken bool, ended st
 	switch kind {
 	case "discard":
 		ended = endedDiscarded
-		var out inbox.Discarded
-		out, err = m.store.Discard(ctx, inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
+		var out decide.Discarded
+		out, err = decide.New(m.store).Discard(ctx, decide.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
 		if err == nil && out.Discarded == 0 {
 			err = inbox.ErrState
 		}
 	case "resolve done", "probe done":
 		ended = endedDone
-		err = m.store.Resolve(ctx, inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: kind, Reason: decided})
+		err = decide.New(m.store).Resolve(ctx, decide.Resolve{Effect: id, As: decide.ResolveDone, Actor: kind, Reason: decided})
 	case "resend":
 		ended = "again"
-		err = m.store.Resolve(ctx, inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: decider, Reason: decided})
+		err = decide.New(m.store).Resolve(ctx, decide.Resolve{Effect: id, As: decide.ResolveResend, Actor: decider, Reason: decided})
 	case "skip", "unblock":
 		if kind == "skip" {
 			ended = endedDiscarded
 		}
-		err = m.passStream(id, inbox.StreamPass(kind))
+		err = m.passStream(id, decide.StreamPass(kind))
 	case "erase":
 		ended = endedErased
 		_, err = prune.EraseEvent(ctx, m.pool, prune.Erase{Source: "shop", EventID: id.String(), Actor: decider, Reason: decided})
@@ -66,7 +68,7 @@ func (m *decisionModel) decision(kind string, id inbox.ID) (taken bool, ended st
 		_, err = m.store.Rearm(ctx, id)
 		return false, "", err
 	}
-	for _, refused := range []error{inbox.ErrState, inbox.ErrNotFound, inbox.ErrStream, prune.ErrInFlight, inbox.ErrLocked} {
+	for _, refused := range []error{inbox.ErrState, inbox.ErrNotFound, decide.ErrStream, prune.ErrInFlight, inbox.ErrLocked} {
 		if errors.Is(err, refused) {
 			return false, "", nil
 		}
@@ -74,17 +76,17 @@ func (m *decisionModel) decision(kind string, id inbox.ID) (taken bool, ended st
 	return err == nil, ended, err
 }
 
-func (m *decisionModel) passStream(blocker inbox.ID, as inbox.StreamPass) error {
-	rows, err := inboxtest.Rows(inboxtest.Lister(m.pool).Streams(m.tb.Context(), inbox.StreamFilter{Blocked: true}))
+func (m *decisionModel) passStream(blocker inbox.ID, as decide.StreamPass) error {
+	rows, err := inboxtest.Rows(inboxtest.Lister(m.pool).Streams(m.tb.Context(), read.StreamFilter{Blocked: true}))
 	if err != nil {
 		return err
 	}
 	for i := range rows {
 		if *rows[i].BlockedBy == blocker {
-			return m.store.PassStream(m.tb.Context(), inbox.PassStream{Stream: rows[i].ID, As: as, Blocker: blocker, Actor: decider, Reason: decided})
+			return decide.New(m.store).PassStream(m.tb.Context(), decide.PassStream{Stream: rows[i].ID, As: as, Blocker: blocker, Actor: decider, Reason: decided})
 		}
 	}
-	return inbox.ErrStream
+	return decide.ErrStream
 }
 
 // race has a step and a decision meet. If the decision was taken, the step must not have
@@ -158,7 +160,7 @@ func (b *bundle) conflict(event inbox.ID) {
 }
 
 func (b *bundle) admitConflictOf(event inbox.ID) error {
-	_, err := inbox.AdmitConflict{
+	_, err := decide.AdmitConflict{
 		Pool: b.pool, Gate: admitsAll{}, Clock: inbox.NewClock(b.pool, time.Now), Source: &inbox.Source{ID: b.source, Name: "shop"},
 		Conflict: event, Actor: decider, Reason: decided,
 	}.Run(b.tb.Context())

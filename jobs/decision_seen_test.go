@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -30,10 +32,10 @@ func TestADiscardTakesWhatWasShown(t *testing.T) {
 	b.exec(`DELETE FROM effect WHERE id = $1`, event)
 	b.exec(`UPDATE inbox_event SET admission = 'unusable' WHERE id = $1`, event)
 	store := b.store("node-1")
-	ask := inbox.Discard{Filter: inbox.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided}
+	ask := decide.Discard{Filter: read.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided}
 	dry := ask
 	dry.DryRun = true
-	shown, err := store.Discard(t.Context(), dry)
+	shown, err := decide.New(store).Discard(t.Context(), dry)
 	if err != nil || shown.Matched != 3 || len(shown.Seen) != 3 {
 		t.Fatalf("%+v, %v", shown, err)
 	}
@@ -45,7 +47,7 @@ func TestADiscardTakesWhatWasShown(t *testing.T) {
 	start(t, r, p)
 	run(t, r, p.ID)
 	ask.Seen = shown.Seen
-	out, err := store.Discard(t.Context(), ask)
+	out, err := decide.New(store).Discard(t.Context(), ask)
 	if err != nil || out.Matched != 3 || out.Discarded != 1 || out.Changed != 2 {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -65,20 +67,20 @@ func TestAResolutionTakesWhatWasShown(t *testing.T) {
 	b := setup(t)
 	ids := b.admit(once, 2)
 	b.unsure()
-	lister, store := inbox.NewLister(b.pool), b.store("node-1")
+	lister, store := read.NewLister(b.pool), b.store("node-1")
 	shown, err := lister.Effect(t.Context(), ids[0])
 	must(t, err)
-	found, err := lister.Unknown(t.Context(), inbox.UnknownFilter{}, 10)
+	found, err := lister.Unknown(t.Context(), read.UnknownFilter{}, 10)
 	must(t, err)
 	b.conflict(ids[0])
 	must(t, b.admitConflictOf(ids[0])) // somebody else, meanwhile
-	err = store.Resolve(t.Context(), inbox.Resolve{
-		Effect: ids[0], As: inbox.ResolveResend, Version: shown.Version, Revision: shown.Revision, Actor: decider, Reason: decided,
+	err = decide.New(store).Resolve(t.Context(), decide.Resolve{
+		Effect: ids[0], As: decide.ResolveResend, Version: shown.Version, Revision: shown.Revision, Actor: decider, Reason: decided,
 	})
 	if !errors.Is(err, inbox.ErrState) {
 		t.Errorf("%v, want ErrState", err)
 	}
-	out, err := store.ResolveMany(t.Context(), inbox.ResolveMany{Effects: found, As: inbox.ResolveResend, Actor: decider, Reason: decided})
+	out, err := decide.New(store).ResolveMany(t.Context(), decide.ResolveMany{Effects: found, As: decide.ResolveResend, Actor: decider, Reason: decided})
 	if err != nil || out.Resolved != 1 || out.Changed != 1 || b.row(ids[0]).State != "indeterminate" || b.row(ids[1]).State != "pending" {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -88,7 +90,7 @@ func TestAResolutionTakesWhatWasShown(t *testing.T) {
 // again since, although that is dead once more.
 func TestAStreamIsPassedAsItWasShown(t *testing.T) {
 	t.Parallel()
-	for _, as := range []inbox.StreamPass{inbox.StreamSkip, inbox.StreamUnblock} {
+	for _, as := range []decide.StreamPass{decide.StreamSkip, decide.StreamUnblock} {
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
@@ -96,7 +98,7 @@ func TestAStreamIsPassedAsItWasShown(t *testing.T) {
 			store := b.store("node-1")
 			id := b.sequenced(repeatable, "17", "1", "2")[0]
 			b.end(store, b.try(store, id), inbox.EffectDead)
-			lister, stream := inbox.NewLister(b.pool), b.text(`SELECT id::text FROM stream`)
+			lister, stream := read.NewLister(b.pool), b.text(`SELECT id::text FROM stream`)
 			shown, err := lister.Stream(t.Context(), stream)
 			must(t, err)
 			r := b.replays(replay.Config{Store: store})
@@ -104,15 +106,15 @@ func TestAStreamIsPassedAsItWasShown(t *testing.T) {
 			start(t, r, p)
 			run(t, r, p.ID)
 			b.end(store, b.try(store, id), inbox.EffectDead)
-			pass := inbox.PassStream{Stream: shown.ID, As: as, Blocker: id, Revision: &shown.BlockedByEffect.Revision, Actor: decider, Reason: decided}
-			if err := store.PassStream(t.Context(), pass); !errors.Is(err, inbox.ErrStream) || b.row(id).State != "dead" {
+			pass := decide.PassStream{Stream: shown.ID, As: as, Blocker: id, Revision: &shown.BlockedByEffect.Revision, Actor: decider, Reason: decided}
+			if err := decide.New(store).PassStream(t.Context(), pass); !errors.Is(err, decide.ErrStream) || b.row(id).State != "dead" {
 				t.Errorf("%v, want ErrStream", err)
 			}
 			if shown, err = lister.Stream(t.Context(), stream); err != nil {
 				t.Fatal(err)
 			}
 			pass.Revision = &shown.BlockedByEffect.Revision
-			must(t, store.PassStream(t.Context(), pass))
+			must(t, decide.New(store).PassStream(t.Context(), pass))
 		})
 	}
 }
@@ -124,10 +126,10 @@ func TestARouteIsClearedAsItWasShown(t *testing.T) {
 	b := setup(t)
 	ids := b.gone(2)
 	store := b.store("node-1")
-	ask := inbox.ClearRoute{Source: "shop", Route: "old", Actor: decider, Reason: decided}
+	ask := decide.ClearRoute{Source: "shop", Route: "old", Actor: decider, Reason: decided}
 	dry := ask
 	dry.DryRun = true
-	shown, err := store.ClearRoute(t.Context(), dry)
+	shown, err := decide.New(store).ClearRoute(t.Context(), dry)
 	if err != nil || len(shown.Seen) != 2 {
 		t.Fatalf("%+v, %v", shown, err)
 	}
@@ -135,7 +137,7 @@ func TestARouteIsClearedAsItWasShown(t *testing.T) {
 	b.exec(`UPDATE effect SET route_id = (SELECT id FROM route WHERE name = 'old') WHERE id = $1`, later)
 	b.exec(`UPDATE effect SET revision = revision + 1 WHERE id = $1`, ids[0]) // somebody decided about it
 	ask.Seen = shown.Seen
-	out, err := store.ClearRoute(t.Context(), ask)
+	out, err := decide.New(store).ClearRoute(t.Context(), ask)
 	if err != nil || out.Cleared != 1 || out.Left != 1 {
 		t.Errorf("%+v, %v", out, err)
 	}

@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/internal/expression"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
-	"github.com/oncegate/oncegate/session"
 )
 
 // arrival is one event as it comes to the gate.
@@ -127,13 +127,13 @@ func TestWhatEachRouteMakesOfAnEvent(t *testing.T) {
 		event string
 		want  map[string]string
 	}{
-		{"another type", map[string]string{repeatable: "done", once: "skipped " + string(inbox.ReasonType)}},
-		{"unpaid", map[string]string{repeatable: "skipped " + string(inbox.ReasonCondition), once: "done"}},
+		{"another type", map[string]string{repeatable: "done", once: "skipped " + string(reasons.Type)}},
+		{"unpaid", map[string]string{repeatable: "skipped " + string(reasons.Condition), once: "done"}},
 		{"the same order", map[string]string{repeatable: "duplicate", once: "done"}},
 		{"nothing about payment", map[string]string{repeatable: "dead " + reasons.Mapping, once: "done"}},
-		{"no key", map[string]string{once: "dead " + string(inbox.ReasonNoKey)}},
+		{"no key", map[string]string{once: "dead " + string(reasons.NoKey)}},
 		{"nobody's", map[string]string{}},
-		{"behind a gap", map[string]string{repeatable: "done", once: "held " + string(inbox.ReasonGap)}},
+		{"behind a gap", map[string]string{repeatable: "done", once: "held " + string(reasons.Gap)}},
 	} {
 		ends(c.event, c.want)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/logtest"
 	"github.com/oncegate/oncegate/jobs"
@@ -42,13 +43,13 @@ func TestADeadEffectSaysWhyItFailed(t *testing.T) {
 			t.Errorf("an attempt says %q, %q", a.Reason, a.Excerpt)
 		}
 	}
-	for _, reason := range []string{"", reasons.Connect, string(inbox.ReasonExhausted)} {
-		groups, err := inboxtest.Rows(lister.DeadGroups(t.Context(), inbox.DeadFilter{Reason: reason}))
+	for _, reason := range []string{"", reasons.Connect, string(reasons.Exhausted)} {
+		groups, err := inboxtest.Rows(lister.DeadGroups(t.Context(), read.DeadFilter{Reason: reason}))
 		if err != nil || len(groups) != 1 || groups[0].Reason != reasons.Connect {
 			t.Errorf("grouped by %q: %+v, %v", reason, groups, err)
 		}
 	}
-	rows, err := inboxtest.Rows(lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.PageRequest{}))
+	rows, err := inboxtest.Rows(lister.Dead(t.Context(), read.DeadFilter{}, read.PageRequest{}))
 	if err != nil || len(rows) != 1 || rows[0].LastReason != reasons.Connect || rows[0].Said != why {
 		t.Errorf("%+v, %v", rows, err)
 	}

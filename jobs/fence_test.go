@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -50,7 +51,7 @@ func TestAStaleLeaseEndsNothing(t *testing.T) {
 	var settled [2]inbox.Settled
 	var all sync.WaitGroup
 	dead := done(stale)
-	dead.State, dead.Outcome, dead.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonOther
+	dead.State, dead.Outcome, dead.Reason = inbox.EffectDead, inbox.AttemptDead, reasons.Other
 	for i, s := range []inbox.Settlement{dead, done(fresh)} {
 		all.Go(func() {
 			var err error

@@ -55,7 +55,7 @@ func TestEffectsInGroups(t *testing.T) {
 	if got := b.count(`SELECT count(DISTINCT event) FROM applied`); got != n-2 {
 		t.Errorf("%d different ones applied, want %d", got, n-2)
 	}
-	for i, want := range map[int]inbox.Reason{10: reasons.SQL, 110: inbox.ReasonExhausted} {
+	for i, want := range map[int]reasons.Reason{10: reasons.SQL, 110: reasons.Exhausted} {
 		if r := b.row(ids[i]); r.State != string(inbox.EffectDead) || r.Reason != string(want) {
 			t.Errorf("%+v, want dead, %s", r, want)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/node"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -83,7 +84,7 @@ func TestAnEffectGoesToAProcessThatKnowsItsRoute(t *testing.T) {
 	target := &sink{idempotent: true}
 	var strays atomic.Int64
 	b.process("old", []string{once, within}, jobs.Config{Observe: func(r jobs.Report) {
-		if r.Reason == inbox.ReasonRoute {
+		if r.Reason == reasons.Route {
 			strays.Add(1)
 		}
 	}})
@@ -169,7 +170,7 @@ func TestWhatWasHandedOverWaitsForABusyProcess(t *testing.T) {
 	}}
 	var strays atomic.Int64
 	b.process("old", []string{once}, jobs.Config{Observe: func(r jobs.Report) {
-		if r.Reason == inbox.ReasonRoute {
+		if r.Reason == reasons.Route {
 			strays.Add(1)
 		}
 	}})

@@ -3,8 +3,8 @@ package jobs
 import (
 	"cmp"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 

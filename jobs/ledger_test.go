@@ -10,9 +10,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -116,9 +117,9 @@ func (b *bundle) settle(store *inbox.Effects, s inbox.Settlement) {
 	}
 }
 
-func (b *bundle) resolve(store *inbox.Effects, id inbox.ID, as inbox.Resolution) {
+func (b *bundle) resolve(store *inbox.Effects, id inbox.ID, as decide.Resolution) {
 	b.tb.Helper()
-	if err := store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: as, Actor: "ann", Reason: "seen at the bank"}); err != nil {
+	if err := decide.New(store).Resolve(b.tb.Context(), decide.Resolve{Effect: id, As: as, Actor: "ann", Reason: "seen at the bank"}); err != nil {
 		b.tb.Fatal(err)
 	}
 }
@@ -126,7 +127,7 @@ func (b *bundle) resolve(store *inbox.Effects, id inbox.ID, as inbox.Resolution)
 // What a second effect with the key meets, by what has become of the first.
 func TestEveryTransitionOfAnOwner(t *testing.T) {
 	t.Parallel()
-	end := func(state inbox.EffectState, outcome inbox.AttemptOutcome, reason inbox.Reason) func(*bundle, *inbox.Effects, *inbox.Claim) {
+	end := func(state inbox.EffectState, outcome inbox.AttemptOutcome, reason reasons.Reason) func(*bundle, *inbox.Effects, *inbox.Claim) {
 		return func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
 			s := done(claim)
 			s.State, s.Outcome, s.Reason, s.Result = state, outcome, reason, []byte("receipt")
@@ -158,7 +159,7 @@ func TestEveryTransitionOfAnOwner(t *testing.T) {
 		"indeterminate":           {end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout), "", "first"},
 		"indeterminate, long ago": {end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout), later(48 * time.Hour), "first"},
 		"superseded":              {end(inbox.EffectSuperseded, "", ""), "", "second"},
-		"skipped":                 {end(inbox.EffectSkipped, inbox.AttemptSkipped, inbox.ReasonOther), "", "second"},
+		"skipped":                 {end(inbox.EffectSkipped, inbox.AttemptSkipped, reasons.Other), "", "second"},
 		"dead, and armed again": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
 			end(inbox.EffectDead, inbox.AttemptDead, reasons.Status4xx)(b, store, claim)
 			if n, err := store.Rearm(b.tb.Context(), claim.Event.ID); n != 1 || err != nil {
@@ -167,15 +168,15 @@ func TestEveryTransitionOfAnOwner(t *testing.T) {
 		}, "", "first"},
 		"indeterminate, and found done": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
 			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout)(b, store, claim)
-			b.resolve(store, claim.Effect, inbox.ResolveDone)
+			b.resolve(store, claim.Effect, decide.ResolveDone)
 		}, "", "first"},
 		"indeterminate, found done, and long ago": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
 			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout)(b, store, claim)
-			b.resolve(store, claim.Effect, inbox.ResolveDone)
+			b.resolve(store, claim.Effect, decide.ResolveDone)
 		}, later(48 * time.Hour), "second"},
 		"indeterminate, and sent again": {func(b *bundle, store *inbox.Effects, claim *inbox.Claim) {
 			end(inbox.EffectIndeterminate, inbox.AttemptIndeterminate, reasons.Timeout)(b, store, claim)
-			b.resolve(store, claim.Effect, inbox.ResolveResend)
+			b.resolve(store, claim.Effect, decide.ResolveResend)
 		}, later(48 * time.Hour), "first"},
 		"its lease has ended": {func(b *bundle, _ *inbox.Effects, claim *inbox.Claim) {
 			b.exec(`UPDATE effect SET lease_until = now() - interval '1 s', next_at = now() - interval '1 s' WHERE id = $1`, claim.Effect)
@@ -246,7 +247,7 @@ func TestConditionsAndMappings(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(testing.TB, *jobs.Route)
 		state  inbox.EffectState
-		reason inbox.Reason
+		reason reasons.Reason
 		said   string
 		calls  int64
 	}{
@@ -257,7 +258,7 @@ func TestConditionsAndMappings(t *testing.T) {
 		"false": {func(tb testing.TB, r *jobs.Route) {
 			tb.Helper()
 			r.When = compile(tb, `body.paid > 1`, expression.Condition)
-		}, inbox.EffectSkipped, inbox.ReasonCondition, "", 0},
+		}, inbox.EffectSkipped, reasons.Condition, "", 0},
 		"a condition that fails": {func(tb testing.TB, r *jobs.Route) {
 			tb.Helper()
 			r.When = compile(tb, `body.lost > 1`, expression.Condition)
@@ -358,7 +359,7 @@ func TestNothingIsSentPastTheKeyWindow(t *testing.T) {
 			if got := s.calls.Load(); got != c.calls {
 				t.Errorf("%d calls, want %d", got, c.calls)
 			}
-			if c.state == inbox.EffectIndeterminate && b.row(id).Reason != string(inbox.ReasonKeyWindow) {
+			if c.state == inbox.EffectIndeterminate && b.row(id).Reason != string(reasons.KeyWindow) {
 				t.Errorf("reason %s", b.row(id).Reason)
 			}
 		})
@@ -372,7 +373,7 @@ func TestNothingIsSentPastTheKeyWindow(t *testing.T) {
 		if n, err := b.store("node-1").Rearm(t.Context(), id); n != 0 || err != nil {
 			t.Errorf("%d armed again, %v", n, err)
 		}
-		if r := b.row(id); r.State != string(inbox.EffectIndeterminate) || r.Reason != string(inbox.ReasonKeyWindow) {
+		if r := b.row(id); r.State != string(inbox.EffectIndeterminate) || r.Reason != string(reasons.KeyWindow) {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -384,7 +385,7 @@ func TestNothingIsSentPastTheKeyWindow(t *testing.T) {
 		b.claim(b.store("node-1"), id)
 		b.exec(`UPDATE effect SET lease_until = now() - interval '2 h', next_at = now() - interval '2 h'`)
 		b.sweep(b.sweeper(nil))
-		if r := b.row(id); r.State != string(inbox.EffectIndeterminate) || r.Reason != string(inbox.ReasonKeyWindow) {
+		if r := b.row(id); r.State != string(inbox.EffectIndeterminate) || r.Reason != string(reasons.KeyWindow) {
 			t.Errorf("%+v", r)
 		}
 	})

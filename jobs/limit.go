@@ -8,7 +8,6 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -133,7 +132,7 @@ func newLimiter(t Target, crew *crew, now func() time.Time, random func() float6
 // enter takes a slot at the target. The caller must pass the result of the attempt to done. If
 // there is no slot, done is nil and wait says when to ask again. A brief attempt need not leave
 // workers to other targets.
-func (l *limiter) enter(brief bool) (done func(effect.Result), wait time.Duration, reason inbox.Reason) {
+func (l *limiter) enter(brief bool) (done func(effect.Result), wait time.Duration, reason reasons.Reason) {
 	now := l.now()
 	if wait, reason := l.take(now, brief); reason != "" {
 		return nil, wait, reason
@@ -147,7 +146,7 @@ func (l *limiter) enter(brief bool) (done func(effect.Result), wait time.Duratio
 			l.busy--
 			l.crew.busy.Add(-1)
 			// The wait is spread over as long again, so that not all effects return at once.
-			return nil, l.jittered(max(l.opened.Add(l.open).Sub(now), 0) + time.Duration(l.random()*float64(l.open))), inbox.ReasonBreaker
+			return nil, l.jittered(max(l.opened.Add(l.open).Sub(now), 0) + time.Duration(l.random()*float64(l.open))), reasons.Breaker
 		}
 		report = allowed
 	}
@@ -157,16 +156,16 @@ func (l *limiter) enter(brief bool) (done func(effect.Result), wait time.Duratio
 	}, 0, ""
 }
 
-func (l *limiter) take(now time.Time, brief bool) (time.Duration, inbox.Reason) {
+func (l *limiter) take(now time.Time, brief bool) (time.Duration, reasons.Reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case now.Before(l.paused):
-		return l.park(now, l.paused.Sub(now), l.pace()), inbox.ReasonRate
+		return l.park(now, l.paused.Sub(now), l.pace()), reasons.Rate
 	case l.every > 0 && l.due.Sub(now) > l.burst:
-		return l.park(now, l.due.Sub(now)-l.burst, l.every), inbox.ReasonRate
+		return l.park(now, l.due.Sub(now)-l.burst, l.every), reasons.Rate
 	case l.slots > 0 && l.busy >= l.slots, !l.crew.hire(l.busy, l.greedy || brief):
-		return l.park(now, 0, l.pace()), inbox.ReasonSaturated
+		return l.park(now, 0, l.pace()), reasons.Saturated
 	}
 	if l.every > 0 {
 		if l.due.Before(now) {

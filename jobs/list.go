@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -154,7 +154,7 @@ func (a attempt) expand(ctx context.Context, call *effect.Call) (rendered []byte
 		return nil, settled, true
 	case len(items) == 0:
 		s := ending(claim)
-		s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, inbox.ReasonCondition
+		s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, reasons.Condition
 		return nil, &s, true
 	case len(items) == 1 && claim.Rendered == nil:
 		if s, held := a.askForItem(ctx, items[0].meaning); s != nil || !held {
@@ -250,7 +250,7 @@ func (a attempt) retryExpansion(ctx context.Context, err error, progressed bool)
 		s := putBack(a.claim, reasons.Unavailable, a.faultPause(ctx))
 		return &s
 	}
-	s := decide(a.claim, &inbox.EffectRoute{InDatabase: true, Retry: a.route.stored.Retry}, effect.Result{Outcome: effect.Retry, Reason: reasons.Unavailable}, a.elapsed(), a.random)
+	s := decideSettlement(a.claim, &inbox.EffectRoute{InDatabase: true, Retry: a.route.stored.Retry}, effect.Result{Outcome: effect.Retry, Reason: reasons.Unavailable}, a.elapsed(), a.random)
 	return &s
 }
 

@@ -32,7 +32,7 @@ func (a attempt) besideOwner(ctx context.Context, recipe []byte, owner inbox.ID)
 	case head.Found && !bytes.Equal(head.KeyHash, inbox.StoredKeyHash(recipe, a.route.stored.KeyWithin, head.ReceivedAt)):
 		return nil, nil //nolint:nilnil // the owner has the key of its only item
 	case head.Found && !head.State.Settled() && !head.State.AtRest():
-		s := putBack(a.claim, inbox.ReasonListOpen, a.jittered(ownerPause))
+		s := putBack(a.claim, reasons.ListOpen, a.jittered(ownerPause))
 		return &s, nil
 	}
 	s := ending(a.claim)

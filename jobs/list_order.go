@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // In an ordered route the effect that became a list has the place of all its items in the
@@ -32,11 +33,11 @@ func (a attempt) settleList(ctx context.Context, list []listItem) (*inbox.Settle
 	case items.Last < list[n-1].position:
 		return nil, nil //nolint:nilnil // as it says above
 	case items.Open > 0:
-		s := putBack(claim, inbox.ReasonListOpen, min(max(listWait(n), items.Next), maxListWait))
+		s := putBack(claim, reasons.ListOpen, min(max(listWait(n), items.Next), maxListWait))
 		return &s, nil
 	case items.Failed > 0:
 		s := ending(claim)
-		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonListItem
+		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, reasons.ListItem
 		s.Excerpt = fmt.Sprintf("%d of %d items are dead or indeterminate: settle or replay them, then replay this one", items.Failed, n)
 		return &s, nil
 	}
@@ -47,7 +48,7 @@ func (a attempt) settleList(ctx context.Context, list []listItem) (*inbox.Settle
 func (a attempt) refuseList(ctx context.Context, n int) *inbox.Settlement {
 	a.log.WarnContext(ctx, "list in a route of mode latest", "source", a.route.Source, "route", a.route.Name, "effect", a.claim.Effect.String())
 	s := ending(a.claim)
-	s.State, s.Outcome, s.Reason, s.Excerpt = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonListOrder, clean(listRefusal(&a.route.Route, n))
+	s.State, s.Outcome, s.Reason, s.Excerpt = inbox.EffectDead, inbox.AttemptDead, reasons.ListOrder, clean(listRefusal(&a.route.Route, n))
 	return &s
 }
 

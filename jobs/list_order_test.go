@@ -126,7 +126,7 @@ func TestAListOfADeadItem(t *testing.T) {
 			b.client(jobs.Config{Store: store, Replays: r, Senders: senders(o.sink()), Routes: b.listed("body.to", nil)})
 			b.eventuallyState(ids[0], inbox.EffectDead)
 			b.eventuallyState(ids[1], states[0])
-			if got := b.row(ids[0]).Reason; got != string(inbox.ReasonListItem) {
+			if got := b.row(ids[0]).Reason; got != string(reasons.ListItem) {
 				t.Errorf("the list is dead for %q", got)
 			}
 			start(t, r, plan(t, r, everything(), replay.Options{}))
@@ -154,12 +154,12 @@ func TestAListInModeLatestIsRefused(t *testing.T) {
 	b.eventuallyState(ids[0], inbox.EffectDead)
 	b.eventuallyState(single, inbox.EffectDone)
 	said := b.text(`SELECT excerpt FROM effect_attempt WHERE effect_id = $1`, ids[0])
-	if got := b.row(ids[0]).Reason; got != string(inbox.ReasonListOrder) || !strings.Contains(said, "body.to gives 2") || len(o.letters()) != 1 {
+	if got := b.row(ids[0]).Reason; got != string(reasons.ListOrder) || !strings.Contains(said, "body.to gives 2") || len(o.letters()) != 1 {
 		t.Errorf("dead for %q: %s; written to %q, want the single one alone", got, said, o.letters())
 	}
 	preview := &jobs.Previewer{Routes: b.listed("body.to", nil), Senders: map[string]effect.Sender{once: o.sink()}, Stored: store.Routes()}
 	claim := &inbox.Claim{RouteID: b.routes[once], Event: inbox.ClaimedEvent{Body: []byte(`{"to":["a@example.com","b@example.com"]}`)}}
-	if p := preview.Preview(claim); p.State != inbox.EffectDead || p.Reason != inbox.ReasonListOrder || p.Said != said {
+	if p := preview.Preview(claim); p.State != inbox.EffectDead || p.Reason != reasons.ListOrder || p.Said != said {
 		t.Errorf("a preview says %+v", p)
 	}
 }

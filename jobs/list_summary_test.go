@@ -11,6 +11,8 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/operation"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -56,7 +58,7 @@ func TestAListIsSummedUp(t *testing.T) {
 
 	var items []int
 	for before := (inbox.ID{}); ; {
-		page, err := inboxtest.Rows(lister.Items(t.Context(), id, inbox.EffectFilter{State: "dead", Before: before, Limit: 10}))
+		page, err := inboxtest.Rows(lister.Items(t.Context(), id, read.EffectFilter{State: "dead", Before: before, Limit: 10}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,14 +81,14 @@ func TestAListIsSummedUp(t *testing.T) {
 	if len(items) != failed {
 		t.Errorf("%d dead items are listed, want %d", len(items), failed)
 	}
-	if _, err := inboxtest.Rows(lister.Items(t.Context(), b.itemID(1), inbox.EffectFilter{})); !errors.Is(err, inbox.ErrNoList) {
+	if _, err := inboxtest.Rows(lister.Items(t.Context(), b.itemID(1), read.EffectFilter{})); !errors.Is(err, read.ErrNoList) {
 		t.Errorf("the list of an item: %v", err)
 	}
-	if _, err := lister.Items(t.Context(), inbox.NewID(time.Now()), inbox.EffectFilter{}); !errors.Is(err, inbox.ErrNotFound) {
+	if _, err := lister.Items(t.Context(), inbox.NewID(time.Now()), read.EffectFilter{}); !errors.Is(err, inbox.ErrNotFound) {
 		t.Errorf("the list of nothing: %v", err)
 	}
 
-	operations, err := inbox.NewOperations(inbox.OperationsConfig{Pool: b.pool})
+	operations, err := operation.NewOperations(operation.OperationsConfig{Pool: b.pool})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +102,7 @@ func TestAListIsSummedUp(t *testing.T) {
 		Effects []struct {
 			State string
 			Item  int
-			List  *inbox.ListOutcome
+			List  *operation.ListOutcome
 		}
 	}
 	if err := json.Unmarshal(document, &result); err != nil {

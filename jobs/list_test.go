@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/mail"
@@ -91,12 +91,12 @@ func TestListsOfOneAndOfNone(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]struct {
 		state  inbox.EffectState
-		reason inbox.Reason
+		reason reasons.Reason
 		calls  int64
 	}{
 		`body.to[0]`:               {inbox.EffectDone, "", 1},
 		`[body.to[0]]`:             {inbox.EffectDone, "", 1},
-		`body.to.filter(x, false)`: {inbox.EffectSkipped, inbox.ReasonCondition, 0},
+		`body.to.filter(x, false)`: {inbox.EffectSkipped, reasons.Condition, 0},
 		`body.lost`:                {inbox.EffectDead, reasons.Mapping, 0},
 		`[body.to[0], 7]`:          {inbox.EffectDead, reasons.Mapping, 0},
 	} {

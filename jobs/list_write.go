@@ -48,7 +48,7 @@ func (e *expansion) write(ctx context.Context) (s *inbox.Settlement, held bool) 
 	turn := e.turn()
 	for begun := at; at < len(e.items); {
 		if at > begun && (e.elapsed() > turn || ctx.Err() != nil) {
-			s := putBack(claim, inbox.ReasonListOpen, 0)
+			s := putBack(claim, reasons.ListOpen, 0)
 			return &s, true
 		}
 		chunk := e.chunk(at)
@@ -63,7 +63,7 @@ func (e *expansion) write(ctx context.Context) (s *inbox.Settlement, held bool) 
 		at += len(chunk)
 	}
 	if route.stored.Order.Ordered() {
-		s := putBack(claim, inbox.ReasonListOpen, listWait(len(e.items)))
+		s := putBack(claim, reasons.ListOpen, listWait(len(e.items)))
 		return &s, true
 	}
 	return listDone(claim, len(e.items)), true

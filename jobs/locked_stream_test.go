@@ -12,10 +12,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
-	"github.com/oncegate/oncegate/session"
 )
 
 // patientWork replaces the bundle's pool by one whose connections wait for locks
@@ -332,7 +333,7 @@ func TestALockedStreamHoldsUpNoDiscard(t *testing.T) {
 	b.patientWork()
 	_, dead := b.deadInStreams("locked", "a", "b", "c")
 	b.lockStream("locked")
-	out, err := b.storeOn(b.work).Discard(t.Context(), inbox.Discard{IDs: dead, Actor: actor, Reason: why})
+	out, err := decide.New(b.storeOn(b.work)).Discard(t.Context(), decide.Discard{IDs: dead, Actor: actor, Reason: why})
 	if !errors.Is(err, inbox.ErrLocked) || out.Discarded != len(dead)-1 || b.states(dead, "skipped") != len(dead)-1 {
 		t.Errorf("%+v, %v", out, err)
 	}

@@ -8,10 +8,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
@@ -143,7 +144,7 @@ func TestOneMeaningCarriesOneKey(t *testing.T) {
 	id := admit(repeatable, "c")
 	work()
 	r := b.replays(replay.Config{})
-	p := plan(t, r, replay.Scope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: repeatable, Type: "c"}}, replay.Options{IncludeDone: true, NewKey: true})
+	p := plan(t, r, replay.Scope{DeadFilter: read.DeadFilter{Source: "shop", Route: repeatable, Type: "c"}}, replay.Options{IncludeDone: true, NewKey: true})
 	start(t, r, p)
 	run(t, r, p.ID)
 	work()

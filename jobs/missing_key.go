@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // MissingKey is a sealing key that effects have needed and that this process lacks.
@@ -47,14 +48,14 @@ func (c *Client) MissingKeys() []MissingKey {
 // an attempt, because another process may have the key or this one may get it. It returns nil for
 // every other effect.
 func (a attempt) checkSealingKey(ctx context.Context) *inbox.Settlement {
-	if a.claim.Event.GoneReason != inbox.ReasonKeyMissing {
+	if a.claim.Event.GoneReason != reasons.KeyMissing {
 		return nil
 	}
 	if n, ids := a.missing.add(a.claim.Event.MissingKey, a.now()); n > 0 {
 		a.log.LogAttrs(ctx, slog.LevelWarn, "effects wait for a sealing key that this process lacks: give it the keyring that has the key",
 			slog.Any("keys", ids), slog.Uint64("postponed", n))
 	}
-	s := putBack(a.claim, inbox.ReasonKeyMissing, a.jittered(longPause))
+	s := putBack(a.claim, reasons.KeyMissing, a.jittered(longPause))
 	return &s
 }
 

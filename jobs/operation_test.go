@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -18,7 +20,7 @@ import (
 func TestTheWorkerWakesWhoWaits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	operations, err := inbox.NewOperations(inbox.OperationsConfig{Pool: b.pool, Poll: time.Hour})
+	operations, err := operation.NewOperations(operation.OperationsConfig{Pool: b.pool, Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,12 +72,12 @@ func TestTriggers(t *testing.T) {
 	b.stop(c)
 
 	store := b.store("node-1")
-	if err := store.Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
+	if err := decide.New(store).Resolve(t.Context(), decide.Resolve{Effect: id, As: decide.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
 		t.Fatal(err)
 	}
 	claim := b.claim(store, id)
 	b.settle(store, inbox.Settlement{
-		Effect: id, Token: claim.Token, State: inbox.EffectPending, Reason: inbox.ReasonResent, Trigger: claim.Trigger, StartedAt: claim.StartedAt,
+		Effect: id, Token: claim.Token, State: inbox.EffectPending, Reason: reasons.Resent, Trigger: claim.Trigger, StartedAt: claim.StartedAt,
 	})
 	c = b.client(jobs.Config{Senders: senders(s)})
 	b.eventuallyState(id, inbox.EffectDead)

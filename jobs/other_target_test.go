@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -55,7 +56,7 @@ func TestAnEffectIsNeverSentToTwoTargets(t *testing.T) {
 	sweeper := b.sweeper(nil)
 	b.eventually("it to be left to a process of the other configuration", func() bool {
 		b.sweep(sweeper)
-		return b.row(id).Reason == string(inbox.ReasonElsewhere)
+		return b.row(id).Reason == string(reasons.Elsewhere)
 	})
 	if row := b.row(id); row.State != "retry" || other.calls.Load() != 0 {
 		t.Errorf("%+v, and the other target was asked %d times, want it to wait", row, other.calls.Load())
@@ -63,7 +64,7 @@ func TestAnEffectIsNeverSentToTwoTargets(t *testing.T) {
 	b.exec(`UPDATE effect SET unknown_since = now() - interval '3 min', next_at = now()`)
 	b.exec(`UPDATE river_job SET state = 'available', scheduled_at = now() WHERE state = 'scheduled'`)
 	b.eventuallyState(id, inbox.EffectIndeterminate)
-	if row := b.row(id); row.Reason != string(inbox.ReasonElsewhere) || other.calls.Load() != 0 {
+	if row := b.row(id); row.Reason != string(reasons.Elsewhere) || other.calls.Load() != 0 {
 		t.Errorf("%+v, and the other target was asked %d times, want it to wait for a person", row, other.calls.Load())
 	}
 	found, err := b.store("node-2").Indeterminate(t.Context(), b.routes[repeatable], inbox.ID{}, 10)
@@ -71,7 +72,7 @@ func TestAnEffectIsNeverSentToTwoTargets(t *testing.T) {
 		t.Errorf("a probe would ask the other target: %+v, %v", found, err)
 	}
 	// A person has looked at the first target, and decides.
-	if err := b.store("cli").Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
+	if err := decide.New(b.store("cli")).Resolve(t.Context(), decide.Resolve{Effect: id, As: decide.ResolveResend, Actor: "ann", Reason: "not there"}); err != nil {
 		t.Fatal(err)
 	}
 	b.eventuallyState(id, inbox.EffectDone)

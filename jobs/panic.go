@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -28,7 +27,7 @@ func safeSend(ctx context.Context, sender effect.Sender, call *effect.Call) (res
 	defer func() {
 		if p := recover(); p != nil {
 			// It may have been sent.
-			result = effect.Result{Outcome: effect.Unknown, Reason: string(inbox.ReasonPanic)}
+			result = effect.Result{Outcome: effect.Unknown, Reason: string(reasons.Panic)}
 		}
 	}()
 	return sender.Send(ctx, call)
@@ -57,7 +56,7 @@ func safeAct(ctx context.Context, tx pgx.Tx, kind effect.Transactional, call *ef
 func actRecovered(ctx context.Context, tx pgx.Tx, kind effect.Transactional, call *effect.Call) (result effect.Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			result = effect.Result{Outcome: effect.Retry, Reason: string(inbox.ReasonPanic)}
+			result = effect.Result{Outcome: effect.Retry, Reason: string(reasons.Panic)}
 		}
 	}()
 	return kind.Act(ctx, tx, call)

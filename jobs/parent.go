@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // parentAgain is how long an effect waits while another call may already have done it.
@@ -25,7 +26,7 @@ func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement,
 	s := ending(a.claim)
 	switch parent.State {
 	case inbox.ParentDone:
-		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, inbox.ReasonParentDone, parent.Effect
+		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, reasons.ParentDone, parent.Effect
 	case inbox.ParentPartial:
 		if a.route.expands(a.claim) { // resumeList leaves out the items that have happened
 			return nil, nil
@@ -35,9 +36,9 @@ func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement,
 		if a.claim.Trigger == inbox.TriggerManual { // an operator has decided to have it done
 			return nil, nil
 		}
-		s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonParentGone
+		s.State, s.Reason = inbox.EffectIndeterminate, reasons.ParentGone
 	case inbox.ParentOpen:
-		s = putBack(a.claim, inbox.ReasonParentOpen, a.jittered(parentAgain))
+		s = putBack(a.claim, reasons.ParentOpen, a.jittered(parentAgain))
 	default:
 		return nil, nil
 	}
@@ -47,7 +48,7 @@ func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement,
 // anotherList ends an effect whose earlier call has carried out a part of a list that is not the effect's.
 func anotherList(claim *inbox.Claim) inbox.Settlement {
 	s := ending(claim)
-	s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonParentPartial
+	s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, reasons.ParentPartial
 	return s
 }
 
@@ -72,7 +73,7 @@ func (a attempt) resumeList(ctx context.Context, items []listItem) (inbox.ItemsD
 		return nil, &s, nil
 	case len(items) == 1:
 		s := ending(a.claim)
-		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, inbox.ReasonParentDone, by
+		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, reasons.ParentDone, by
 		return nil, &s, nil
 	}
 	return done, nil, nil

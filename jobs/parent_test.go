@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -222,7 +223,7 @@ func TestAPersonDecidesWhereNothingIsKeptOfTheParent(t *testing.T) {
 	if asked, err := store.Indeterminate(t.Context(), b.routes[once], inbox.ID{}, 10); len(asked) != 0 || err != nil || s.calls.Load() != 0 {
 		t.Errorf("a probe asks for %+v, %v; %d sent", asked, err, s.calls.Load())
 	}
-	if err := store.Resolve(t.Context(), inbox.Resolve{Effect: child, As: inbox.ResolveResend, Actor: actor, Reason: why}); err != nil {
+	if err := decide.New(store).Resolve(t.Context(), decide.Resolve{Effect: child, As: decide.ResolveResend, Actor: actor, Reason: why}); err != nil {
 		t.Fatal(err)
 	}
 	b.eventuallyState(child, inbox.EffectDone)

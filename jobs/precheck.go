@@ -22,7 +22,7 @@ func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, hel
 	}
 	if a.route.stored.Forgotten(a.claim.UnknownSince, a.claim.StartedAt) {
 		s := ending(a.claim)
-		s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonKeyWindow
+		s.State, s.Reason = inbox.EffectIndeterminate, reasons.KeyWindow
 		return &s, true, nil
 	}
 	if s, err := a.checkTarget(ctx); s != nil || err != nil {
@@ -92,10 +92,10 @@ func (a attempt) checkTarget(ctx context.Context) (*inbox.Settlement, error) {
 // have. When no other process can have that place, the effect becomes indeterminate.
 func (a attempt) leaveElsewhere(ctx context.Context, place string) inbox.Settlement {
 	if !a.cfg.Peers.Alike() && a.claim.StartedAt.Sub(a.claim.UnknownSince) < otherTargetFor {
-		return putBack(a.claim, inbox.ReasonElsewhere, a.jittered(otherTargetEvery))
+		return putBack(a.claim, reasons.Elsewhere, a.jittered(otherTargetEvery))
 	}
 	s := ending(a.claim)
-	s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonElsewhere
+	s.State, s.Reason = inbox.EffectIndeterminate, reasons.Elsewhere
 	a.log.WarnContext(ctx, "an effect may have happened at another target than this process has for its route: it is not sent, and waits for a person",
 		"effect", a.claim.Effect.String(), "target", clean(place))
 	return s
@@ -128,7 +128,7 @@ func (a attempt) checkCondition(ctx context.Context) *inbox.Settlement {
 		return nil
 	}
 	s := ending(a.claim)
-	s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, inbox.ReasonCondition
+	s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, reasons.Condition
 	return &s
 }
 

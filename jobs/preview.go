@@ -31,7 +31,7 @@ type Preview struct {
 	// dead or indeterminate. It is empty if an attempt would be made. Said has the details and
 	// quotes nothing of the event.
 	State  inbox.EffectState
-	Reason inbox.Reason
+	Reason reasons.Reason
 	Said   string
 
 	// KeyHash is the key by the route's recipe, before it is fitted to a window. It is nil without
@@ -74,7 +74,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 			out.State, out.Reason, out.Said = inbox.EffectDead, reasons.Render, fmt.Sprintf("panic of type %T", v)
 		}
 	}()
-	dead := func(reason inbox.Reason, said string) Preview {
+	dead := func(reason reasons.Reason, said string) Preview {
 		out.State, out.Reason, out.Said = inbox.EffectDead, reason, clean(said)
 		return out
 	}
@@ -86,7 +86,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	case err != nil:
 		return dead(reasons.Mapping, "when: "+route.When.String()+": "+err.Error())
 	case !yes:
-		out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "when: "+route.When.String()
+		out.State, out.Reason, out.Said = inbox.EffectSkipped, reasons.Condition, "when: "+route.When.String()
 		return out
 	}
 	if route.asksForKey(claim) && claim.Item == 0 {
@@ -109,14 +109,14 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 			return dead(reasons.Mapping, "to: "+route.List.Items.String()+": "+err.Error())
 		}
 		if len(items) == 0 {
-			out.State, out.Reason, out.Said = inbox.EffectSkipped, inbox.ReasonCondition, "to: "+route.List.Items.String()+": nobody"
+			out.State, out.Reason, out.Said = inbox.EffectSkipped, reasons.Condition, "to: "+route.List.Items.String()+": nobody"
 			return out
 		}
 		for _, item := range items {
 			out.List = append(out.List, item.text)
 		}
 		if out.Items = len(items); out.Items > 1 && p.Stored[claim.RouteID].RefusesLists() {
-			return dead(inbox.ReasonListOrder, listRefusal(route, out.Items))
+			return dead(reasons.ListOrder, listRefusal(route, out.Items))
 		}
 		one := *call
 		if len(items) > 1 {
@@ -164,7 +164,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	}
 	switch fixed, err := route.fixAddress(sender, claim, call); {
 	case errors.Is(err, errElsewhere):
-		out.State, out.Reason, out.Said = inbox.EffectIndeterminate, inbox.ReasonElsewhere, err.Error()
+		out.State, out.Reason, out.Said = inbox.EffectIndeterminate, reasons.Elsewhere, err.Error()
 		return out
 	case err != nil:
 		return dead(reasons.Mapping, "url: "+err.Error())
@@ -185,7 +185,7 @@ func (p *Previewer) request(out Preview, kind any, call *effect.Call) Preview {
 	}
 	r, failure := shown.Preview(call)
 	if failure != nil {
-		out.State, out.Reason, out.Said = inbox.EffectDead, inbox.ReasonOf(failure.Reason), failure.Excerpt
+		out.State, out.Reason, out.Said = inbox.EffectDead, reasons.Of(failure.Reason), failure.Excerpt
 		return out
 	}
 	out.Request = r

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -225,12 +226,12 @@ func (p *Prober) probe(ctx context.Context, e *inbox.Indeterminate, route RouteP
 		Route: route.Route, Key: e.Key,
 	})
 	report := ProbeReport{Effect: e.Effect, Event: e.Event, Source: route.Source, Route: route.Route, Target: route.Target, Outcome: found.Outcome}
-	as := inbox.Resolution("")
+	as := decide.Resolution("")
 	switch {
 	case found.Outcome == effect.ProbeDone:
-		as = inbox.ResolveDone
+		as = decide.ResolveDone
 	case found.Outcome == effect.ProbeAbsent && e.Age >= route.AbsentAfter:
-		as = inbox.ResolveResend
+		as = decide.ResolveResend
 	}
 	attrs := []slog.Attr{
 		slog.String("source", route.Source), slog.String("route", route.Route), slog.String("target", route.Target),
@@ -238,7 +239,7 @@ func (p *Prober) probe(ctx context.Context, e *inbox.Indeterminate, route RouteP
 		slog.String("outcome", string(found.Outcome)), slog.String("code", found.Code),
 	}
 	if as != "" {
-		err := p.cfg.Store.Resolve(ctx, inbox.Resolve{
+		err := decide.New(p.cfg.Store).Resolve(ctx, decide.Resolve{
 			Effect: e.Effect, As: as, Version: e.Version, Revision: e.Revision, Actor: "probe", Reason: "the target answered " + found.Code + " for the key", Result: found.Stored,
 		})
 		switch {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -163,7 +164,7 @@ func TestReportsAreComplete(t *testing.T) {
 			}
 		case lost:
 			if r.Event != lost || r.State != inbox.EffectIndeterminate || r.Outcome != inbox.AttemptLost ||
-				r.Reason != inbox.ReasonLeaseExpired || r.Source != "shop" || r.Attempt != 1 {
+				r.Reason != reasons.LeaseExpired || r.Source != "shop" || r.Attempt != 1 {
 				t.Errorf("%+v", r)
 			}
 		}

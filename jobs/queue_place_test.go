@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
@@ -53,7 +54,7 @@ func TestEveryWakeUpHasThePlaceOfItsEvent(t *testing.T) {
 			b.end(store, b.claim(store, first), inbox.EffectDone)
 			claim := b.claim(store, second)
 			_, err := store.Settle(t.Context(), inbox.Settlement{
-				Effect: second, Token: claim.Token, State: inbox.EffectPending, Reason: inbox.ReasonSaturated, Trigger: claim.Trigger,
+				Effect: second, Token: claim.Token, State: inbox.EffectPending, Reason: reasons.Saturated, Trigger: claim.Trigger,
 				StartedAt: claim.StartedAt, RouteID: claim.RouteID, SequenceKeyHash: claim.SequenceKeyHash, NewJob: true,
 			})
 			if err != nil {
@@ -75,8 +76,8 @@ func TestEveryWakeUpHasThePlaceOfItsEvent(t *testing.T) {
 			b.exec(dead, first)
 			b.exec(hold, second)
 			b.exec(`UPDATE stream SET blocked_by = $1, applied = 0 WHERE key_label = $2`, first, key)
-			err := store.PassStream(t.Context(), inbox.PassStream{
-				Stream: int64(b.count(`SELECT id FROM stream WHERE key_label = $1`, key)), As: inbox.StreamSkip, Blocker: first, Actor: "ops", Reason: "known",
+			err := decide.New(store).PassStream(t.Context(), decide.PassStream{
+				Stream: int64(b.count(`SELECT id FROM stream WHERE key_label = $1`, key)), As: decide.StreamSkip, Blocker: first, Actor: "ops", Reason: "known",
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -85,7 +86,7 @@ func TestEveryWakeUpHasThePlaceOfItsEvent(t *testing.T) {
 		{name: "a person decides about it", policy: contiguous, wake: func(store *inbox.Effects, _ string, _, second inbox.ID) {
 			b.exec(hold, second)
 			b.exec(`UPDATE effect SET reason = 'sequence_number_taken' WHERE id = $1`, second)
-			if _, err := store.EndUndecided(t.Context(), inbox.EndUndecided{Effects: []inbox.ID{second}, As: inbox.UndecidedApply, Actor: "ops", Reason: "known"}); err != nil {
+			if _, err := decide.New(store).EndUndecided(t.Context(), decide.EndUndecided{Effects: []inbox.ID{second}, As: decide.UndecidedApply, Actor: "ops", Reason: "known"}); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -224,8 +225,8 @@ func TestOrderedAndUnorderedEffectsWaitEquallyLong(t *testing.T) {
 	for i, id := range stuck[1:] {
 		admit(i-held, id)
 	}
-	err := b.store("ops").PassStream(t.Context(), inbox.PassStream{
-		Stream: int64(b.count(`SELECT id FROM stream WHERE key_label = 'stuck'`)), As: inbox.StreamSkip, Blocker: stuck[0], Actor: "ops", Reason: "known",
+	err := decide.New(b.store("ops")).PassStream(t.Context(), decide.PassStream{
+		Stream: int64(b.count(`SELECT id FROM stream WHERE key_label = 'stuck'`)), As: decide.StreamSkip, Blocker: stuck[0], Actor: "ops", Reason: "known",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func (a attempt) checkRecipient(ctx context.Context, rendered []byte) *inbox.Set
 	case errors.Is(err, seal.ErrLost):
 		a.log.WarnContext(ctx, "a message waits: suppressed addresses cannot be looked up without the sealing key of their secret",
 			"effect", a.claim.Effect.String(), "error", clean(err.Error()))
-		s := putBack(a.claim, inbox.ReasonKeyMissing, a.jittered(longPause))
+		s := putBack(a.claim, reasons.KeyMissing, a.jittered(longPause))
 		return &s
 	case err != nil:
 		a.log.WarnContext(ctx, "looking for a suppressed address", "effect", a.claim.Effect.String(), "error", clean(err.Error()))
@@ -31,6 +31,6 @@ func (a attempt) checkRecipient(ctx context.Context, rendered []byte) *inbox.Set
 		return nil
 	}
 	s := ending(a.claim)
-	s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, inbox.ReasonSuppressed
+	s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, reasons.Suppressed
 	return &s
 }

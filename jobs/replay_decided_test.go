@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
@@ -47,46 +49,46 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 		reason  string
 	}{
 		"discarded": {decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
-			_, err := store.Discard(b.tb.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
+			_, err := decide.New(store).Discard(b.tb.Context(), decide.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
 			must(b.tb, err)
 		}},
 		"discarded, with a plan of what is discarded": {options: replay.Options{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
-			_, err := store.Discard(b.tb.Context(), inbox.Discard{Filter: inbox.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided})
+			_, err := decide.New(store).Discard(b.tb.Context(), decide.Discard{Filter: read.DeadFilter{Source: "shop"}, Actor: decider, Reason: decided})
 			must(b.tb, err)
 		}},
 		"resolved as done": {
 			rest: (*bundle).unsure, options: replay.Options{IncludeIndeterminate: true},
 			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
-				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: decider, Reason: decided}))
+				must(b.tb, decide.New(store).Resolve(b.tb.Context(), decide.Resolve{Effect: id, As: decide.ResolveDone, Actor: decider, Reason: decided}))
 			},
 		},
 		"resolved as done, with a plan of what is done": {
 			rest: (*bundle).unsure, options: replay.Options{IncludeIndeterminate: true, IncludeDone: true, NewKey: true},
 			decide: func(b *bundle, store *inbox.Effects, _ inbox.ID) {
-				found, err := inbox.NewLister(b.pool).Unknown(b.tb.Context(), inbox.UnknownFilter{}, 10)
+				found, err := read.NewLister(b.pool).Unknown(b.tb.Context(), read.UnknownFilter{}, 10)
 				must(b.tb, err)
-				_, err = store.ResolveMany(b.tb.Context(), inbox.ResolveMany{Effects: found, As: inbox.ResolveDone, Actor: decider, Reason: decided})
+				_, err = decide.New(store).ResolveMany(b.tb.Context(), decide.ResolveMany{Effects: found, As: decide.ResolveDone, Actor: decider, Reason: decided})
 				must(b.tb, err)
 			},
 		},
 		"resolved to be sent again, and unknown again": {
 			rest: (*bundle).unsure, options: replay.Options{IncludeIndeterminate: true},
 			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
-				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: decider, Reason: decided}))
+				must(b.tb, decide.New(store).Resolve(b.tb.Context(), decide.Resolve{Effect: id, As: decide.ResolveResend, Actor: decider, Reason: decided}))
 				b.unsure()
 			},
 		},
 		"found done by a probe": {
 			rest: (*bundle).unsure, options: replay.Options{IncludeIndeterminate: true}, actor: "probe", reason: "the target answered",
 			decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
-				must(b.tb, store.Resolve(b.tb.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Version: 1, Actor: "probe", Reason: "the target answered 200 for the key"}))
+				must(b.tb, decide.New(store).Resolve(b.tb.Context(), decide.Resolve{Effect: id, As: decide.ResolveDone, Version: 1, Actor: "probe", Reason: "the target answered 200 for the key"}))
 			},
 		},
 		"skipped in its stream": {order: ordered, decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
-			b.decideStream(store, id, inbox.StreamSkip)
+			b.decideStream(store, id, decide.StreamSkip)
 		}},
 		"passed over in its stream": {order: ordered, decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
-			b.decideStream(store, id, inbox.StreamUnblock)
+			b.decideStream(store, id, decide.StreamUnblock)
 		}},
 		"erased": {decide: func(b *bundle, _ *inbox.Effects, id inbox.ID) {
 			_, err := prune.EraseEvent(b.tb.Context(), b.pool, prune.Erase{Source: "shop", EventID: id.String(), Actor: decider, Reason: decided})
@@ -97,8 +99,8 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 			must(b.tb, b.admitConflictOf(id))
 		}},
 		"discarded, replayed, dead and discarded again": {options: replay.Options{IncludeDiscarded: true}, decide: func(b *bundle, store *inbox.Effects, id inbox.ID) {
-			again := inbox.Discard{IDs: []inbox.ID{id}, Actor: "carl", Reason: "not this one"}
-			_, err := store.Discard(b.tb.Context(), again)
+			again := decide.Discard{IDs: []inbox.ID{id}, Actor: "carl", Reason: "not this one"}
+			_, err := decide.New(store).Discard(b.tb.Context(), again)
 			must(b.tb, err)
 			r := b.replays(replay.Config{Store: store})
 			p := plan(b.tb, r, replay.Scope{IDs: []inbox.ID{id}}, replay.Options{IncludeDiscarded: true})
@@ -106,7 +108,7 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 			run(b.tb, r, p.ID)
 			b.exec(`UPDATE effect SET state = 'dead', reason = 'attempts_exhausted', next_at = NULL WHERE id = $1`, id)
 			again.Actor, again.Reason = decider, decided
-			_, err = store.Discard(b.tb.Context(), again)
+			_, err = decide.New(store).Discard(b.tb.Context(), again)
 			must(b.tb, err)
 		}},
 	} {
@@ -158,14 +160,14 @@ func TestAPlanNeverOverridesADecision(t *testing.T) {
 }
 
 // decideStream decides about the stream that an effect blocks.
-func (b *bundle) decideStream(store *inbox.Effects, blocker inbox.ID, as inbox.StreamPass) {
+func (b *bundle) decideStream(store *inbox.Effects, blocker inbox.ID, as decide.StreamPass) {
 	b.tb.Helper()
-	stream, err := inbox.NewLister(b.pool).Stream(b.tb.Context(), b.text(`SELECT id::text FROM stream`))
+	stream, err := read.NewLister(b.pool).Stream(b.tb.Context(), b.text(`SELECT id::text FROM stream`))
 	must(b.tb, err)
 	if stream.BlockedBy == nil || *stream.BlockedBy != blocker {
 		b.tb.Fatalf("%+v", stream)
 	}
-	must(b.tb, store.PassStream(b.tb.Context(), inbox.PassStream{Stream: stream.ID, As: as, Blocker: blocker, Actor: decider, Reason: decided}))
+	must(b.tb, decide.New(store).PassStream(b.tb.Context(), decide.PassStream{Stream: stream.ID, As: as, Blocker: blocker, Actor: decider, Reason: decided}))
 }
 
 // What was discarded before the plan, and is included by name, is sent.
@@ -175,7 +177,7 @@ func TestAPlanIncludesWhatWasDecidedBefore(t *testing.T) {
 	id := b.admit(repeatable, 1)[0]
 	b.died()
 	store := b.store("node-1")
-	_, err := store.Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
+	_, err := decide.New(store).Discard(t.Context(), decide.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
 	must(t, err)
 	r := b.replays(replay.Config{Store: store})
 	for _, c := range []struct {
@@ -226,7 +228,7 @@ func TestARunGoesOnBesideADecision(t *testing.T) {
 	if _, err := r.Step(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err := b.store("node-1").Discard(t.Context(), inbox.Discard{IDs: ids[2:3], Actor: decider, Reason: decided})
+	_, err := decide.New(b.store("node-1")).Discard(t.Context(), decide.Discard{IDs: ids[2:3], Actor: decider, Reason: decided})
 	must(t, err)
 	start(t, r, p) // resumed
 	run(t, r, p.ID)
@@ -249,7 +251,7 @@ func TestAPlanMakesNoEffectsOfWhatWasDecided(t *testing.T) {
 		decide    func(b *bundle, event inbox.ID)
 	}{
 		"discarded": {"unusable", func(b *bundle, event inbox.ID) {
-			_, err := b.store("node-1").Discard(b.tb.Context(), inbox.Discard{IDs: []inbox.ID{event}, Actor: decider, Reason: decided})
+			_, err := decide.New(b.store("node-1")).Discard(b.tb.Context(), decide.Discard{IDs: []inbox.ID{event}, Actor: decider, Reason: decided})
 			must(b.tb, err)
 		}},
 		"erased": {"ok", func(b *bundle, event inbox.ID) {
@@ -323,7 +325,7 @@ func TestADecisionUnderTheLockOfAnItem(t *testing.T) {
 		t.Fatalf("%+v, %v", step, err)
 	}
 	letGo()
-	_, err := b.store("node-1").Discard(t.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
+	_, err := decide.New(b.store("node-1")).Discard(t.Context(), decide.Discard{IDs: []inbox.ID{id}, Actor: decider, Reason: decided})
 	must(t, err)
 	b.within(30*time.Second, "the replay to end", func() bool {
 		step, err := r.Step(t.Context(), p.ID)

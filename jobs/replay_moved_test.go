@@ -3,7 +3,7 @@ package jobs_test
 import (
 	"testing"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
@@ -18,7 +18,7 @@ func TestAMovedEffectIsNotMadeAgain(t *testing.T) {
 		return []replay.Judgement{{RouteID: b.routes[once], Verdict: replay.VerdictNewRoute}}
 	})
 	r := b.replays(replay.Config{Judge: says})
-	ofOnce := replay.Scope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}
+	ofOnce := replay.Scope{DeadFilter: read.DeadFilter{Source: "shop", Route: once}}
 	first := plan(t, r, ofOnce, replay.Options{NewRoutes: true})
 	start(t, r, first)
 	run(t, r, first.ID)

@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
@@ -76,7 +78,7 @@ func TestDiscardingUnblocksASequence(t *testing.T) {
 		t.Fatal("it goes on behind a dead one")
 	}
 	// As the command line does: without the routes.
-	if _, err := b.storeOn(b.pool).Discard(t.Context(), inbox.Discard{IDs: ids[:1], Actor: actor, Reason: why}); err != nil {
+	if _, err := decide.New(b.storeOn(b.pool)).Discard(t.Context(), decide.Discard{IDs: ids[:1], Actor: actor, Reason: why}); err != nil {
 		t.Fatal(err)
 	}
 	b.client(jobs.Config{Store: store})
@@ -97,7 +99,7 @@ func TestAReplayMakesNoEffectsWithoutAPlace(t *testing.T) {
 		})
 		b.order = map[string]sequence.Policy{once: {Mode: sequence.Contiguous, Start: "1"}}
 		r := b.replays(replay.Config{Judge: judge})
-		p := plan(t, r, replay.Scope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, replay.Options{NewRoutes: true})
+		p := plan(t, r, replay.Scope{DeadFilter: read.DeadFilter{Source: "shop", Route: once}}, replay.Options{NewRoutes: true})
 		if !ordered {
 			start(t, r, p)
 			run(t, r, p.ID)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -115,11 +116,11 @@ func TestPlansNeedAScope(t *testing.T) {
 	id := []inbox.ID{inbox.NewID(time.Now())}
 	for name, ask := range map[string]replay.PlanRequest{
 		"nothing said":         {Actor: actor},
-		"ids and a filter":     {Actor: actor, Scope: replay.Scope{IDs: id, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
-		"all and a filter":     {Actor: actor, Scope: replay.Scope{All: true, DeadFilter: inbox.DeadFilter{Source: "shop"}}},
+		"ids and a filter":     {Actor: actor, Scope: replay.Scope{IDs: id, DeadFilter: read.DeadFilter{Source: "shop"}}},
+		"all and a filter":     {Actor: actor, Scope: replay.Scope{All: true, DeadFilter: read.DeadFilter{Source: "shop"}}},
 		"done, same key":       {Actor: actor, Scope: everything(), Options: replay.Options{IncludeDone: true}},
 		"new routes, no judge": {Actor: actor, Scope: everything(), Options: replay.Options{NewRoutes: true}},
-		"unusable, no judge":   {Actor: actor, Scope: replay.Scope{DeadFilter: inbox.DeadFilter{Reason: "unusable"}}},
+		"unusable, no judge":   {Actor: actor, Scope: replay.Scope{DeadFilter: read.DeadFilter{Reason: "unusable"}}},
 	} {
 		if _, err := r.Plan(t.Context(), ask); !errors.Is(err, replay.ErrScope) {
 			t.Errorf("%s: %v", name, err)
@@ -312,7 +313,7 @@ func TestNewRoutesGetTheirEffects(t *testing.T) {
 		return out
 	})
 	r := b.replays(replay.Config{Judge: says, Page: 2})
-	p := plan(t, r, replay.Scope{DeadFilter: inbox.DeadFilter{Source: "shop", Route: once}}, replay.Options{NewRoutes: true})
+	p := plan(t, r, replay.Scope{DeadFilter: read.DeadFilter{Source: "shop", Route: once}}, replay.Options{NewRoutes: true})
 	if p.Summary.ToDo != 3 || p.Summary.Items != 3 {
 		t.Fatalf("%+v", p.Summary)
 	}
@@ -325,14 +326,14 @@ func TestNewRoutesGetTheirEffects(t *testing.T) {
 	if err != nil || p.Summary.Outcomes[replay.ItemExists] != 1 || p.Summary.Outcomes[replay.ItemBodyGone] != 1 || p.Summary.Outcomes[replay.ItemCreated] != 1 {
 		t.Fatalf("%+v, %v", p.Summary, err)
 	}
-	beyond := plan(t, r, replay.Scope{DeadFilter: inbox.DeadFilter{Reason: "beyond_retention", Route: once}}, replay.Options{})
+	beyond := plan(t, r, replay.Scope{DeadFilter: read.DeadFilter{Reason: "beyond_retention", Route: once}}, replay.Options{})
 	if beyond.Summary.ToDo != 1 {
 		t.Fatalf("%+v", beyond.Summary)
 	}
 	start(t, r, beyond)
 	run(t, r, beyond.ID)
 	lister := inboxtest.Lister(b.pool)
-	if rows, err := inboxtest.Rows(lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.PageRequest{})); err != nil || len(rows) != 0 {
+	if rows, err := inboxtest.Rows(lister.Dead(t.Context(), read.DeadFilter{}, read.PageRequest{})); err != nil || len(rows) != 0 {
 		t.Errorf("%+v, %v: an event with an effect is no dead letter", rows, err)
 	}
 	target := &sink{}
@@ -384,7 +385,7 @@ func TestAPlanOfATenant(t *testing.T) {
 	})
 	r := b.replays(replay.Config{Judge: says})
 	for tenant, want := range map[string]int64{"acme": 1, "home": 3, "nobody": 0} {
-		scope := replay.Scope{DeadFilter: inbox.DeadFilter{Tenant: tenant}}
+		scope := replay.Scope{DeadFilter: read.DeadFilter{Tenant: tenant}}
 		if p := plan(t, r, scope, replay.Options{}); int64(p.Summary.ToDo) != want {
 			t.Errorf("the plan of %s has %d to do, want %d", tenant, p.Summary.ToDo, want)
 		}

@@ -9,11 +9,12 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
 func labelled(name, value string) replay.Scope {
-	return replay.Scope{Label: &inbox.EventLabel{Name: name, Value: value}}
+	return replay.Scope{Label: &read.EventLabel{Name: name, Value: value}}
 }
 
 // planned are the effects that a plan would send.
@@ -110,8 +111,8 @@ func TestAPlanOfNothingSaysWhy(t *testing.T) {
 		"the events with the label order=7 have nothing at rest that the plan takes":             of("7", ""),
 		"the events with the label order=8 have nothing at rest that the plan takes":             of("8", "acme"),
 		"no event has the label order=8":                                                         of("8", "blue"),
-		"run 42 of source shop has nothing at rest that the plan takes, or there is no such run": {Run: "42", DeadFilter: inbox.DeadFilter{Source: "shop"}},
-		"no event has the label order=7 and run 42 of source shop":                               {Run: "42", Label: &inbox.EventLabel{Name: "order", Value: "7"}, DeadFilter: inbox.DeadFilter{Source: "shop"}},
+		"run 42 of source shop has nothing at rest that the plan takes, or there is no such run": {Run: "42", DeadFilter: read.DeadFilter{Source: "shop"}},
+		"no event has the label order=7 and run 42 of source shop":                               {Run: "42", Label: &read.EventLabel{Name: "order", Value: "7"}, DeadFilter: read.DeadFilter{Source: "shop"}},
 	} {
 		p := plan(t, r, scope, replay.Options{})
 		if p.Summary.Items != 0 || p.Nothing() != want {
@@ -122,8 +123,8 @@ func TestAPlanOfNothingSaysWhy(t *testing.T) {
 		t.Errorf("a plan of everything says %q", p.Nothing())
 	}
 	for name, scope := range map[string]replay.Scope{
-		"a run of no source": {Run: "42"}, "ids and a label": {IDs: ids, Label: &inbox.EventLabel{Name: "order", Value: "7"}},
-		"all and a run": {All: true, Run: "42", DeadFilter: inbox.DeadFilter{Source: "shop"}},
+		"a run of no source": {Run: "42"}, "ids and a label": {IDs: ids, Label: &read.EventLabel{Name: "order", Value: "7"}},
+		"all and a run": {All: true, Run: "42", DeadFilter: read.DeadFilter{Source: "shop"}},
 	} {
 		if _, err := r.Plan(t.Context(), replay.PlanRequest{Scope: scope, Actor: actor}); !errors.Is(err, replay.ErrScope) {
 			t.Errorf("%s: %v", name, err)
@@ -145,7 +146,7 @@ func TestAReplayOfARun(t *testing.T) {
 	r := b.replays(replay.Config{Judge: judgeFunc(func(e *replay.RecordedEvent) []replay.Judgement {
 		return []replay.Judgement{{RouteID: b.routes[once], Verdict: replay.VerdictNewRoute}}
 	})})
-	scope := replay.Scope{Run: "42", DeadFilter: inbox.DeadFilter{Source: "shop"}}
+	scope := replay.Scope{Run: "42", DeadFilter: read.DeadFilter{Source: "shop"}}
 	p := plan(t, r, scope, replay.Options{})
 	wantPlanned(t, "run 42", r, p, ids[0], ids[1])
 	if p.Scope.OfRun() != "run 42 of source shop" {
@@ -153,7 +154,7 @@ func TestAReplayOfARun(t *testing.T) {
 	}
 	scope.Source = "another"
 	wantPlanned(t, "of another source", r, plan(t, r, scope, replay.Options{}))
-	scope.Source, scope.Label = "shop", &inbox.EventLabel{Name: "order", Value: "7"}
+	scope.Source, scope.Label = "shop", &read.EventLabel{Name: "order", Value: "7"}
 	wantPlanned(t, "with a label", r, plan(t, r, scope, replay.Options{}), ids[0])
 	scope.Label = nil
 	b.exec(`UPDATE effect SET state = 'done', finished_at = now(), reason = NULL`)

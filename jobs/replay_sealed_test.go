@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -28,24 +30,24 @@ func TestReplaysOfWhatIsSealed(t *testing.T) {
 	b.stop(c)
 
 	lister := inboxtest.Lister(b.pool)
-	for want, lister := range map[string]*inbox.Lister{"try later": lister.WithKeyring(b.keyring), "its key is not in the keyring)": lister} {
-		rows, err := inboxtest.Rows(lister.Dead(t.Context(), inbox.DeadFilter{}, inbox.PageRequest{}))
+	for want, lister := range map[string]*read.Lister{"try later": lister.WithKeyring(b.keyring), "its key is not in the keyring)": lister} {
+		rows, err := inboxtest.Rows(lister.Dead(t.Context(), read.DeadFilter{}, read.PageRequest{}))
 		if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Said, want) {
 			t.Errorf("%+v, %v, want %q", rows, err, want)
 		}
 	}
-	text := inbox.DeadFilter{Text: "later"}
+	text := read.DeadFilter{Text: "later"}
 	var judged []replay.RecordedEvent
 	r := b.replays(replay.Config{Judge: judgeFunc(func(r *replay.RecordedEvent) []replay.Judgement {
 		judged = append(judged, *r)
 		return []replay.Judgement{{Effect: id, Verdict: replay.VerdictSame, Diff: json.RawMessage(`{"why":["secret"]}`)}}
 	})})
-	_, listed := inboxtest.Rows(lister.Dead(t.Context(), text, inbox.PageRequest{}))
+	_, listed := inboxtest.Rows(lister.Dead(t.Context(), text, read.PageRequest{}))
 	_, grouped := lister.DeadGroups(t.Context(), text)
-	_, discarded := b.store("node-1").Discard(t.Context(), inbox.Discard{Filter: text, DryRun: true})
+	_, discarded := decide.New(b.store("node-1")).Discard(t.Context(), decide.Discard{Filter: text, DryRun: true})
 	_, planned := r.Plan(t.Context(), replay.PlanRequest{Scope: replay.Scope{DeadFilter: text}, Actor: actor})
 	for _, err := range []error{listed, grouped, discarded, planned} {
-		if !errors.Is(err, inbox.ErrSealed) {
+		if !errors.Is(err, read.ErrSealed) {
 			t.Errorf("a search in what is sealed: %v", err)
 		}
 	}

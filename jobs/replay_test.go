@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -89,7 +91,7 @@ func run(tb testing.TB, r *replay.Store, id inbox.ID) int {
 }
 
 func everything() replay.Scope {
-	return replay.Scope{DeadFilter: inbox.DeadFilter{Source: "shop"}}
+	return replay.Scope{DeadFilter: read.DeadFilter{Source: "shop"}}
 }
 
 func TestAReplayRunsDeadEffectsAgain(t *testing.T) {
@@ -241,7 +243,7 @@ func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 		}, replay.ItemChanged},
 		"rearmed and dead again": {func(b *bundle, _ inbox.ID) { b.exec(`UPDATE effect SET version = 2`) }, replay.ItemChanged},
 		"discarded": {func(b *bundle, id inbox.ID) {
-			if _, err := b.store("node-1").Discard(b.tb.Context(), inbox.Discard{IDs: []inbox.ID{id}, Actor: actor, Reason: why}); err != nil {
+			if _, err := decide.New(b.store("node-1")).Discard(b.tb.Context(), decide.Discard{IDs: []inbox.ID{id}, Actor: actor, Reason: why}); err != nil {
 				b.tb.Fatal(err)
 			}
 			b.exec(`UPDATE effect SET version = 2`) // and more

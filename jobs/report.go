@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Report describes how one attempt ended, for metrics and tests.
@@ -24,7 +25,7 @@ type Report struct {
 	Attempt int
 	State   inbox.EffectState
 	Outcome inbox.AttemptOutcome
-	Reason  inbox.Reason
+	Reason  reasons.Reason
 	Elapsed time.Duration
 
 	// Recognised means that the target said that it knew the key.
@@ -65,7 +66,7 @@ func (a attempt) report(ctx context.Context, s inbox.Settlement, settled inbox.S
 		message = "effect recognised as duplicate"
 	case s.State == inbox.EffectSkipped:
 		message = "effect skipped"
-	case s.Outcome == "" && s.State.Waiting() && claim.Event.GoneReason == inbox.ReasonKeyMissing:
+	case s.Outcome == "" && s.State.Waiting() && claim.Event.GoneReason == reasons.KeyMissing:
 		message = "" // checkSealingKey logs one line a minute for all of them
 	case s.Outcome == "" && s.State.Waiting():
 	case s.State == inbox.EffectDone:

@@ -14,6 +14,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/internal/logtest"
@@ -90,8 +92,8 @@ func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
 	c := b.client(jobs.Config{Senders: senders(s), Observe: postponed.observe})
 	for _, id := range append(sealed, inside...) {
 		b.eventually("the effect is put off", func() bool { return postponed.of(id) > 0 })
-		if got := b.row(id); got.State != string(inbox.EffectPending) || got.Attempts != 0 || got.Reason != string(inbox.ReasonKeyMissing) {
-			t.Errorf("%s is %s by %q after %d attempts, want it pending by %s after none", id, got.State, got.Reason, got.Attempts, inbox.ReasonKeyMissing)
+		if got := b.row(id); got.State != string(inbox.EffectPending) || got.Attempts != 0 || got.Reason != string(reasons.KeyMissing) {
+			t.Errorf("%s is %s by %q after %d attempts, want it pending by %s after none", id, got.State, got.Reason, got.Attempts, reasons.KeyMissing)
 		}
 		if n := len(b.outcomes(id)); n != 0 {
 			t.Errorf("%s has %d attempts recorded", id, n)
@@ -103,7 +105,7 @@ func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
 	for _, id := range plain {
 		b.eventuallyState(id, inbox.EffectDone)
 	}
-	if _, err := inbox.NewLister(b.pool).WithKeyring(b.keyring).Body(t.Context(), sealed[0]); !errors.Is(err, seal.ErrLost) {
+	if _, err := read.NewLister(b.pool).WithKeyring(b.keyring).Body(t.Context(), sealed[0]); !errors.Is(err, seal.ErrLost) {
 		t.Errorf("reading the body gave %v, want ErrLost", err)
 	}
 	b.stop(c)
@@ -116,7 +118,7 @@ func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
 	if end := b.reseal(b.keyring); end.Unreadable != 0 || end.Resealed != 2 {
 		t.Errorf("resealed %+v, want both bodies", end)
 	}
-	body, err := inbox.NewLister(b.pool).WithKeyring(keyring(t, newKey+" active")).Body(t.Context(), sealed[0])
+	body, err := read.NewLister(b.pool).WithKeyring(keyring(t, newKey+" active")).Body(t.Context(), sealed[0])
 	if err != nil || string(body) != `{"paid":1}` {
 		t.Errorf("the body is %q, %v", body, err)
 	}
@@ -138,7 +140,7 @@ func newPostponed() *postponed { return &postponed{n: map[inbox.ID]int{}} }
 func (p *postponed) observe(r jobs.Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.Reason == inbox.ReasonKeyMissing {
+	if r.Reason == reasons.KeyMissing {
 		p.n[r.Effect]++
 	}
 }
@@ -266,11 +268,11 @@ func TestRenderedIsSealedAndSentAsItWas(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM effect_attempt WHERE excerpt IS NULL AND excerpt_key_id = 1`); n != b.retry.Attempts {
 		t.Errorf("%d excerpts are sealed, want %d", n, b.retry.Attempts)
 	}
-	detail, err := inbox.NewLister(b.pool).WithKeyring(b.keyring).Effect(t.Context(), id)
+	detail, err := read.NewLister(b.pool).WithKeyring(b.keyring).Effect(t.Context(), id)
 	if err != nil || detail.AttemptRows[0].Excerpt != "try later" {
 		t.Errorf("the first excerpt is %+v, %v", detail, err)
 	}
-	detail, err = inbox.NewLister(b.pool).Effect(t.Context(), id)
+	detail, err = read.NewLister(b.pool).Effect(t.Context(), id)
 	if err != nil || detail.AttemptRows[0].Excerpt != "(effect_attempt.excerpt is sealed with key 1: its key is not in the keyring)" {
 		t.Errorf("without the key it is %+v, %v", detail, err)
 	}

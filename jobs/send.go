@@ -12,7 +12,7 @@ import (
 func (a attempt) send(ctx context.Context) error {
 	claim, route := a.claim, a.route
 	if route.sender == nil { // the store knows the route, this client does not
-		return a.putBack(ctx, inbox.ReasonRoute, longPause)
+		return a.putBack(ctx, reasons.Route, longPause)
 	}
 	if s := a.checkSealingKey(ctx); s != nil {
 		return a.settle(ctx, *s)

@@ -57,8 +57,8 @@ func TestEveryWayOfSettling(t *testing.T) {
 			code     string        // of the database, for what acts inside it
 			result   effect.Result // of the target, for what acts outside
 			state    inbox.EffectState
-			reason   inbox.Reason // the one of a target; one of the database is inside
-			inside   inbox.Reason
+			reason   reasons.Reason // the one of a target; one of the database is inside
+			inside   reasons.Reason
 			outcomes []string
 			follower inbox.EffectState // in a stream
 		}{
@@ -73,7 +73,7 @@ func TestEveryWayOfSettling(t *testing.T) {
 			},
 			{
 				name: "exhausted", failures: always, code: "40P01", result: effect.Result{Outcome: effect.Retry, Reason: reasons.Connect},
-				state: inbox.EffectDead, reason: inbox.ReasonExhausted, inside: inbox.ReasonExhausted,
+				state: inbox.EffectDead, reason: reasons.Exhausted, inside: reasons.Exhausted,
 				outcomes: []string{"retry", "retry", "retry", "retry", "dead"}, follower: inbox.EffectHeld,
 			},
 			{
@@ -169,9 +169,9 @@ func TestWhatIsPutOffHasATimeAndAWakeUp(t *testing.T) {
 		ordered     bool
 		reason      string // what the row says
 	}{
-		{"outside", once, false, string(inbox.ReasonBreaker)},
+		{"outside", once, false, string(reasons.Breaker)},
 		{"inside", within, false, ""}, // it was not claimed, and the row is as it was
-		{"inside, in a stream", within, true, string(inbox.ReasonBreaker)},
+		{"inside, in a stream", within, true, string(reasons.Breaker)},
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
@@ -206,7 +206,7 @@ func TestWhatIsPutOffHasATimeAndAWakeUp(t *testing.T) {
 				for {
 					select {
 					case r := <-reports:
-						if r.Effect == second && r.Reason == inbox.ReasonBreaker && r.Outcome == "" && r.Attempt == 0 {
+						if r.Effect == second && r.Reason == reasons.Breaker && r.Outcome == "" && r.Attempt == 0 {
 							return true
 						}
 					default:

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -62,7 +63,7 @@ func TestWaitingForAConnectionIsBounded(t *testing.T) {
 	b.client(jobs.Config{
 		Transactions: 2 * n,
 		Observe: func(r jobs.Report) {
-			if r.Reason == inbox.ReasonSaturated && r.State == inbox.EffectPending && r.Attempt == 0 {
+			if r.Reason == reasons.Saturated && r.State == inbox.EffectPending && r.Attempt == 0 {
 				once.Do(func() { close(putOff) })
 			}
 		},

@@ -19,7 +19,7 @@ func TestSQLFunctions(t *testing.T) {
 		body     string // of the function
 		event    string // body of the event
 		state    inbox.EffectState
-		reason   inbox.Reason
+		reason   reasons.Reason
 		code     string
 		applied  string
 		attempts int
@@ -37,7 +37,7 @@ func TestSQLFunctions(t *testing.T) {
 		"gets what PostgreSQL cannot hold": {`NULL`, `{"a":"\u0000"}`, inbox.EffectDead, reasons.SQL, "22P05", "", 1},
 		"meets a read-only server": {
 			`PERFORM set_config('transaction_read_only', 'on', true); INSERT INTO applied VALUES ('x')`,
-			`{}`, inbox.EffectDead, inbox.ReasonExhausted, "25006", "", 5,
+			`{}`, inbox.EffectDead, reasons.Exhausted, "25006", "", 5,
 		},
 		"raises what dead_on lists":              {`RAISE EXCEPTION SQLSTATE 'P0002'`, `{}`, inbox.EffectDead, reasons.SQL, "P0002", "", 1},
 		"meets what dead_on lists at the commit": {`INSERT INTO applied VALUES ('38')`, `{}`, inbox.EffectDead, reasons.SQL, "38001", "", 1},

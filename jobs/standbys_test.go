@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
-	"github.com/oncegate/oncegate/session"
 )
 
 // behindFor are standbys of which the process learns, in so many of the first questions, that one of them was promoted.

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
@@ -18,7 +18,7 @@ func TestSQLStatements(t *testing.T) {
 		statement string
 		event     string
 		state     inbox.EffectState
-		reason    inbox.Reason
+		reason    reasons.Reason
 		applied   string
 	}{
 		"named parameters, of any type": {

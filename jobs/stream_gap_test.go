@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
@@ -34,7 +35,7 @@ func (b *bundle) pass(interval string, waiting inbox.ID) {
 	b.exec(`UPDATE effect SET next_at = now() WHERE id = $1 AND next_at IS NOT NULL`, waiting)
 }
 
-func (b *bundle) state(id inbox.ID, state inbox.EffectState, reason inbox.Reason) {
+func (b *bundle) state(id inbox.ID, state inbox.EffectState, reason reasons.Reason) {
 	b.tb.Helper()
 	if r := b.row(id); r.State != string(state) || r.Reason != string(reason) {
 		b.tb.Errorf("%+v, want %s %q", r, state, reason)
@@ -48,14 +49,14 @@ func TestGaps(t *testing.T) {
 		onGap   sequence.OnGap
 		onDead  sequence.OnDead
 		state   inbox.EffectState // of 3, after patience
-		reason  inbox.Reason
+		reason  reasons.Reason
 		gaps    uint64 // given up
 		blocked bool
 	}{
 		"hold":            {sequence.GapHold, "", inbox.EffectHeld, "", 0, false},
 		"skip":            {sequence.GapSkip, "", inbox.EffectClaimed, "", 1, false},
-		"fail":            {sequence.GapFail, "", inbox.EffectDead, inbox.ReasonGap, 0, true},
-		"fail, and go on": {sequence.GapFail, sequence.DeadSkip, inbox.EffectDead, inbox.ReasonGap, 1, false},
+		"fail":            {sequence.GapFail, "", inbox.EffectDead, reasons.Gap, 0, true},
+		"fail, and go on": {sequence.GapFail, sequence.DeadSkip, inbox.EffectDead, reasons.Gap, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +92,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-func (b *bundle) reasonOf(id inbox.ID) inbox.Reason { return inbox.Reason(b.row(id).Reason) }
+func (b *bundle) reasonOf(id inbox.ID) reasons.Reason { return reasons.Reason(b.row(id).Reason) }
 
 // A predecessor that is recorded is not missing, however long it takes.
 func TestASlowPredecessorIsNoGap(t *testing.T) {
@@ -132,7 +133,7 @@ func TestLateArrivals(t *testing.T) {
 			second := b.sequenced(repeatable, "order", "2")[0]
 			claim := b.try(store, second)
 			if want != inbox.EffectClaimed {
-				b.state(second, want, inbox.ReasonLate)
+				b.state(second, want, reasons.Late)
 			} else if claim == nil || !claim.Late {
 				t.Errorf("%+v is not claimed as late", claim)
 			}
@@ -153,15 +154,15 @@ func TestTies(t *testing.T) {
 		mode   sequence.Mode
 		ties   sequence.Choice
 		state  inbox.EffectState
-		reason inbox.Reason
+		reason reasons.Reason
 		ties1  uint64
 	}{
-		"contiguous":        {sequence.Contiguous, "", inbox.EffectDead, inbox.ReasonTie, 1},
-		"contiguous, hold":  {sequence.Contiguous, sequence.Hold, inbox.EffectHeld, inbox.ReasonTie, 1},
+		"contiguous":        {sequence.Contiguous, "", inbox.EffectDead, reasons.Tie, 1},
+		"contiguous, hold":  {sequence.Contiguous, sequence.Hold, inbox.EffectHeld, reasons.Tie, 1},
 		"contiguous, apply": {sequence.Contiguous, sequence.Apply, inbox.EffectClaimed, "", 0},
 		"latest":            {sequence.Latest, "", inbox.EffectClaimed, "", 0},
-		"latest, dead":      {sequence.Latest, sequence.Dead, inbox.EffectDead, inbox.ReasonTie, 1},
-		"latest, hold":      {sequence.Latest, sequence.Hold, inbox.EffectHeld, inbox.ReasonTie, 1},
+		"latest, dead":      {sequence.Latest, sequence.Dead, inbox.EffectDead, reasons.Tie, 1},
+		"latest, hold":      {sequence.Latest, sequence.Hold, inbox.EffectHeld, reasons.Tie, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,7 +211,7 @@ func TestTheFirstNumberIsLearned(t *testing.T) {
 	}
 	late := b.sequenced(repeatable, "order", "2")[0]
 	b.try(store, late)
-	b.state(late, inbox.EffectSuperseded, inbox.ReasonLate)
+	b.state(late, inbox.EffectSuperseded, reasons.Late)
 }
 
 // In mode latest a deletion leaves its number behind, only the newest of those that

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -18,7 +20,7 @@ import (
 // what is held behind goes on all the same.
 func TestAPersonsDecisionMovesTheStreamOn(t *testing.T) {
 	t.Parallel()
-	for as, want := range map[inbox.Resolution]inbox.EffectState{inbox.ResolveDone: inbox.EffectClaimed, inbox.ResolveResend: inbox.EffectHeld} {
+	for as, want := range map[decide.Resolution]inbox.EffectState{decide.ResolveDone: inbox.EffectClaimed, decide.ResolveResend: inbox.EffectHeld} {
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
@@ -33,7 +35,7 @@ func TestAPersonsDecisionMovesTheStreamOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := desk.Resolve(t.Context(), inbox.Resolve{Effect: ids[0], As: as, Actor: "ann", Reason: "looked"}); err != nil {
+			if err := decide.New(desk).Resolve(t.Context(), decide.Resolve{Effect: ids[0], As: as, Actor: "ann", Reason: "looked"}); err != nil {
 				t.Fatal(err)
 			}
 			for _, id := range ids[:2] {
@@ -74,7 +76,7 @@ func TestALostAttemptInAStream(t *testing.T) {
 			if report := b.sweep(b.sweeper(nil)); report.Expired != 1 || report.Freed != 0 {
 				t.Errorf("%+v, want one expired", report)
 			}
-			b.state(ids[0], c.first, inbox.ReasonLeaseExpired)
+			b.state(ids[0], c.first, reasons.LeaseExpired)
 			b.state(ids[1], c.second, "")
 			b.end(store, b.claimAgain(store, ids, c.first), inbox.EffectDone)
 		})
@@ -92,8 +94,8 @@ func (b *bundle) claimAgain(store *inbox.Effects, ids []inbox.ID, first inbox.Ef
 	if claim := b.try(store, ids[1]); claim != nil {
 		return claim
 	}
-	desk := inbox.Resolve{Effect: ids[0], As: inbox.ResolveDone, Actor: "ann", Reason: "looked"}
-	if err := store.Resolve(b.tb.Context(), desk); err != nil {
+	desk := decide.Resolve{Effect: ids[0], As: decide.ResolveDone, Actor: "ann", Reason: "looked"}
+	if err := decide.New(store).Resolve(b.tb.Context(), desk); err != nil {
 		b.tb.Fatal(err)
 	}
 	return b.claim(store, ids[1])

@@ -6,26 +6,28 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
 // skipping skips what a stream waits for, as it was shown, beside whatever do does.
-func (b *bundle) skipping(store *inbox.Effects, shown *inbox.StreamDetail, do func()) error {
+func (b *bundle) skipping(store *inbox.Effects, shown *read.StreamDetail, do func()) error {
 	b.tb.Helper()
-	pass := inbox.PassStream{Stream: shown.ID, As: inbox.StreamSkip, MissingTo: shown.MissingTo, Actor: decider, Reason: decided}
+	pass := decide.PassStream{Stream: shown.ID, As: decide.StreamSkip, MissingTo: shown.MissingTo, Actor: decider, Reason: decided}
 	if shown.BlockedByEffect != nil {
 		pass.Blocker, pass.Revision = shown.BlockedByEffect.ID, &shown.BlockedByEffect.Revision
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- store.PassStream(b.tb.Context(), pass) }()
+	go func() { ended <- decide.New(store).PassStream(b.tb.Context(), pass) }()
 	do()
 	return <-ended
 }
 
-func (b *bundle) streamOf(key string) *inbox.StreamDetail {
+func (b *bundle) streamOf(key string) *read.StreamDetail {
 	b.tb.Helper()
-	d, err := inbox.NewLister(b.pool).Stream(b.tb.Context(), "shop/"+once+"/"+key)
+	d, err := read.NewLister(b.pool).Stream(b.tb.Context(), "shop/"+once+"/"+key)
 	must(b.tb, err)
 	return d
 }
@@ -87,7 +89,7 @@ func TestAStreamIsSkippedWhileItsEffectSettles(t *testing.T) {
 		switch {
 		case err == nil && row.State == "skipped" && b.attempts(ids[0], 2) == 0 && p.Summary.Outcomes[replay.ItemDecidedSince] == 1:
 			skipped++
-		case errors.Is(err, inbox.ErrStream) && row.State == string(end) && b.attempts(ids[0], 2) == 1 && p.Summary.Outcomes[replay.ItemReplayed] == 1:
+		case errors.Is(err, decide.ErrStream) && row.State == string(end) && b.attempts(ids[0], 2) == 1 && p.Summary.Outcomes[replay.ItemReplayed] == 1:
 			sent++
 		default:
 			t.Fatalf("round %d: skipped: %v, the effect is %+v with %d attempts, the replay came to %v", round, err, row, b.attempts(ids[0], 2), p.Summary.Outcomes)
@@ -128,7 +130,7 @@ func TestANumberIsGivenUpWhileItsEffectSettles(t *testing.T) {
 		switch {
 		case err == nil && second.State == "superseded" && b.attempts(ids[2], 1) == 0:
 			given++
-		case errors.Is(err, inbox.ErrStream) && second.State == "done" && b.attempts(ids[2], 1) == 1:
+		case errors.Is(err, decide.ErrStream) && second.State == "done" && b.attempts(ids[2], 1) == 1:
 			came++
 		default:
 			t.Fatalf("round %d: given up: %v, 2 is %+v with %d attempts", round, err, second, b.attempts(ids[2], 1))

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -169,15 +170,15 @@ func TestExpiredLeases(t *testing.T) {
 		started  bool
 		attempts int
 		state    inbox.EffectState
-		reason   inbox.Reason
+		reason   reasons.Reason
 	}{
-		"repeatable":                   {repeatable, false, 1, inbox.EffectRetry, inbox.ReasonLeaseExpired},
-		"once, nothing sent":           {once, false, 1, inbox.EffectRetry, inbox.ReasonLeaseExpired},
-		"once, perhaps sent":           {once, true, 1, inbox.EffectIndeterminate, inbox.ReasonLeaseExpired},
-		"repeatable, its last attempt": {repeatable, false, 5, inbox.EffectDead, inbox.ReasonExhausted},
-		"once, sent, its last attempt": {once, true, 5, inbox.EffectIndeterminate, inbox.ReasonLeaseExpired},
-		"inside, its claim committed":  {within, false, 1, inbox.EffectRetry, inbox.ReasonLeaseExpired},
-		"inside, and its last attempt": {within, false, 5, inbox.EffectDead, inbox.ReasonExhausted},
+		"repeatable":                   {repeatable, false, 1, inbox.EffectRetry, reasons.LeaseExpired},
+		"once, nothing sent":           {once, false, 1, inbox.EffectRetry, reasons.LeaseExpired},
+		"once, perhaps sent":           {once, true, 1, inbox.EffectIndeterminate, reasons.LeaseExpired},
+		"repeatable, its last attempt": {repeatable, false, 5, inbox.EffectDead, reasons.Exhausted},
+		"once, sent, its last attempt": {once, true, 5, inbox.EffectIndeterminate, reasons.LeaseExpired},
+		"inside, its claim committed":  {within, false, 1, inbox.EffectRetry, reasons.LeaseExpired},
+		"inside, and its last attempt": {within, false, 5, inbox.EffectDead, reasons.Exhausted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/sleep"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
@@ -41,7 +41,7 @@ func (l *TargetLimit) Do(ctx context.Context, ask func(context.Context) effect.R
 			done(ask(ctx))
 			return nil
 		}
-		if reason == inbox.ReasonBreaker || l.now().Sub(started)+wait > maxQuestionWait {
+		if reason == reasons.Breaker || l.now().Sub(started)+wait > maxQuestionWait {
 			return ErrTargetBusy
 		}
 		if err := sleep.For(ctx, wait); err != nil {

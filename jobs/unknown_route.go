@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/node"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // The pauses of an effect whose route neither this process nor another live one knows. In a rolling
@@ -134,7 +135,7 @@ func (u *unknownRoutes) report(ctx context.Context) {
 // that knows it. If there is none, it puts the effect off.
 func (c *Client) leaveUnknown(ctx context.Context, w wakeUp, standing inbox.Standing) error {
 	if c.cfg.Observe != nil {
-		c.cfg.Observe(Report{Effect: w.effect, State: standing.State, Reason: inbox.ReasonRoute})
+		c.cfg.Observe(Report{Effect: w.effect, State: standing.State, Reason: reasons.Route})
 	}
 	if c.unknown.worked(ctx, standing.RouteID) {
 		if err := c.handOvers.do(w.jobID, standing.RouteID); err != nil {

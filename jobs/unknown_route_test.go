@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/logtest"
 	"github.com/oncegate/oncegate/jobs"
 )
@@ -73,7 +76,7 @@ func TestABacklogOfARemovedRouteIsPaced(t *testing.T) {
 	b.gone(n)
 	var met atomic.Int64
 	b.client(jobs.Config{Observe: func(r jobs.Report) {
-		if r.Reason == inbox.ReasonRoute {
+		if r.Reason == reasons.Route {
 			met.Add(1)
 		}
 	}})
@@ -117,7 +120,7 @@ func TestClearingARoute(t *testing.T) {
 		"discarded":                    {``, "", 0, nil, 3, 0, ``},
 		"may have happened, discarded": {`UPDATE effect SET unknown_since = now()`, "", 0, nil, 3, 0, `old old old`},
 		"moved":                        {``, repeatable, 0, nil, 3, 0, ``},
-		"more than allowed":            {``, "", 2, inbox.ErrBound, 0, 0, ``},
+		"more than allowed":            {``, "", 2, decide.ErrBound, 0, 0, ``},
 		"not gone":                     {`UPDATE route SET updated_at = now()`, "", 0, inbox.ErrRouteKnown, 0, 0, ``},
 		"to one that is gone":          {`UPDATE source SET updated_at = now()`, once, 0, inbox.ErrRouteGone, 0, 0, ``},
 		"to one that is not":           {``, "other", 0, inbox.ErrNotFound, 0, 0, ``},
@@ -138,17 +141,17 @@ func TestClearingARoute(t *testing.T) {
 				b.exec(c.change)
 			}
 			store := b.store("cli")
-			ask := inbox.ClearRoute{Source: "shop", Route: "old", To: c.to, Max: c.max, Actor: actor, Reason: why}
+			ask := decide.ClearRoute{Source: "shop", Route: "old", To: c.to, Max: c.max, Actor: actor, Reason: why}
 			dry := ask
 			dry.DryRun = true
 			before := b.text(`SELECT string_agg(e::text, ',' ORDER BY id) FROM effect e`)
-			if _, err := store.ClearRoute(t.Context(), dry); !errors.Is(err, c.err) {
+			if _, err := decide.New(store).ClearRoute(t.Context(), dry); !errors.Is(err, c.err) {
 				t.Fatalf("%v, want %v", err, c.err)
 			}
 			if b.text(`SELECT string_agg(e::text, ',' ORDER BY id) FROM effect e`) != before {
 				t.Error("a dry run changed something")
 			}
-			out, err := store.ClearRoute(t.Context(), ask)
+			out, err := decide.New(store).ClearRoute(t.Context(), ask)
 			if !errors.Is(err, c.err) || out.Cleared != c.moved || out.Left != c.left {
 				t.Fatalf("%+v, %v, want %d cleared and %d left", out, err, c.moved, c.left)
 			}
@@ -190,12 +193,12 @@ func TestNothingIsSentAgainToARouteThatIsGone(t *testing.T) {
 	id := b.gone(1)[0]
 	b.exec(`UPDATE effect SET state = 'indeterminate', reason = 'timeout', next_at = NULL`)
 	store := b.store("cli")
-	err := store.Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveResend, Actor: actor, Reason: why})
+	err := decide.New(store).Resolve(t.Context(), decide.Resolve{Effect: id, As: decide.ResolveResend, Actor: actor, Reason: why})
 	if !errors.Is(err, inbox.ErrRouteGone) {
 		t.Errorf("%v, want ErrRouteGone", err)
 	}
-	many, err := store.ResolveMany(t.Context(), inbox.ResolveMany{
-		Effects: []inbox.Unknown{{Effect: id, Version: 1}}, As: inbox.ResolveResend, Actor: actor, Reason: why,
+	many, err := decide.New(store).ResolveMany(t.Context(), decide.ResolveMany{
+		Effects: []read.Unknown{{Effect: id, Version: 1}}, As: decide.ResolveResend, Actor: actor, Reason: why,
 	})
 	if err != nil || many.Gone != 1 || many.Resolved != 0 {
 		t.Errorf("%+v, %v", many, err)
@@ -203,7 +206,7 @@ func TestNothingIsSentAgainToARouteThatIsGone(t *testing.T) {
 	if row := b.row(id); row.State != "indeterminate" {
 		t.Errorf("%+v", row)
 	}
-	if err := store.Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: actor, Reason: why}); err != nil {
+	if err := decide.New(store).Resolve(t.Context(), decide.Resolve{Effect: id, As: decide.ResolveDone, Actor: actor, Reason: why}); err != nil {
 		t.Error(err)
 	}
 }

@@ -60,7 +60,7 @@ func TestOutcomes(t *testing.T) {
 		route    string
 		results  []effect.Result // the last one repeats
 		state    inbox.EffectState
-		reason   inbox.Reason
+		reason   reasons.Reason
 		outcomes []string
 	}{
 		"retried until done": {
@@ -69,7 +69,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		"exhausted": {
 			repeatable, []effect.Result{{Outcome: effect.Retry, Reason: "status_503"}},
-			inbox.EffectDead, inbox.ReasonExhausted, []string{"retry", "retry", "retry", "retry", "dead"},
+			inbox.EffectDead, reasons.Exhausted, []string{"retry", "retry", "retry", "retry", "dead"},
 		},
 		"dead at once":  {repeatable, []effect.Result{{Outcome: effect.Dead, Reason: "status_4xx"}}, inbox.EffectDead, reasons.Status4xx, []string{"dead"}},
 		"unknown, once": {once, []effect.Result{{Outcome: effect.Unknown, Reason: "timeout"}}, inbox.EffectIndeterminate, reasons.Timeout, []string{"indeterminate"}},
@@ -77,8 +77,8 @@ func TestOutcomes(t *testing.T) {
 			once, []effect.Result{{Outcome: effect.Retry, Reason: "connect"}, {Outcome: effect.Done}},
 			inbox.EffectDone, "", []string{"retry", "done"},
 		},
-		"an outcome that is none": {once, []effect.Result{{Outcome: "perhaps"}}, inbox.EffectIndeterminate, inbox.ReasonOther, []string{"indeterminate"}},
-		"a reason that is none":   {once, []effect.Result{{Outcome: effect.Dead, Reason: "evil\x00"}}, inbox.EffectDead, inbox.ReasonOther, []string{"dead"}},
+		"an outcome that is none": {once, []effect.Result{{Outcome: "perhaps"}}, inbox.EffectIndeterminate, reasons.Other, []string{"indeterminate"}},
+		"a reason that is none":   {once, []effect.Result{{Outcome: effect.Dead, Reason: "evil\x00"}}, inbox.EffectDead, reasons.Other, []string{"dead"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -266,7 +266,7 @@ func TestHandlers(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler  func(n int, ctx context.Context, tx pgx.Tx) error
 		state    inbox.EffectState
-		reason   inbox.Reason
+		reason   reasons.Reason
 		attempts int
 		rows     int
 	}{

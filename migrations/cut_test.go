@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/migrations"
-	"github.com/oncegate/oncegate/session"
 )
 
 // A migrator that dies at any message that it sends, before or after the server receives the

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // indexState reports whether an index exists and whether it is usable.

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/migrations"
-	"github.com/oncegate/oncegate/session"
 )
 
 // connected returns a connection of another session, which blocks a migration.

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/sleep"
-	"github.com/oncegate/oncegate/session"
 )
 
 const (

@@ -1,12 +1,14 @@
 package attention
 
-import "github.com/oncegate/oncegate/inbox"
+import (
+	"github.com/oncegate/oncegate/inbox/read"
+)
 
 // Statements are what a reader sends, by kind.
 func Statements(tenant bool) map[Kind]string {
 	out := map[Kind]string{Plans: readPlans, Standstills: readStandstills}
 	for i := range statements {
-		out[statements[i].kind] = statements[i].sql(tenant, inbox.ListBudget)
+		out[statements[i].kind] = statements[i].sql(tenant, read.ListBudget)
 	}
 	return out
 }

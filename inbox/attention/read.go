@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/rollup"
 )
 
@@ -63,7 +64,7 @@ type Config struct {
 	// Pool is one that no deliveries use.
 	Pool *pgxpool.Pool
 
-	// Budget is how long the conditions of all kinds together are asked; 0 is [inbox.ListBudget]. What could not be looked at
+	// Budget is how long the conditions of all kinds together are asked; 0 is [read.ListBudget]. What could not be looked at
 	// in that time is said by More.
 	Budget time.Duration
 
@@ -79,7 +80,7 @@ func New(cfg Config) (*Reader, error) {
 	if cfg.Pool == nil {
 		return nil, errors.New("attention: Pool is required")
 	}
-	cfg.Budget = cmp.Or(cfg.Budget, inbox.ListBudget)
+	cfg.Budget = cmp.Or(cfg.Budget, read.ListBudget)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/attention"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // The things of source shop (1) belong to acme, those of bank (2) to nobody. Route 3 is gone.

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/sleep"
-	"github.com/oncegate/oncegate/session"
 )
 
 // The times of the commit probe.

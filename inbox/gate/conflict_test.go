@@ -12,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate/conflict"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // undecided are [gate.Conflicts] that fail for one event.

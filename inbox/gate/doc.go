@@ -29,7 +29,7 @@
 // A delivery whose key is recorded with other bytes is compared after the commit. If its canonical payload differs too,
 // it is a conflict: the event does not change, and the payload is stored in the table conflict before it is
 // acknowledged, the newest five different ones of an event. A person may admit one as a separate event
-// ([inbox.AdmitConflict]), under an id that is made of the event's id and the payload's hash. A conflict prevents its
+// ([decide.AdmitConflict]), under an id that is made of the event's id and the payload's hash. A conflict prevents its
 // event from being pruned. Package conflict compares and keeps. An operation's payload is not kept: the answer to its caller is 409 and the difference.
 //
 // Keys that senders publish and that have verified a delivery are rows ([inbox.VerifiedKey]), so that a starting

@@ -9,6 +9,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
@@ -22,7 +23,7 @@ type sequencePlace struct {
 	arrival  bool        // the database assigns the number
 	filtered bool
 	state    inbox.EffectState
-	reason   inbox.Reason
+	reason   reasons.Reason
 }
 
 // labelLength bounds how much of a sequence key is kept for people, in bytes.
@@ -46,7 +47,7 @@ func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *s
 		if filtered {
 			return nil
 		}
-		p.applyChoice(policy.NoKey, inbox.ReasonNoKey)
+		p.applyChoice(policy.NoKey, reasons.NoKey)
 		return p
 	}
 	p.key, p.hash = pgtext.Clean(key, labelLength), route.Series.KeyHash(a.Source.FirstName(), route.FirstName(), key)
@@ -58,7 +59,7 @@ func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *s
 	if err == nil && timed && !filtered && n.AheadOf(a.ReceivedAt) {
 		// Until that time it would be newer than everything else. Under any policy it
 		// gets no place, so that it does not block later events.
-		p.applyChoice(sequence.Hold, inbox.ReasonAhead)
+		p.applyChoice(sequence.Hold, reasons.Ahead)
 		return p
 	}
 	if err == nil && (policy.Mode != sequence.Contiguous || n.Whole()) {
@@ -68,12 +69,12 @@ func placeOf(a *inbox.Admission, event int, route *inbox.Route, matches bool) *s
 	if filtered {
 		return nil
 	}
-	p.applyChoice(policy.NoNumber, inbox.ReasonNoNumber)
+	p.applyChoice(policy.NoNumber, reasons.NoNumber)
 	return p
 }
 
 // applyChoice sets the state of an effect whose place is unknown.
-func (p *sequencePlace) applyChoice(choice sequence.Choice, reason inbox.Reason) {
+func (p *sequencePlace) applyChoice(choice sequence.Choice, reason reasons.Reason) {
 	p.reason = reason
 	switch choice {
 	case sequence.Hold:
@@ -97,9 +98,9 @@ func (g *Gate) countPlaces(d *delivery) {
 			e := &d.entries[i].effects[j]
 			switch {
 			case e.place == nil:
-			case e.place.reason == inbox.ReasonNoKey:
+			case e.place.reason == reasons.NoKey:
 				g.order.Of(e.route.ID).MissingKeys.Add(1)
-			case e.place.reason == inbox.ReasonNoNumber:
+			case e.place.reason == reasons.NoNumber:
 				g.order.Of(e.route.ID).MissingNumbers.Add(1)
 			}
 		}
@@ -134,7 +135,7 @@ var orderedColumns = row.ColumnsFrom(1, append(columnsOfEffect("key"),
 	row.Text("number", func(e *newEffect) string { return e.place.number }),
 	row.Bool("arrival", func(e *newEffect) bool { return e.place.arrival }),
 	row.Bool("filtered", func(e *newEffect) bool { return e.place.filtered }),
-	row.Text("reason", func(e *newEffect) inbox.Reason { return e.place.reason }),
+	row.Text("reason", func(e *newEffect) reasons.Reason { return e.place.reason }),
 )...)
 
 // newStream is the stream of an effect; most exist already.

@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/history"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // TestJudge states the rule over all combinations of what a process may know: whole is only said by one that remembers enough.

@@ -3,7 +3,7 @@ package history
 import (
 	"time"
 
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 const (

@@ -18,6 +18,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/labels"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // labelled is a gate whose events have the label order=<sender's id>. Nothing moves their labels but the test.
@@ -42,7 +43,7 @@ func (l labelled) deliver(t *testing.T, id string) inbox.ID {
 // found are the events with a label, as a list finds them.
 func (l labelled) found(t *testing.T, name, value string) (out []string) {
 	t.Helper()
-	page, err := inbox.NewLister(l.Pool).Events(t.Context(), inbox.EventFilter{Label: inbox.Label{Name: name, Value: value}, Limit: 1000})
+	page, err := read.NewLister(l.Pool).Events(t.Context(), read.EventFilter{Label: inbox.Label{Name: name, Value: value}, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/labels"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -171,7 +172,7 @@ func EraseEvent(ctx context.Context, pool *pgxpool.Pool, r Erase) (Erased, error
 		return out, fmt.Errorf("erasing %s/%s: %w", r.Source, r.EventID, err)
 	}
 	var source int32
-	err := inbox.RetryLocked(ctx, func() error {
+	err := locks.Retry(ctx, inbox.ErrLocked, func() error {
 		out = Erased{}
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
 			source, err = r.eraseTx(ctx, tx, &out)
@@ -244,7 +245,7 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	if err := r.eraseBody(ctx, tx, &d, body, out); err != nil {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, inbox.RaiseRevisions, effects); err != nil {
+	if _, err := tx.Exec(ctx, row.RaiseRevisions, effects); err != nil {
 		return 0, err
 	}
 	var events []inbox.ID

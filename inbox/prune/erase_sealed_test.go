@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -32,7 +33,7 @@ func sealedBatch(t *testing.T) (*storetest.Past, []inbox.ID) {
 
 func wantBodies(t *testing.T, p *storetest.Past, keys *seal.Keyring, ids []inbox.ID, left ...int) {
 	t.Helper()
-	lister := inbox.NewLister(p.Pool).WithKeyring(keys)
+	lister := read.NewLister(p.Pool).WithKeyring(keys)
 	want := map[int]bool{}
 	for _, n := range left {
 		want[n] = true

@@ -11,6 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // Nothing of the content is left in any table, and the key still refuses.
@@ -76,7 +77,7 @@ func TestEraseOneOfABatch(t *testing.T) {
 	if err != nil || !out.Shared || !out.Body {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	lister := inbox.NewLister(p.Pool)
+	lister := read.NewLister(p.Pool)
 	for i, item := range receipt.Items {
 		body, err := lister.Body(t.Context(), item.ID)
 		if i == 1 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
@@ -234,12 +235,12 @@ func (s *stage) after(t *testing.T, what string, except func(scene) bool) {
 func TestGuardsOutliveDecisions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	moved, err := s.effects.ClearRoute(t.Context(), inbox.ClearRoute{Source: s.Source.Name, Route: "former", To: "all", Actor: "a", Reason: "a test"})
+	moved, err := decide.New(s.effects).ClearRoute(t.Context(), decide.ClearRoute{Source: s.Source.Name, Route: "former", To: "all", Actor: "a", Reason: "a test"})
 	if err != nil || moved.Cleared == 0 || moved.Left > 0 {
 		t.Fatalf("%+v, %v", moved, err)
 	}
 	s.after(t, "a move", func(scene) bool { return false })
-	discarded, err := s.effects.Discard(t.Context(), inbox.Discard{All: true, Actor: "a", Reason: "a test"})
+	discarded, err := decide.New(s.effects).Discard(t.Context(), decide.Discard{All: true, Actor: "a", Reason: "a test"})
 	if err != nil || discarded.Discarded == 0 || discarded.Changed > 0 {
 		t.Fatalf("%+v, %v", discarded, err)
 	}

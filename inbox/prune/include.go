@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // restChunk is how many effects at rest one transaction settles, because it keeps the
@@ -107,7 +108,7 @@ func (s *pass) settleChunk(ctx context.Context, tx pgx.Tx, query string, args ..
 	var (
 		group  []inbox.Settlement
 		events []inbox.ID
-		one    = inbox.Settlement{State: inbox.EffectSkipped, Reason: inbox.ReasonPruned}
+		one    = inbox.Settlement{State: inbox.EffectSkipped, Reason: reasons.Pruned}
 	)
 	_, err = pgx.ForEachRow(rows, []any{&one.Effect, &one.Event, &one.From, &one.RouteID, &one.Version, &one.SequenceKeyHash}, func() error {
 		group, events = append(group, one), append(events, one.Event)
@@ -121,7 +122,7 @@ func (s *pass) settleChunk(ctx context.Context, tx pgx.Tx, query string, args ..
 	if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = on`); err != nil {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, inbox.LockOperations, events); err != nil {
+	if _, err := tx.Exec(ctx, row.LockOperations, events); err != nil {
 		return 0, err
 	}
 	ends, err := s.cfg.Effects.SettleLocked(ctx, tx, group, nil)

@@ -12,11 +12,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/labels"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -136,7 +138,7 @@ func TestLabelsGoWithTheirEvent(t *testing.T) {
 			if err := l.Pool.QueryRow(t.Context(), `SELECT id FROM conflict`).Scan(&conflict); err != nil {
 				t.Fatal(err)
 			}
-			admitted, err := inbox.AdmitConflict{
+			admitted, err := decide.AdmitConflict{
 				Pool: l.Pool, Gate: l.Gate, Keyring: keys, Clock: inboxtest.Clock(t, l.Pool), Source: l.Source, Conflict: conflict, Actor: "ann", Reason: "a test",
 			}.Run(t.Context())
 			if err != nil {
@@ -148,8 +150,8 @@ func TestLabelsGoWithTheirEvent(t *testing.T) {
 			}
 
 			// The list finds events by them, also beside other conditions, and none by the value of another label.
-			found := func(f inbox.EventFilter) (out []string) {
-				page, err := inbox.NewLister(l.Pool).WithKeyring(keys).Events(t.Context(), f)
+			found := func(f read.EventFilter) (out []string) {
+				page, err := read.NewLister(l.Pool).WithKeyring(keys).Events(t.Context(), f)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -160,31 +162,31 @@ func TestLabelsGoWithTheirEvent(t *testing.T) {
 			}
 			order := func(value string) inbox.Label { return inbox.Label{Name: "order", Value: value} }
 			for _, c := range []struct {
-				filter inbox.EventFilter
+				filter read.EventFilter
 				want   string
 			}{
-				{inbox.EventFilter{Label: order("order-of-ann")}, "evt_1"},
-				{inbox.EventFilter{Label: order("order-of-bob")}, "evt_old"},
-				{inbox.EventFilter{Label: order("order-of-bob"), Since: time.Now().Add(-time.Hour)}, ""},
-				{inbox.EventFilter{Label: order("order-of-ann"), Source: "stripe", State: "done"}, "evt_1"},
-				{inbox.EventFilter{Label: order("order-of-ann"), Source: "another"}, ""},
-				{inbox.EventFilter{Label: inbox.Label{Name: "more_0", Value: "order-of-ann"}}, ""},
-				{inbox.EventFilter{Label: inbox.Label{Name: "more_0", Value: "x"}, Limit: 10}, admitted.EventID + " evt_1 evt_old"},
+				{read.EventFilter{Label: order("order-of-ann")}, "evt_1"},
+				{read.EventFilter{Label: order("order-of-bob")}, "evt_old"},
+				{read.EventFilter{Label: order("order-of-bob"), Since: time.Now().Add(-time.Hour)}, ""},
+				{read.EventFilter{Label: order("order-of-ann"), Source: "stripe", State: "done"}, "evt_1"},
+				{read.EventFilter{Label: order("order-of-ann"), Source: "another"}, ""},
+				{read.EventFilter{Label: inbox.Label{Name: "more_0", Value: "order-of-ann"}}, ""},
+				{read.EventFilter{Label: inbox.Label{Name: "more_0", Value: "x"}, Limit: 10}, admitted.EventID + " evt_1 evt_old"},
 			} {
 				if got := strings.Join(found(c.filter), " "); got != c.want {
 					t.Errorf("%+v found %q, want %q", c.filter, got, c.want)
 				}
 			}
-			page, err := inbox.NewLister(l.Pool).WithKeyring(keys).Events(t.Context(), inbox.EventFilter{Label: inbox.Label{Name: "more_0", Value: "x"}, Limit: 2})
+			page, err := read.NewLister(l.Pool).WithKeyring(keys).Events(t.Context(), read.EventFilter{Label: inbox.Label{Name: "more_0", Value: "x"}, Limit: 2})
 			if err != nil || len(page.Data) != 2 || !page.HasMore {
 				t.Fatalf("the first page is %+v, %v", page, err)
 			}
-			page, err = inbox.NewLister(l.Pool).WithKeyring(keys).Events(t.Context(), inbox.EventFilter{Label: inbox.Label{Name: "more_0", Value: "x"}, Limit: 2, Cursor: page.Next})
+			page, err = read.NewLister(l.Pool).WithKeyring(keys).Events(t.Context(), read.EventFilter{Label: inbox.Label{Name: "more_0", Value: "x"}, Limit: 2, Cursor: page.Next})
 			if err != nil || len(page.Data) != 1 || page.Data[0].EventID != "evt_old" || page.HasMore {
 				t.Fatalf("the second page is %+v, %v", page, err)
 			}
 			if keys != nil {
-				if _, err := inbox.NewLister(l.Pool).Events(t.Context(), inbox.EventFilter{Label: order("order-of-ann")}); err == nil {
+				if _, err := read.NewLister(l.Pool).Events(t.Context(), read.EventFilter{Label: order("order-of-ann")}); err == nil {
 					t.Error("a search without the keyring says that there is nothing")
 				}
 			}

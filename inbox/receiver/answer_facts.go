@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
+	"github.com/oncegate/oncegate/internal/visible"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/visible"
 )
 
 // Headers of an answer about an operation. A stored result never changes, so these headers carry the facts that are
@@ -26,27 +27,27 @@ const (
 // acknowledgement is the answer to the first call of an operation. Event and Status lead, as in
 // every acknowledgement.
 type acknowledgement struct {
-	Event      string     `json:"event"`
-	Status     string     `json:"status"`
-	EventID    string     `json:"event_id,omitempty"`
-	Operation  string     `json:"operation,omitempty"`
-	State      string     `json:"state"`
-	IntentHash string     `json:"intent_hash,omitempty"`
-	Retriable  bool       `json:"retriable"`
-	Next       inbox.Next `json:"next"`
-	ExpiresAt  string     `json:"expires_at,omitempty"`
-	Repeats    string     `json:"suspected_repeat,omitempty"`
+	Event      string         `json:"event"`
+	Status     string         `json:"status"`
+	EventID    string         `json:"event_id,omitempty"`
+	Operation  string         `json:"operation,omitempty"`
+	State      string         `json:"state"`
+	IntentHash string         `json:"intent_hash,omitempty"`
+	Retriable  bool           `json:"retriable"`
+	Next       operation.Next `json:"next"`
+	ExpiresAt  string         `json:"expires_at,omitempty"`
+	Repeats    string         `json:"suspected_repeat,omitempty"`
 }
 
 // inFlightDocument answers a question about an operation that has no result yet.
 type inFlightDocument struct {
-	Event      string     `json:"event"`
-	Status     string     `json:"status"`
-	State      string     `json:"state"`
-	Retriable  bool       `json:"retriable"`
-	Next       inbox.Next `json:"next"`
-	RetryAfter int        `json:"retry_after"`
-	ExpiresAt  string     `json:"expires_at,omitempty"`
+	Event      string         `json:"event"`
+	Status     string         `json:"status"`
+	State      string         `json:"state"`
+	Retriable  bool           `json:"retriable"`
+	Next       operation.Next `json:"next"`
+	RetryAfter int            `json:"retry_after"`
+	ExpiresAt  string         `json:"expires_at,omitempty"`
 }
 
 // acknowledgeCaller acknowledges the call of an operation. A custom provider with its own form of acknowledgement
@@ -59,10 +60,10 @@ func acknowledgeCaller(source *endpoint, res *result) providers.Reply {
 	}
 	document := acknowledgement{
 		Event: event, Status: string(res.status), EventID: res.problem.eventID, Operation: res.problem.operation, State: stateInFlight,
-		IntentHash: hex.EncodeToString(res.problem.intentHash), Retriable: true, Next: inbox.NextWait, ExpiresAt: source.expires(res.event), Repeats: res.repeats,
+		IntentHash: hex.EncodeToString(res.problem.intentHash), Retriable: true, Next: operation.NextWait, ExpiresAt: source.expires(res.event), Repeats: res.repeats,
 	}
 	if res.outcome == outcomeUnusable || res.outcome == outcomeBeyondRetention {
-		document.State, document.Retriable, document.Next = string(inbox.ResultFailed), false, inbox.NextCorrect // it has no effects
+		document.State, document.Retriable, document.Next = string(operation.ResultFailed), false, operation.NextCorrect // it has no effects
 	}
 	if text, err := json.Marshal(&document); err == nil {
 		reply.Body = visible.JSON(text)

@@ -3,7 +3,7 @@ package receiver
 import (
 	"slices"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -72,7 +72,7 @@ type CodeMeaning struct {
 	RetryAfter int
 
 	// Next is what the caller should do next, unless the answer itself knows better.
-	Next inbox.Next
+	Next operation.Next
 
 	// Advice says the same in sentences, for people and models.
 	Advice string
@@ -82,135 +82,135 @@ type CodeMeaning struct {
 var codes = [...]CodeMeaning{
 	{
 		Code: CodeUnauthorized, Status: 401, Title: "the credential is missing or not accepted",
-		Next: inbox.NextStop, Advice: "Do not repeat the call unchanged. Send a valid credential, or ask the operator for one. No key was spent.",
+		Next: operation.NextStop, Advice: "Do not repeat the call unchanged. Send a valid credential, or ask the operator for one. No key was spent.",
 	},
 	{
 		Code: CodeOperationNotAllowed, Status: 403, Title: "the credential may not call this operation",
-		Next: inbox.NextStop, Advice: "Do not repeat the call. Ask the operator to allow the operation to the credential, or call one that is allowed. No key was spent.",
+		Next: operation.NextStop, Advice: "Do not repeat the call. Ask the operator to allow the operation to the credential, or call one that is allowed. No key was spent.",
 	},
 	{
 		Code: CodeNotFound, Status: 404, Title: "the credential has no such operation",
-		Next: inbox.NextCorrect, Advice: "Use the address in the header Location of the first answer and the credential that made the call. A pruned operation is not found either.",
+		Next: operation.NextCorrect, Advice: "Use the address in the header Location of the first answer and the credential that made the call. A pruned operation is not found either.",
 	},
 	{
 		Code: CodeMissingOperation, Status: 400, Title: "the call names no operation",
-		Next: inbox.NextCorrect, Advice: "Name the operation in the header that detail names, and call again. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Name the operation in the header that detail names, and call again. No key was spent.",
 	},
 	{
 		Code: CodeInvalidOperation, Status: 400, Title: "the name of the operation has another form",
-		Next: inbox.NextCorrect, Advice: "Correct the name of the operation as detail says, and call again. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Correct the name of the operation as detail says, and call again. No key was spent.",
 	},
 	{
 		Code: CodeMissingKey, Status: 400, Title: "the call has no key, or lacks a part of it",
-		Next: inbox.NextCorrect, Advice: "Send the key or the part of it that detail names. Take it from what the call means, so that a repeated call has it too; never make a random one for each attempt. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Send the key or the part of it that detail names. Take it from what the call means, so that a repeated call has it too; never make a random one for each attempt. No key was spent.",
 	},
 	{
 		Code: CodeInvalidKey, Status: 400, Title: "the key has another form",
-		Next: inbox.NextCorrect, Advice: "Make a key of the form that detail describes, the same one for every repetition of this call. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Make a key of the form that detail describes, the same one for every repetition of this call. No key was spent.",
 	},
 	{
 		Code: CodeKeyNotAllowed, Status: 400, Title: "a call under a session carries no key",
-		Next: inbox.NextCorrect, Advice: "Leave the idempotency key out, and name the step in Oncegate-Step: the key is made of the session's run and of the step. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Leave the idempotency key out, and name the step in Oncegate-Step: the key is made of the session's run and of the step. No key was spent.",
 	},
 	{
 		Code: CodeSessionExpired, Status: 401, Title: "the session has expired",
-		Next: inbox.NextStop, Advice: "Have the engine open another session of the same run, and repeat the same step under it: steps that are done are answered with their stored results. No key was spent.",
+		Next: operation.NextStop, Advice: "Have the engine open another session of the same run, and repeat the same step under it: steps that are done are answered with their stored results. No key was spent.",
 	},
 	{
 		Code: CodeSessionRevoked, Status: 401, Title: "the session was ended",
-		Next: inbox.NextStop, Advice: "Stop. The engine or an operator ended the session, or its credential is not accepted any more. No key was spent.",
+		Next: operation.NextStop, Advice: "Stop. The engine or an operator ended the session, or its credential is not accepted any more. No key was spent.",
 	},
 	{
 		Code: CodeInvalidSession, Status: 400, Title: "the session cannot be opened with this request",
-		Next: inbox.NextCorrect, Advice: "Correct the member that detail names, and ask again. Asking again is safe: sessions of one run make the same keys.",
+		Next: operation.NextCorrect, Advice: "Correct the member that detail names, and ask again. Asking again is safe: sessions of one run make the same keys.",
 	},
 	{
 		Code: CodeUnidentified, Status: 400, Title: "the operation is not identified",
-		Next: inbox.NextCorrect, Advice: "Correct the fault that detail describes, and call again. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Correct the fault that detail describes, and call again. No key was spent.",
 	},
 	{
 		Code: CodeUnknownOperation, Status: 404, Title: "there is no such operation",
-		Next: inbox.NextStop, Advice: "Do not repeat the call. Call an operation that the source declares. No key was spent.",
+		Next: operation.NextStop, Advice: "Do not repeat the call. Call an operation that the source declares. No key was spent.",
 	},
 	{
 		Code: CodeFollowHeader, Status: 400, Title: "the headers that name an earlier call do not fit",
-		Next: inbox.NextCorrect, Advice: "Name one earlier call: in Oncegate-Resumes to have done what it did not do, or in Oncegate-Instead-Of to have this call done whole in its place. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Name one earlier call: in Oncegate-Resumes to have done what it did not do, or in Oncegate-Instead-Of to have this call done whole in its place. No key was spent.",
 	},
 	{
 		Code: CodeUnknownParent, Status: 400, Title: "the earlier call is not known",
-		Next: inbox.NextCorrect, Advice: "Name an earlier call of this credential, by its event or by its key. If it was pruned, ask the operator what it did before you call without the header. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Name an earlier call of this credential, by its event or by its key. If it was pruned, ask the operator what it did before you call without the header. No key was spent.",
 	},
 	{
 		Code: CodeParentUnsettled, Status: 409, Title: "the earlier call has no settled result", Retriable: true, RetryAfter: 1,
-		Next: inbox.NextWait, Advice: "Look at state. While it is in_flight, wait as long as Retry-After says and repeat the same call under the same key. If it is indeterminate, a person or a probe has to decide first. No key was spent.",
+		Next: operation.NextWait, Advice: "Look at state. While it is in_flight, wait as long as Retry-After says and repeat the same call under the same key. If it is indeterminate, a person or a probe has to decide first. No key was spent.",
 	},
 	{
 		Code: CodeParentPruned, Status: 409, Title: "nothing is kept of what the earlier call did",
-		Next: inbox.NextAskOperator, Advice: "Do not repeat the call: what the earlier call did could happen twice. Ask the operator. Once you know that the whole call must happen, name the earlier call in Oncegate-Instead-Of. No key was spent.",
+		Next: operation.NextAskOperator, Advice: "Do not repeat the call: what the earlier call did could happen twice. Ask the operator. Once you know that the whole call must happen, name the earlier call in Oncegate-Instead-Of. No key was spent.",
 	},
 	{
 		Code: CodeAlreadyFollowed, Status: 409, Title: "another call follows the earlier one already",
-		Next: inbox.NextWait, Advice: "Look at the call that event names: it follows the earlier one. Do with it what next says, and name it, not the earlier one, if you follow it. No key was spent.",
+		Next: operation.NextWait, Advice: "Look at the call that event names: it follows the earlier one. Do with it what next says, and name it, not the earlier one, if you follow it. No key was spent.",
 	},
 	{
 		Code: CodeResumeDiffers, Status: 422, Title: "the call says something else than the one that it resumes",
-		Next: inbox.NextCorrect, Advice: "Send the same operation with the same payload to resume the earlier call. To have another payload done in its place, name it in Oncegate-Instead-Of. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Send the same operation with the same payload to resume the earlier call. To have another payload done in its place, name it in Oncegate-Instead-Of. No key was spent.",
 	},
 	{
 		Code: CodeContractVersion, Status: 409, Title: "the version of the contract is not accepted",
-		Next: inbox.NextCorrect, Advice: "Do not repeat the call. It was planned for another version of the operation: read the present contract, plan again, and call with its version. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Do not repeat the call. It was planned for another version of the operation: read the present contract, plan again, and call with its version. No key was spent.",
 	},
 	{
 		Code: CodeSchema, Status: 422, Title: "the payload does not fit the schema of the operation",
-		Next: inbox.NextCorrect, Advice: "Correct the members that paths and detail tell, and call again, under the same key. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Correct the members that paths and detail tell, and call again, under the same key. No key was spent.",
 	},
 	{
 		Code: CodeIntentDiffers, Status: 422, Title: "the payload does not have the intent hash of the call",
-		Next: inbox.NextCorrect, Advice: "Do not repeat the call unchanged. Send the payload that was planned, under the same key, or leave Oncegate-Intent-Hash out if this payload is meant. intent_hash is the hash of the received payload. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Do not repeat the call unchanged. Send the payload that was planned, under the same key, or leave Oncegate-Intent-Hash out if this payload is meant. intent_hash is the hash of the received payload. No key was spent.",
 	},
 	{
 		Code: CodeInFlight, Status: 409, Title: "the operation is in flight", Retriable: true, RetryAfter: 1,
-		Next: inbox.NextWait, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key, or ask at the Location. Never call under a new key: it would be done twice.",
+		Next: operation.NextWait, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key, or ask at the Location. Never call under a new key: it would be done twice.",
 	},
 	{
 		Code: CodePayloadDiffers, Status: 409, Title: "the idempotency key was used with another payload",
-		Next: inbox.NextWait, Advice: "Do not repeat the call. If it means what the first call meant, use the first one's result, or wait for it while state is in_flight. If it means something new and the first call is settled, call under a new key and name the first call in Oncegate-Instead-Of.",
+		Next: operation.NextWait, Advice: "Do not repeat the call. If it means what the first call meant, use the first one's result, or wait for it while state is in_flight. If it means something new and the first call is settled, call under a new key and name the first call in Oncegate-Instead-Of.",
 	},
 	{
 		Code: CodeSuspectedRepeat, Status: 409, Title: "the same call was made a moment ago under another key",
-		Next: inbox.NextWait, Advice: "Do not invent keys. Do with the call that event names what next says: wait for its result, use it, or resume the call. Only if all of it is really to be done once more, and it is settled, call again and name it in Oncegate-Instead-Of. No key was spent.",
+		Next: operation.NextWait, Advice: "Do not invent keys. Do with the call that event names what next says: wait for its result, use it, or resume the call. Only if all of it is really to be done once more, and it is settled, call again and name it in Oncegate-Instead-Of. No key was spent.",
 	},
 	{
 		Code: CodeMethodNotAllowed, Status: 405, Title: "the method is not accepted here",
-		Next: inbox.NextCorrect, Advice: "Use a method that the header Allow names.",
+		Next: operation.NextCorrect, Advice: "Use a method that the header Allow names.",
 	},
 	{
 		Code: CodeContentType, Status: 415, Title: "the content type is not accepted",
-		Next: inbox.NextCorrect, Advice: "Send the payload in a content type that the source accepts. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Send the payload in a content type that the source accepts. No key was spent.",
 	},
 	{
 		Code: CodeContentEncoding, Status: 415, Title: "the content encoding is not accepted",
-		Next: inbox.NextCorrect, Advice: "Send the payload without a content encoding. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Send the payload without a content encoding. No key was spent.",
 	},
 	{
 		Code: CodeTooLarge, Status: 413, Title: "the payload is too large",
-		Next: inbox.NextCorrect, Advice: "Do not repeat the call. Send less, or ask the operator for a larger max_body. No key was spent.",
+		Next: operation.NextCorrect, Advice: "Do not repeat the call. Send less, or ask the operator for a larger max_body. No key was spent.",
 	},
 	{
 		Code: CodeIncomplete, Status: 408, Title: "the payload did not arrive whole, or too slowly", Retriable: true,
-		Next: inbox.NextRepeat, Advice: "Repeat the same call under the same key. Nothing was recorded.",
+		Next: operation.NextRepeat, Advice: "Repeat the same call under the same key. Nothing was recorded.",
 	},
 	{
 		Code: CodeQuota, Status: 429, Title: "too many calls, or too many new keys", Retriable: true, RetryAfter: 1,
-		Next: inbox.NextRepeat, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded.",
+		Next: operation.NextRepeat, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded.",
 	},
 	{
 		Code: CodeOverloaded, Status: 503, Title: "there is no room for the call at the moment", Retriable: true, RetryAfter: 1,
-		Next: inbox.NextRepeat, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded.",
+		Next: operation.NextRepeat, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded.",
 	},
 	{
 		Code: CodeUnavailable, Status: 503, Title: "a fault kept the call from being answered", Retriable: true, RetryAfter: 5,
-		Next: inbox.NextRepeat, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key: it may have been recorded, and the key keeps it from being done twice. Never call under a new key.",
+		Next: operation.NextRepeat, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key: it may have been recorded, and the key keeps it from being done twice. Never call under a new key.",
 	},
 }
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
+	"github.com/oncegate/oncegate/internal/visible"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/visible"
 )
 
 // contractDocument lists the operations that a caller may call, and how to call them. They are a tool list for an agent: each has
@@ -27,10 +27,10 @@ type contractDocument struct {
 	Run        string              `json:"run,omitempty"`
 	Operations []contractOperation `json:"operations"`
 	// OtherOperations: the source declares none, so it takes operations of any name.
-	OtherOperations bool                `json:"other_operations"`
-	Limits          contractLimits      `json:"limits"`
-	Statuses        []statusMeaning     `json:"statuses"`
-	Next            []inbox.NextMeaning `json:"next"`
+	OtherOperations bool                    `json:"other_operations"`
+	Limits          contractLimits          `json:"limits"`
+	Statuses        []statusMeaning         `json:"statuses"`
+	Next            []operation.NextMeaning `json:"next"`
 }
 
 type contractOperation struct {
@@ -73,15 +73,15 @@ type contractQuota struct {
 }
 
 type statusMeaning struct {
-	Status  inbox.ResultStatus `json:"status"`
-	Meaning string             `json:"meaning"`
+	Status  operation.ResultStatus `json:"status"`
+	Meaning string                 `json:"meaning"`
 }
 
 var statusMeanings = []statusMeaning{
-	{inbox.ResultDone, "Everything happened, or was not to happen."},
-	{inbox.ResultFailed, "Nothing happened. next says whether the same call can end otherwise."},
-	{inbox.ResultPartial, "Some effects happened and some did not: effects shows which. What happened stays; it is never undone and, if the call is resumed, never repeated."},
-	{inbox.ResultIndeterminate, "Something may have happened; the outcome is still unknown. A person or a probe decides."},
+	{operation.ResultDone, "Everything happened, or was not to happen."},
+	{operation.ResultFailed, "Nothing happened. next says whether the same call can end otherwise."},
+	{operation.ResultPartial, "Some effects happened and some did not: effects shows which. What happened stays; it is never undone and, if the call is resumed, never repeated."},
+	{operation.ResultIndeterminate, "Something may have happened; the outcome is still unknown. A person or a probe decides."},
 }
 
 // HandleContract answers with the operations that the caller may call: GET /in/:source/operations.
@@ -153,7 +153,7 @@ func (req *request) contract() *contractDocument {
 	out := &contractDocument{
 		Source: source.name, Credential: req.caller.credential, Tenant: req.tenant(), Operations: []contractOperation{}, OtherOperations: source.Operations == nil && req.caller.operations == nil,
 		Limits:   contractLimits{MaxBody: source.maxBody, LongestWait: int64(max(source.longestWait, 0) / time.Second)},
-		Statuses: statusMeanings, Next: inbox.NextMeanings(),
+		Statuses: statusMeanings, Next: operation.NextMeanings(),
 	}
 	if req.session != nil {
 		out.Run = req.session.Run

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/receiver"
 )
 
@@ -44,10 +45,10 @@ func TestCallersReadTheirContract(t *testing.T) {
 		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
 	}
 	var document struct {
-		Next     []inbox.NextMeaning
+		Next     []operation.NextMeaning
 		Statuses []struct{ Status string }
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &document); err != nil || len(document.Next) != len(inbox.NextMeanings()) || len(document.Statuses) != 4 {
+	if err := json.Unmarshal(w.Body.Bytes(), &document); err != nil || len(document.Next) != len(operation.NextMeanings()) || len(document.Statuses) != 4 {
 		t.Errorf("%+v, %v", document, err)
 	}
 	if w := contract(t, h, "GET", "two"); strings.Contains(w.Body.String(), "charge") || !strings.Contains(w.Body.String(), notify) || !strings.Contains(w.Body.String(), `"tenant":"acme"`) ||

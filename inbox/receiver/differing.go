@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -30,8 +31,8 @@ func (o *operations) differs(req *request, res *result) providers.Reply {
 	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
 	defer cancel()
 	o.showOwn(ctx, req, &res.problem, res.event)
-	if n := res.problem.next; n != "" && n != inbox.NextWait && n != inbox.NextAskOperator {
-		res.problem.next = inbox.NextReplace // it is settled, so a new call may replace it
+	if n := res.problem.next; n != "" && n != operation.NextWait && n != operation.NextAskOperator {
+		res.problem.next = operation.NextReplace // it is settled, so a new call may replace it
 	}
 	return answerCaller(req.source, res)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -143,11 +144,13 @@ func (o *operations) notFollowed(req *request, event *inbox.NewEvent, body []byt
 // standing is a call's state and its result, if it has one.
 type standing struct {
 	document json.RawMessage
-	Status   inbox.ResultStatus `json:"status"`
-	Next     inbox.Next         `json:"next"`
+	Status   operation.ResultStatus `json:"status"`
+	Next     operation.Next         `json:"next"`
 }
 
-func (s *standing) settled() bool { return s.document != nil && s.Status != inbox.ResultIndeterminate }
+func (s *standing) settled() bool {
+	return s.document != nil && s.Status != operation.ResultIndeterminate
+}
 
 func (s *standing) state() string {
 	if s.document == nil {
@@ -158,7 +161,7 @@ func (s *standing) state() string {
 
 // readStanding reads the state and the result of a call.
 func (o *operations) readStanding(ctx context.Context, event inbox.ID) (standing, error) {
-	s := standing{Next: inbox.NextWait}
+	s := standing{Next: operation.NextWait}
 	document, ok, err := o.cfg.Outcomes.Await(ctx, event, 0)
 	if err != nil || !ok {
 		return s, err
@@ -173,14 +176,14 @@ func (o *operations) refuseFor(ctx context.Context, req *request, why reason, ot
 	o.show(ctx, req, &res.problem, other)
 	switch why {
 	case reasonParentPruned:
-		res.problem.next = inbox.NextAskOperator
+		res.problem.next = operation.NextAskOperator
 	case reasonResumeDiffers:
-		if res.problem.result != nil && res.problem.next != inbox.NextAskOperator {
-			res.problem.next = inbox.NextReplace
+		if res.problem.result != nil && res.problem.next != operation.NextAskOperator {
+			res.problem.next = operation.NextReplace
 		}
 	case reasonParentUnsettled:
 		if res.problem.result == nil {
-			res.problem.next = inbox.NextWait
+			res.problem.next = operation.NextWait
 		}
 	default:
 	}
@@ -195,7 +198,7 @@ func (o *operations) show(ctx context.Context, req *request, p *problem, other i
 	}
 	switch _, err := o.findOwn(ctx, req, req.caller.credential, other.String()); {
 	case errors.Is(err, inbox.ErrNotFound):
-		p.next = inbox.NextAskOperator // it is pruned, or of another run
+		p.next = operation.NextAskOperator // it is pruned, or of another run
 		return
 	case err != nil:
 		o.logUnrecorded(req, err)

@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/receiver"
 )
 
 // line is an earlier call, and perhaps one that follows it.
 type line struct {
 	*outcomes
-	call     inbox.FollowedCall
+	call     operation.FollowedCall
 	document string // of the earlier call; empty while it is in flight
 	follower string // document of the one that follows it
 }
 
-func (l *line) FollowedCall(_ context.Context, f *inbox.Follow) (*inbox.FollowedCall, error) {
+func (l *line) FollowedCall(_ context.Context, f *inbox.Follow) (*operation.FollowedCall, error) {
 	out := l.call
 	out.Event = f.Parent
 	return &out, nil
@@ -52,7 +53,7 @@ func TestACallThatFollowsAnother(t *testing.T) {
 	for name, c := range map[string]struct {
 		header   []string
 		document string
-		change   func(*inbox.FollowedCall)
+		change   func(*operation.FollowedCall)
 		follower string
 		foreign  bool // the follower is not the credential's
 		recorded bool // the call's own key is known
@@ -64,20 +65,20 @@ func TestACallThatFollowsAnother(t *testing.T) {
 		"resumes partial":            {header: []string{resumes, `"k0"`}, document: partial},
 		"resumes done":               {header: []string{resumes, recordedID}, document: done},
 		"in place of failed":         {header: []string{insteadOf, "k0"}, document: failed},
-		"in place of another intent": {header: []string{insteadOf, "k0"}, document: done, change: func(f *inbox.FollowedCall) { f.Intent, f.Operation = []byte("other"), "refund" }},
+		"in place of another intent": {header: []string{insteadOf, "k0"}, document: done, change: func(f *operation.FollowedCall) { f.Intent, f.Operation = []byte("other"), "refund" }},
 
 		"in flight":                  {header: []string{resumes, "k0"}, code: "parent_unsettled", next: "wait", state: "in_flight"},
 		"in flight, replaced":        {header: []string{insteadOf, "k0"}, code: "parent_unsettled", next: "wait", state: "in_flight"},
 		"nobody knows":               {header: []string{resumes, "k0"}, document: unknown, code: "parent_unsettled", next: "ask_operator", state: "indeterminate", shown: true},
 		"nobody knows, replaced":     {header: []string{insteadOf, "k0"}, document: unknown, code: "parent_unsettled", next: "ask_operator", state: "indeterminate", shown: true},
-		"another payload":            {header: []string{resumes, "k0"}, document: failed, change: func(f *inbox.FollowedCall) { f.Intent = []byte("other") }, code: "resume_differs", next: "replace", state: "failed", shown: true},
-		"another payload, in flight": {header: []string{resumes, "k0"}, change: func(f *inbox.FollowedCall) { f.Intent = []byte("other") }, code: "resume_differs", next: "wait", state: "in_flight"},
-		"another operation":          {header: []string{resumes, "k0"}, document: failed, change: func(f *inbox.FollowedCall) { f.Operation = "refund" }, code: "resume_differs", next: "replace", state: "failed", shown: true},
-		"pruned":                     {header: []string{resumes, "k0"}, document: partial, change: func(f *inbox.FollowedCall) { f.EffectsKept = false }, code: "parent_pruned", next: "ask_operator", state: "partial", shown: true},
-		"pruned, replaced":           {header: []string{insteadOf, "k0"}, document: partial, change: func(f *inbox.FollowedCall) { f.EffectsKept = false }},
-		"followed":                   {header: []string{resumes, "k0"}, document: failed, change: func(f *inbox.FollowedCall) { f.Follower = follower }, follower: done, code: "already_followed", next: "use_result", state: "done", shown: true},
-		"followed, in flight":        {header: []string{insteadOf, "k0"}, document: failed, change: func(f *inbox.FollowedCall) { f.Follower = follower }, code: "already_followed", next: "wait", state: "in_flight"},
-		"followed by another run":    {header: []string{resumes, "k0"}, document: failed, change: func(f *inbox.FollowedCall) { f.Follower = follower }, follower: done, foreign: true, code: "already_followed", next: "ask_operator"},
+		"another payload":            {header: []string{resumes, "k0"}, document: failed, change: func(f *operation.FollowedCall) { f.Intent = []byte("other") }, code: "resume_differs", next: "replace", state: "failed", shown: true},
+		"another payload, in flight": {header: []string{resumes, "k0"}, change: func(f *operation.FollowedCall) { f.Intent = []byte("other") }, code: "resume_differs", next: "wait", state: "in_flight"},
+		"another operation":          {header: []string{resumes, "k0"}, document: failed, change: func(f *operation.FollowedCall) { f.Operation = "refund" }, code: "resume_differs", next: "replace", state: "failed", shown: true},
+		"pruned":                     {header: []string{resumes, "k0"}, document: partial, change: func(f *operation.FollowedCall) { f.EffectsKept = false }, code: "parent_pruned", next: "ask_operator", state: "partial", shown: true},
+		"pruned, replaced":           {header: []string{insteadOf, "k0"}, document: partial, change: func(f *operation.FollowedCall) { f.EffectsKept = false }},
+		"followed":                   {header: []string{resumes, "k0"}, document: failed, change: func(f *operation.FollowedCall) { f.Follower = follower }, follower: done, code: "already_followed", next: "use_result", state: "done", shown: true},
+		"followed, in flight":        {header: []string{insteadOf, "k0"}, document: failed, change: func(f *operation.FollowedCall) { f.Follower = follower }, code: "already_followed", next: "wait", state: "in_flight"},
+		"followed by another run":    {header: []string{resumes, "k0"}, document: failed, change: func(f *operation.FollowedCall) { f.Follower = follower }, follower: done, foreign: true, code: "already_followed", next: "ask_operator"},
 		"unknown":                    {header: []string{resumes, "k9"}, document: failed, code: "unknown_parent", next: "correct"},
 		"the old header":             {header: []string{"Oncegate-Parent", "k0"}, document: failed, code: "follow_header", next: "correct"},
 		"both headers":               {header: []string{resumes, "k0", insteadOf, "k0"}, document: failed, code: "follow_header", next: "correct"},
@@ -93,7 +94,7 @@ func TestACallThatFollowsAnother(t *testing.T) {
 				keys["9/agent/"+follower.String()] = follower
 			}
 			l := &line{outcomes: &outcomes{keys: keys}, document: c.document, follower: c.follower,
-				call: inbox.FollowedCall{Event: recorded, Key: "agent:charge:k0", Operation: "charge", Intent: chargeIntent(t), EffectsKept: true}}
+				call: operation.FollowedCall{Event: recorded, Key: "agent:charge:k0", Operation: "charge", Intent: chargeIntent(t), EffectsKept: true}}
 			if c.change != nil {
 				c.change(&l.call)
 			}
@@ -144,7 +145,7 @@ func TestTheGateRefusesForAnotherCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := &line{outcomes: &outcomes{keys: map[string]inbox.ID{"9/agent/agent:charge:k0": recorded, "9/agent/" + recordedID: recorded}}, document: `{"status":"failed","next":"resume"}`,
-				call: inbox.FollowedCall{Event: recorded, Key: "agent:charge:k0", Operation: "charge", Intent: chargeIntent(t), EffectsKept: true}}
+				call: operation.FollowedCall{Event: recorded, Key: "agent:charge:k0", Operation: "charge", Intent: chargeIntent(t), EffectsKept: true}}
 			g := failing(c.err)
 			h := operations(t, g, l, func(s *receiver.Source) {
 				charging(t, receiver.Operation{})(s)

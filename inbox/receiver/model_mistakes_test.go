@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/receiver"
 )
 
@@ -46,7 +47,7 @@ func (g faultyGate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Recei
 
 // faultyOutcomes plants wrong outcomes for the receiver.
 type faultyOutcomes struct {
-	*inbox.Operations
+	*operation.Operations
 	fault *fault
 	sent  *[]byte // the intent hash of the payload that was sent last
 }
@@ -59,7 +60,7 @@ func (o faultyOutcomes) Await(ctx context.Context, event inbox.ID, atMost time.D
 	return document, ok, err
 }
 
-func (o faultyOutcomes) FollowedCall(ctx context.Context, f *inbox.Follow) (*inbox.FollowedCall, error) {
+func (o faultyOutcomes) FollowedCall(ctx context.Context, f *inbox.Follow) (*operation.FollowedCall, error) {
 	call, err := o.Operations.FollowedCall(ctx, f)
 	if call != nil && *o.fault == resumedTwice {
 		call.Follower = inbox.ID{}

@@ -19,13 +19,14 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
-	"github.com/oncegate/oncegate/session"
 )
 
 // model is an inbox on a real database with one source of operations and two targets that cannot deduplicate. Callers,
@@ -82,8 +83,8 @@ func newModel(t *testing.T) *model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operation := catalogtest.Load(t)["operation"]
-	agents := &inbox.Source{ID: registered["agents"].ID, Name: "agents", Class: "default", Strict: true, Canonical: operation.Canonical, Differences: operation.Differences, Tombstone: 30 * 24 * time.Hour}
+	provider := catalogtest.Load(t)["operation"]
+	agents := &inbox.Source{ID: registered["agents"].ID, Name: "agents", Class: "default", Strict: true, Canonical: provider.Canonical, Differences: provider.Differences, Tombstone: 30 * 24 * time.Hour}
 	m.intent = agents.Comparison("charge").Sum
 	effects := map[int32]inbox.EffectRoute{}
 	for name, route := range registered["agents"].Routes {
@@ -113,7 +114,7 @@ func newModel(t *testing.T) *model {
 	if m.pruner, err = prune.New(prune.Config{Pool: m.pool, Effects: m.store, Rate: -1}); err != nil {
 		t.Fatal(err)
 	}
-	results, err := inbox.NewOperations(inbox.OperationsConfig{Pool: m.pool})
+	results, err := operation.NewOperations(operation.OperationsConfig{Pool: m.pool})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func newModel(t *testing.T) *model {
 	cfg.Outcomes = faultyOutcomes{results, &m.planted, &m.sent}
 	cfg.Now = time.Now
 	cfg.Sources = map[string]*receiver.Source{"agents": {
-		Inbox: agents, Provider: operation, Repeats: receiver.Repeats{Within: time.Hour, Refuse: true},
+		Inbox: agents, Provider: provider, Repeats: receiver.Repeats{Within: time.Hour, Refuse: true},
 		Secrets: func() []providers.Secret { return []providers.Secret{{Name: "agent", Value: []byte("one")}} },
 	}}
 	m.handler = newReceiver(t, cfg)
@@ -144,9 +145,9 @@ func (m *model) exec(sql string, args ...any) {
 type modelAnswer struct {
 	status int
 	event  string
-	Status any        `json:"status"`
-	Code   string     `json:"code"`
-	Next   inbox.Next `json:"next"`
+	Status any            `json:"status"`
+	Code   string         `json:"code"`
+	Next   operation.Next `json:"next"`
 	Result *struct {
 		Status string `json:"status"`
 	} `json:"result"`
@@ -202,7 +203,7 @@ func (m *model) call(payload string, line *modelLine, headers ...string) (modelA
 
 // check looks at a result.
 func (m *model) check(c *modelCall, a modelAnswer) {
-	if a.status != http.StatusOK || a.Status != string(inbox.ResultDone) {
+	if a.status != http.StatusOK || a.Status != string(operation.ResultDone) {
 		return
 	}
 	for _, route := range m.routes {
@@ -274,13 +275,13 @@ func (m *model) end() {
 			}
 			a := m.get(c.event)
 			m.check(c, a)
-			if a.Next == inbox.NextUseResult || c.line.replaced {
+			if a.Next == operation.NextUseResult || c.line.replaced {
 				break
 			}
-			if a.Next == inbox.NextAskOperator && !m.replay() && m.dead(c) == 0 {
+			if a.Next == operation.NextAskOperator && !m.replay() && m.dead(c) == 0 {
 				break // pruned, and nothing of it can happen any more
 			}
-			if a.Next != inbox.NextResume {
+			if a.Next != operation.NextResume {
 				continue
 			}
 			refused, child := m.resume(c, c.payload)

@@ -8,7 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
@@ -48,7 +51,7 @@ func (m *model) work(how int) bool {
 		m.charge(claim)
 		s.State, s.Outcome = inbox.EffectDone, inbox.AttemptDone
 	case 3, 4: // it certainly did not
-		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, inbox.ReasonExhausted
+		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, reasons.Exhausted
 	case 5: // the worker is killed after it sent
 		m.charge(claim)
 		m.abandoned = append(m.abandoned, claim)
@@ -72,14 +75,14 @@ func (m *model) leftOut(claim *inbox.Claim, s *inbox.Settlement) bool {
 	}
 	switch parent.State {
 	case inbox.ParentDone:
-		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, inbox.ReasonParentDone, parent.Effect
+		s.State, s.Reason, s.DuplicateOf = inbox.EffectDuplicate, reasons.ParentDone, parent.Effect
 	case inbox.ParentGone:
 		if m.planted == prunedIsNone || claim.Trigger == inbox.TriggerManual {
 			return false
 		}
-		s.State, s.Reason = inbox.EffectIndeterminate, inbox.ReasonParentGone
+		s.State, s.Reason = inbox.EffectIndeterminate, reasons.ParentGone
 	case inbox.ParentOpen:
-		s.State, s.Reason, s.After = inbox.EffectPending, inbox.ReasonParentOpen, time.Second
+		s.State, s.Reason, s.After = inbox.EffectPending, reasons.ParentOpen, time.Second
 	default:
 		return false
 	}
@@ -96,7 +99,7 @@ func (m *model) settle(s inbox.Settlement) {
 func (m *model) sweep() {
 	for _, claim := range m.abandoned {
 		m.settle(inbox.Settlement{Effect: claim.Effect, Token: claim.Token, Trigger: claim.Trigger, StartedAt: claim.StartedAt, RouteID: claim.RouteID,
-			State: inbox.EffectIndeterminate, Reason: inbox.ReasonLeaseExpired, Outcome: inbox.AttemptIndeterminate})
+			State: inbox.EffectIndeterminate, Reason: reasons.LeaseExpired, Outcome: inbox.AttemptIndeterminate})
 	}
 	m.abandoned = nil
 }
@@ -110,11 +113,11 @@ func (m *model) resolve() bool {
 		return false
 	}
 	c := m.calls[slices.IndexFunc(m.calls, func(c *modelCall) bool { return c.event == event })]
-	as := inbox.ResolveResend
+	as := decide.ResolveResend
 	if _, charged := c.line.charged[m.routes[route]]; charged {
-		as = inbox.ResolveDone
+		as = decide.ResolveDone
 	}
-	if err := m.store.Resolve(m.ctx, inbox.Resolve{Effect: id, As: as, Actor: "model", Reason: "the target says so"}); err != nil && !errors.Is(err, inbox.ErrCalledAgain) {
+	if err := decide.New(m.store).Resolve(m.ctx, decide.Resolve{Effect: id, As: as, Actor: "model", Reason: "the target says so"}); err != nil && !errors.Is(err, inbox.ErrCalledAgain) {
 		m.fail("resolving: %v", err)
 	}
 	return true
@@ -122,7 +125,7 @@ func (m *model) resolve() bool {
 
 // replay has an operator replay everything that is dead.
 func (m *model) replay() bool {
-	p, err := m.replays.Plan(m.ctx, replay.PlanRequest{Scope: replay.Scope{DeadFilter: inbox.DeadFilter{Source: "agents"}}, Actor: "model"})
+	p, err := m.replays.Plan(m.ctx, replay.PlanRequest{Scope: replay.Scope{DeadFilter: read.DeadFilter{Source: "agents"}}, Actor: "model"})
 	if err != nil || p.Summary.ToDo == 0 {
 		return false // nothing is dead
 	}

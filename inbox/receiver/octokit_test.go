@@ -15,12 +15,12 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/providers/providertest"
 	"github.com/oncegate/oncegate/providers/testdata"
-	"github.com/oncegate/oncegate/session"
 )
 
 // TestOctokitExamplesAreRecordedOnce sends every payload that GitHub's own

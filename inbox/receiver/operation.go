@@ -11,17 +11,18 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Outcomes returns the outcomes of events. [inbox.Operations] is one.
+// Outcomes returns the outcomes of events. [operation.Operations] is one.
 type Outcomes interface {
 	// Await returns the result of an operation; ok is false if it was not at rest within atMost, which may
 	// be 0.
 	Await(ctx context.Context, event inbox.ID, atMost time.Duration) (document []byte, ok bool, err error)
 
 	// Outcome returns the current state of the effects of an event.
-	Outcome(ctx context.Context, event inbox.ID) (*inbox.EventOutcome, error)
+	Outcome(ctx context.Context, event inbox.ID) (*operation.EventOutcome, error)
 
 	// Find returns the event of a credential's operation, by its whole key or by our id, or
 	// [inbox.ErrNotFound].
@@ -32,7 +33,7 @@ type Outcomes interface {
 	FindKey(ctx context.Context, source int32, eventID, former string) (string, error)
 
 	// FollowedCall returns the call that another one wants to follow, or [inbox.ErrNotFound].
-	FollowedCall(ctx context.Context, f *inbox.Follow) (*inbox.FollowedCall, error)
+	FollowedCall(ctx context.Context, f *inbox.Follow) (*operation.FollowedCall, error)
 
 	// RecentCall returns the call with the hash that was recorded within its window, and its whole key, or
 	// [inbox.ErrNotFound].
@@ -105,7 +106,7 @@ func (o *operations) repeated(req *request, res *result) providers.Reply {
 // inFlight is the answer that there is no result yet.
 func (e *endpoint) inFlight(event inbox.ID) providers.Reply {
 	text, err := json.Marshal(inFlightDocument{
-		Event: event.String(), Status: stateInFlight, State: stateInFlight, Retriable: true, Next: inbox.NextWait, RetryAfter: 1, ExpiresAt: e.expires(event),
+		Event: event.String(), Status: stateInFlight, State: stateInFlight, Retriable: true, Next: operation.NextWait, RetryAfter: 1, ExpiresAt: e.expires(event),
 	})
 	if err != nil { // texts, numbers and times always marshal
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)

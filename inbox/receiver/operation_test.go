@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
@@ -47,11 +48,11 @@ func (o *outcomes) Await(_ context.Context, _ inbox.ID, atMost time.Duration) ([
 	return []byte(document), true, nil
 }
 
-func (o *outcomes) Outcome(context.Context, inbox.ID) (*inbox.EventOutcome, error) {
+func (o *outcomes) Outcome(context.Context, inbox.ID) (*operation.EventOutcome, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
-	return &inbox.EventOutcome{Event: recorded, Effects: []inbox.EffectOutcome{{Route: "pay", State: "done", Result: json.RawMessage(`{"n":1}`)}}}, nil
+	return &operation.EventOutcome{Event: recorded, Effects: []operation.EffectOutcome{{Route: "pay", State: "done", Result: json.RawMessage(`{"n":1}`)}}}, nil
 }
 
 func (o *outcomes) Find(_ context.Context, source int32, credential, ref string) (inbox.ID, error) {
@@ -73,7 +74,7 @@ func (o *outcomes) FindKey(_ context.Context, source int32, eventID, former stri
 	return "", inbox.ErrNotFound
 }
 
-func (o *outcomes) FollowedCall(context.Context, *inbox.Follow) (*inbox.FollowedCall, error) {
+func (o *outcomes) FollowedCall(context.Context, *inbox.Follow) (*operation.FollowedCall, error) {
 	return nil, inbox.ErrNotFound
 }
 
@@ -236,7 +237,7 @@ func TestOperationParent(t *testing.T) {
 		`"k0"`: older, `"` + recordedID + `"`: recorded, `"former"`: older, "former": older, `"k9"`: {}, `"k0`: {}, `k0"`: {},
 	} {
 		g := answering(inbox.Recorded)
-		l := &line{outcomes: o, document: `{"status":"failed","next":"resume"}`, call: inbox.FollowedCall{Operation: "charge"}}
+		l := &line{outcomes: o, document: `{"status":"failed","next":"resume"}`, call: operation.FollowedCall{Operation: "charge"}}
 		w := operate(t, operations(t, g, l, nil), receiver.HeaderInsteadOf, ref)
 		if want.IsZero() {
 			if w.Code != http.StatusBadRequest || len(g.admissions()) != 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -29,7 +30,7 @@ type call struct {
 	intent []byte
 
 	// session is the agent's session of the call; nil if a secret proves the caller.
-	session *inbox.AgentSession
+	session *operation.AgentSession
 
 	// tookKey means that a new key was taken from the caller's quotas for this call.
 	tookKey bool

@@ -8,8 +8,9 @@ import (
 	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
+	"github.com/oncegate/oncegate/internal/visible"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/visible"
 )
 
 // problemType is where the codes are explained. RFC 9457 wants an absolute address that stays;
@@ -55,7 +56,7 @@ type problem struct {
 	result, payload json.RawMessage
 
 	// next is what the caller should do, if that depends on another call; empty uses the code's.
-	next inbox.Next
+	next operation.Next
 
 	// location is the address of the operation that the caller should look at.
 	location string
@@ -79,7 +80,7 @@ type problemDocument struct {
 	Paths      []string        `json:"paths,omitzero"`
 	Result     json.RawMessage `json:"result,omitempty"`
 	Payload    json.RawMessage `json:"payload,omitempty"`
-	Next       inbox.Next      `json:"next"`
+	Next       operation.Next  `json:"next"`
 	Advice     string          `json:"advice"`
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/gate"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/receiver"
 )
 
@@ -37,7 +38,7 @@ func problemOf(t *testing.T, w *httptest.ResponseRecorder) problem {
 		t.Fatalf("the code %q is not in the table", p.Code)
 	}
 	meaning := receiver.Codes()[row]
-	if p.Status != w.Code || p.Status != meaning.Status || p.Title != meaning.Title || p.Advice != meaning.Advice || !slices.ContainsFunc(inbox.NextMeanings(), func(n inbox.NextMeaning) bool { return string(n.Next) == p.Next }) || !strings.HasSuffix(p.Type, "#"+p.Code) {
+	if p.Status != w.Code || p.Status != meaning.Status || p.Title != meaning.Title || p.Advice != meaning.Advice || !slices.ContainsFunc(operation.NextMeanings(), func(n operation.NextMeaning) bool { return string(n.Next) == p.Next }) || !strings.HasSuffix(p.Type, "#"+p.Code) {
 		t.Errorf("%d %s is not what the table says of it", w.Code, w.Body)
 	}
 	if p.Retriable == nil || *p.Retriable != meaning.Retriable {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -21,7 +22,7 @@ var ErrNotKept = errors.New("what proves a caller of an operation is not kept, s
 //
 // Of the address only the path was kept: a scheme that signs more of it needs the
 // source's ExternalURL.
-func Readmit(s *Source, refused *inbox.RefusalDetail) (*inbox.Admission, error) {
+func Readmit(s *Source, refused *read.RefusalDetail) (*inbox.Admission, error) {
 	if s.Provider.IsOperation() {
 		return nil, ErrNotKept
 	}

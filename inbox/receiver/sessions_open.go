@@ -19,8 +19,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
+	"github.com/oncegate/oncegate/internal/visible"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/visible"
 )
 
 // DefaultSession is how long a session lasts if its opener does not say, or as long as the source
@@ -106,7 +107,7 @@ func (o *operations) openedSession(req *request) (result, providers.Reply) {
 	token := newSessionToken()
 	ctx, cancel := context.WithTimeout(req.http.Context(), lookupTimeout)
 	defer cancel()
-	digest := inbox.TokenDigest(token)
+	digest := operation.TokenDigest(token)
 	if err := o.tokens.store.Open(ctx, digest, opened); err != nil {
 		o.logUnrecorded(req, err)
 		res = result{outcome: outcomeUnavailable}
@@ -194,7 +195,7 @@ func invalidSession(detail string) *sessionRefusal {
 }
 
 // newSession checks the request against the rights of the credential and the limits of the source.
-func (o *operations) newSession(req *request, credential string, asked *sessionRequest) (*inbox.AgentSession, error) {
+func (o *operations) newSession(req *request, credential string, asked *sessionRequest) (*operation.AgentSession, error) {
 	longest := req.source.Sessions.Longest
 	last := min(DefaultSession, longest)
 	switch {
@@ -222,7 +223,7 @@ func (o *operations) newSession(req *request, credential string, asked *sessionR
 		}
 	}
 	now := req.started.UTC().Truncate(time.Microsecond)
-	return &inbox.AgentSession{
+	return &operation.AgentSession{
 		ID: inbox.NewID(now), SourceID: req.source.Inbox.ID, Credential: credential, Run: asked.Run, Operations: asked.Operations,
 		NewKeys: asked.NewKeys, Contract: asked.Contract, CreatedAt: now, ExpiresAt: now.Add(last),
 	}, nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -19,18 +20,18 @@ import (
 // sessions keeps sessions in memory and counts the lookups.
 type sessions struct {
 	mu      sync.Mutex
-	opened  map[[sha256.Size]byte]*inbox.AgentSession
+	opened  map[[sha256.Size]byte]*operation.AgentSession
 	lookups int
 }
 
-func (s *sessions) Open(_ context.Context, digest [sha256.Size]byte, opened *inbox.AgentSession) error {
+func (s *sessions) Open(_ context.Context, digest [sha256.Size]byte, opened *operation.AgentSession) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opened[digest] = opened
 	return nil
 }
 
-func (s *sessions) Find(_ context.Context, source int32, digest [sha256.Size]byte) (*inbox.AgentSession, error) {
+func (s *sessions) Find(_ context.Context, source int32, digest [sha256.Size]byte) (*operation.AgentSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lookups++
@@ -66,7 +67,7 @@ type sessionBench struct {
 func newSessionBench(t *testing.T) *sessionBench {
 	t.Helper()
 	b := &sessionBench{
-		store: &sessions{opened: map[[sha256.Size]byte]*inbox.AgentSession{}}, now: time.Unix(1_800_000_000, 0),
+		store: &sessions{opened: map[[sha256.Size]byte]*operation.AgentSession{}}, now: time.Unix(1_800_000_000, 0),
 		secrets: []providers.Secret{{Name: "engine", Value: []byte("one")}, {Name: "clerk", Value: []byte("two")}},
 	}
 	cfg := operationsConfig(t, answering(inbox.Recorded), &outcomes{settled: true}, func(s *receiver.Source) {
@@ -95,7 +96,7 @@ func (b *sessionBench) pass(d time.Duration) {
 
 // give opens a session behind the receiver's back, as another process does.
 func (b *sessionBench) give(token, credential string) {
-	_ = b.store.Open(context.Background(), inbox.TokenDigest(token), &inbox.AgentSession{
+	_ = b.store.Open(context.Background(), operation.TokenDigest(token), &operation.AgentSession{
 		ID: inbox.NewID(b.now), SourceID: 9, Credential: credential, Run: "42", CreatedAt: b.now, ExpiresAt: b.now.Add(time.Hour),
 	})
 }

@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 )
 
-// SessionStore keeps the sessions of agents. [inbox.AgentSessions] is one.
+// SessionStore keeps the sessions of agents. [operation.AgentSessions] is one.
 type SessionStore interface {
 	// Open records a session whose token has the digest.
-	Open(ctx context.Context, digest [sha256.Size]byte, s *inbox.AgentSession) error
+	Open(ctx context.Context, digest [sha256.Size]byte, s *operation.AgentSession) error
 
 	// Find returns the session of a source whose token has the digest, ended or not, or
 	// [inbox.ErrNotFound].
-	Find(ctx context.Context, source int32, digest [sha256.Size]byte) (*inbox.AgentSession, error)
+	Find(ctx context.Context, source int32, digest [sha256.Size]byte) (*operation.AgentSession, error)
 
 	// End ends a session before its time.
 	End(ctx context.Context, id inbox.ID) error
@@ -58,7 +59,7 @@ type sessionKey struct {
 }
 
 type knownSession struct {
-	session *inbox.AgentSession
+	session *operation.AgentSession
 	readAt  time.Time
 }
 
@@ -92,8 +93,8 @@ func newBurstQuota(perSecond, burst float64) *quota {
 
 // find returns the session of a token, ended or not. It returns [inbox.ErrNotFound] for an unknown
 // token, errLookupDeferred if it may not ask the database now, and otherwise a fault of ours.
-func (t *sessionTokens) find(ctx context.Context, source int32, token string, peer netip.Addr, now time.Time) (*inbox.AgentSession, error) {
-	key := sessionKey{source: source, digest: inbox.TokenDigest(token)}
+func (t *sessionTokens) find(ctx context.Context, source int32, token string, peer netip.Addr, now time.Time) (*operation.AgentSession, error) {
+	key := sessionKey{source: source, digest: operation.TokenDigest(token)}
 	fresh, isKnown := t.remembered(key, now)
 	if fresh != nil {
 		return fresh, nil
@@ -124,7 +125,7 @@ func (t *sessionTokens) find(ctx context.Context, source int32, token string, pe
 // remembered returns the session if it was read a moment ago. Otherwise the caller reads it, and
 // callers that ask meanwhile get what was read before: each token costs one lookup in that time, for
 // any number of calls.
-func (t *sessionTokens) remembered(key sessionKey, now time.Time) (fresh *inbox.AgentSession, isKnown bool) {
+func (t *sessionTokens) remembered(key sessionKey, now time.Time) (fresh *operation.AgentSession, isKnown bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	entry := t.known[key]
@@ -138,7 +139,7 @@ func (t *sessionTokens) remembered(key sessionKey, now time.Time) (fresh *inbox.
 	return nil, true
 }
 
-func (t *sessionTokens) remember(key sessionKey, session *inbox.AgentSession, now time.Time) {
+func (t *sessionTokens) remember(key sessionKey, session *operation.AgentSession, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.known) >= maxSessions {
@@ -197,7 +198,7 @@ func (t *sessionTokens) peerQuota(peer netip.Addr, now time.Time) *quota {
 
 // runQuota returns the quota of a run's new keys a minute, or nil for no limit. It belongs to the run:
 // another session of the run shares it, including what was used up.
-func (t *sessionTokens) runQuota(s *inbox.AgentSession, now time.Time) *quota {
+func (t *sessionTokens) runQuota(s *operation.AgentSession, now time.Time) *quota {
 	if s.NewKeys <= 0 {
 		return nil
 	}

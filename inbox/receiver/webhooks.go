@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
+	"github.com/oncegate/oncegate/internal/visible"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/visible"
 )
 
 // webhooks takes the deliveries of providers.
@@ -49,9 +50,9 @@ func (w *webhooks) duplicate(req *request, res *result) (providers.Reply, bool) 
 		outcome.Effects[i].Code, outcome.Effects[i].Detail = "", ""
 	}
 	text, err := json.Marshal(struct {
-		Event   inbox.ID              `json:"event"`
-		Status  inbox.Outcome         `json:"status"`
-		Effects []inbox.EffectOutcome `json:"effects"`
+		Event   inbox.ID                  `json:"event"`
+		Status  inbox.Outcome             `json:"status"`
+		Effects []operation.EffectOutcome `json:"effects"`
 	}{res.event, res.status, outcome.Effects})
 	if err != nil {
 		w.logUnrecorded(req, err)

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/inbox/registry"
 )
@@ -75,7 +75,7 @@ func TestListRefusals(t *testing.T) {
 	startRefusals(t, refusals)
 	stopRefusals(t, refusals)
 	lister := inboxtest.Lister(pool)
-	all, err := inboxtest.Rows(lister.Refusals(t.Context(), inbox.RefusalFilter{Source: "shop"}))
+	all, err := inboxtest.Rows(lister.Refusals(t.Context(), read.RefusalFilter{Source: "shop"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,12 +83,12 @@ func TestListRefusals(t *testing.T) {
 		t.Fatalf("listed %+v", all)
 	}
 	for name, test := range map[string]struct {
-		filter inbox.RefusalFilter
+		filter read.RefusalFilter
 		want   int
 	}{
-		"cause": {inbox.RefusalFilter{Cause: "stale"}, 1}, "whole": {inbox.RefusalFilter{Whole: true}, 2},
-		"before": {inbox.RefusalFilter{Before: all[1].ID}, 1}, "limit": {inbox.RefusalFilter{Limit: 2}, 2},
-		"source": {inbox.RefusalFilter{Source: "nobody"}, 0}, "since": {inbox.RefusalFilter{Since: refusedAt.Add(time.Hour)}, 0},
+		"cause": {read.RefusalFilter{Cause: "stale"}, 1}, "whole": {read.RefusalFilter{Whole: true}, 2},
+		"before": {read.RefusalFilter{Before: all[1].ID}, 1}, "limit": {read.RefusalFilter{Limit: 2}, 2},
+		"source": {read.RefusalFilter{Source: "nobody"}, 0}, "since": {read.RefusalFilter{Since: refusedAt.Add(time.Hour)}, 0},
 	} {
 		rows, err := inboxtest.Rows(lister.Refusals(t.Context(), test.filter))
 		if err != nil || len(rows) != test.want {

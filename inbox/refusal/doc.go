@@ -3,7 +3,7 @@
 //
 // Call [New], then [Store.Start], and [Store.Add] for each refused request; Add never waits. [Reverify] verifies
 // refusals again after their cause was repaired, and admits those that prove genuine. Package inbox lists refusals
-// ([inbox.Lister.Refusals]).
+// ([read.Lister.Refusals]).
 //
 // # Which refusals are kept
 //

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -51,7 +52,7 @@ type Reverify struct {
 
 	// Verify makes the admission of a refusal whose signature verifies today, at the
 	// time at which it was received, or wraps [ErrStillRefused].
-	Verify func(r *inbox.RefusalDetail) (*inbox.Admission, error)
+	Verify func(r *read.RefusalDetail) (*inbox.Admission, error)
 
 	// DryRun admits nothing and writes nothing.
 	DryRun bool
@@ -168,7 +169,7 @@ func (r *Reverify) page(ctx context.Context, after inbox.ID) ([]inbox.ID, error)
 // with an entry in the audit. An error of the gate does not lose what it admitted
 // before.
 func (r *Reverify) readmit(ctx context.Context, ids []inbox.ID, total *ReverifyReport) error {
-	lister := inbox.NewLister(r.Pool).WithKeyring(r.Keyring)
+	lister := read.NewLister(r.Pool).WithKeyring(r.Keyring)
 	var page ReverifyReport
 	var admitted []inbox.ID
 	var failed error
@@ -196,7 +197,7 @@ func (r *Reverify) readmit(ctx context.Context, ids []inbox.ID, total *ReverifyR
 }
 
 // reverifyOne verifies one refusal and admits it; taken is false if it stays.
-func (r *Reverify) reverifyOne(ctx context.Context, lister *inbox.Lister, id inbox.ID, page *ReverifyReport) (taken bool, err error) {
+func (r *Reverify) reverifyOne(ctx context.Context, lister *read.Lister, id inbox.ID, page *ReverifyReport) (taken bool, err error) {
 	refusal, err := lister.Refusal(ctx, id)
 	switch {
 	case errors.Is(err, inbox.ErrNotFound):

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/inbox/registry"
 )
@@ -83,7 +84,7 @@ func (f *flood) genuine() int {
 	f.t.Helper()
 	report, err := refusal.Reverify{
 		Pool: f.pool, Source: f.source, Name: "shop", DryRun: true,
-		Verify: func(r *inbox.RefusalDetail) (*inbox.Admission, error) {
+		Verify: func(r *read.RefusalDetail) (*inbox.Admission, error) {
 			if !bytes.HasPrefix(r.Body, []byte("genuine ")) {
 				return nil, refusal.ErrStillRefused
 			}

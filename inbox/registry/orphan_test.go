@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // What waits for a source that is gone for good can be ended by a person, in every state,
@@ -33,27 +35,27 @@ SELECT route_id, sequence_key_hash, 0, id FROM effect WHERE sequence_number = 1`
 	if err != nil {
 		t.Fatal(err)
 	}
-	resolve := inbox.Resolve{Effect: ids[4], As: inbox.ResolveResend, Actor: "ann", Reason: "r"}
-	if err := store.Resolve(t.Context(), resolve); !errors.Is(err, inbox.ErrRouteGone) {
+	resolve := decide.Resolve{Effect: ids[4], As: decide.ResolveResend, Actor: "ann", Reason: "r"}
+	if err := decide.New(store).Resolve(t.Context(), resolve); !errors.Is(err, inbox.ErrRouteGone) {
 		t.Errorf("resending to a route that is gone gave %v, want ErrRouteGone", err)
 	}
-	resolve.As = inbox.ResolveDone
-	if err := store.Resolve(t.Context(), resolve); err != nil {
+	resolve.As = decide.ResolveDone
+	if err := decide.New(store).Resolve(t.Context(), resolve); err != nil {
 		t.Error(err)
 	}
-	pass := inbox.PassStream{Stream: column[int64](t, b.Pool, `SELECT id FROM stream`)[0], As: inbox.StreamSkip, Blocker: ids[5], Actor: "ann", Reason: "r"}
-	if err := store.PassStream(t.Context(), pass); err != nil {
+	pass := decide.PassStream{Stream: column[int64](t, b.Pool, `SELECT id FROM stream`)[0], As: decide.StreamSkip, Blocker: ids[5], Actor: "ann", Reason: "r"}
+	if err := decide.New(store).PassStream(t.Context(), pass); err != nil {
 		t.Error(err)
 	}
-	if out, err := store.Discard(t.Context(), inbox.Discard{Filter: inbox.DeadFilter{Source: "a", Route: "all"}, Max: 10, Actor: "ann", Reason: "r"}); err != nil || out.Discarded != 1 {
+	if out, err := decide.New(store).Discard(t.Context(), decide.Discard{Filter: read.DeadFilter{Source: "a", Route: "all"}, Max: 10, Actor: "ann", Reason: "r"}); err != nil || out.Discarded != 1 {
 		t.Errorf("discarding what is dead gave %+v, %v, want one", out, err)
 	}
-	clearing := inbox.ClearRoute{Source: "a", Route: "all", To: "other", Actor: "ann", Reason: "r"}
-	if _, err := store.ClearRoute(t.Context(), clearing); !errors.Is(err, inbox.ErrNotFound) {
+	clearing := decide.ClearRoute{Source: "a", Route: "all", To: "other", Actor: "ann", Reason: "r"}
+	if _, err := decide.New(store).ClearRoute(t.Context(), clearing); !errors.Is(err, inbox.ErrNotFound) {
 		t.Errorf("moving to a route that the source does not have gave %v, want ErrNotFound", err)
 	}
 	clearing.To = ""
-	if out, err := store.ClearRoute(t.Context(), clearing); err != nil || out.Cleared != 3 {
+	if out, err := decide.New(store).ClearRoute(t.Context(), clearing); err != nil || out.Cleared != 3 {
 		t.Errorf("discarding what waits gave %+v, %v, want three", out, err)
 	}
 	if open := column[string](t, b.Pool, `SELECT state || ' ' || coalesce(reason, '') FROM effect WHERE state NOT IN ('done', 'skipped')`); len(open) > 0 {

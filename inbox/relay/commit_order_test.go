@@ -13,9 +13,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // newSameID is an outbox of a source of webhooks or of operations.
@@ -82,11 +84,11 @@ func TestEmitOfOneIDKeepsTheOrderOfCommits(t *testing.T) {
 			}
 
 			// A payload that lost can be admitted as a separate event, like the payload of any other conflict.
-			rows, err := inboxtest.Rows(inboxtest.Lister(o.Pool).Conflicts(t.Context(), inbox.ConflictFilter{}))
+			rows, err := inboxtest.Rows(inboxtest.Lister(o.Pool).Conflicts(t.Context(), read.ConflictFilter{}))
 			if err != nil || len(rows) != 6 {
 				t.Fatalf("%d conflicts are listed, want 6: %v", len(rows), err)
 			}
-			admit := inbox.AdmitConflict{Pool: o.Pool, Gate: o.Gate, Clock: o.Clock, Source: o.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test"}
+			admit := decide.AdmitConflict{Pool: o.Pool, Gate: o.Gate, Clock: o.Clock, Source: o.Source, Conflict: rows[0].ID, Actor: "test", Reason: "a test"}
 			if got, err := admit.Run(t.Context()); err != nil || got.Outcome != inbox.Recorded {
 				t.Errorf("%+v, %v", got, err)
 			}

@@ -16,9 +16,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/relay"
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
@@ -368,7 +370,7 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 				t.Errorf("relayed %d, want the good one", n)
 			}
 			lister := inboxtest.Lister(o.Pool)
-			rows, err := inboxtest.Rows(lister.Outbox(t.Context(), inbox.OutboxFilter{Refused: true}))
+			rows, err := inboxtest.Rows(lister.Outbox(t.Context(), read.OutboxFilter{Refused: true}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -385,14 +387,14 @@ func TestRelayRefusesWhatIsNeverAdmitted(t *testing.T) {
 			o.Want(t, 1, len(want)+1)
 
 			// What is about to be admitted is not discarded; what is refused is, with a reason.
-			all, err := inboxtest.Rows(lister.Outbox(t.Context(), inbox.OutboxFilter{Source: "gone"}))
+			all, err := inboxtest.Rows(lister.Outbox(t.Context(), read.OutboxFilter{Source: "gone"}))
 			if err != nil || len(all) != 2 {
 				t.Fatalf("%v, %v", all, err)
 			}
-			if _, err := (inbox.DiscardOutbox{ID: all[1].ID, Actor: "test", Reason: "a test"}).Run(t.Context(), o.Pool); !errors.Is(err, inbox.ErrNotRefused) {
+			if _, err := (decide.DiscardOutbox{ID: all[1].ID, Actor: "test", Reason: "a test"}).Run(t.Context(), o.Pool); !errors.Is(err, decide.ErrNotRefused) {
 				t.Errorf("discarding %s: %v, want ErrNotRefused", all[1].EventID, err)
 			}
-			if _, err := (inbox.DiscardOutbox{ID: rows[0].ID, Actor: "test", Reason: "a test"}).Run(t.Context(), o.Pool); err != nil {
+			if _, err := (decide.DiscardOutbox{ID: rows[0].ID, Actor: "test", Reason: "a test"}).Run(t.Context(), o.Pool); err != nil {
 				t.Error(err)
 			}
 

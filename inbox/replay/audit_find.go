@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // The events of a run or a label are found stretch by stretch in the order of their ids, so that each statement ends soon even if
@@ -51,10 +52,10 @@ func (a *Auditor) findSteps(ctx context.Context, ask *AuditRequest, deadline tim
 			after = since
 		}
 	}
-	var label *inbox.LabelSearch
+	var label *read.LabelSearch
 	stretch := runStretch
 	if ask.Label != (inbox.Label{}) {
-		search, err := inbox.FindLabel(ctx, a.cfg.Pool, a.cfg.Keyring, ask.Label)
+		search, err := read.FindLabel(ctx, a.cfg.Pool, a.cfg.Keyring, ask.Label)
 		if err != nil {
 			return found, err
 		}
@@ -88,7 +89,7 @@ func (a *Auditor) findSteps(ctx context.Context, ask *AuditRequest, deadline tim
 }
 
 // stretch returns the statement that reads the next n events after one, and finds the events of the request among them.
-func (ask *AuditRequest) stretch(label *inbox.LabelSearch, after inbox.ID, n int) (sql string, args []any) {
+func (ask *AuditRequest) stretch(label *read.LabelSearch, after inbox.ID, n int) (sql string, args []any) {
 	var s row.Statement
 	if label == nil {
 		s.Add(stretchOfEvents, [16]byte(after), n)

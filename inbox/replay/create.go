@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // The caller has locked the events. A call that a later call follows gets no more effects, because the later call does the work.
@@ -80,7 +82,7 @@ func (r *Store) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items [
 	)
 	_, err = pgx.ForEachRow(rows, []any{&e.event, &source, &eventID, &e.route, &route, &e.version, &kept, &discarded, &other, &now}, func() error {
 		it := wanted[e.place]
-		if other || discarded && it.reason != inbox.ReasonDiscarded {
+		if other || discarded && it.reason != reasons.Discarded {
 			it.outcome, it.detail = ItemChanged, "its event is no longer as it was planned"
 			decided = append(decided, it)
 			return nil
@@ -124,7 +126,7 @@ func (r *Store) createTx(ctx context.Context, tx pgx.Tx, replay *Replay, items [
 	for _, n := range news {
 		events = append(events, n.event)
 	}
-	b.Queue(inbox.ForgetResults, events, []inbox.ID{}) // a result that says that no route took the call is no longer true
+	b.Queue(row.ForgetResults, events, []inbox.ID{}) // a result that says that no route took the call is no longer true
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}

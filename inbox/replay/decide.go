@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // candidate is an effect of the scope in its present state, or its owner if it is a
@@ -123,7 +124,7 @@ func (p *plan) decide(c *candidate) (Action, LeftOut) {
 			return ActionNone, LeftOutDone
 		}
 	case inbox.EffectSkipped:
-		if !o.IncludeDiscarded || c.reason != inbox.ReasonDiscarded {
+		if !o.IncludeDiscarded || c.reason != reasons.Discarded {
 			return ActionNone, LeftOutSettled
 		}
 	case inbox.EffectSuperseded, inbox.EffectDuplicate:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Diff compares the recorded request of one effect with the request that would be sent
@@ -77,7 +78,7 @@ type DiffRequest struct {
 
 	// State and the fields below are the outcome of the recorded request. They are empty for today's.
 	State  inbox.EffectState `json:"state,omitempty"`
-	Reason inbox.Reason      `json:"reason,omitempty"`
+	Reason reasons.Reason    `json:"reason,omitempty"`
 	// LastCode is the target's last answer.
 	LastCode   string     `json:"last_code,omitempty"`
 	Attempts   int        `json:"attempts,omitempty"`

@@ -14,8 +14,8 @@ import (
 	"github.com/oncegate/oncegate"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
-	"github.com/oncegate/oncegate/session"
 )
 
 // A plan says what a replay would do, and does nothing of it. Here one effect is dead, because its

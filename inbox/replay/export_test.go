@@ -1,6 +1,8 @@
 package replay
 
-import "github.com/oncegate/oncegate/inbox"
+import (
+	"github.com/oncegate/oncegate/inbox/read"
+)
 
 // Statements of replays, for the tests of their plans.
 var (
@@ -10,11 +12,11 @@ var (
 )
 
 // ScopeEffects is the statement that finds the effects of a plan.
-func ScopeEffects(s *Scope, o Options, label *inbox.LabelSearch) (sql string, args []any) {
+func ScopeEffects(s *Scope, o Options, label *read.LabelSearch) (sql string, args []any) {
 	return s.effects(o, label)
 }
 
 // ScopeEvents is the statement that finds the events of a plan.
-func ScopeEvents(s *Scope, o Options, label *inbox.LabelSearch) (sql string, args []any) {
+func ScopeEvents(s *Scope, o Options, label *read.LabelSearch) (sql string, args []any) {
 	return s.newEvents(o, label)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -25,7 +27,7 @@ type planItem struct {
 	route    int32
 	version  int
 	state    inbox.EffectState // as the plan saw the effect
-	reason   inbox.Reason
+	reason   reasons.Reason
 	revision int
 	action   Action
 	leftOut  LeftOut
@@ -68,7 +70,7 @@ var planItemColumns = row.ColumnsFrom(2,
 	row.Bytes("diff", func(i *planItemRow) []byte { return i.sealedDiff }),
 	row.Int("diff_key_id", func(i *planItemRow) *int32 { return i.diffKey }),
 	row.Text("state", func(i *planItemRow) inbox.EffectState { return i.state }),
-	row.Text("reason", func(i *planItemRow) inbox.Reason { return i.reason }),
+	row.Text("reason", func(i *planItemRow) reasons.Reason { return i.reason }),
 	row.Int("revision", func(i *planItemRow) int32 { return int32(i.revision) }),
 )
 
@@ -147,9 +149,9 @@ LEFT JOIN route r ON r.id = i.route_id
 LEFT JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)`
 
 // Items returns one page of a replay's items with their diffs, in the order in which a run takes them. It returns
-// [inbox.ErrCursor] for a cursor of another list or filter.
-func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) (inbox.Page[Item], error) {
-	q := inbox.PageQuery[Item, int64]{
+// [read.ErrCursor] for a cursor of another list or filter.
+func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) (read.Page[Item], error) {
+	q := read.PageQuery[Item, int64]{
 		List: "replay items", Filter: []any{id, f.Action, f.LeftOut, f.Verdict, f.Outcome, f.Open}, Cursor: f.Cursor, From: f.After, Limit: f.Limit,
 		Place: func(i *Item) int64 { return i.Position },
 		Read: func(ctx context.Context, from, to int64, limit int) ([]Item, error) {
@@ -167,7 +169,7 @@ func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) (inbox.Pag
 			return at, event.Time(), err
 		}
 	}
-	page, err := inbox.ReadPage(ctx, q)
+	page, err := read.ReadPage(ctx, q)
 	if err != nil {
 		return page, fmt.Errorf("listing the items of replay %s: %w", id, err)
 	}

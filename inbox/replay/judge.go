@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Verdict says how today's configuration would handle an effect, compared with what was
@@ -87,7 +88,7 @@ type RecordedEffect struct {
 	Target       string // as the route table named it last
 	Item         int
 	State        inbox.EffectState
-	Reason       inbox.Reason
+	Reason       reasons.Reason
 	Version      int
 	Key          string
 	KeyHash      []byte

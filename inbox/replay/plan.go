@@ -15,6 +15,8 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // PlanRequest asks for a plan. Scope and Actor are required.
@@ -38,7 +40,7 @@ type plan struct {
 	*Store
 	ask      PlanRequest
 	id       inbox.ID
-	label    *inbox.LabelSearch // nil if the scope has no label
+	label    *read.LabelSearch // nil if the scope has no label
 	routes   map[int32]planRoute
 	summary  Summary
 	digest   hash.Hash
@@ -116,7 +118,7 @@ func (p *plan) findLabel(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	search, err := inbox.FindLabel(ctx, p.pool, p.store.Keyring(), inbox.Label{Name: l.Name, Value: l.Value})
+	search, err := read.FindLabel(ctx, p.pool, p.store.Keyring(), inbox.Label{Name: l.Name, Value: l.Value})
 	p.label = &search
 	return err
 }
@@ -335,7 +337,7 @@ func (p *plan) events(ctx context.Context, events []inbox.ID) error {
 func (p *plan) newEffectItem(r *RecordedEvent, j Judgement) planItem {
 	it := planItem{event: r.Event.ID, route: j.RouteID, action: ActionCreate, verdict: j.Verdict, diff: j.Diff, state: stateToCreate}
 	if r.Discarded {
-		it.reason = inbox.ReasonDiscarded
+		it.reason = reasons.Discarded
 	}
 	switch {
 	case r.Discarded && !p.ask.Options.IncludeDiscarded:
@@ -344,7 +346,7 @@ func (p *plan) newEffectItem(r *RecordedEvent, j Judgement) planItem {
 		it.action, it.leftOut = ActionNone, LeftOutEffectsPruned
 	case j.Ordered:
 		it.action, it.leftOut = ActionNone, LeftOutOrdered
-	case r.Event.BodyGone && r.Event.GoneReason == inbox.ReasonKeyMissing:
+	case r.Event.BodyGone && r.Event.GoneReason == reasons.KeyMissing:
 		it.action, it.leftOut = ActionNone, LeftOutCannotRender
 	case r.Event.BodyGone:
 		it.action, it.leftOut = ActionNone, LeftOutBodyGone

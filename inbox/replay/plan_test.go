@@ -7,8 +7,9 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // TestReplayPlans: every statement that runs for each item finds its rows through the index meant for it.
@@ -119,12 +120,12 @@ func TestScopePlanOfALabel(t *testing.T) {
 				storetest.Exec(t, pool, `ANALYZE event_label, event_label_batch`)
 			}
 			for _, l := range []inbox.Label{{Name: "order", Value: "many_7"}, {Name: "all", Value: "x"}, {Name: "no", Value: "x"}} {
-				search, err := inbox.FindLabel(t.Context(), pool, nil, l)
+				search, err := read.FindLabel(t.Context(), pool, nil, l)
 				if err != nil {
 					t.Fatal(err)
 				}
-				scope := replay.Scope{Label: &inbox.EventLabel{Name: l.Name, Value: l.Value}}
-				for what, find := range map[string]func(*replay.Scope, replay.Options, *inbox.LabelSearch) (string, []any){"effects": replay.ScopeEffects, "events": replay.ScopeEvents} {
+				scope := replay.Scope{Label: &read.EventLabel{Name: l.Name, Value: l.Value}}
+				for what, find := range map[string]func(*replay.Scope, replay.Options, *read.LabelSearch) (string, []any){"effects": replay.ScopeEffects, "events": replay.ScopeEvents} {
 					for _, o := range []replay.Options{{}, {IncludeDone: true, NewKey: true, NewRoutes: true}} {
 						sql, args := find(&scope, o, &search)
 						plan := storetest.Explain(t, pool, sql, args...)

@@ -127,7 +127,7 @@ type Config struct {
 	// They default to 500 each.
 	Page, Chunk int
 
-	// ListBudget is how long a list is searched before it answers with what it has; 0 is [inbox.ListBudget].
+	// ListBudget is how long a list is searched before it answers with what it has; 0 is [read.ListBudget].
 	ListBudget time.Duration
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // StartRequest asks for a planned replay to be run. Only Digest and Rate are optional.
@@ -266,9 +267,9 @@ type Filter struct {
 	Limit int
 }
 
-// List returns one page of replays, newest first. It returns [inbox.ErrCursor] for a cursor of another list or filter.
-func (r *Store) List(ctx context.Context, f Filter) (inbox.Page[Replay], error) {
-	q := inbox.PageQuery[Replay, inbox.ID]{
+// List returns one page of replays, newest first. It returns [read.ErrCursor] for a cursor of another list or filter.
+func (r *Store) List(ctx context.Context, f Filter) (read.Page[Replay], error) {
+	q := read.PageQuery[Replay, inbox.ID]{
 		List: "replays", Filter: []string{string(f.State), f.Tenant}, Cursor: f.Cursor, From: f.Before, Limit: f.Limit,
 		Place: func(r *Replay) inbox.ID { return r.ID },
 		Read: func(ctx context.Context, from, to inbox.ID, limit int) ([]Replay, error) {
@@ -293,7 +294,7 @@ func (r *Store) List(ctx context.Context, f Filter) (inbox.Page[Replay], error) 
 			return at, at.Time(), err
 		}
 	}
-	page, err := inbox.ReadPage(ctx, q)
+	page, err := read.ReadPage(ctx, q)
 	if err != nil {
 		return page, fmt.Errorf("listing replays: %w", err)
 	}

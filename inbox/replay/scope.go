@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // Scope selects the effects of a plan: effects and events by id, those that a filter takes,
 // or, with All, everything at rest.
 type Scope struct {
-	inbox.DeadFilter
+	read.DeadFilter
 
 	// Run takes the effects of one run: of the operations of Source whose keys begin with it. Write it escaped, as recipes
 	// do. See [AuditRequest].
@@ -22,7 +24,7 @@ type Scope struct {
 
 	// Label takes the effects of the events that have it. The row of a plan has its value only if this installation
 	// stores the values of labels unhashed.
-	Label *inbox.EventLabel `json:"label,omitempty"`
+	Label *read.EventLabel `json:"label,omitempty"`
 
 	// IDs are effects, or events with all their effects. The plan lists them in any state,
 	// and says why it leaves some out. With a tenant, ids of other tenants count as unknown.
@@ -60,7 +62,7 @@ func (s *Scope) OfRun() string {
 // cannot be erased.
 func (s Scope) withoutValue(hashed bool) Scope {
 	if s.Label != nil {
-		s.Label = &inbox.EventLabel{Name: s.Label.Name, Hashed: hashed}
+		s.Label = &read.EventLabel{Name: s.Label.Name, Hashed: hashed}
 	}
 	return s
 }
@@ -68,7 +70,7 @@ func (s Scope) withoutValue(hashed bool) Scope {
 func (s *Scope) check(o Options, judged bool) error {
 	switch {
 	case len(s.IDs) == 0 && s.IsZero() && !s.All:
-		return fmt.Errorf("%w: %w", ErrScope, inbox.ErrScope)
+		return fmt.Errorf("%w: %w", ErrScope, decide.ErrScope)
 	case len(s.IDs) > 0 && (!s.anyTenant().IsZero() || s.OfRun() != "" || s.All), s.All && !s.IsZero():
 		return fmt.Errorf("%w: ids, a filter and all exclude each other", ErrScope)
 	case s.Run != "" && s.Source == "":
@@ -86,7 +88,7 @@ func (s *Scope) check(o Options, judged bool) error {
 }
 
 // anyTenant returns the filter without its tenant, because a tenant also narrows ids.
-func (s *Scope) anyTenant() inbox.DeadFilter {
+func (s *Scope) anyTenant() read.DeadFilter {
 	f := s.DeadFilter
 	f.Tenant = ""
 	return f
@@ -176,7 +178,7 @@ ORDER BY v.id`
 )
 
 // effects returns the statement that finds the effects of the scope. label is the search for its label, if it has one.
-func (s *Scope) effects(o Options, label *inbox.LabelSearch) (sql string, args []any) {
+func (s *Scope) effects(o Options, label *read.LabelSearch) (sql string, args []any) {
 	if len(s.IDs) > 0 {
 		return scopeIDs, []any{s.IDs, s.Tenant}
 	}
@@ -208,7 +210,7 @@ func firstID(at time.Time) inbox.ID {
 }
 
 // newEvents returns the statement that finds the events of the scope.
-func (s *Scope) newEvents(o Options, label *inbox.LabelSearch) (sql string, args []any) {
+func (s *Scope) newEvents(o Options, label *read.LabelSearch) (sql string, args []any) {
 	if len(s.IDs) > 0 {
 		return scopeEventIDs, []any{s.IDs, o.NewRoutes, s.Tenant}
 	}
@@ -226,7 +228,7 @@ func (s *Scope) newEvents(o Options, label *inbox.LabelSearch) (sql string, args
 }
 
 // addEvents puts the events v of the scope into a statement, narrowed by its source, run, time and tenant, and by p.
-func (s *Scope) addEvents(found *row.Statement, label *inbox.LabelSearch, p row.Predicates) {
+func (s *Scope) addEvents(found *row.Statement, label *read.LabelSearch, p row.Predicates) {
 	found.Add(`SELECT v.id FROM `)
 	if label != nil {
 		label.Events(found, firstID(s.Since), firstID(s.Until), 0)

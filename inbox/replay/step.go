@@ -333,7 +333,7 @@ func (r *Store) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay 
 	if len(fresh) > 0 {
 		end.Queue(resetEffects, fresh, keys)
 	}
-	end.Queue(inbox.ForgetResults, events, ids)
+	end.Queue(row.ForgetResults, events, ids)
 	return nil
 }
 

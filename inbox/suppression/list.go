@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -39,10 +40,10 @@ WHERE (expires_at IS NULL OR expires_at > now())`
 // The end of a window: the last of some entries, including expired ones.
 const edgeOfEntries = ` ORDER BY id DESC OFFSET ? - 1 LIMIT 1`
 
-// List returns one page of the entries, newest first. It returns [inbox.ErrCursor] for a cursor of another list or
+// List returns one page of the entries, newest first. It returns [read.ErrCursor] for a cursor of another list or
 // filter.
-func (s *Store) List(ctx context.Context, f Filter) (inbox.Page[Row], error) {
-	page, err := inbox.ReadPage(ctx, inbox.PageQuery[Row, inbox.ID]{
+func (s *Store) List(ctx context.Context, f Filter) (read.Page[Row], error) {
+	page, err := read.ReadPage(ctx, read.PageQuery[Row, inbox.ID]{
 		List: "suppressions", Filter: []string{string(f.Reason), f.Target}, Cursor: f.Cursor, From: f.Before, Limit: f.Limit,
 		Place: func(r *Row) inbox.ID { return r.ID },
 		Read: func(ctx context.Context, from, to inbox.ID, limit int) ([]Row, error) {

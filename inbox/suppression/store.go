@@ -25,7 +25,7 @@ type Config struct {
 	// HashOnly keeps the digest of an address and not the address. Entries that are there keep what they have.
 	HashOnly bool
 
-	// ListBudget is how long a list is searched before it answers with what it has; 0 is [inbox.ListBudget].
+	// ListBudget is how long a list is searched before it answers with what it has; 0 is [read.ListBudget].
 	ListBudget time.Duration
 
 	// Now is the time by which new entries are made. It defaults to time.Now. Whether an entry has expired is decided by the

@@ -10,7 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/internal/access/logins"
 	"github.com/oncegate/oncegate/internal/control"
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 // The paths that [Access.Handler] serves.

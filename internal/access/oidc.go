@@ -17,7 +17,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
-	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/internal/egress"
 )
 
 // OIDC configures logins at an OpenID Connect provider, and what people may do after such a login.

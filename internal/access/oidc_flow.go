@@ -13,7 +13,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/oncegate/oncegate/internal/access/logins"
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 // flow is one login at the provider. The browser keeps it in a cookie, so that no other browser can

@@ -9,7 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/internal/access/logins"
 	"github.com/oncegate/oncegate/internal/control"
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 // person is a person who logged in at the provider.

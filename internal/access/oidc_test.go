@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/oncegate/oncegate/egress/egresstest"
 	"github.com/oncegate/oncegate/internal/access"
+	"github.com/oncegate/oncegate/internal/egress/egresstest"
 )
 
 // newOIDCBench returns a bench with logins at the provider.

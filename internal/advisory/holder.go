@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // holders selects the sessions that hold a lock. Every role that may connect to the database can

@@ -18,7 +18,7 @@ import (
 
 	"github.com/oncegate/oncegate/docs/reference"
 	"github.com/oncegate/oncegate/internal/control"
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 // Config configures a [New] handler. All fields but Timeout are required.

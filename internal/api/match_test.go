@@ -3,7 +3,7 @@ package api_test
 import (
 	"testing"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -12,7 +12,7 @@ func TestIfMatch(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	_, effect := h.effect(t, "acme", "bill", "indeterminate", "timeout")
-	shown, err := inbox.NewLister(h.pool).Effect(t.Context(), effect)
+	shown, err := read.NewLister(h.pool).Effect(t.Context(), effect)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestIfMatch(t *testing.T) {
 	if got := h.state(t, effect); got != "indeterminate" {
 		t.Fatalf("the effect is %s: a decision about another state was carried out", got)
 	}
-	if shown, err = inbox.NewLister(h.pool).Effect(t.Context(), effect); err != nil {
+	if shown, err = read.NewLister(h.pool).Effect(t.Context(), effect); err != nil {
 		t.Fatal(err)
 	}
 	h.do(t, "operate", path, done, "If-Match", `"`+shown.Tag()+`"`).into(t, &struct{}{})

@@ -19,14 +19,15 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/access/accesstest"
 	"github.com/oncegate/oncegate/internal/access/logins"
 	"github.com/oncegate/oncegate/internal/access/tokens"
 	"github.com/oncegate/oncegate/internal/api"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/providers/catalog"
-	"github.com/oncegate/oncegate/session"
 )
 
 // tenantMark is in everything of the tenant acme, and in nothing of anybody else.
@@ -265,7 +266,7 @@ func (s *tenantServer) ask(t *testing.T, token string, d *control.Description, r
 
 // isEmptyPage reports whether an answer is a list without rows.
 func isEmptyPage(text string) bool {
-	var page inbox.Page[any]
+	var page read.Page[any]
 	return json.Unmarshal([]byte(text), &page) == nil && page.Data != nil && len(page.Data) == 0
 }
 
@@ -364,7 +365,7 @@ func TestAnotherTenantCannotUseWhatADryRunSaw(t *testing.T) {
 			Matched int
 			Seen    string
 		}
-		read := func(token string) (out seen) {
+		look := func(token string) (out seen) {
 			t.Helper()
 			status, text := s.ask(t, token, &d, dry)
 			if err := json.Unmarshal([]byte(text), &out); err != nil || status != http.StatusOK || token == stranger && strings.Contains(text, tenantMark) {
@@ -372,8 +373,8 @@ func TestAnotherTenantCannotUseWhatADryRunSaw(t *testing.T) {
 			}
 			return out
 		}
-		own := read(owner)
-		if got := read(stranger); own.Matched == 0 || own.Seen == "" || got.Matched != 0 {
+		own := look(owner)
+		if got := look(stranger); own.Matched == 0 || own.Seen == "" || got.Matched != 0 {
 			t.Errorf("%s: the tenant sees %d, another one %d", d.ID, own.Matched, got.Matched)
 		}
 		before := inboxtest.Tables(t, s.pool)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/admin"
 	"github.com/oncegate/oncegate/inbox/seal"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // makeAdmin makes the private server. Its checks say whether this process is ready to work.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 )
 
 // openedSession is what an engine gets.
@@ -167,7 +168,7 @@ func TestSessionsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (inbox.RevokeAgentSessions{ID: id, Actor: "ann", Reason: "it loops"}).Revoke(t.Context(), o.pool); err != nil {
+	if _, err := (decide.RevokeAgentSessions{ID: id, Actor: "ann", Reason: "it loops"}).Revoke(t.Context(), o.pool); err != nil {
 		t.Fatal(err)
 	}
 	ends(revoked, "session_revoked")

@@ -25,15 +25,16 @@ import (
 	"github.com/oncegate/oncegate/inbox/admin"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/node"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/rollup"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/migrations"
-	"github.com/oncegate/oncegate/session"
 )
 
 // Config configures an [App]. Settings and Logger are required.
@@ -103,9 +104,9 @@ type App struct {
 
 	sources map[string]registry.Registered
 
-	outcomes   *inbox.Operations    // nil if no source needs it
-	agents     *inbox.AgentSessions // likewise
-	operations map[string]bool      // by source
+	outcomes   *operation.Operations    // nil if no source needs it
+	agents     *operation.AgentSessions // likewise
+	operations map[string]bool          // by source
 
 	gate   *gate.Gate
 	rollup *rollup.Recorder // records what the console shows about this process

@@ -56,7 +56,7 @@ type keptQuestion struct {
 	call   *effect.DryCall // nil if it cannot be asked, because of why
 	why    string
 	stored []byte // what was kept of the reply
-	reason inbox.Reason
+	reason reasons.Reason
 	hides  func(path string) bool
 }
 
@@ -134,7 +134,7 @@ func attemptOf(found effect.DryResult) effect.Result {
 }
 
 // refusals are the reasons of effects that their target has refused permanently.
-var refusals = []inbox.Reason{reasons.Status4xx, reasons.Status410}
+var refusals = []reasons.Reason{reasons.Status4xx, reasons.Status410}
 
 // compare compares what the target would do with the stored result. That is possible if the target has answered both
 // times: a done effect should be accepted, and an effect that was refused permanently should be refused.

@@ -22,11 +22,11 @@ import (
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/session"
 )
 
 // auditing is a source of operations with the steps of some runs, as a database has them.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/config"
 )
@@ -29,7 +30,7 @@ type AdmitConflictConfig struct {
 
 // AdmitConflict admits the payload of a conflict as a separate event. It opens its own gate and
 // uses the routes that the servers were started with.
-func AdmitConflict(ctx context.Context, cfg AdmitConflictConfig) (out inbox.AdmittedConflict, err error) {
+func AdmitConflict(ctx context.Context, cfg AdmitConflictConfig) (out decide.AdmittedConflict, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -43,7 +44,7 @@ func AdmitConflict(ctx context.Context, cfg AdmitConflictConfig) (out inbox.Admi
 	if err := a.startGate(ctx); err != nil {
 		return out, err
 	}
-	return inbox.AdmitConflict{
+	return decide.AdmitConflict{
 		Pool: a.adminPool, Gate: a.gate, Keyring: a.keys, Clock: a.clock, Source: a.inboxSource(s), Conflict: cfg.Conflict,
 		Actor: cfg.Actor, Reason: cfg.Reason,
 	}.Run(ctx)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -40,7 +40,7 @@ func newRouteGauge(name, help string, routes iter.Seq[servedRoute]) *prometheus.
 	return g
 }
 
-func (g *effectGauges) set(r servedRoute, s inbox.EffectStats) {
+func (g *effectGauges) set(r servedRoute, s read.EffectStats) {
 	g.pending.WithLabelValues(r.source, r.route).Set(float64(s.Pending))
 	g.oldest.WithLabelValues(r.source, r.route).Set(s.OldestPending.Seconds())
 	g.dead.WithLabelValues(r.source, r.route).Set(float64(s.Dead))
@@ -66,7 +66,7 @@ func (a *App) makeEffectMetrics(client *jobs.Client) error {
 		a.every(ctx, "effect gauges", orderGaugesEvery, func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
 			defer cancel()
-			stats, err := inbox.ReadEffectStats(ctx, a.adminPool, ids)
+			stats, err := read.ReadEffectStats(ctx, a.adminPool, ids)
 			if err != nil {
 				a.log.WarnContext(ctx, "reading how effects stand failed", slog.Any("error", err))
 				return

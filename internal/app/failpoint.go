@@ -21,9 +21,9 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/trials/wrong"
 	"github.com/oncegate/oncegate/jobs/effect"
-	"github.com/oncegate/oncegate/session"
 )
 
 // The fail points of a binary built with the tag failpoint, for the crash test and the ordering campaign.

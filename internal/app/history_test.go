@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/history"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
-	"github.com/oncegate/oncegate/session"
 )
 
 const restoredFile = `
@@ -110,7 +111,7 @@ func TestACopyCarriesNothingOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Resolve(t.Context(), inbox.Resolve{Effect: old, As: inbox.ResolveResend, Actor: "ann", Reason: "the bank knows nothing of it"}); err != nil {
+	if err := decide.New(store).Resolve(t.Context(), decide.Resolve{Effect: old, As: decide.ResolveResend, Actor: "ann", Reason: "the bank knows nothing of it"}); err != nil {
 		t.Fatal(err)
 	}
 	select {

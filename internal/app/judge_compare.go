@@ -13,6 +13,7 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
@@ -88,7 +89,7 @@ func (c *comparing) why(format string, args ...any) {
 func (c *Comparison) verdict(s *comparing) replay.StepVerdict {
 	e := s.effect
 	switch {
-	case e.State == inbox.EffectDuplicate, e.State == inbox.EffectSuperseded, e.State == inbox.EffectSkipped && e.Reason != inbox.ReasonCondition:
+	case e.State == inbox.EffectDuplicate, e.State == inbox.EffectSuperseded, e.State == inbox.EffectSkipped && e.Reason != reasons.Condition:
 		s.step.Original.Body = nil
 		s.why("it is %s: nothing was sent for it, and its order, its key and the decisions of people stand", e.State)
 		return replay.StepSame

@@ -32,7 +32,7 @@ func (j *Judge) effect(ctx context.Context, event *judgedEvent, e *replay.Record
 
 // verdict returns the verdict and writes its reasons into the diff.
 func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *replay.RecordedEffect, was routeDescription, d *diff) (replay.Verdict, error) {
-	discarded := event.IncludeDiscarded && e.State == inbox.EffectSkipped && e.Reason == inbox.ReasonDiscarded
+	discarded := event.IncludeDiscarded && e.State == inbox.EffectSkipped && e.Reason == reasons.Discarded
 	switch {
 	case e.State.Settled() && !event.NewKey && !discarded:
 		return replay.VerdictDone, d.why("it is %s", e.State)
@@ -103,11 +103,11 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *replay.Recor
 // cannotRender returns why no request can be made.
 func cannotRender(p jobs.Preview) string {
 	switch p.Reason { //nolint:exhaustive // the others speak for themselves
-	case inbox.ReasonBodyGone, "":
+	case reasons.BodyGone, "":
 		return "the body is gone"
-	case inbox.ReasonKeyMissing:
+	case reasons.KeyMissing:
 		return fmt.Sprintf("the body, or what was rendered of it, is sealed with key %d, which is not in this keyring", p.MissingKey)
-	case inbox.ReasonDamaged:
+	case reasons.Damaged:
 		return "the body, or what was rendered of it, does not open with its key"
 	}
 	if p.Said == "" {
@@ -137,9 +137,9 @@ func claimOf(event *judgedEvent, e *replay.RecordedEffect, now time.Time) *inbox
 		claim.ListText = listText(event, e)
 	}
 	if lost {
-		claim.Event.BodyGone, claim.Event.GoneReason, claim.Event.MissingKey, claim.Event.Body = true, inbox.ReasonDamaged, e.MissingKey, nil
+		claim.Event.BodyGone, claim.Event.GoneReason, claim.Event.MissingKey, claim.Event.Body = true, reasons.Damaged, e.MissingKey, nil
 		if e.MissingKey != 0 {
-			claim.Event.GoneReason = inbox.ReasonKeyMissing
+			claim.Event.GoneReason = reasons.KeyMissing
 		}
 	}
 	return claim
@@ -208,7 +208,7 @@ func sentBody(event *judgedEvent, e *replay.RecordedEffect, was routeDescription
 		return nil, false
 	}
 	switch e.Reason { //nolint:exhaustive // under all others an attempt was made, or could have been
-	case reasons.Mapping, reasons.Render, inbox.ReasonBodyGone, inbox.ReasonKeyMissing, inbox.ReasonDamaged, inbox.ReasonCondition:
+	case reasons.Mapping, reasons.Render, reasons.BodyGone, reasons.KeyMissing, reasons.Damaged, reasons.Condition:
 		return nil, false
 	}
 	return event.Event.Body, !was.renders()

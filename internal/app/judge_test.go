@@ -10,12 +10,13 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
-	"github.com/oncegate/oncegate/session"
 )
 
 // judged is what the tests' configurations have in common: two targets and one
@@ -85,7 +86,7 @@ func recordedEvent(route int32) *replay.RecordedEvent {
 		SourceID: 1, Source: "stripe", Delivery: []byte(judgedBody), Length: len(judgedBody),
 		Effects: []replay.RecordedEffect{{
 			Effect: inbox.NewID(at), RouteID: route, Route: "a", RouteVersion: 1, Target: "billing", State: inbox.EffectDead,
-			Reason: inbox.ReasonExhausted, Version: 1, Attempts: 12, Key: "stripe/evt_1/a", LastCode: "503",
+			Reason: reasons.Exhausted, Version: 1, Attempts: 12, Key: "stripe/evt_1/a", LastCode: "503",
 		}},
 	}
 }

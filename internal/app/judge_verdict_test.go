@@ -34,7 +34,7 @@ func TestVerdicts(t *testing.T) {
 `
 	discarded := func(asked bool) func(r *replay.RecordedEvent) {
 		return func(r *replay.RecordedEvent) {
-			r.IncludeDiscarded, r.Effects[0].State, r.Effects[0].Reason = asked, inbox.EffectSkipped, inbox.ReasonDiscarded
+			r.IncludeDiscarded, r.Effects[0].State, r.Effects[0].Reason = asked, inbox.EffectSkipped, reasons.Discarded
 		}
 	}
 	ordered := func(mode string) string {
@@ -247,7 +247,7 @@ var wrongJudges = map[string]func(r *replay.RecordedEvent){
 	"where an effect stands":             func(r *replay.RecordedEvent) { r.Effects[0].State = inbox.EffectDead },
 	"what the route was":                 func(r *replay.RecordedEvent) { r.Effects[0].RouteVersion = 2 },
 	"the key that was asked for":         func(r *replay.RecordedEvent) { r.Effects[0].KeyHash = nil },
-	"why nothing was made":               func(r *replay.RecordedEvent) { r.Effects[0].Reason = inbox.ReasonExhausted },
+	"why nothing was made":               func(r *replay.RecordedEvent) { r.Effects[0].Reason = reasons.Exhausted },
 	"the headers of the delivery":        func(r *replay.RecordedEvent) { r.Event.Headers = nil },
 	"the delivery itself":                func(r *replay.RecordedEvent) { r.Delivery = nil },
 	"that the body is gone":              func(r *replay.RecordedEvent) { r.Event.BodyGone, r.Event.Body = false, []byte("{}") },

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // keyGaugesEvery is how often the gauges of keys are read. They change slowly.
@@ -21,10 +21,10 @@ func (a *App) makeKeyMetrics() error {
 	expiry := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "oncegate_effect_keys", Help: "Effect keys by the time within which they expire, among the 10,000 that expire first.",
 	}, []string{"expires"})
-	for _, name := range inbox.KeyAges() {
+	for _, name := range read.KeyAges() {
 		age.WithLabelValues(name)
 	}
-	for _, name := range inbox.KeyExpiries() {
+	for _, name := range read.KeyExpiries() {
 		expiry.WithLabelValues(name)
 	}
 	if err := a.collect(age, expiry); err != nil {
@@ -34,7 +34,7 @@ func (a *App) makeKeyMetrics() error {
 		a.every(ctx, "key gauges", keyGaugesEvery, func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
 			defer cancel()
-			stats, err := inbox.ReadKeyStats(ctx, a.adminPool, a.cfg.Now())
+			stats, err := read.ReadKeyStats(ctx, a.adminPool, a.cfg.Now())
 			if err != nil {
 				a.log.WarnContext(ctx, "reading how old keys are failed", slog.Any("error", err))
 				return

@@ -23,9 +23,10 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/internal/app"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // notifier signs messages of a topic in a region that does not exist, so that its
@@ -185,7 +186,7 @@ func TestReverifyGoesOnWithoutAKey(t *testing.T) {
 	}
 	report, err := refusal.Reverify{
 		Pool: pool, Source: 7, Name: "a", DryRun: true,
-		Verify: func(r *inbox.RefusalDetail) (*inbox.Admission, error) {
+		Verify: func(r *read.RefusalDetail) (*inbox.Admission, error) {
 			if string(r.Body) == "x" {
 				return nil, fmt.Errorf("%w: no budget", refusal.ErrUndecided)
 			}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/expression"
 )
 
 // labelBodies are bodies in which two readers could see two meanings.

@@ -6,10 +6,10 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/rollup"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/expression"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // An event has the labels that can be made of it. One that cannot is counted, and the event is recorded all the same.

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // listConnections are enough for several operators at once, and few enough not to slow down deliveries.

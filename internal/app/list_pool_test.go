@@ -9,7 +9,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/logtest"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // A process whose lists would be read from another database does not start. One whose lists cannot be read starts, says so

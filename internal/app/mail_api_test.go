@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 

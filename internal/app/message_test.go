@@ -12,12 +12,13 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
-	"github.com/oncegate/oncegate/session"
 )
 
 const messageFile = `
@@ -103,7 +104,7 @@ func TestResolvedMessageKeepsItsID(t *testing.T) {
 	if err := pool.QueryRow(t.Context(), `SELECT id FROM effect`).Scan(&id); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Resolve(t.Context(), inbox.Resolve{Effect: id, As: inbox.ResolveDone, Actor: "ann", Reason: "the recipient has it"}); err != nil {
+	if err := decide.New(store).Resolve(t.Context(), decide.Resolve{Effect: id, As: decide.ResolveDone, Actor: "ann", Reason: "the recipient has it"}); err != nil {
 		t.Fatal(err)
 	}
 	var result []byte

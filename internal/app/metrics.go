@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -123,7 +124,7 @@ func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
 // observe counts a report. Only a report with an outcome is an attempt.
 func (m *workMetrics) observe(r jobs.Report) {
 	switch {
-	case r.Route == "" && r.Reason == inbox.ReasonRoute:
+	case r.Route == "" && r.Reason == reasons.Route:
 		m.strays.Inc() // the names are empty because no configuration here has the route
 	case r.Outcome != "":
 		m.attempts.WithLabelValues(r.Source, r.Route, r.Target, string(r.Outcome), string(r.Reason)).Inc()

@@ -8,13 +8,14 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/gate"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/relay"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
-	"github.com/oncegate/oncegate/session"
 )
 
 // outcomeConnections is the size of the pool that reads the outcomes of events.
@@ -36,10 +37,10 @@ func (a *App) makeOperations() error {
 	if err != nil {
 		return err
 	}
-	if a.outcomes, err = inbox.NewOperations(inbox.OperationsConfig{Pool: pool, Keyring: a.keys, Logger: a.log}); err != nil {
+	if a.outcomes, err = operation.NewOperations(operation.OperationsConfig{Pool: pool, Keyring: a.keys, Logger: a.log}); err != nil {
 		return err
 	}
-	a.agents = inbox.NewAgentSessions(pool)
+	a.agents = operation.NewAgentSessions(pool)
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "oncegate_operations_waiting", Help: "Operations whose callers wait in this process.",
 	}, func() float64 { return float64(a.outcomes.Waiting()) })

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // orderedRoute is a route of this process whose effects wait for each other.
@@ -118,7 +119,7 @@ func (g *orderGauges) all() []prometheus.Collector {
 	return []prometheus.Collector{g.held, g.gaps, g.oldestGap, g.blocked}
 }
 
-func (g *orderGauges) set(r orderedRoute, s inbox.StreamStats) {
+func (g *orderGauges) set(r orderedRoute, s read.StreamStats) {
 	g.held.WithLabelValues(r.source, r.route).Set(float64(s.Held))
 	g.gaps.WithLabelValues(r.source, r.route).Set(float64(s.Gaps))
 	g.oldestGap.WithLabelValues(r.source, r.route).Set(s.OldestGap.Seconds())
@@ -148,7 +149,7 @@ func (a *App) makeOrderMetrics() error {
 		defer cancel()
 		long := map[int64]time.Time{}
 		for id, r := range routes {
-			stats, err := inbox.ReadStreamStats(ctx, a.adminPool, id, r.warn)
+			stats, err := read.ReadStreamStats(ctx, a.adminPool, id, r.warn)
 			if err != nil {
 				a.log.WarnContext(ctx, "reading how streams stand failed", slog.String("source", r.source), slog.String("route", r.route), slog.Any("error", err))
 				return

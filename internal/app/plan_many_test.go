@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
-	"github.com/oncegate/oncegate/session"
 )
 
 var (

@@ -19,8 +19,8 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/devpg/devpgtest"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/migrations"
-	"github.com/oncegate/oncegate/session"
 )
 
 // ignoring is what people put into PgBouncer's configuration when it refuses a client: everything

@@ -21,8 +21,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/devpg"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/migrations"
-	"github.com/oncegate/oncegate/session"
 )
 
 // primary is a server of the test's own with the tables on it, and a pool of the superuser.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/inbox/registry"
@@ -72,7 +73,7 @@ func Reverify(ctx context.Context, cfg ReverifyConfig) (report refusal.ReverifyR
 	run := refusal.Reverify{
 		Pool: a.adminPool, Keyring: a.keys, Source: source.Inbox.ID, Name: s.Name, Cause: cfg.Cause, Since: cfg.Since, After: cfg.After, Most: cfg.Most, DryRun: cfg.DryRun,
 		Actor: cfg.Actor, Reason: cfg.Reason, Progress: cfg.Progress,
-		Verify: func(r *inbox.RefusalDetail) (*inbox.Admission, error) { return receiver.Readmit(source, r) },
+		Verify: func(r *read.RefusalDetail) (*inbox.Admission, error) { return receiver.Readmit(source, r) },
 	}
 	if !cfg.DryRun {
 		if err := a.startGate(ctx); err != nil {

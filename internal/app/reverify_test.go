@@ -18,11 +18,12 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/trials/rig"
-	"github.com/oncegate/oncegate/session"
 )
 
 // A botched rotation: the sender signs with a secret that the server does not
@@ -152,7 +153,7 @@ func TestReverifyTakesNothingAwayBeforeTheGateHasIt(t *testing.T) {
 	g := &flakyGate{pool: pool, fail: 3}
 	run := refusal.Reverify{
 		Pool: pool, Gate: g, Source: 7, Name: "a", Actor: "ann", Reason: "mended", Page: 2,
-		Verify: func(*inbox.RefusalDetail) (*inbox.Admission, error) {
+		Verify: func(*read.RefusalDetail) (*inbox.Admission, error) {
 			return &inbox.Admission{Events: []inbox.NewEvent{{EventID: "e"}}}, nil
 		},
 	}

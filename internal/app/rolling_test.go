@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/internal/app"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // A deploy rolls over a fleet: the process of before still fetches jobs when the new one

@@ -12,7 +12,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/rollup"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // Everything that a process does is in the counts when it has stopped, once.

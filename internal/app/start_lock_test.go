@@ -15,8 +15,8 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/logtest"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
-	"github.com/oncegate/oncegate/session"
 )
 
 // Processes that start together on an empty database, while somebody keeps a table locked, wait and

@@ -4,6 +4,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect/mail"
@@ -16,7 +17,7 @@ func NewStore(pool *pgxpool.Pool, keys *seal.Keyring) (*inbox.Effects, error) {
 }
 
 // DescribeMessage tells what a rendered message says, and whether the bytes are one.
-func DescribeMessage(rendered []byte) (inbox.Message, bool) {
+func DescribeMessage(rendered []byte) (read.Message, bool) {
 	recipient, subject, id, ok := mail.Describe(rendered)
-	return inbox.Message{Recipient: recipient, Subject: subject, MessageID: id}, ok
+	return read.Message{Recipient: recipient, Subject: subject, MessageID: id}, ok
 }

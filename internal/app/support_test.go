@@ -9,8 +9,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
-	"github.com/oncegate/oncegate/session"
 )
 
 // start runs a process of operations on a schema of its own, until the test ends. file is where the

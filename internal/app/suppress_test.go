@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/expression"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
-	"github.com/oncegate/oncegate/session"
 )
 
 // What vendors publish as examples, shortened where it does not matter.

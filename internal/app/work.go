@@ -12,11 +12,11 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/mail"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
-	"github.com/oncegate/oncegate/session"
 )
 
 // The limits of how long a connection of the workers may go without an answer.

@@ -12,26 +12,26 @@ import (
 // of labels that can occur is therefore created at the start, with 0.
 
 // attemptReasons returns the reasons with which an attempt at a target of the kind can end.
-func attemptReasons(kind config.Kind) []inbox.Reason {
-	common := []inbox.Reason{
-		inbox.ReasonExhausted, inbox.ReasonDeadline, inbox.ReasonLeaseExpired, reasons.Stopped, inbox.ReasonPanic, reasons.Timeout,
-		inbox.ReasonBodyGone, inbox.ReasonDamaged, reasons.Render, reasons.Mapping, inbox.ReasonOther,
+func attemptReasons(kind config.Kind) []reasons.Reason {
+	common := []reasons.Reason{
+		reasons.Exhausted, reasons.Deadline, reasons.LeaseExpired, reasons.Stopped, reasons.Panic, reasons.Timeout,
+		reasons.BodyGone, reasons.Damaged, reasons.Render, reasons.Mapping, reasons.Other,
 	}
-	network := []inbox.Reason{reasons.Address, reasons.DNS, reasons.Connect, reasons.TLS, reasons.Connection, reasons.Reply}
+	network := []reasons.Reason{reasons.Address, reasons.DNS, reasons.Connect, reasons.TLS, reasons.Connection, reasons.Reply}
 	switch kind {
 	case config.KindForward, config.KindDev:
-		return slices.Concat(common, network, []inbox.Reason{
-			inbox.ReasonKeyWindow, inbox.ReasonElsewhere, reasons.Informational, reasons.Redirect, reasons.Status408, reasons.Status409, reasons.Status410,
+		return slices.Concat(common, network, []reasons.Reason{
+			reasons.KeyWindow, reasons.Elsewhere, reasons.Informational, reasons.Redirect, reasons.Status408, reasons.Status409, reasons.Status410,
 			reasons.Status425, reasons.Status429, reasons.Status4xx, reasons.Status503, reasons.Status5xx,
 		})
 	case config.KindMail:
-		return slices.Concat(common, network, []inbox.Reason{reasons.Mail4xx, reasons.Mail5xx})
+		return slices.Concat(common, network, []reasons.Reason{reasons.Mail4xx, reasons.Mail5xx})
 	case config.KindSQL, config.KindSuppress:
-		return slices.Concat(common, []inbox.Reason{
+		return slices.Concat(common, []reasons.Reason{
 			reasons.Serialization, reasons.Deadlock, reasons.LockTimeout, reasons.SQLTimeout, reasons.Unavailable, reasons.SQL,
 		})
 	case config.KindHandler:
-		return slices.Concat(common, []inbox.Reason{
+		return slices.Concat(common, []reasons.Reason{
 			reasons.Handler, reasons.Serialization, reasons.Deadlock, reasons.LockTimeout, reasons.SQLTimeout,
 			reasons.Unavailable, reasons.SQL,
 		})
@@ -41,9 +41,9 @@ func attemptReasons(kind config.Kind) []inbox.Reason {
 }
 
 // postponements returns the reasons for which an effect is put off.
-func postponements() []inbox.Reason {
-	return []inbox.Reason{
-		inbox.ReasonBreaker, inbox.ReasonRate, inbox.ReasonSaturated, inbox.ReasonKeyMissing, inbox.ReasonElsewhere, reasons.Unavailable, inbox.ReasonListOpen,
+func postponements() []reasons.Reason {
+	return []reasons.Reason{
+		reasons.Breaker, reasons.Rate, reasons.Saturated, reasons.KeyMissing, reasons.Elsewhere, reasons.Unavailable, reasons.ListOpen,
 	}
 }
 
@@ -62,9 +62,9 @@ func (m *workMetrics) begin(sources []*config.Source) {
 			}
 		}
 		if t.Kind == config.KindMail {
-			m.attempts.WithLabelValues(source, r.Name, t.Name, string(inbox.AttemptSkipped), string(inbox.ReasonSuppressed))
+			m.attempts.WithLabelValues(source, r.Name, t.Name, string(inbox.AttemptSkipped), string(reasons.Suppressed))
 		}
-		m.attempts.WithLabelValues(source, r.Name, t.Name, string(inbox.AttemptLost), string(inbox.ReasonLeaseExpired))
+		m.attempts.WithLabelValues(source, r.Name, t.Name, string(inbox.AttemptLost), string(reasons.LeaseExpired))
 		for _, reason := range postponements() {
 			m.postponed.WithLabelValues(source, r.Name, t.Name, string(reason))
 		}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 

@@ -1,8 +1,8 @@
 package config
 
 import (
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 

@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/oncegate/oncegate/expression"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 

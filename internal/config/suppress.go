@@ -3,8 +3,8 @@ package config
 import (
 	"time"
 
-	"github.com/oncegate/oncegate/expression"
 	"github.com/oncegate/oncegate/inbox/suppression"
+	"github.com/oncegate/oncegate/internal/expression"
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/internal/egress"
 )
 
 // warn collects warnings about valid settings that cannot be intended, because the configuration

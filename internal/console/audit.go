@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -26,7 +27,7 @@ func listAudit(r *request) (*page, error) {
 	}
 	return &page{Title: "Audit", Lead: "Who did what, and why.", Blocks: []block{
 		{Filter: r.filterOf(r.textField("actor", "Actor"), r.textField("action", "Action"), r.textField("object", "Object"), r.sinceField("since", "Since"))},
-		{Table: tableOf(r, found, "Nobody has done anything that matches.", []string{"When", "Who", "What", "To what", "Why"}, func(a inbox.AuditRow) []cell {
+		{Table: tableOf(r, found, "Nobody has done anything that matches.", []string{"When", "Who", "What", "To what", "Why"}, func(a read.AuditRow) []cell {
 			return []cell{instant(a.At), text(a.Actor), {Text: actionText(a.Action), Detail: changeText(a)}, {Text: a.Object, Href: objectLink(a.Object), Code: true}, text(a.Reason)}
 		})},
 	}}, nil
@@ -36,7 +37,7 @@ func listAudit(r *request) (*page, error) {
 func actionText(action string) string { return strings.ReplaceAll(action, ".", " ") }
 
 // changeText returns what an entry changed.
-func changeText(a inbox.AuditRow) string {
+func changeText(a read.AuditRow) string {
 	before, after := membersText(a.Before), membersText(a.After)
 	if before == "" || after == "" {
 		return cut(before + after)
@@ -94,7 +95,7 @@ func objectLink(object string) string {
 	return ""
 }
 
-func auditMoment(a inbox.AuditRow) moment {
+func auditMoment(a read.AuditRow) moment {
 	m := moment{At: a.At, Title: capital(actionText(a.Action)) + ", by " + a.Actor}
 	if a.Reason != "" {
 		m.Detail = "Reason: " + a.Reason

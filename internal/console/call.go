@@ -3,7 +3,7 @@ package console
 import (
 	"strings"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -85,6 +85,6 @@ func revokeSessions(r *request) (*page, error) {
 }
 
 // sessionCells returns the cells of an agent session.
-func sessionCells(s inbox.AgentSessionRow) []cell {
+func sessionCells(s read.AgentSessionRow) []cell {
 	return []cell{instant(s.CreatedAt), {Text: s.Run, Href: to("/runs", "source", s.Source, "run", s.Run), Detail: s.ID.String()}, text(s.Source), text(s.Credential), instant(s.ExpiresAt)}
 }

@@ -3,7 +3,7 @@ package console
 import (
 	"strings"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -28,8 +28,8 @@ func listConflicts(r *request) (*page, error) {
 	}, nil
 }
 
-func conflictTable(r *request, found inbox.Page[inbox.ConflictRow], empty string) *table {
-	return tableOf(r, found, empty, []string{"Last seen", "Conflict", "Type", "Differs in", "Deliveries"}, func(c inbox.ConflictRow) []cell {
+func conflictTable(r *request, found read.Page[read.ConflictRow], empty string) *table {
+	return tableOf(r, found, empty, []string{"Last seen", "Conflict", "Type", "Differs in", "Deliveries"}, func(c read.ConflictRow) []cell {
 		admitted := number(c.Deliveries)
 		if c.AdmittedAs != nil {
 			admitted.Detail = "admitted"
@@ -82,7 +82,7 @@ func showChanges(r *request) (*page, error) {
 	}, nil
 }
 
-func conflictPage(r *request, c *inbox.ConflictRow, differs block, payload *control.Payload, missing string) *page {
+func conflictPage(r *request, c *read.ConflictRow, differs block, payload *control.Payload, missing string) *page {
 	p := &page{
 		Title: "Conflict of " + c.EventID, Lead: "This payload came under the id of another payload.",
 		Back: &link{Text: "Conflicts", Href: "/conflicts"},

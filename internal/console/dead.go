@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -16,7 +17,7 @@ var deadFields = []string{"source", "route", "target", "reason", "error_class", 
 func (r *request) deadFilter() (f control.DeadLetterFilter, err error) {
 	f = control.DeadLetterFilter{
 		TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source"), Route: r.query("route"), Target: r.query("target"),
-		Reason: r.query("reason"), ErrorClass: inbox.ErrorClass(r.query("error_class")), Type: r.query("type"), EventID: r.query("event_id"), Text: r.query("text"),
+		Reason: r.query("reason"), ErrorClass: read.ErrorClass(r.query("error_class")), Type: r.query("type"), EventID: r.query("event_id"), Text: r.query("text"),
 	}
 	if f.Since, err = r.since("since"); err != nil {
 		return f, err
@@ -27,8 +28,8 @@ func (r *request) deadFilter() (f control.DeadLetterFilter, err error) {
 
 // errorClasses returns the kinds of failure to choose from.
 func errorClasses() []string {
-	classes := make([]string, 0, len(inbox.ErrorClasses()))
-	for _, class := range inbox.ErrorClasses() {
+	classes := make([]string, 0, len(read.ErrorClasses()))
+	for _, class := range read.ErrorClasses() {
 		classes = append(classes, string(class))
 	}
 	return classes
@@ -63,13 +64,13 @@ func listDead(r *request) (*page, error) {
 	return deadPage(r, groups, found), nil
 }
 
-func deadPage(r *request, groups inbox.Page[inbox.DeadGroup], found inbox.Page[control.DeadLetter]) *page {
+func deadPage(r *request, groups read.Page[read.DeadGroup], found read.Page[control.DeadLetter]) *page {
 	p := &page{Title: "Dead letters", Lead: "What did not happen, and will not by itself. Mend the cause, then replay; or discard what needs not happen."}
 	p.Blocks = append(p.Blocks, block{Filter: r.filterOf(
 		r.textField("source", "Source"), r.textField("route", "Route"), r.textField("target", "Target"), r.textField("reason", "Reason"),
 		r.choiceField("error_class", "Kind of failure", errorClasses()...), r.textField("type", "Type"), r.textField("event_id", "Sender's id"),
 		r.textField("tenant", "Tenant"), r.sinceField("since", "Since"), r.sinceField("until", "Until"))})
-	p.Blocks = append(p.Blocks, block{ID: "causes", Title: "By cause", Table: tableOf(r, groups, "There are no dead letters that match.", []string{"Dead", "Where", "Why", "First", "Last", ""}, func(g inbox.DeadGroup) []cell {
+	p.Blocks = append(p.Blocks, block{ID: "causes", Title: "By cause", Table: tableOf(r, groups, "There are no dead letters that match.", []string{"Dead", "Where", "Why", "First", "Last", ""}, func(g read.DeadGroup) []cell {
 		where := cell{Text: g.Source, Href: to("/dead", "source", g.Source, "route", g.Route, "target", g.Target, "reason", g.Reason)}
 		if g.Route != "" {
 			where.Text, where.Detail = g.Route+" → "+g.Target, g.Source

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -29,8 +30,8 @@ func listEffects(r *request) (*page, error) {
 	}}, nil
 }
 
-func effectTable(r *request, found inbox.Page[inbox.EffectRow], empty string) *table {
-	return tableOf(r, found, empty, []string{"Recorded", "Effect", "Event", "State", "Attempts", "Next attempt"}, func(e inbox.EffectRow) []cell {
+func effectTable(r *request, found read.Page[read.EffectRow], empty string) *table {
+	return tableOf(r, found, empty, []string{"Recorded", "Effect", "Event", "State", "Attempts", "Next attempt"}, func(e read.EffectRow) []cell {
 		name := cell{Text: e.Route + " → " + e.Target, Href: effectLink(e.ID), Detail: join(e.Source, e.Tenant)}
 		if e.Item > 0 {
 			name.Detail = join(name.Detail, fmt.Sprintf("item %d", e.Item))
@@ -42,12 +43,12 @@ func effectTable(r *request, found inbox.Page[inbox.EffectRow], empty string) *t
 	})
 }
 
-func effectState(e *inbox.EffectRow) cell {
+func effectState(e *read.EffectRow) cell {
 	return cell{State: e.State, Detail: join(words(e.Reason), e.Code)}
 }
 
 // itemsBlock shows the items of a list, each with what its message says.
-func itemsBlock(r *request, items inbox.Page[control.Item]) block {
+func itemsBlock(r *request, items read.Page[control.Item]) block {
 	b := block{ID: "items", Title: "Items of the list", Filter: r.filterOf(r.choiceField("state", "State", control.EffectStates()...))}
 	if slices.ContainsFunc(items.Data, func(i control.Item) bool { return i.Message.Shown().PayloadHidden }) {
 		b.Text = messageHidden
@@ -90,7 +91,7 @@ func showEffect(r *request) (*page, error) {
 	return p, nil
 }
 
-func effectPage(r *request, e *control.Effect, audit []inbox.AuditRow) *page {
+func effectPage(r *request, e *control.Effect, audit []read.AuditRow) *page {
 	p := &page{
 		Title: e.Route + " → " + e.Target, Lead: join(e.Type, "from "+e.Source, e.Tenant), Back: &link{Text: "Event " + e.EventID, Href: eventLink(e.Event)},
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -21,10 +21,10 @@ const (
 
 // eventView has the data of the page of an event.
 type eventView struct {
-	event     *inbox.EventDetail
+	event     *read.EventDetail
 	effects   []*control.Effect // the first shownEffects of them
-	conflicts []inbox.ConflictRow
-	audit     []inbox.AuditRow
+	conflicts []read.ConflictRow
+	audit     []read.AuditRow
 	payload   *control.Payload // nil if it is not kept
 	missing   string           // why there is no payload
 }
@@ -107,7 +107,7 @@ func eventPage(r *request, v *eventView) *page {
 		p.Blocks = append(p.Blocks, sequenceBlock(r, e))
 	}
 	if len(v.conflicts) > 0 {
-		p.Blocks = append(p.Blocks, block{ID: "conflicts", Title: "Other payloads under this id", Table: conflictTable(r, inbox.Page[inbox.ConflictRow]{Data: v.conflicts}, "")})
+		p.Blocks = append(p.Blocks, block{ID: "conflicts", Title: "Other payloads under this id", Table: conflictTable(r, read.Page[read.ConflictRow]{Data: v.conflicts}, "")})
 	}
 	p.Blocks = append(p.Blocks, payloadBlocks(r, v.payload, v.missing, "/events/"+e.ID.String())...)
 	p.Blocks = append(p.Blocks,
@@ -123,7 +123,7 @@ func eventPage(r *request, v *eventView) *page {
 }
 
 // deliveries returns how often the event was delivered.
-func deliveries(e *inbox.EventDetail) string {
+func deliveries(e *read.EventDetail) string {
 	text := count(e.Deliveries, "delivery", "deliveries")
 	if n := e.Deliveries - 1 - e.Conflicts; n > 0 {
 		text += ", of which " + count(n, "duplicate was blocked", "duplicates were blocked")
@@ -217,7 +217,7 @@ func milliseconds(d time.Duration) string {
 func reasonText(reason string) string { return strings.ReplaceAll(reason, "_", " ") }
 
 // eventActions returns the actions for an event.
-func eventActions(r *request, e *inbox.EventDetail) block {
+func eventActions(r *request, e *read.EventDetail) block {
 	b := block{ID: "actions", Title: "Actions"}
 	if !r.may(control.Operate) {
 		b.Text = "Your access permits no actions."

@@ -3,7 +3,7 @@ package console
 import (
 	"net/url"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -38,7 +38,7 @@ func listEvents(r *request) (*page, error) {
 	return p, nil
 }
 
-func eventListPage(r *request, found inbox.Page[inbox.EventRow]) *page {
+func eventListPage(r *request, found read.Page[read.EventRow]) *page {
 	p := &page{Title: "Events", Blocks: []block{
 		{Filter: r.filterOf(
 			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", eventStates()...), r.textField("route", "Route"),
@@ -56,8 +56,8 @@ func eventListPage(r *request, found inbox.Page[inbox.EventRow]) *page {
 	return p
 }
 
-func eventTable(r *request, found inbox.Page[inbox.EventRow], empty string) *table {
-	return tableOf(r, found, empty, []string{"Received", "Event", "Type", "Effects", "Deliveries"}, func(e inbox.EventRow) []cell {
+func eventTable(r *request, found read.Page[read.EventRow], empty string) *table {
+	return tableOf(r, found, empty, []string{"Received", "Event", "Type", "Effects", "Deliveries"}, func(e read.EventRow) []cell {
 		deliveries := number(e.Deliveries)
 		if e.Conflicts > 0 {
 			deliveries.Detail = count(e.Conflicts, "conflict", "conflicts")
@@ -69,7 +69,7 @@ func eventTable(r *request, found inbox.Page[inbox.EventRow], empty string) *tab
 }
 
 // effectMarks returns the states of an event's effects, or how the event was admitted if it has none.
-func effectMarks(e inbox.EventRow) cell {
+func effectMarks(e read.EventRow) cell {
 	if e.Effects == "" {
 		return state(e.Admission)
 	}

@@ -3,11 +3,11 @@ package console
 import (
 	"strconv"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // labelCells returns the labels of an event. Each links to the events with the same label.
-func labelCells(labels []inbox.EventLabel) []cell {
+func labelCells(labels []read.EventLabel) []cell {
 	out := make([]cell, 0, len(labels))
 	for i := range labels {
 		c := text(labels[i].String())
@@ -20,8 +20,8 @@ func labelCells(labels []inbox.EventLabel) []cell {
 }
 
 // sequenceBlock shows an event between its neighbours in the streams of ordered routes.
-func sequenceBlock(r *request, e *inbox.EventDetail) block {
-	return block{ID: "sequence", Title: "In its sequence", Table: tableOf(r, inbox.Page[inbox.StreamPlace]{Data: e.Sequence}, "", []string{"Stream", "Before", "This event", "After"}, func(s inbox.StreamPlace) []cell {
+func sequenceBlock(r *request, e *read.EventDetail) block {
+	return block{ID: "sequence", Title: "In its sequence", Table: tableOf(r, read.Page[read.StreamPlace]{Data: e.Sequence}, "", []string{"Stream", "Before", "This event", "After"}, func(s read.StreamPlace) []cell {
 		return []cell{
 			linked(s.Route, streamLink(s.Stream)), neighbourCell(s.Before, s.MissingBefore), text("number " + s.Number), neighbourCell(s.After, s.MissingAfter),
 		}
@@ -30,7 +30,7 @@ func sequenceBlock(r *request, e *inbox.EventDetail) block {
 
 // neighbourCell shows the event before or after another one, and how many numbers are missing
 // between the two.
-func neighbourCell(n *inbox.Neighbour, missing string) cell {
+func neighbourCell(n *read.Neighbour, missing string) cell {
 	gap := ""
 	if missing != "" {
 		gap = missing + " missing between"

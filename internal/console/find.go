@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -26,7 +27,7 @@ func find(r *request) (*page, error) {
 		}
 		return r.seeOther(found, "")
 	}
-	if inbox.IsKeyReference(q) {
+	if read.IsKeyReference(q) {
 		return findByKey(r, q)
 	}
 	problem, ok := errors.AsType[*control.Problem](err)
@@ -34,7 +35,7 @@ func find(r *request) (*page, error) {
 		return ambiguous(q, problem), nil
 	}
 	if ok && problem.Code != control.CodeNotFound && problem.Code != control.CodeInvalid ||
-		!ok && !errors.Is(err, inbox.ErrNotFound) && !errors.Is(err, inbox.ErrReference) && !errors.Is(err, inbox.ErrID) {
+		!ok && !errors.Is(err, inbox.ErrNotFound) && !errors.Is(err, read.ErrReference) && !errors.Is(err, inbox.ErrID) {
 		return nil, err
 	}
 	return notFound(q), nil
@@ -61,7 +62,7 @@ func notFound(q string) *page {
 	b := block{Notice: &notice{Kind: "warn", Text: "Nothing that is recorded has this id.", Detail: q}}
 	b.Text = "A search takes one of our ids, a sender's id, both as source/event-id, or the idempotency key or Message-ID of an effect. If a delivery is missing, look at the refusals, because a refused delivery is not recorded as an event."
 	b.Links = []link{{Text: "Events", Href: "/events"}, {Text: "Refusals", Href: "/refusals"}}
-	if why := inbox.WhyNoKey(q); why != "" {
+	if why := read.WhyNoKey(q); why != "" {
 		b.Text = "No effect is found by it: " + why + "."
 	} else if source, _, both := strings.Cut(q, "/"); both {
 		b.Links = append(b.Links, link{Text: "Events of " + source, Href: "/events?" + url.Values{"source": {source}}.Encode()})

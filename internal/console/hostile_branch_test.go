@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/control/controltest"
 )
@@ -92,7 +93,7 @@ func (s *steered) Call(ctx context.Context, operation control.Definition, reques
 // steeringWords are all that pages know: the states of everything, and the kinds of what is shown.
 func steeringWords() []string {
 	words := append(control.EffectStates(), control.Admissions()...)
-	words = append(words, string(inbox.ReasonNoKey), string(inbox.ReasonNoNumber), string(inbox.ReasonTie))
+	words = append(words, string(reasons.NoKey), string(reasons.NoNumber), string(reasons.Tie))
 	return append(words, "", "json", "other", "planned", "planning", "running", "cancelled", "expired", "live", "silent", "configured", "active", "revoked", "create", "rearm",
 		"resend", "leave_out", "mismatch", "recorded", "same", "changed", "done", "failed", "event", "effect", "conflict", "refusal")
 }

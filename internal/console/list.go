@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -17,7 +17,7 @@ func (r *request) pageRequest() control.PageRequest {
 }
 
 // tableOf makes a table from a page of a list. Its links keep the rest of the address.
-func tableOf[Row any](r *request, p inbox.Page[Row], empty string, heads []string, cells func(Row) []cell) *table {
+func tableOf[Row any](r *request, p read.Page[Row], empty string, heads []string, cells func(Row) []cell) *table {
 	t := &table{Heads: heads, Empty: empty}
 	for _, row := range p.Data {
 		t.Rows = append(t.Rows, cells(row))

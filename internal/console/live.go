@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -232,7 +232,7 @@ func (s *liveStream) rows(ctx context.Context) (rows []liveRow, more bool, err e
 		if err != nil {
 			return nil, false, err
 		}
-		rows = liveRows(page.Data, func(e inbox.EventRow) liveRow { return liveRow{e.ID.String(), "/events/" + e.ID.String()} })
+		rows = liveRows(page.Data, func(e read.EventRow) liveRow { return liveRow{e.ID.String(), "/events/" + e.ID.String()} })
 		more = page.HasMore
 		if list == "arrival" && len(rows) == 0 {
 			refused, err := control.Call(ctx, s.caller, &control.ListRefusals, control.ListRefusalsRequest{
@@ -241,7 +241,7 @@ func (s *liveStream) rows(ctx context.Context) (rows []liveRow, more bool, err e
 			if err != nil {
 				return nil, false, err
 			}
-			rows = liveRows(refused.Data, func(e inbox.RefusalRow) liveRow { return liveRow{e.ID.String(), "/refusals/" + e.ID.String()} })
+			rows = liveRows(refused.Data, func(e read.RefusalRow) liveRow { return liveRow{e.ID.String(), "/refusals/" + e.ID.String()} })
 		}
 	case "refusals":
 		page, err := control.Call(ctx, s.caller, &control.ListRefusals, control.ListRefusalsRequest{
@@ -250,7 +250,7 @@ func (s *liveStream) rows(ctx context.Context) (rows []liveRow, more bool, err e
 		if err != nil {
 			return nil, false, err
 		}
-		rows, more = liveRows(page.Data, func(e inbox.RefusalRow) liveRow { return liveRow{e.ID.String(), "/refusals/" + e.ID.String()} }), page.HasMore
+		rows, more = liveRows(page.Data, func(e read.RefusalRow) liveRow { return liveRow{e.ID.String(), "/refusals/" + e.ID.String()} }), page.HasMore
 	default:
 		return nil, false, &control.Problem{Code: control.CodeInvalid, Detail: "there is no such live list"}
 	}

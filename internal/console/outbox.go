@@ -5,13 +5,13 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 // outboxBlock shows the emitted events that are not admitted yet.
-func outboxBlock(r *request, found inbox.Page[inbox.OutboxRow]) block {
-	return block{ID: "outbox", Title: "Emitted and not admitted yet", Text: "A relay admits emitted events within a second. Those that it refuses wait for you.", Table: tableOf(r, unpaged(found), "Nothing waits in the outbox.", []string{"Emitted", "Event", "Type", "Refused because", ""}, func(o inbox.OutboxRow) []cell {
+func outboxBlock(r *request, found read.Page[read.OutboxRow]) block {
+	return block{ID: "outbox", Title: "Emitted and not admitted yet", Text: "A relay admits emitted events within a second. Those that it refuses wait for you.", Table: tableOf(r, unpaged(found), "Nothing waits in the outbox.", []string{"Emitted", "Event", "Type", "Refused because", ""}, func(o read.OutboxRow) []cell {
 		decide := cell{}
 		if o.Refusal != "" {
 			decide = linked("Look at it", outboxLink(o.ID))
@@ -32,7 +32,7 @@ func (r *request) outboxRow() (int64, error) {
 }
 
 // outboxAdvice says why a relay refuses a row of the outbox, and what an operator can do about it.
-func outboxAdvice(o *inbox.OutboxRow) *notice {
+func outboxAdvice(o *read.OutboxRow) *notice {
 	switch o.Refusal {
 	case "":
 		return &notice{Kind: "info", Text: "A relay is about to admit it."}
@@ -60,7 +60,7 @@ func showOutbox(r *request) (*page, error) {
 	return outboxPage(r, &found.Data[0]), nil
 }
 
-func outboxPage(r *request, o *inbox.OutboxRow) *page {
+func outboxPage(r *request, o *read.OutboxRow) *page {
 	path := outboxLink(o.ID)
 	p := &page{Title: o.EventID, Lead: join("Emitted", o.Type, "to "+o.Source), Back: &link{Text: "Operations", Href: "/operations#outbox"}}
 	p.Blocks = append(p.Blocks, block{Notice: outboxAdvice(o)}, block{Facts: facts(

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/rollup"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -77,7 +77,7 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 	for _, a := range f.Activities {
 		last[a.Source] = a
 	}
-	p.Blocks = append(p.Blocks, block{ID: "sources", Title: "Sources", Table: tableOf(r, inbox.Page[rollup.Sum]{Data: sources}, "Nothing came in this time.", []string{"Source", "Events", "p95", "Duplicates", "Conflicts", "Refused", "Last event"}, func(s rollup.Sum) []cell {
+	p.Blocks = append(p.Blocks, block{ID: "sources", Title: "Sources", Table: tableOf(r, read.Page[rollup.Sum]{Data: sources}, "Nothing came in this time.", []string{"Source", "Events", "p95", "Duplicates", "Conflicts", "Refused", "Last event"}, func(s rollup.Sum) []cell {
 		at := instantOf(last[s.Source].LastEvent)
 		if last[s.Source].Silent {
 			at.Detail = "silent for longer than usual"
@@ -87,7 +87,7 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 			{Text: latency(&s.Acknowledged), Number: true}, number(s.Duplicates), number(s.Conflicts), number(s.Refused), at,
 		}
 	})})
-	p.Blocks = append(p.Blocks, block{ID: "routes", Title: "Routes", Table: tableOf(r, inbox.Page[rollup.Sum]{Data: routes}, "No effect ended in this time.", []string{"Route", "Done", "Retried", "Dead", "Unknown"}, func(s rollup.Sum) []cell {
+	p.Blocks = append(p.Blocks, block{ID: "routes", Title: "Routes", Table: tableOf(r, read.Page[rollup.Sum]{Data: routes}, "No effect ended in this time.", []string{"Route", "Done", "Retried", "Dead", "Unknown"}, func(s rollup.Sum) []cell {
 		return []cell{
 			{Text: s.Route, Href: to("/effects", "source", s.Source, "route", s.Route), Detail: join(s.Source, s.Tenant)}, number(s.Done), number(s.Retried), number(s.Dead), number(s.Indeterminate),
 		}

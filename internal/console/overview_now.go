@@ -3,24 +3,24 @@ package console
 import (
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 // unsettledOf has the unsettled effects of one source or of one of its routes.
 type unsettledOf struct {
-	inbox.UnsettledRoute
+	read.UnsettledRoute
 
 	// whole means that it is the sum over the routes of the source, and has no route.
 	whole bool
 }
 
 // add adds the unsettled effects of a route.
-func (u *unsettledOf) add(r *inbox.UnsettledRoute) {
+func (u *unsettledOf) add(r *read.UnsettledRoute) {
 	u.Held, u.HeldMore = u.Held+r.Held, u.HeldMore || r.HeldMore
-	if u.Held > inbox.MaxUnsettledSeen {
-		u.Held, u.HeldMore = inbox.MaxUnsettledSeen, true
+	if u.Held > read.MaxUnsettledSeen {
+		u.Held, u.HeldMore = read.MaxUnsettledSeen, true
 	}
 	if r.Oldest != nil && (u.Oldest == nil || r.Oldest.Before(*u.Oldest)) {
 		u.Oldest = r.Oldest
@@ -36,13 +36,13 @@ func (u *unsettledOf) held() string {
 }
 
 // unsettledRows returns the sources with their unsettled effects, each before its routes.
-func unsettledRows(routes []inbox.UnsettledRoute) (rows []unsettledOf, total unsettledOf) {
+func unsettledRows(routes []read.UnsettledRoute) (rows []unsettledOf, total unsettledOf) {
 	source := -1
 	for i := range routes {
 		r := &routes[i]
 		if source < 0 || rows[source].Source != r.Source {
 			source = len(rows)
-			rows = append(rows, unsettledOf{UnsettledRoute: inbox.UnsettledRoute{Source: r.Source}, whole: true})
+			rows = append(rows, unsettledOf{UnsettledRoute: read.UnsettledRoute{Source: r.Source}, whole: true})
 		}
 		rows[source].add(r)
 		rows = append(rows, unsettledOf{UnsettledRoute: *r})
@@ -52,7 +52,7 @@ func unsettledRows(routes []inbox.UnsettledRoute) (rows []unsettledOf, total uns
 }
 
 // unsettledTiles returns the tiles for effects that wait now.
-func unsettledTiles(r *request, u *inbox.Unsettled) []tile {
+func unsettledTiles(r *request, u *read.Unsettled) []tile {
 	_, total := unsettledRows(u.Routes)
 	oldest := tile{Count: "none", Text: "oldest unsettled", Href: "#unsettled"}
 	if total.Oldest != nil {
@@ -69,7 +69,7 @@ func unsettledTiles(r *request, u *inbox.Unsettled) []tile {
 
 // unsettledBlock shows by source and route how many effects are held, and how old the oldest unsettled effect
 // is.
-func unsettledBlock(r *request, u *inbox.Unsettled) block {
+func unsettledBlock(r *request, u *read.Unsettled) block {
 	rows, _ := unsettledRows(u.Routes)
 	b := block{ID: "unsettled", Title: "Unsettled now", Text: "Effects that are not done yet: they are due, held, dead or of unknown outcome. These are figures of now, not of the window."}
 	empty := "Every effect is settled."
@@ -77,7 +77,7 @@ func unsettledBlock(r *request, u *inbox.Unsettled) block {
 		b.Text += " Not all were looked at: others may be older."
 		empty = "None was found."
 	}
-	b.Table = tableOf(r, inbox.Page[unsettledOf]{Data: rows}, empty, []string{"Source or route", "Held", "Oldest unsettled"}, func(u unsettledOf) []cell {
+	b.Table = tableOf(r, read.Page[unsettledOf]{Data: rows}, empty, []string{"Source or route", "Held", "Oldest unsettled"}, func(u unsettledOf) []cell {
 		name := cell{Text: u.Source, Href: to("/effects", "source", u.Source), Detail: "all routes"}
 		if !u.whole {
 			name = cell{Text: u.Route, Href: to("/effects", "source", u.Source, "route", u.Route), Detail: u.Source}

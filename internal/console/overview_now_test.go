@@ -10,15 +10,15 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/console"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 // overviewCaller answers what the overview asks.
 type overviewCaller struct {
-	unsettled inbox.Unsettled
+	unsettled read.Unsettled
 	pruning   control.Pruning
 }
 
@@ -61,7 +61,7 @@ func TestOverviewOfNow(t *testing.T) {
 	t.Parallel()
 	ago := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
 	caller := &overviewCaller{
-		unsettled: inbox.Unsettled{Routes: []inbox.UnsettledRoute{
+		unsettled: read.Unsettled{Routes: []read.UnsettledRoute{
 			{Source: "bank", Route: "ledger", Held: 6000, Oldest: ago(2 * time.Hour)},
 			{Source: "bank", Route: "mail", Held: 6000, Oldest: ago(7 * time.Hour)},
 			{Source: "shop", Route: "orders", Oldest: ago(3 * time.Hour)},
@@ -91,7 +91,7 @@ func TestOverviewOfNow(t *testing.T) {
 		t.Errorf("pruning is %q, want %q", got, want)
 	}
 
-	caller.unsettled = inbox.Unsettled{More: true}
+	caller.unsettled = read.Unsettled{More: true}
 	caller.pruning = control.Pruning{Backlog: prune.MostBacklog, Walks: []prune.Walk{{}}}
 	page = get(t, c, "/overview").Body.String()
 	if got := sectionText(t, page, "unsettled"); !strings.Contains(got, "Not all were looked at") || strings.Contains(got, "Every effect is settled") {
@@ -100,7 +100,7 @@ func TestOverviewOfNow(t *testing.T) {
 	if got := sectionText(t, page, "pruning"); !strings.Contains(got, "100,000+ events are overdue") {
 		t.Errorf("beyond what is counted, pruning is %q", got)
 	}
-	caller.unsettled, caller.pruning = inbox.Unsettled{}, control.Pruning{}
+	caller.unsettled, caller.pruning = read.Unsettled{}, control.Pruning{}
 	page = get(t, c, "/overview").Body.String()
 	if got := sectionText(t, page, "unsettled"); !strings.Contains(got, "Every effect is settled") {
 		t.Errorf("nothing is unsettled, and the page says: %s", got)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -57,7 +57,7 @@ func previewPrune(r *request) (*page, error) {
 	}
 	p.Blocks = append(p.Blocks,
 		block{ID: "include", Filter: &filter{Action: "/retention/prune", Button: "Count again", Fields: includeFields(include, "checkbox"), Set: len(include) > 0}},
-		block{ID: "counts", Title: "What would go", Table: tableOf(r, inbox.Page[prune.Count]{Data: found.Counts}, "Nothing is past its horizon.", []string{"Table", "Class", "Go", "Stay", "On disk"}, func(c prune.Count) []cell {
+		block{ID: "counts", Title: "What would go", Table: tableOf(r, read.Page[prune.Count]{Data: found.Counts}, "Nothing is past its horizon.", []string{"Table", "Class", "Go", "Stay", "On disk"}, func(c prune.Count) []cell {
 			size := cell{}
 			if c.Bytes > 0 {
 				size = text(byteSize(c.Bytes))

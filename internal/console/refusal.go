@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -38,8 +38,8 @@ func listRefusals(r *request) (*page, error) {
 	return p, nil
 }
 
-func refusalTable(r *request, found inbox.Page[inbox.RefusalRow], empty string) *table {
-	return tableOf(r, found, empty, []string{"Received", "Source", "Cause", "Diagnosis", "From"}, func(row inbox.RefusalRow) []cell {
+func refusalTable(r *request, found read.Page[read.RefusalRow], empty string) *table {
+	return tableOf(r, found, empty, []string{"Received", "Source", "Cause", "Diagnosis", "From"}, func(row read.RefusalRow) []cell {
 		return []cell{
 			instant(row.ReceivedAt), {Text: row.Source, Detail: row.Tenant}, text(words(row.Cause)), linked(or(row.Diagnosis, "No diagnosis."), "/refusals/"+row.ID.String()),
 			{Text: row.Remote, Detail: row.Method + " " + cut(row.URL)},

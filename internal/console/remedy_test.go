@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/console"
 )
@@ -12,7 +11,7 @@ import (
 // Every reason for which an attempt fails is told in words, with what is to be changed.
 func TestEveryReasonHasARemedy(t *testing.T) {
 	t.Parallel()
-	all := append(reasons.All(), string(inbox.ReasonPanic), string(inbox.ReasonRoute), string(inbox.ReasonBodyGone), string(inbox.ReasonDeadline), string(inbox.ReasonKeyWindow))
+	all := append(reasons.All(), string(reasons.Panic), string(reasons.Route), string(reasons.BodyGone), string(reasons.Deadline), string(reasons.KeyWindow))
 	for _, reason := range all {
 		why, mend, known := console.Remedy(reason, "shop", "422")
 		if !known || why == "" || mend == "" || strings.Contains(why+mend, "TARGET") || strings.Contains(why+mend, "CODE") {

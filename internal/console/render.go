@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 //go:embed templates

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -121,7 +122,7 @@ func planReplay(r *request) (*page, error) {
 	}
 	value := func(name string) string { return strings.TrimSpace(r.PostFormValue(name)) }
 	ask.Filter = control.DeadLetterFilter{
-		TenantFilter: control.TenantFilter{Tenant: value("tenant")}, Source: value("source"), Type: value("type"), Route: value("route"), Target: value("target"), Reason: value("reason"), ErrorClass: inbox.ErrorClass(value("error_class")),
+		TenantFilter: control.TenantFilter{Tenant: value("tenant")}, Source: value("source"), Type: value("type"), Route: value("route"), Target: value("target"), Reason: value("reason"), ErrorClass: read.ErrorClass(value("error_class")),
 		EventID: value("event_id"), Text: value("text"),
 	}
 	var err error
@@ -160,7 +161,7 @@ func showReplay(r *request) (*page, error) {
 	return replayPage(r, x, items), nil
 }
 
-func replayPage(r *request, x *control.Replay, items inbox.Page[control.ReplayItem]) *page {
+func replayPage(r *request, x *control.Replay, items read.Page[control.ReplayItem]) *page {
 	p := &page{Title: "Replay", Lead: scopeText(x.Scope), Back: &link{Text: "Replays", Href: "/replays"}}
 	if x.State == replay.Planning || x.State == replay.Running {
 		p.Refresh = 2
@@ -191,7 +192,7 @@ func replayPage(r *request, x *control.Replay, items inbox.Page[control.ReplayIt
 	)})
 	p.Blocks = append(p.Blocks, replayActions(r, x)...)
 	groups := slices.SortedFunc(slices.Values(x.Summary.Groups), func(a, b replay.Group) int { return b.Count - a.Count })
-	p.Blocks = append(p.Blocks, block{ID: "plan", Title: "The plan", Table: tableOf(r, inbox.Page[replay.Group]{Data: groups}, "Nothing matches.", []string{"Items", "Where", "What happens", "Today's configuration"}, func(g replay.Group) []cell {
+	p.Blocks = append(p.Blocks, block{ID: "plan", Title: "The plan", Table: tableOf(r, read.Page[replay.Group]{Data: groups}, "Nothing matches.", []string{"Items", "Where", "What happens", "Today's configuration"}, func(g replay.Group) []cell {
 		what := cell{Text: actionOf(g.Action)}
 		if g.LeftOut != "" {
 			what = cell{Text: "left out", Detail: words(string(g.LeftOut))}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -29,7 +29,7 @@ func showRetention(r *request) (*page, error) {
 		}
 		p.Blocks = append(p.Blocks, block{ID: "pruning", Title: "Pruning", Facts: []fact{
 			is("Backlog", backlog), is("Recorded ever", number(pruning.Incoming)), is("Removed ever", number(pruning.Drained)),
-		}, Table: tableOf(r, inbox.Page[prune.Walk]{Data: pruning.Walks}, "Prune has not run yet.", []string{"Walk", "Began", "Completed"}, func(w prune.Walk) []cell {
+		}, Table: tableOf(r, read.Page[prune.Walk]{Data: pruning.Walks}, "Prune has not run yet.", []string{"Walk", "Began", "Completed"}, func(w prune.Walk) []cell {
 			return []cell{text(walkText(w.Name)), instant(w.BeganAt), instantOf(w.CompletedAt)}
 		})})
 		runs, err := call(r, &control.ListPruneRuns, control.ListPruneRunsRequest{PageRequest: r.pageRequest()})

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 // routeTable shows routes with their unsettled effects. A removed route has a link to the page that clears it.
-func routeTable(r *request, found inbox.Page[inbox.RouteBacklog]) *table {
-	return tableOf(r, found, "No server was started with a route yet.", []string{"Route", "Target", "Not settled", "Oldest", ""}, func(b inbox.RouteBacklog) []cell {
+func routeTable(r *request, found read.Page[read.RouteBacklog]) *table {
+	return tableOf(r, found, "No server was started with a route yet.", []string{"Route", "Target", "Not settled", "Oldest", ""}, func(b read.RouteBacklog) []cell {
 		clearIt := cell{}
 		if b.Gone && b.Waiting > 0 && r.may(control.Operate) {
 			clearIt = linked("Clear it", to("/routes/clear", "source", b.Source, "route", b.Route))
@@ -37,7 +37,7 @@ func previewClear(r *request) (*page, error) {
 	return clearPage(source, name, routes.Data, &found), nil
 }
 
-func clearPage(source, name string, routes []inbox.RouteBacklog, found *control.ClearedRoute) *page {
+func clearPage(source, name string, routes []read.RouteBacklog, found *control.ClearedRoute) *page {
 	p := &page{
 		Title: "Clear the route " + name, Back: &link{Text: "Routes", Href: "/sources#routes"},
 		Lead: fmt.Sprintf("No server has this route of %s any more. %s for it, and happen again by themselves once a server with it starts.", source, count(found.Matched, "effect waits", "effects wait")),

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -46,7 +46,7 @@ func compareRun(r *request) (*page, error) {
 }
 
 // stepBlocks are the steps of a page, and how many of them match.
-func stepBlocks(r *request, found inbox.Page[control.ComparedStep]) []block {
+func stepBlocks(r *request, found read.Page[control.ComparedStep]) []block {
 	matching, hidden := 0, false
 	for i := range found.Data {
 		if hidden = hidden || found.Data[i].PayloadHidden; found.Data[i].Match {
@@ -100,7 +100,7 @@ func requestCell(q *replay.DiffRequest) cell {
 }
 
 // runOf is the run of an operation's event, as its caller sends it; empty for any other event.
-func runOf(e *inbox.EventDetail) string {
+func runOf(e *read.EventDetail) string {
 	parts := strings.Split(e.EventID, ":")
 	if e.Provider != "operation" || len(parts) < 4 { // a key of one part is a run of one step
 		return ""

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/pretty"
 )
@@ -40,8 +40,8 @@ func listSources(r *request) (*page, error) {
 type sourceView struct {
 	source   *control.SourceDetail
 	provider *control.Provider // nil if it is not known any more
-	events   inbox.Page[inbox.EventRow]
-	refusals inbox.Page[inbox.RefusalRow]
+	events   read.Page[read.EventRow]
+	refusals read.Page[read.RefusalRow]
 }
 
 // showSource shows one source, and waits for its first delivery if there was none.
@@ -86,7 +86,7 @@ func sourcePage(r *request, v *sourceView) *page {
 	}
 	p.Blocks = append(p.Blocks, setupBlock(v))
 	if len(s.Secrets) > 0 {
-		p.Blocks = append(p.Blocks, block{ID: "secrets", Title: "Secrets", Text: "Several may be valid at the same time, the newest first: that is how they are rotated.", Table: tableOf(r, inbox.Page[control.SecretSlot]{Data: s.Secrets}, "", []string{"Read from", "Credential", "Accepted until"}, func(slot control.SecretSlot) []cell {
+		p.Blocks = append(p.Blocks, block{ID: "secrets", Title: "Secrets", Text: "Several may be valid at the same time, the newest first: that is how they are rotated.", Table: tableOf(r, read.Page[control.SecretSlot]{Data: s.Secrets}, "", []string{"Read from", "Credential", "Accepted until"}, func(slot control.SecretSlot) []cell {
 			until := instantOf(slot.Until)
 			if slot.Until == nil {
 				until = text("no end")
@@ -97,7 +97,7 @@ func sourcePage(r *request, v *sourceView) *page {
 	p.Blocks = append(p.Blocks, testBlock(r, s))
 	p.Blocks = append(p.Blocks, block{ID: "events", Title: "Last events", Table: eventTable(r, unpaged(v.events), "None yet."), Links: []link{{Text: "All events of this source", Href: to("/events", "source", s.Name)}}})
 	p.Blocks = append(p.Blocks, block{ID: "refusals", Title: "Last refusals", Table: refusalTable(r, unpaged(v.refusals), "None."), Links: []link{{Text: "All refusals of this source", Href: to("/refusals", "source", s.Name)}}})
-	p.Blocks = append(p.Blocks, block{ID: "routes", Title: "Routes", Table: tableOf(r, inbox.Page[control.SourceRoute]{Data: s.Routes}, "No route takes its events: they are recorded and nothing is done.", []string{"Route", "Types", "Target", "Order"}, func(route control.SourceRoute) []cell {
+	p.Blocks = append(p.Blocks, block{ID: "routes", Title: "Routes", Table: tableOf(r, read.Page[control.SourceRoute]{Data: s.Routes}, "No route takes its events: they are recorded and nothing is done.", []string{"Route", "Types", "Target", "Order"}, func(route control.SourceRoute) []cell {
 		types := or(strings.Join(route.Types, ", "), "all")
 		if route.Condition {
 			types += ", under a condition"
@@ -113,7 +113,7 @@ func sourcePage(r *request, v *sourceView) *page {
 }
 
 // unpaged returns a page of a list without its links, because another page shows the rest.
-func unpaged[Row any](p inbox.Page[Row]) inbox.Page[Row] { return inbox.Page[Row]{Data: p.Data} }
+func unpaged[Row any](p read.Page[Row]) read.Page[Row] { return read.Page[Row]{Data: p.Data} }
 
 // setupBlock describes what to do at the provider.
 func setupBlock(v *sourceView) block {
@@ -182,7 +182,7 @@ func showProvider(r *request) (*page, error) {
 }
 
 // backlogText describes the unsettled effects of a route.
-func backlogText(b inbox.RouteBacklog) string {
+func backlogText(b read.RouteBacklog) string {
 	var out []string
 	for _, one := range []struct {
 		n    int

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -54,14 +54,14 @@ func keyCell(key string, masked bool) cell {
 
 func heldCell(n int) cell {
 	c := number(n)
-	if n >= inbox.MaxHeld {
+	if n >= read.MaxHeld {
 		c.Text += "+"
 	}
 	return c
 }
 
 // streamState returns the state of a stream in one word.
-func streamState(s *inbox.StreamRow) string {
+func streamState(s *read.StreamRow) string {
 	switch {
 	case s.BlockedBy != nil:
 		return "blocked"
@@ -143,13 +143,13 @@ func streamPage(r *request, s *control.StreamDetail) *page {
 		is("Moved", instant(s.UpdatedAt)),
 		is("Our id", code(strconv.FormatInt(s.ID, 10))),
 	)})
-	var rows []inbox.StreamEffect
-	for _, e := range []*inbox.StreamEffect{s.InFlightEffect, s.BlockedByEffect} {
+	var rows []read.StreamEffect
+	for _, e := range []*read.StreamEffect{s.InFlightEffect, s.BlockedByEffect} {
 		if e != nil {
 			rows = append(rows, *e)
 		}
 	}
-	p.Blocks = append(p.Blocks, block{ID: "next", Title: "In order", Table: tableOf(r, inbox.Page[inbox.StreamEffect]{Data: append(rows, s.Waiting...)}, "Nothing waits.", []string{"Number", "Event", "State", "Attempts", "Next attempt"}, func(e inbox.StreamEffect) []cell {
+	p.Blocks = append(p.Blocks, block{ID: "next", Title: "In order", Table: tableOf(r, read.Page[read.StreamEffect]{Data: append(rows, s.Waiting...)}, "Nothing waits.", []string{"Number", "Event", "State", "Attempts", "Next attempt"}, func(e read.StreamEffect) []cell {
 		return []cell{code(e.Number), {Text: e.EventID, Href: effectLink(e.ID), Detail: e.Type}, {State: e.State, Detail: words(e.Reason)}, number(e.Attempts), instantOf(e.NextAt)}
 	})}, block{ID: "copy", Title: "As a command", Code: fmt.Sprintf("oncegate streams show %d", s.ID)})
 	return p

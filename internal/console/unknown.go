@@ -5,6 +5,9 @@ import (
 	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -36,7 +39,7 @@ func listUnknown(r *request) (*page, error) {
 		block{Filter: r.filterOf(
 			r.textField("source", "Source"), r.textField("route", "Route"), r.textField("type", "Type"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
 		block{Title: "What to check", Text: "Look at the target, in its log or its list, for the idempotency key, for the id of the event, or for what the payload says, at about the time of the send. If it happened, resolve it as done. If it certainly did not, send it again. A target that has a probe is asked by Oncegate itself."},
-		block{ID: "places", Title: "By target", Table: tableOf(r, groups, "There is no unknown outcome that matches.", []string{"Unknown", "Where", "First send", "Last send", ""}, func(g inbox.UnknownGroup) []cell {
+		block{ID: "places", Title: "By target", Table: tableOf(r, groups, "There is no unknown outcome that matches.", []string{"Unknown", "Where", "First send", "Last send", ""}, func(g read.UnknownGroup) []cell {
 			narrowed := []string{"source", g.Source, "route", g.Route, "target", g.Target}
 			resolve := cell{}
 			if r.may(control.Operate) {
@@ -84,10 +87,10 @@ func resolveMany(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	var total inbox.ResolvedMany
+	var total decide.ResolvedMany
 	seen := control.Seen(r.PostFormValue("seen"))
 	for step := 0; seen != "" && step < maxSteps; step++ {
-		done, err := call(r, &control.ResolveEffects, control.ResolveEffectsRequest{Explained: why, As: inbox.Resolution(r.PostFormValue("as")), Seen: seen})
+		done, err := call(r, &control.ResolveEffects, control.ResolveEffectsRequest{Explained: why, As: decide.Resolution(r.PostFormValue("as")), Seen: seen})
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +115,7 @@ func resolveOne(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	as := inbox.Resolution(r.PostFormValue("as"))
+	as := decide.Resolution(r.PostFormValue("as"))
 	why, err := r.why(string(as))
 	if err != nil {
 		return nil, err
@@ -146,7 +149,7 @@ func effectActions(r *request, e *control.Effect) (b block, ok bool) {
 			},
 		}
 	case inbox.EffectHeld:
-		if !forPerson(e.Reason) {
+		if !reasons.Reason(e.Reason).ForPerson() {
 			return b, false
 		}
 		b.Text = "Its place in its stream is not known, is taken, or is a time too far ahead, so that only a person ends its wait."
@@ -158,12 +161,6 @@ func effectActions(r *request, e *control.Effect) (b block, ok bool) {
 		return b, false
 	}
 	return b, true
-}
-
-// forPerson reports whether an effect that is held for the reason waits for an operator's decision.
-func forPerson(reason string) bool {
-	held := inbox.Reason(reason)
-	return held == inbox.ReasonNoKey || held == inbox.ReasonNoNumber || held == inbox.ReasonTie || held == inbox.ReasonAhead
 }
 
 // decideHeld returns the handler that decides about an effect that is held for an operator.

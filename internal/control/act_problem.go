@@ -4,8 +4,10 @@ import (
 	"errors"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/suppression"
@@ -36,20 +38,20 @@ var actCodes = []struct {
 	{inbox.ErrRouteGone, CodeRouteGone},
 	{inbox.ErrRouteKnown, CodeRouteKnown},
 	{inbox.ErrLocked, CodeLocked},
-	{inbox.ErrBound, CodeBound},
+	{decide.ErrBound, CodeBound},
 	{replay.ErrDigest, CodeDigest},
 	{inbox.ErrState, CodeConflict},
-	{inbox.ErrStream, CodeConflict},
-	{inbox.ErrNotRefused, CodeConflict},
+	{decide.ErrStream, CodeConflict},
+	{decide.ErrNotRefused, CodeConflict},
 	{replay.ErrState, CodeConflict},
 	{prune.ErrInFlight, CodeConflict},
-	{inbox.ErrScope, CodeInvalid},
+	{decide.ErrScope, CodeInvalid},
 	{replay.ErrScope, CodeInvalid},
 	{prune.ErrInclude, CodeInvalid},
 	{inbox.ErrUnexplained, CodeInvalid},
-	{inbox.ErrStreamReference, CodeInvalid},
-	{inbox.ErrNoSessions, CodeInvalid},
-	{inbox.ErrSealed, CodeInvalid},
+	{read.ErrStreamReference, CodeInvalid},
+	{decide.ErrNoSessions, CodeInvalid},
+	{read.ErrSealed, CodeInvalid},
 	{suppression.ErrAddress, CodeInvalid},
 	{suppression.ErrEntry, CodeInvalid},
 	{app.ErrConfiguration, CodeInvalid},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 )
 
 // RevokeSessionRequest names one session of an agent.
@@ -32,7 +33,7 @@ var RevokeSession = Operation[RevokeSessionRequest, RevokedSessions]{
 		if access.Tenant != "" && s.credentialTenant(session.Source, session.Credential) != access.Tenant {
 			return out, fmt.Errorf("session %s: %w", r.ID, inbox.ErrNotFound)
 		}
-		return s.revokeSessions(ctx, access, inbox.RevokeAgentSessions{ID: r.ID, Reason: r.Reason})
+		return s.revokeSessions(ctx, access, decide.RevokeAgentSessions{ID: r.ID, Reason: r.Reason})
 	},
 }
 
@@ -54,7 +55,7 @@ var RevokeSessions = Operation[RevokeSessionsRequest, RevokedSessions]{
 		if r.Source == "" {
 			return out, invalid("source is missing")
 		}
-		revoke := inbox.RevokeAgentSessions{Source: r.Source, Credential: r.Credential, Run: r.Run, Reason: r.Reason}
+		revoke := decide.RevokeAgentSessions{Source: r.Source, Credential: r.Credential, Run: r.Run, Reason: r.Reason}
 		if access.Tenant != "" {
 			if revoke.Credentials = s.credentialsOf(r.Source, access.Tenant); len(revoke.Credentials) == 0 {
 				return out, fmt.Errorf("source %s: %w", r.Source, inbox.ErrNotFound)
@@ -64,7 +65,7 @@ var RevokeSessions = Operation[RevokeSessionsRequest, RevokedSessions]{
 	},
 }
 
-func (s *Service) revokeSessions(ctx context.Context, access Access, revoke inbox.RevokeAgentSessions) (RevokedSessions, error) {
+func (s *Service) revokeSessions(ctx context.Context, access Access, revoke decide.RevokeAgentSessions) (RevokedSessions, error) {
 	revoke.Actor = access.Actor
 	revoked, err := revoke.Revoke(ctx, s.cfg.Pool)
 	if revoked == nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // ListAgentSessionsRequest narrows a list of sessions of agents. A zero field does not narrow it.
@@ -29,10 +29,10 @@ type ListAgentSessionsRequest struct {
 }
 
 // ListAgentSessions lists sessions of agents.
-var ListAgentSessions = Operation[ListAgentSessionsRequest, inbox.Page[inbox.AgentSessionRow]]{
+var ListAgentSessions = Operation[ListAgentSessionsRequest, read.Page[read.AgentSessionRow]]{
 	ID: "list_sessions", Method: "GET", Path: "/sessions", Scope: ReadMetadata,
 	Summary: "List the sessions that engines have opened for agents, newest first. Their tokens are stored nowhere.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListAgentSessionsRequest) (page inbox.Page[inbox.AgentSessionRow], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListAgentSessionsRequest) (page read.Page[read.AgentSessionRow], err error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err
@@ -41,8 +41,8 @@ var ListAgentSessions = Operation[ListAgentSessionsRequest, inbox.Page[inbox.Age
 		if err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.AgentSessionRow], error) {
-			return s.lister.AgentSessions(ctx, inbox.AgentSessionFilter{
+		return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.AgentSessionRow], error) {
+			return s.lister.AgentSessions(ctx, read.AgentSessionFilter{
 				Source: r.Source, Credential: r.Credential, Run: r.Run, Callers: callers, Open: !r.All, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit,
 			})
 		})
@@ -50,18 +50,18 @@ var ListAgentSessions = Operation[ListAgentSessionsRequest, inbox.Page[inbox.Age
 }
 
 // callersOf returns the credentials whose calls belong to a tenant, or nil if tenant is empty.
-func (s *Service) callersOf(tenant string) ([]inbox.Caller, error) {
+func (s *Service) callersOf(tenant string) ([]read.Caller, error) {
 	if tenant == "" {
 		return nil, nil
 	}
 	if s.cfg.Settings == nil {
 		return nil, invalid("tenant: only the configuration says whose credentials are; name one with --config")
 	}
-	callers := []inbox.Caller{}
+	callers := []read.Caller{}
 	for _, source := range s.cfg.Settings.Sources {
 		for _, credential := range source.Credentials {
 			if or(credential.Tenant, source.Tenant) == tenant {
-				callers = append(callers, inbox.Caller{Source: source.Name, Credential: credential.Name})
+				callers = append(callers, read.Caller{Source: source.Name, Credential: credential.Name})
 			}
 		}
 	}

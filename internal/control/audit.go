@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // ListAuditRequest narrows a list of the audit. A zero field does not narrow it.
@@ -27,15 +28,15 @@ type ListAuditRequest struct {
 }
 
 // ListAudit lists who did what, and why.
-var ListAudit = Operation[ListAuditRequest, inbox.Page[inbox.AuditRow]]{
+var ListAudit = Operation[ListAuditRequest, read.Page[read.AuditRow]]{
 	ID: "list_audit", Method: "GET", Path: "/audit", Scope: ReadMetadata,
 	Summary: "List who did what to what, and why, newest first.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListAuditRequest) (page inbox.Page[inbox.AuditRow], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListAuditRequest) (page read.Page[read.AuditRow], err error) {
 		if err := s.mayAudit(ctx, access, r.Object); err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.AuditRow], error) {
-			return s.lister.Audit(ctx, inbox.AuditFilter{Actor: r.Actor, Action: r.Action, Object: r.Object, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit})
+		return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.AuditRow], error) {
+			return s.lister.Audit(ctx, read.AuditFilter{Actor: r.Actor, Action: r.Action, Object: r.Object, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit})
 		})
 	},
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 )
 
 // OperationReference names one call of an operation.
@@ -22,7 +23,7 @@ type OperationReference struct {
 
 // OperationOutcome is the outcome of a call of an operation.
 type OperationOutcome struct {
-	inbox.EventOutcome
+	operation.EventOutcome
 
 	// Source, Credential and EventID identify the recorded call.
 	Source     string `json:"source"`
@@ -63,7 +64,7 @@ var ShowOperation = Operation[OperationReference, *OperationOutcome]{
 			EventOutcome: *outcome, Source: event.Source, Credential: r.Credential, EventID: event.EventID, Operation: event.Type, AtRest: outcome.AtRest,
 		}
 		if out.Effects == nil {
-			out.Effects = []inbox.EffectOutcome{}
+			out.Effects = []operation.EffectOutcome{}
 		}
 		for i := range out.Effects {
 			effect := &out.Effects[i]

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/internal/app"
 )
 
@@ -16,10 +17,10 @@ type AdmitConflictRequest struct {
 }
 
 // AdmitConflict admits the payload of a conflict as a separate event.
-var AdmitConflict = Operation[AdmitConflictRequest, inbox.AdmittedConflict]{
+var AdmitConflict = Operation[AdmitConflictRequest, decide.AdmittedConflict]{
 	ID: "admit_conflict", Method: "POST", Path: "/conflicts/{id}/admit", Scope: Operate,
 	Summary: "Admit the payload of a conflict as a separate event with its own effects. Admitting it again changes nothing.",
-	Do: func(ctx context.Context, s *Service, access Access, r AdmitConflictRequest) (out inbox.AdmittedConflict, err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r AdmitConflictRequest) (out decide.AdmittedConflict, err error) {
 		row, err := s.lister.Conflict(ctx, r.ID)
 		if err != nil {
 			return out, err

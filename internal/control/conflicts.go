@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 )
@@ -27,16 +28,16 @@ type ListConflictsRequest struct {
 }
 
 // ListConflicts lists payloads that arrived under the id of another event.
-var ListConflicts = Operation[ListConflictsRequest, inbox.Page[inbox.ConflictRow]]{
+var ListConflicts = Operation[ListConflictsRequest, read.Page[read.ConflictRow]]{
 	ID: "list_conflicts", Method: "GET", Path: "/conflicts", Scope: ReadMetadata,
 	Summary: "List the payloads that came under the id of an event that had been recorded with another payload, newest first.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListConflictsRequest) (page inbox.Page[inbox.ConflictRow], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListConflictsRequest) (page read.Page[read.ConflictRow], err error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.ConflictRow], error) {
-			return s.lister.Conflicts(ctx, inbox.ConflictFilter{
+		return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.ConflictRow], error) {
+			return s.lister.Conflicts(ctx, read.ConflictFilter{
 				Source: r.Source, Tenant: tenant, Event: r.Event, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit,
 			})
 		})
@@ -44,16 +45,16 @@ var ListConflicts = Operation[ListConflictsRequest, inbox.Page[inbox.ConflictRow
 }
 
 // ShowConflict shows one conflict.
-var ShowConflict = Operation[IDRequest, *inbox.ConflictRow]{
+var ShowConflict = Operation[IDRequest, *read.ConflictRow]{
 	ID: "show_conflict", Method: "GET", Path: "/conflicts/{id}", Scope: ReadMetadata,
 	Summary: "Show one payload that conflicts with an event, but not the payload itself.",
-	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (*inbox.ConflictRow, error) {
+	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (*read.ConflictRow, error) {
 		return s.conflict(ctx, access, r.ID)
 	},
 }
 
 // conflict reads a conflict that the access may see.
-func (s *Service) conflict(ctx context.Context, access Access, id inbox.ID) (*inbox.ConflictRow, error) {
+func (s *Service) conflict(ctx context.Context, access Access, id inbox.ID) (*read.ConflictRow, error) {
 	row, err := s.lister.Conflict(ctx, id)
 	if err != nil {
 		return nil, err
@@ -78,10 +79,10 @@ var ReadConflictBody = Operation[IDRequest, Content]{
 }
 
 // ListConflictChanges compares a conflicting payload with the payload of its event.
-var ListConflictChanges = Operation[IDRequest, inbox.Page[replay.Change]]{
+var ListConflictChanges = Operation[IDRequest, read.Page[replay.Change]]{
 	ID: "list_conflict_changes", Method: "GET", Path: "/conflicts/{id}/changes", Scope: ReadPayload,
 	Summary: "List the differences between a conflicting payload and its event's payload. Members whose names suggest secrets are masked.",
-	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (page inbox.Page[replay.Change], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (page read.Page[replay.Change], err error) {
 		row, err := s.conflict(ctx, access, r.ID)
 		if err != nil {
 			return page, err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 )
 
 // DiscardDeadLettersRequest says which dead letters will not happen: those named by their ids, or those that a dry run
@@ -33,7 +34,7 @@ type DiscardDeadLettersRequest struct {
 
 // DiscardDeadLettersResponse is the result for the dead letters.
 type DiscardDeadLettersResponse struct {
-	inbox.Discarded
+	decide.Discarded
 
 	// Left is how many the request did not handle: repeat it with Seen. For a dry run it is all that were found.
 	Left int `json:"left"`
@@ -47,7 +48,7 @@ var DiscardDeadLetters = Operation[DiscardDeadLettersRequest, DiscardDeadLetters
 	ID: "discard_dead_letters", Method: "POST", Path: "/dead-letters/discard", Scope: Operate,
 	Summary: "Decide that dead letters will not happen: their effects become skipped. Find them with dry_run, then hand back its seen.",
 	Do: func(ctx context.Context, s *Service, access Access, r DiscardDeadLettersRequest) (out DiscardDeadLettersResponse, err error) {
-		if r.Max, err = bounded(r.Max, inbox.DefaultDiscards, inbox.MaxDiscards); err != nil {
+		if r.Max, err = bounded(r.Max, decide.DefaultDiscards, decide.MaxDiscards); err != nil {
 			return out, err
 		}
 		found, err := s.deadLetters(ctx, access, r)
@@ -61,7 +62,7 @@ var DiscardDeadLetters = Operation[DiscardDeadLettersRequest, DiscardDeadLetters
 		}
 		now, left := chosen(found)
 		if len(now) > 0 {
-			if out.Discarded, err = s.store.Discard(ctx, inbox.Discard{All: true, Max: step, Seen: mapped(now, sight.seen), Actor: access.Actor, Reason: r.Reason}); err != nil {
+			if out.Discarded, err = decide.New(s.store).Discard(ctx, decide.Discard{All: true, Max: step, Seen: mapped(now, sight.seen), Actor: access.Actor, Reason: r.Reason}); err != nil {
 				return out, err
 			}
 		}
@@ -76,7 +77,7 @@ func (s *Service) deadLetters(ctx context.Context, access Access, r DiscardDeadL
 		if len(r.IDs) > 0 || r.Filter != (DeadLetterFilter{}) || r.All || r.DryRun {
 			return nil, invalid("seen says which: leave ids, filter, all and dry_run out")
 		}
-		found, err := r.Seen.read(inbox.MaxDiscards)
+		found, err := r.Seen.read(decide.MaxDiscards)
 		if err != nil {
 			return nil, invalid("%v", err)
 		}
@@ -94,14 +95,14 @@ func (s *Service) deadLetters(ctx context.Context, access Access, r DiscardDeadL
 	if err := s.lister.CheckTenant(ctx, access.Tenant, r.IDs...); err != nil {
 		return nil, err
 	}
-	ask := inbox.Discard{IDs: r.IDs, All: r.All, Max: r.Max, DryRun: true}
+	ask := decide.Discard{IDs: r.IDs, All: r.All, Max: r.Max, DryRun: true}
 	if len(r.IDs) == 0 {
 		var err error
 		if ask.Filter, err = r.Filter.filter(access); err != nil {
 			return nil, err
 		}
 	}
-	found, err := s.store.Discard(ctx, ask)
+	found, err := decide.New(s.store).Discard(ctx, ask)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // DeadLetterFilter narrows dead letters. A zero field does not narrow them.
@@ -30,7 +32,7 @@ type DeadLetterFilter struct {
 	Reason string `json:"reason,omitempty"`
 
 	// ErrorClass is the class of the error that prevented the effect.
-	ErrorClass inbox.ErrorClass `json:"error_class,omitempty"`
+	ErrorClass read.ErrorClass `json:"error_class,omitempty"`
 
 	// EventID is the sender's, exact.
 	EventID string `json:"event_id,omitempty"`
@@ -44,7 +46,7 @@ type DeadLetterFilter struct {
 }
 
 // filter checks the filter and narrows it to what the access may see.
-func (f *DeadLetterFilter) filter(access Access) (out inbox.DeadFilter, err error) {
+func (f *DeadLetterFilter) filter(access Access) (out read.DeadFilter, err error) {
 	tenant, err := f.narrow(access)
 	if err != nil {
 		return out, err
@@ -54,13 +56,13 @@ func (f *DeadLetterFilter) filter(access Access) (out inbox.DeadFilter, err erro
 			return out, err
 		}
 	}
-	if f.ErrorClass != "" && !slices.Contains(inbox.ErrorClasses(), f.ErrorClass) {
-		return out, invalid("error_class %q is unknown; known are %v", f.ErrorClass, inbox.ErrorClasses())
+	if f.ErrorClass != "" && !slices.Contains(read.ErrorClasses(), f.ErrorClass) {
+		return out, invalid("error_class %q is unknown; known are %v", f.ErrorClass, read.ErrorClasses())
 	}
-	if _, known := inbox.Reason(f.Reason).Known(); f.Reason != "" && !known && !slices.Contains(Admissions(), f.Reason) {
+	if _, known := reasons.Reason(f.Reason).Known(); f.Reason != "" && !known && !slices.Contains(Admissions(), f.Reason) {
 		return out, invalid("reason %q is no reason; the groups of dead letters show those there are", f.Reason)
 	}
-	return inbox.DeadFilter{
+	return read.DeadFilter{
 		Source: f.Source, Type: f.Type, Route: f.Route, Target: f.Target, Reason: f.Reason, ErrorClass: f.ErrorClass, EventID: f.EventID,
 		Text: f.Text, Tenant: tenant, Since: f.Since, Until: f.Until,
 	}, ordered(f.Since, f.Until)
@@ -74,35 +76,35 @@ type ListDeadLettersRequest struct {
 
 // DeadLetter is a dead letter in a list.
 type DeadLetter struct {
-	inbox.DeadRow
+	read.DeadRow
 
 	// PayloadHidden says that the reply of the last attempt was left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
 // ListDeadLetters lists dead letters.
-var ListDeadLetters = Operation[ListDeadLettersRequest, inbox.Page[DeadLetter]]{
+var ListDeadLetters = Operation[ListDeadLettersRequest, read.Page[DeadLetter]]{
 	ID: "list_dead_letters", Method: "GET", Path: "/dead-letters", Scope: ReadMetadata,
 	Summary: "List dead letters, newest first: effects that did not happen and will not by themselves, and events that cannot be used.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListDeadLettersRequest) (page inbox.Page[DeadLetter], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListDeadLettersRequest) (page read.Page[DeadLetter], err error) {
 		filter, err := r.filter(access)
 		if err != nil {
 			return page, err
 		}
-		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.DeadRow], error) {
+		rows, err := readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.DeadRow], error) {
 			return s.lister.Dead(ctx, filter, at)
 		})
-		return mapPage(rows, func(row inbox.DeadRow) DeadLetter {
+		return mapPage(rows, func(row read.DeadRow) DeadLetter {
 			return DeadLetter{PayloadHidden: access.hide(&row.Said), DeadRow: row}
 		}), err
 	},
 }
 
 // GroupDeadLetters counts dead letters in groups.
-var GroupDeadLetters = Operation[DeadLetterFilter, inbox.Page[inbox.DeadGroup]]{
+var GroupDeadLetters = Operation[DeadLetterFilter, read.Page[read.DeadGroup]]{
 	ID: "group_dead_letters", Method: "GET", Path: "/dead-letters/groups", Scope: ReadMetadata,
 	Summary: "Count dead letters by source, route, reason and the target's code, the largest group first.",
-	Do: func(ctx context.Context, s *Service, access Access, r DeadLetterFilter) (page inbox.Page[inbox.DeadGroup], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r DeadLetterFilter) (page read.Page[read.DeadGroup], err error) {
 		filter, err := r.filter(access)
 		if err != nil {
 			return page, err
@@ -117,7 +119,7 @@ type DeadLetterDetail struct {
 	Effect *Effect `json:"effect,omitempty"`
 
 	// Event is set if the dead letter is an event.
-	Event *inbox.EventDetail `json:"event,omitempty"`
+	Event *read.EventDetail `json:"event,omitempty"`
 }
 
 // ShowDeadLetter shows one dead letter.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // ResolveEffectRequest records the outcome of an effect whose outcome is unknown.
@@ -16,7 +18,7 @@ type ResolveEffectRequest struct {
 	ID inbox.ID `json:"id"`
 
 	// As is done if the effect happened, or resend to send it again.
-	As inbox.Resolution `json:"as"`
+	As decide.Resolution `json:"as"`
 
 	// CalledAgain is for resend: send it again although a later call repeats the effect's operation.
 	CalledAgain bool `json:"called_again,omitempty"`
@@ -24,8 +26,8 @@ type ResolveEffectRequest struct {
 
 // ResolveEffectResponse is the decision that was recorded.
 type ResolveEffectResponse struct {
-	Effect   inbox.ID         `json:"effect"`
-	Resolved inbox.Resolution `json:"resolved"`
+	Effect   inbox.ID          `json:"effect"`
+	Resolved decide.Resolution `json:"resolved"`
 }
 
 // ResolveEffect records the outcome of an effect whose outcome is unknown.
@@ -36,13 +38,13 @@ var ResolveEffect = Operation[ResolveEffectRequest, ResolveEffectResponse]{
 		if err := checkResolution(r.As); err != nil {
 			return out, err
 		}
-		if r.CalledAgain && r.As != inbox.ResolveResend {
+		if r.CalledAgain && r.As != decide.ResolveResend {
 			return out, invalid("called_again goes with resend")
 		}
 		if err := s.lister.CheckTenant(ctx, access.Tenant, r.ID); err != nil {
 			return out, err
 		}
-		decision := inbox.Resolve{Effect: r.ID, As: r.As, CalledAgain: r.CalledAgain, Actor: access.Actor, Reason: r.Reason}
+		decision := decide.Resolve{Effect: r.ID, As: r.As, CalledAgain: r.CalledAgain, Actor: access.Actor, Reason: r.Reason}
 		if r.IfMatch != "" {
 			effect, err := s.lister.Effect(ctx, r.ID)
 			if err != nil {
@@ -53,15 +55,15 @@ var ResolveEffect = Operation[ResolveEffectRequest, ResolveEffectResponse]{
 			}
 			decision.Version, decision.Revision = effect.Version, effect.Revision
 		}
-		if err := s.store.Resolve(ctx, decision); err != nil {
+		if err := decide.New(s.store).Resolve(ctx, decision); err != nil {
 			return out, r.changed(err)
 		}
 		return ResolveEffectResponse{Effect: r.ID, Resolved: r.As}, nil
 	},
 }
 
-func checkResolution(as inbox.Resolution) error {
-	if as != inbox.ResolveDone && as != inbox.ResolveResend {
+func checkResolution(as decide.Resolution) error {
+	if as != decide.ResolveDone && as != decide.ResolveResend {
 		return invalid("as %q: must be done or resend", as)
 	}
 	return nil
@@ -87,7 +89,7 @@ type ResolveEffectsRequest struct {
 	Explained
 
 	// As is done if they happened, or resend to send them again.
-	As inbox.Resolution `json:"as,omitempty"`
+	As decide.Resolution `json:"as,omitempty"`
 
 	// Filter selects them for a dry run. All selects every one.
 	Filter UnknownFilter `json:"filter,omitzero"`
@@ -106,12 +108,12 @@ type ResolveEffectsRequest struct {
 
 // ResolveEffectsResponse is the result for the effects.
 type ResolveEffectsResponse struct {
-	inbox.ResolvedMany
+	decide.ResolvedMany
 
 	// Matched is how many effects a dry run found or Seen named. Groups counts the effects of a dry run by source,
 	// route and target.
-	Matched int                  `json:"matched"`
-	Groups  []inbox.UnknownGroup `json:"groups,omitempty"`
+	Matched int                 `json:"matched"`
+	Groups  []read.UnknownGroup `json:"groups,omitempty"`
 
 	// Left is how many the request did not handle: repeat it with Seen. For a dry run it is all that were found.
 	Left int  `json:"left"`
@@ -123,7 +125,7 @@ var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
 	ID: "resolve_effects", Method: "POST", Path: "/indeterminates/resolve", Scope: Operate,
 	Summary: "Resolve many effects whose outcome is unknown. Find them with dry_run, then send back its seen.",
 	Do: func(ctx context.Context, s *Service, access Access, r ResolveEffectsRequest) (out ResolveEffectsResponse, err error) {
-		if r.Max, err = bounded(r.Max, inbox.DefaultDiscards, inbox.MaxDiscards); err != nil {
+		if r.Max, err = bounded(r.Max, decide.DefaultDiscards, decide.MaxDiscards); err != nil {
 			return out, err
 		}
 		if r.DryRun {
@@ -138,7 +140,7 @@ var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
 		if r.All || r.Filter != (UnknownFilter{}) {
 			return out, invalid("seen says which: leave filter and all out")
 		}
-		found, err := r.Seen.read(inbox.MaxDiscards)
+		found, err := r.Seen.read(decide.MaxDiscards)
 		if err != nil {
 			return out, invalid("%v", err)
 		}
@@ -146,9 +148,9 @@ var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
 			return out, err
 		}
 		now, left := chosen(found)
-		out.ResolvedMany, err = s.store.ResolveMany(ctx, inbox.ResolveMany{
-			Effects: mapped(now, func(one sight) inbox.Unknown {
-				return inbox.Unknown{Effect: one.id, Version: one.version, Revision: one.revision}
+		out.ResolvedMany, err = decide.New(s.store).ResolveMany(ctx, decide.ResolveMany{
+			Effects: mapped(now, func(one sight) read.Unknown {
+				return read.Unknown{Effect: one.id, Version: one.version, Revision: one.revision}
 			}),
 			As: r.As, Actor: access.Actor, Reason: r.Reason,
 		})
@@ -172,7 +174,7 @@ func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffec
 	if err := ordered(r.Filter.Since, r.Filter.Until); err != nil {
 		return out, err
 	}
-	filter := inbox.UnknownFilter{
+	filter := read.UnknownFilter{
 		Source: r.Filter.Source, Type: r.Filter.Type, Route: r.Filter.Route, Target: r.Filter.Target, Tenant: tenant, Since: r.Filter.Since, Until: r.Filter.Until,
 	}
 	found, err := s.lister.Unknown(ctx, filter, r.Max+1)
@@ -183,7 +185,7 @@ func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffec
 		return out, &Problem{Code: CodeBound, Detail: moreThan(r.Max)}
 	}
 	out.Matched, out.Left = len(found), len(found)
-	out.Seen = seenOf(mapped(found, func(u inbox.Unknown) sight { return sight{id: u.Effect, version: u.Version, revision: u.Revision} }))
+	out.Seen = seenOf(mapped(found, func(u read.Unknown) sight { return sight{id: u.Effect, version: u.Version, revision: u.Revision} }))
 	groups, err := s.lister.UnknownGroups(ctx, filter)
 	out.Groups = groups.Data
 	return out, err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 )
 
 // DecideEffectRequest decides about an effect that is held for an operator because its place in its sequence is unknown,
@@ -22,7 +23,7 @@ type DecidedEffects struct {
 	Ended int `json:"ended"`
 
 	// As is the decision: apply or skip.
-	As inbox.UndecidedEnd `json:"as"`
+	As decide.UndecidedEnd `json:"as"`
 
 	Effects []inbox.ID `json:"effects"`
 }
@@ -32,7 +33,7 @@ var ApplyEffect = Operation[DecideEffectRequest, DecidedEffects]{
 	ID: "apply_effect", Method: "POST", Path: "/effects/{id}/apply", Scope: Operate,
 	Summary: "Let an effect run that is held for a person: in its turn if its number is taken, else as soon as it can.",
 	Do: func(ctx context.Context, s *Service, access Access, r DecideEffectRequest) (DecidedEffects, error) {
-		return s.decideEffect(ctx, access, r, inbox.UndecidedApply)
+		return s.decideEffect(ctx, access, r, decide.UndecidedApply)
 	},
 }
 
@@ -41,11 +42,11 @@ var SkipEffect = Operation[DecideEffectRequest, DecidedEffects]{
 	ID: "skip_effect", Method: "POST", Path: "/effects/{id}/skip", Scope: Operate,
 	Summary: "Skip an effect that is held for a person: it never happens.",
 	Do: func(ctx context.Context, s *Service, access Access, r DecideEffectRequest) (DecidedEffects, error) {
-		return s.decideEffect(ctx, access, r, inbox.UndecidedSkip)
+		return s.decideEffect(ctx, access, r, decide.UndecidedSkip)
 	},
 }
 
-func (s *Service) decideEffect(ctx context.Context, access Access, r DecideEffectRequest, as inbox.UndecidedEnd) (out DecidedEffects, err error) {
+func (s *Service) decideEffect(ctx context.Context, access Access, r DecideEffectRequest, as decide.UndecidedEnd) (out DecidedEffects, err error) {
 	if err := s.lister.CheckTenant(ctx, access.Tenant, r.ID); err != nil {
 		return out, err
 	}
@@ -60,7 +61,7 @@ func (s *Service) decideEffect(ctx context.Context, access Access, r DecideEffec
 	return out, r.changed(err)
 }
 
-func (s *Service) endUndecided(ctx context.Context, access Access, why Explained, as inbox.UndecidedEnd, revisions map[inbox.ID]int, ids []inbox.ID) (DecidedEffects, error) {
-	n, err := s.store.EndUndecided(ctx, inbox.EndUndecided{Effects: ids, As: as, Revisions: revisions, Actor: access.Actor, Reason: why.Reason})
+func (s *Service) endUndecided(ctx context.Context, access Access, why Explained, as decide.UndecidedEnd, revisions map[inbox.ID]int, ids []inbox.ID) (DecidedEffects, error) {
+	n, err := decide.New(s.store).EndUndecided(ctx, decide.EndUndecided{Effects: ids, As: as, Revisions: revisions, Actor: access.Actor, Reason: why.Reason})
 	return DecidedEffects{Ended: n, As: as, Effects: ids}, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // ListEffectsRequest narrows a list of effects. A zero field does not narrow it.
@@ -42,15 +43,15 @@ type ListEffectsRequest struct {
 }
 
 // ListEffects lists effects.
-var ListEffects = Operation[ListEffectsRequest, inbox.Page[inbox.EffectRow]]{
+var ListEffects = Operation[ListEffectsRequest, read.Page[read.EffectRow]]{
 	ID: "list_effects", Method: "GET", Path: "/effects", Scope: ReadMetadata,
 	Summary: "List effects, newest first.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListEffectsRequest) (inbox.Page[inbox.EffectRow], error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListEffectsRequest) (read.Page[read.EffectRow], error) {
 		return s.effects(ctx, access, r)
 	},
 }
 
-func (s *Service) effects(ctx context.Context, access Access, r ListEffectsRequest) (page inbox.Page[inbox.EffectRow], err error) {
+func (s *Service) effects(ctx context.Context, access Access, r ListEffectsRequest) (page read.Page[read.EffectRow], err error) {
 	tenant, err := r.narrow(access)
 	if err != nil {
 		return page, err
@@ -61,8 +62,8 @@ func (s *Service) effects(ctx context.Context, access Access, r ListEffectsReque
 	if err := ordered(r.Since, r.Until); err != nil {
 		return page, err
 	}
-	return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
-		return s.lister.Effects(ctx, inbox.EffectFilter{
+	return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.EffectRow], error) {
+		return s.lister.Effects(ctx, read.EffectFilter{
 			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, Target: r.Target, State: r.State, Reason: r.Reason,
 			EventID: r.EventID, Key: r.Key, Since: r.Since, Until: r.Until, Cursor: at.Cursor, Limit: at.Limit,
 		})
@@ -77,7 +78,7 @@ type IDRequest struct {
 
 // Effect is an effect with its attempts.
 type Effect struct {
-	inbox.EffectDetail
+	read.EffectDetail
 
 	// Message is the content of the effect's mail. It is absent for an effect that sends no mail, and for a message that
 	// is not rendered yet or was erased.
@@ -103,7 +104,7 @@ func (s *Service) effect(ctx context.Context, access Access, id inbox.ID) (*Effe
 		return nil, err
 	}
 	if detail.AttemptRows == nil {
-		detail.AttemptRows = []inbox.AttemptRow{}
+		detail.AttemptRows = []read.AttemptRow{}
 	}
 	effect := &Effect{EffectDetail: *detail}
 	for i := range effect.AttemptRows {
@@ -123,7 +124,7 @@ func (s *Service) effect(ctx context.Context, access Access, id inbox.ID) (*Effe
 }
 
 // ownEffect reads what is known of an effect that the access may see, its content among it.
-func (s *Service) ownEffect(ctx context.Context, access Access, id inbox.ID) (*inbox.EffectDetail, error) {
+func (s *Service) ownEffect(ctx context.Context, access Access, id inbox.ID) (*read.EffectDetail, error) {
 	detail, err := s.lister.Effect(ctx, id)
 	if err == nil {
 		err = access.owns(detail.Tenant, "effect", id.String())
@@ -136,14 +137,14 @@ func (s *Service) ownEffect(ctx context.Context, access Access, id inbox.ID) (*i
 
 // Message is the message of an effect as it is shown.
 type Message struct {
-	inbox.Message
+	read.Message
 
 	// PayloadHidden says that there is a message, and that it was left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
 // message returns the message of an effect, or nil if it has none.
-func (a Access) message(messages map[inbox.ID]inbox.Message, effect inbox.ID) *Message {
+func (a Access) message(messages map[inbox.ID]read.Message, effect inbox.ID) *Message {
 	found, ok := messages[effect]
 	switch {
 	case !ok:
@@ -165,25 +166,25 @@ type ListItemsRequest struct {
 
 // Item is an item of a list as it is shown.
 type Item struct {
-	inbox.EffectRow
+	read.EffectRow
 
 	// Message is what the item's mail says. It is absent once the event was erased.
 	Message *Message `json:"message,omitempty"`
 }
 
 // ListItems lists the items of a list.
-var ListItems = Operation[ListItemsRequest, inbox.Page[Item]]{
+var ListItems = Operation[ListItemsRequest, read.Page[Item]]{
 	ID: "list_effect_items", Method: "GET", Path: "/effects/{id}/items", Scope: ReadMetadata,
 	Summary: "List the items of the list that an effect became, in their order. With read-payload each has its recipient, subject and Message-ID.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListItemsRequest) (page inbox.Page[Item], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListItemsRequest) (page read.Page[Item], err error) {
 		if err := oneOf("state", r.State, EffectStates()); err != nil {
 			return page, err
 		}
 		if _, err := s.ownEffect(ctx, access, r.ID); err != nil {
 			return page, err
 		}
-		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EffectRow], error) {
-			return s.lister.Items(ctx, r.ID, inbox.EffectFilter{State: r.State, Cursor: at.Cursor, Limit: at.Limit})
+		rows, err := readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.EffectRow], error) {
+			return s.lister.Items(ctx, r.ID, read.EffectFilter{State: r.State, Cursor: at.Cursor, Limit: at.Limit})
 		})
 		if err != nil {
 			return page, err
@@ -196,7 +197,7 @@ var ListItems = Operation[ListItemsRequest, inbox.Page[Item]]{
 		if err != nil {
 			return page, err
 		}
-		page = inbox.Page[Item]{Data: make([]Item, len(ids)), HasMore: rows.HasMore, Next: rows.Next, SearchedTo: rows.SearchedTo}
+		page = read.Page[Item]{Data: make([]Item, len(ids)), HasMore: rows.HasMore, Next: rows.Next, SearchedTo: rows.SearchedTo}
 		for i, row := range rows.Data {
 			page.Data[i] = Item{EffectRow: row, Message: access.message(messages, row.ID)}
 		}
@@ -219,17 +220,17 @@ type ListAttemptsRequest struct {
 
 // Attempt is an attempt at an effect.
 type Attempt struct {
-	inbox.AttemptRow
+	read.AttemptRow
 
 	// PayloadHidden says that the excerpt of the reply was left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
 // ListAttempts lists the attempts of an effect.
-var ListAttempts = Operation[ListAttemptsRequest, inbox.Page[Attempt]]{
+var ListAttempts = Operation[ListAttemptsRequest, read.Page[Attempt]]{
 	ID: "list_attempts", Method: "GET", Path: "/effects/{id}/attempts", Scope: ReadMetadata,
 	Summary: "List the attempts of an effect, in the order in which they were made.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListAttemptsRequest) (page inbox.Page[Attempt], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListAttemptsRequest) (page read.Page[Attempt], err error) {
 		detail, err := s.ownEffect(ctx, access, r.ID)
 		if err != nil {
 			return page, err
@@ -261,10 +262,10 @@ type ListIndeterminatesRequest struct {
 }
 
 // ListIndeterminates lists the effects whose outcome is unknown.
-var ListIndeterminates = Operation[ListIndeterminatesRequest, inbox.Page[inbox.EffectRow]]{
+var ListIndeterminates = Operation[ListIndeterminatesRequest, read.Page[read.EffectRow]]{
 	ID: "list_indeterminates", Method: "GET", Path: "/indeterminates", Scope: ReadMetadata,
 	Summary: "List the effects whose outcome is unknown, newest first.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListIndeterminatesRequest) (inbox.Page[inbox.EffectRow], error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListIndeterminatesRequest) (read.Page[read.EffectRow], error) {
 		return s.effects(ctx, access, ListEffectsRequest{
 			PageRequest: r.PageRequest, TenantFilter: r.TenantFilter, Source: r.Source, Type: r.Type, Route: r.Route, Since: r.Since, State: string(inbox.EffectIndeterminate),
 		})
@@ -292,10 +293,10 @@ type GroupIndeterminatesRequest struct {
 }
 
 // GroupIndeterminates counts unknown outcomes by source, route and target.
-var GroupIndeterminates = Operation[GroupIndeterminatesRequest, inbox.Page[inbox.UnknownGroup]]{
+var GroupIndeterminates = Operation[GroupIndeterminatesRequest, read.Page[read.UnknownGroup]]{
 	ID: "group_indeterminates", Method: "GET", Path: "/indeterminates/groups", Scope: ReadMetadata,
 	Summary: "Count unknown outcomes by source, route and target, the largest group first.",
-	Do: func(ctx context.Context, s *Service, access Access, r GroupIndeterminatesRequest) (page inbox.Page[inbox.UnknownGroup], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r GroupIndeterminatesRequest) (page read.Page[read.UnknownGroup], err error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err
@@ -303,7 +304,7 @@ var GroupIndeterminates = Operation[GroupIndeterminatesRequest, inbox.Page[inbox
 		if err := ordered(r.Since, r.Until); err != nil {
 			return page, err
 		}
-		return s.lister.UnknownGroups(ctx, inbox.UnknownFilter{
+		return s.lister.UnknownGroups(ctx, read.UnknownFilter{
 			Source: r.Source, Type: r.Type, Route: r.Route, Target: r.Target, Tenant: tenant, Since: r.Since, Until: r.Until,
 		})
 	},

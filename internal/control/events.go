@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // EffectStates returns all states of effects.
@@ -55,10 +56,10 @@ type ListEventsRequest struct {
 }
 
 // ListEvents lists events.
-var ListEvents = Operation[ListEventsRequest, inbox.Page[inbox.EventRow]]{
+var ListEvents = Operation[ListEventsRequest, read.Page[read.EventRow]]{
 	ID: "list_events", Method: "GET", Path: "/events", Scope: ReadMetadata,
 	Summary: "List events, newest first.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListEventsRequest) (page inbox.Page[inbox.EventRow], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListEventsRequest) (page read.Page[read.EventRow], err error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err
@@ -75,8 +76,8 @@ var ListEvents = Operation[ListEventsRequest, inbox.Page[inbox.EventRow]]{
 				return page, invalid("label: %v", err)
 			}
 		}
-		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.EventRow], error) {
-			return s.lister.Events(ctx, inbox.EventFilter{
+		return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.EventRow], error) {
+			return s.lister.Events(ctx, read.EventFilter{
 				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, EventID: r.EventID, Label: label,
 				Since: r.Since, Until: r.Until, Cursor: at.Cursor, Limit: at.Limit,
 			})
@@ -91,16 +92,16 @@ type EventReference struct {
 }
 
 // ShowEvent shows one event with its effects.
-var ShowEvent = Operation[EventReference, *inbox.EventDetail]{
+var ShowEvent = Operation[EventReference, *read.EventDetail]{
 	ID: "show_event", Method: "GET", Path: "/events/{ref}", Scope: ReadMetadata,
 	Summary: "Show one event with its effects, but without its body.",
-	Do: func(ctx context.Context, s *Service, access Access, r EventReference) (*inbox.EventDetail, error) {
+	Do: func(ctx context.Context, s *Service, access Access, r EventReference) (*read.EventDetail, error) {
 		return s.event(ctx, access, r.Ref)
 	},
 }
 
 // event reads an event that the access may see.
-func (s *Service) event(ctx context.Context, access Access, ref string) (*inbox.EventDetail, error) {
+func (s *Service) event(ctx context.Context, access Access, ref string) (*read.EventDetail, error) {
 	event, err := s.lister.ForTenant(access.Tenant).Event(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (s *Service) event(ctx context.Context, access Access, ref string) (*inbox.
 		return nil, err
 	}
 	if event.EffectRows == nil {
-		event.EffectRows = []inbox.EffectRow{}
+		event.EffectRows = []read.EffectRow{}
 	}
 	for i := range event.Labels {
 		event.Labels[i].PayloadHidden = access.hide(&event.Labels[i].Value)

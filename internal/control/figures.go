@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/attention"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/rollup"
 )
 
@@ -62,7 +62,7 @@ type Figures struct {
 
 	// Unsettled is what is held and how old the oldest unsettled effect is, at this moment and independent of the
 	// window.
-	Unsettled inbox.Unsettled `json:"unsettled"`
+	Unsettled read.Unsettled `json:"unsettled"`
 }
 
 // ShowFigures shows what was counted.
@@ -94,7 +94,7 @@ var ShowFigures = Operation[ShowFiguresRequest, *Figures]{
 		if err != nil {
 			return nil, err
 		}
-		out.Unsettled, err = s.lister.ForTenant(tenant).Unsettled(ctx, inbox.UnsettledFilter{Source: r.Source, Route: r.Route})
+		out.Unsettled, err = s.lister.ForTenant(tenant).Unsettled(ctx, read.UnsettledFilter{Source: r.Source, Route: r.Route})
 		return out, err
 	},
 }

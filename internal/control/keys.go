@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -31,10 +31,10 @@ type Key struct {
 }
 
 // ListKeys lists the sealing keys.
-var ListKeys = Operation[ListKeysRequest, inbox.Page[Key]]{
+var ListKeys = Operation[ListKeysRequest, read.Page[Key]]{
 	ID: "list_keys", Method: "GET", Path: "/keys", Scope: ReadMetadata,
 	Summary: "List the sealing keys of the keyring; never their content.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListKeysRequest) (page inbox.Page[Key], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListKeysRequest) (page read.Page[Key], err error) {
 		if err := access.untenanted("sealing keys"); err != nil {
 			return page, err
 		}

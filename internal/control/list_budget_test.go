@@ -10,7 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/control"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // searched are requests of the lists whose tables grow, each narrowed by something that no row has: the list is searched

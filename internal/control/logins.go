@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/access/logins"
 )
 
@@ -19,10 +20,10 @@ type ListLoginsRequest struct {
 }
 
 // ListLogins lists the logins of the console.
-var ListLogins = Operation[ListLoginsRequest, inbox.Page[*logins.Login]]{
+var ListLogins = Operation[ListLoginsRequest, read.Page[*logins.Login]]{
 	ID: "list_logins", Method: "GET", Path: "/logins", Scope: Admin,
 	Summary: "List who is logged in to the console, newest first.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListLoginsRequest) (page inbox.Page[*logins.Login], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListLoginsRequest) (page read.Page[*logins.Login], err error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err

@@ -3,8 +3,8 @@ package control
 import (
 	"context"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/node"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // NoRequest has no parameters.
@@ -19,10 +19,10 @@ type Node struct {
 }
 
 // ListNodes lists the processes.
-var ListNodes = Operation[NoRequest, inbox.Page[Node]]{
+var ListNodes = Operation[NoRequest, read.Page[Node]]{
 	ID: "list_nodes", Method: "GET", Path: "/nodes", Scope: ReadMetadata,
 	Summary: "List the processes that serve this database, with their versions, roles and sealing keys.",
-	Do: func(ctx context.Context, s *Service, access Access, _ NoRequest) (page inbox.Page[Node], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, _ NoRequest) (page read.Page[Node], err error) {
 		if err := access.untenanted("nodes"); err != nil {
 			return page, err
 		}

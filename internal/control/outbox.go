@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // ListOutboxRequest narrows a list of emitted events that are not admitted yet. A zero field does not
@@ -29,16 +29,16 @@ type ListOutboxRequest struct {
 }
 
 // ListOutbox lists emitted events that are not admitted yet.
-var ListOutbox = Operation[ListOutboxRequest, inbox.Page[inbox.OutboxRow]]{
+var ListOutbox = Operation[ListOutboxRequest, read.Page[read.OutboxRow]]{
 	ID: "list_outbox", Method: "GET", Path: "/outbox", Scope: ReadMetadata,
 	Summary: "List emitted events that are not admitted yet, the oldest first.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListOutboxRequest) (page inbox.Page[inbox.OutboxRow], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListOutboxRequest) (page read.Page[read.OutboxRow], err error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.OutboxRow], error) {
-			return s.lister.Outbox(ctx, inbox.OutboxFilter{ID: r.ID, Source: r.Source, Tenant: tenant, Refused: r.Refused, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit})
+		return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.OutboxRow], error) {
+			return s.lister.Outbox(ctx, read.OutboxFilter{ID: r.ID, Source: r.Source, Tenant: tenant, Refused: r.Refused, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit})
 		})
 	},
 }
@@ -54,7 +54,7 @@ var ReadOutboxPayload = Operation[OutboxReference, Content]{
 	ID: "read_outbox_payload", Method: "GET", Path: "/outbox/{id}/payload", Scope: ReadPayload,
 	Summary: "Give the exact bytes of an emitted event that is not admitted yet.",
 	Do: func(ctx context.Context, s *Service, access Access, r OutboxReference) (Content, error) {
-		rows, err := s.lister.Outbox(ctx, inbox.OutboxFilter{Tenant: access.Tenant, ID: r.ID})
+		rows, err := s.lister.Outbox(ctx, read.OutboxFilter{Tenant: access.Tenant, ID: r.ID})
 		if err != nil {
 			return Content{}, err
 		}

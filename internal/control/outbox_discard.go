@@ -4,7 +4,8 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // DiscardOutboxRequest names the emitted event that is removed.
@@ -16,12 +17,12 @@ type DiscardOutboxRequest struct {
 }
 
 // DiscardOutbox removes an emitted event that can never be admitted.
-var DiscardOutbox = Operation[DiscardOutboxRequest, inbox.OutboxRow]{
+var DiscardOutbox = Operation[DiscardOutboxRequest, read.OutboxRow]{
 	ID: "discard_outbox", Method: "POST", Path: "/outbox/{id}/discard", Scope: Operate,
 	Summary: "Remove an emitted event that can never be admitted, with its payload.",
-	Do: func(ctx context.Context, s *Service, access Access, r DiscardOutboxRequest) (out inbox.OutboxRow, err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r DiscardOutboxRequest) (out read.OutboxRow, err error) {
 		if access.Tenant != "" {
-			rows, err := s.lister.Outbox(ctx, inbox.OutboxFilter{Tenant: access.Tenant, ID: r.ID})
+			rows, err := s.lister.Outbox(ctx, read.OutboxFilter{Tenant: access.Tenant, ID: r.ID})
 			if err != nil {
 				return out, err
 			}
@@ -29,6 +30,6 @@ var DiscardOutbox = Operation[DiscardOutboxRequest, inbox.OutboxRow]{
 				return out, notFound("outbox row", strconv.FormatInt(r.ID, 10))
 			}
 		}
-		return inbox.DiscardOutbox{ID: r.ID, Actor: access.Actor, Reason: r.Reason}.Run(ctx, s.cfg.Pool)
+		return decide.DiscardOutbox{ID: r.ID, Actor: access.Actor, Reason: r.Reason}.Run(ctx, s.cfg.Pool)
 	},
 }

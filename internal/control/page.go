@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // PageRequest selects the page of a list.
@@ -64,17 +65,17 @@ func (a Access) owns(tenant, what, ref string) error {
 func notFound(what, ref string) error { return fmt.Errorf("%s %s: %w", what, ref, inbox.ErrNotFound) }
 
 // readPage reads a page of a list of the inbox. The list makes the cursor.
-func readPage[Row any](r PageRequest, read func(at inbox.PageRequest) (inbox.Page[Row], error)) (page inbox.Page[Row], err error) {
+func readPage[Row any](r PageRequest, list func(at read.PageRequest) (read.Page[Row], error)) (page read.Page[Row], err error) {
 	limit, err := r.limit()
 	if err != nil {
 		return page, err
 	}
-	return read(inbox.PageRequest{Cursor: r.After, Limit: limit})
+	return list(read.PageRequest{Cursor: r.After, Limit: limit})
 }
 
 // idPage reads a page of a short list that is ordered by an id, so that its cursor is an id. It asks read for one row
 // more than the page has, to find out whether there are more.
-func idPage[Row any](r PageRequest, read func(before inbox.ID, limit int) ([]Row, error), id func(*Row) inbox.ID) (page inbox.Page[Row], err error) {
+func idPage[Row any](r PageRequest, list func(before inbox.ID, limit int) ([]Row, error), id func(*Row) inbox.ID) (page read.Page[Row], err error) {
 	limit, err := r.limit()
 	if err != nil {
 		return page, err
@@ -85,11 +86,11 @@ func idPage[Row any](r PageRequest, read func(before inbox.ID, limit int) ([]Row
 			return page, invalid("after: not a cursor of this list; use the next of the page before")
 		}
 	}
-	rows, err := read(before, min(limit+1, maxPage))
+	rows, err := list(before, min(limit+1, maxPage))
 	if err != nil {
 		return page, err
 	}
-	page = inbox.PageOf(rows, limit, func(row Row) string { return id(&row).String() })
+	page = read.PageOf(rows, limit, func(row Row) string { return id(&row).String() })
 	if limit == maxPage && len(rows) == maxPage { // one row more than maxPage cannot be read, so the next page may be empty
 		page.HasMore, page.Next = true, id(&rows[maxPage-1]).String()
 	}
@@ -97,8 +98,8 @@ func idPage[Row any](r PageRequest, read func(before inbox.ID, limit int) ([]Row
 }
 
 // mapPage converts each row of a page with show.
-func mapPage[Row, Shown any](page inbox.Page[Row], show func(Row) Shown) inbox.Page[Shown] {
-	out := inbox.Page[Shown]{Data: make([]Shown, len(page.Data)), HasMore: page.HasMore, Next: page.Next, SearchedTo: page.SearchedTo}
+func mapPage[Row, Shown any](page read.Page[Row], show func(Row) Shown) read.Page[Shown] {
+	out := read.Page[Shown]{Data: make([]Shown, len(page.Data)), HasMore: page.HasMore, Next: page.Next, SearchedTo: page.SearchedTo}
 	for i, row := range page.Data {
 		out.Data[i] = show(row)
 	}
@@ -106,9 +107,9 @@ func mapPage[Row, Shown any](page inbox.Page[Row], show func(Row) Shown) inbox.P
 }
 
 // whole returns the single page of a list that is always short.
-func whole[Row any](rows []Row) inbox.Page[Row] {
+func whole[Row any](rows []Row) read.Page[Row] {
 	if rows == nil {
 		rows = []Row{}
 	}
-	return inbox.Page[Row]{Data: rows}
+	return read.Page[Row]{Data: rows}
 }

@@ -9,10 +9,11 @@ import (
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/pretty"
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 // PayloadRequest identifies a payload.
@@ -109,10 +110,10 @@ type ComparePayloadsRequest struct {
 }
 
 // ComparePayloads lists the differences between the payloads of two events.
-var ComparePayloads = Operation[ComparePayloadsRequest, inbox.Page[replay.Change]]{
+var ComparePayloads = Operation[ComparePayloadsRequest, read.Page[replay.Change]]{
 	ID: "compare_payloads", Method: "GET", Path: "/events/{first}/changes/{second}", Scope: ReadPayload,
 	Summary: "List in what the payloads of two events differ; members that are secret by name or by the configuration are masked.",
-	Do: func(ctx context.Context, s *Service, access Access, r ComparePayloadsRequest) (page inbox.Page[replay.Change], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ComparePayloadsRequest) (page read.Page[replay.Change], err error) {
 		first, err := s.payload(ctx, access, PayloadRequest{Kind: "event", ID: r.First})
 		if err != nil {
 			return page, err

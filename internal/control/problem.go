@@ -8,8 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // Code tells a program why an operation failed. Callers compare it: never change one.
@@ -116,11 +117,11 @@ func ProblemOf(err error) *Problem {
 		return problem
 	}
 	switch {
-	case errors.Is(err, inbox.ErrNotFound), errors.Is(err, inbox.ErrNoList):
+	case errors.Is(err, inbox.ErrNotFound), errors.Is(err, read.ErrNoList):
 		return &Problem{Code: CodeNotFound, Detail: err.Error()}
-	case errors.Is(err, inbox.ErrAmbiguousReference):
+	case errors.Is(err, read.ErrAmbiguousReference):
 		return &Problem{Code: CodeAmbiguous, Detail: err.Error()}
-	case errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrID), errors.Is(err, inbox.ErrCursor), errors.Is(err, inbox.ErrKeyReference):
+	case errors.Is(err, read.ErrReference), errors.Is(err, inbox.ErrID), errors.Is(err, read.ErrCursor), errors.Is(err, read.ErrKeyReference):
 		return &Problem{Code: CodeInvalid, Detail: err.Error()}
 	case errors.Is(err, seal.ErrLost):
 		return &Problem{Code: CodeKeyMissing, Detail: err.Error()}

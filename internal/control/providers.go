@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -90,10 +90,10 @@ type ListProvidersRequest struct {
 }
 
 // ListProviders lists the providers.
-var ListProviders = Operation[ListProvidersRequest, inbox.Page[ProviderRow]]{
+var ListProviders = Operation[ListProvidersRequest, read.Page[ProviderRow]]{
 	ID: "list_providers", Method: "GET", Path: "/providers", Scope: ReadMetadata,
 	Summary: "List the providers of the catalogue and of the configuration, by name.",
-	Do: func(_ context.Context, s *Service, _ Access, r ListProvidersRequest) (inbox.Page[ProviderRow], error) {
+	Do: func(_ context.Context, s *Service, _ Access, r ListProvidersRequest) (read.Page[ProviderRow], error) {
 		return whole(ProviderRows(s.providers(), r.Text)), nil
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // FindReferenceRequest is a reference that an operator types.
@@ -33,7 +34,7 @@ var FindReference = Operation[FindReferenceRequest, FoundReference]{
 	ID: "find_reference", Method: "GET", Path: "/references/{kind}/{ref}", Scope: ReadMetadata,
 	Summary: "Give the id of what a reference names: an id, the beginning of one, source/event-id, a sender's id, an idempotency key, or a Message-ID. If several things answer to it, none is chosen.",
 	Do: func(ctx context.Context, s *Service, access Access, r FindReferenceRequest) (FoundReference, error) {
-		kind := inbox.Kind(strings.ReplaceAll(r.Kind, "_", " "))
+		kind := read.Kind(strings.ReplaceAll(r.Kind, "_", " "))
 		if !slices.Contains(referredKinds(), kind) {
 			return FoundReference{}, invalid("kind %q is unknown; known are event, effect, dead_letter, refusal, conflict, replay, session", r.Kind)
 		}
@@ -43,6 +44,6 @@ var FindReference = Operation[FindReferenceRequest, FoundReference]{
 }
 
 // referredKinds returns the kinds of objects that operators refer to.
-func referredKinds() []inbox.Kind {
-	return []inbox.Kind{inbox.KindEvent, inbox.KindEffect, inbox.KindDeadLetter, inbox.KindRefusal, inbox.KindConflict, inbox.KindReplay, inbox.KindAgentSession}
+func referredKinds() []read.Kind {
+	return []read.Kind{read.KindEvent, read.KindEffect, read.KindDeadLetter, read.KindRefusal, read.KindConflict, read.KindReplay, read.KindAgentSession}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/receiver"
 )
 
@@ -27,10 +28,10 @@ type ListRefusalsRequest struct {
 }
 
 // ListRefusals lists refused deliveries.
-var ListRefusals = Operation[ListRefusalsRequest, inbox.Page[inbox.RefusalRow]]{
+var ListRefusals = Operation[ListRefusalsRequest, read.Page[read.RefusalRow]]{
 	ID: "list_refusals", Method: "GET", Path: "/refusals", Scope: ReadMetadata,
 	Summary: "List refused deliveries, newest first.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListRefusalsRequest) (page inbox.Page[inbox.RefusalRow], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListRefusalsRequest) (page read.Page[read.RefusalRow], err error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err
@@ -38,8 +39,8 @@ var ListRefusals = Operation[ListRefusalsRequest, inbox.Page[inbox.RefusalRow]]{
 		if err := oneOf("cause", r.Cause, receiver.Causes()); err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
-			return s.lister.Refusals(ctx, inbox.RefusalFilter{
+		return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.RefusalRow], error) {
+			return s.lister.Refusals(ctx, read.RefusalFilter{
 				Source: r.Source, Tenant: tenant, Cause: r.Cause, Whole: r.Whole, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit,
 			})
 		})
@@ -48,7 +49,7 @@ var ListRefusals = Operation[ListRefusalsRequest, inbox.Page[inbox.RefusalRow]]{
 
 // Refusal is a refused delivery.
 type Refusal struct {
-	inbox.RefusalDetail
+	read.RefusalDetail
 
 	// PayloadHidden says that the values of the headers were left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
@@ -76,7 +77,7 @@ var ShowRefusal = Operation[IDRequest, *Refusal]{
 }
 
 // refusal reads a refusal that the access may see.
-func (s *Service) refusal(ctx context.Context, access Access, id inbox.ID) (*inbox.RefusalDetail, error) {
+func (s *Service) refusal(ctx context.Context, access Access, id inbox.ID) (*read.RefusalDetail, error) {
 	detail, err := s.lister.Refusal(ctx, id)
 	if err != nil {
 		return nil, err

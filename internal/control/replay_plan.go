@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
@@ -146,7 +147,7 @@ func (s *Service) replayScope(access Access, r ReplayScope) (out replay.Scope, e
 		return out, err
 	}
 	if out.Run = providers.KeyPart(r.Run); r.Label != "" {
-		out.Label = &inbox.EventLabel{Name: label.Name, Value: label.Value}
+		out.Label = &read.EventLabel{Name: label.Name, Value: label.Value}
 	}
 	if access.Tenant != "" {
 		out.All = false // everything of the tenant

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
 
@@ -23,10 +24,10 @@ type ListReplaysRequest struct {
 
 // ListReplays lists replays. A replay that is not narrowed to a tenant belongs to the whole
 // installation.
-var ListReplays = Operation[ListReplaysRequest, inbox.Page[Replay]]{
+var ListReplays = Operation[ListReplaysRequest, read.Page[Replay]]{
 	ID: "list_replays", Method: "GET", Path: "/replays", Scope: ReadMetadata,
 	Summary: "List replays, newest first. A tenant sees those that are narrowed to it.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListReplaysRequest) (page inbox.Page[Replay], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListReplaysRequest) (page read.Page[Replay], err error) {
 		tenant, err := r.TenantFilter.narrow(access)
 		if err != nil {
 			return page, err
@@ -34,7 +35,7 @@ var ListReplays = Operation[ListReplaysRequest, inbox.Page[Replay]]{
 		if err := oneOf("state", r.State, replayStates()); err != nil {
 			return page, err
 		}
-		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[replay.Replay], error) {
+		rows, err := readPage(r.PageRequest, func(at read.PageRequest) (read.Page[replay.Replay], error) {
 			return s.replays.List(ctx, replay.Filter{State: replay.State(r.State), Tenant: tenant, Cursor: at.Cursor, Limit: at.Limit})
 		})
 		return mapPage(rows, func(row replay.Replay) Replay { return newReplay(access, &row) }), err
@@ -128,14 +129,14 @@ type ReplayItem struct {
 }
 
 // ListReplayItems lists the items of a replay.
-var ListReplayItems = Operation[ListReplayItemsRequest, inbox.Page[ReplayItem]]{
+var ListReplayItems = Operation[ListReplayItemsRequest, read.Page[ReplayItem]]{
 	ID: "list_replay_items", Method: "GET", Path: "/replays/{id}/items", Scope: ReadMetadata,
 	Summary: "List the items of a replay in the order in which they are carried out, with what would change.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListReplayItemsRequest) (page inbox.Page[ReplayItem], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListReplayItemsRequest) (page read.Page[ReplayItem], err error) {
 		if _, err := s.replay(ctx, access, r.ID); err != nil {
 			return page, err
 		}
-		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[replay.Item], error) {
+		rows, err := readPage(r.PageRequest, func(at read.PageRequest) (read.Page[replay.Item], error) {
 			return s.replays.Items(ctx, r.ID, replay.ItemFilter{
 				Action: r.Action, LeftOut: r.LeftOut, Verdict: r.Verdict, Outcome: r.Outcome, Open: r.Open, Cursor: at.Cursor, Limit: at.Limit,
 			})

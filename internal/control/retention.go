@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
@@ -34,10 +34,10 @@ type Retention struct {
 }
 
 // ListRetention lists how long the data of each source is kept.
-var ListRetention = Operation[ListRetentionRequest, inbox.Page[Retention]]{
+var ListRetention = Operation[ListRetentionRequest, read.Page[Retention]]{
 	ID: "list_retention", Method: "GET", Path: "/retention", Scope: ReadMetadata,
 	Summary: "List how long what belongs to each source is kept.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListRetentionRequest) (page inbox.Page[Retention], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListRetentionRequest) (page read.Page[Retention], err error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 )
 
 // DiscardRouteRequest names a removed route whose waiting effects are discarded.
@@ -95,16 +96,16 @@ func (s *Service) unordered(source, route string) error {
 }
 
 func (s *Service) clearRoute(ctx context.Context, access Access, r DiscardRouteRequest, to string) (out ClearedRoute, err error) {
-	most, err := bounded(r.Max, inbox.DefaultDiscards, inbox.MaxDiscards)
+	most, err := bounded(r.Max, decide.DefaultDiscards, decide.MaxDiscards)
 	if err != nil {
 		return out, err
 	}
 	if err := s.ownsSource(ctx, access, r.Source); err != nil {
 		return out, err
 	}
-	ask := inbox.ClearRoute{Source: r.Source, Route: r.Route, To: to, Max: most, DryRun: r.DryRun, Actor: access.Actor, Reason: r.Reason}
+	ask := decide.ClearRoute{Source: r.Source, Route: r.Route, To: to, Max: most, DryRun: r.DryRun, Actor: access.Actor, Reason: r.Reason}
 	if r.DryRun {
-		found, err := s.store.ClearRoute(ctx, ask)
+		found, err := decide.New(s.store).ClearRoute(ctx, ask)
 		if err != nil {
 			return out, err
 		}
@@ -114,7 +115,7 @@ func (s *Service) clearRoute(ctx context.Context, access Access, r DiscardRouteR
 	if r.Seen == "" {
 		return out, invalid("seen is missing: make the request with dry_run first, and hand back its seen")
 	}
-	all, err := r.Seen.read(inbox.MaxDiscards)
+	all, err := r.Seen.read(decide.MaxDiscards)
 	if err != nil {
 		return out, invalid("%v", err)
 	}
@@ -126,7 +127,7 @@ func (s *Service) clearRoute(ctx context.Context, access Access, r DiscardRouteR
 	}
 	now, left := chosen(all)
 	ask.Seen, ask.Max = mapped(now, sight.seen), step
-	cleared, err := s.store.ClearRoute(ctx, ask)
+	cleared, err := decide.New(s.store).ClearRoute(ctx, ask)
 	return ClearedRoute{Matched: len(all), Cleared: cleared.Cleared, Stay: cleared.Left, Left: len(left), Seen: seenOf(left)}, err
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // ListRoutesRequest narrows a list of routes. A zero field does not narrow it.
@@ -14,10 +14,10 @@ type ListRoutesRequest struct {
 }
 
 // ListRoutes lists routes with their backlog.
-var ListRoutes = Operation[ListRoutesRequest, inbox.Page[inbox.RouteBacklog]]{
+var ListRoutes = Operation[ListRoutesRequest, read.Page[read.RouteBacklog]]{
 	ID: "list_routes", Method: "GET", Path: "/routes", Scope: ReadMetadata,
 	Summary: "List every route that a server was ever started with, and how many of its effects are not settled.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListRoutesRequest) (page inbox.Page[inbox.RouteBacklog], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListRoutesRequest) (page read.Page[read.RouteBacklog], err error) {
 		rows, err := s.lister.RouteBacklogs(ctx)
 		if err != nil {
 			return page, err
@@ -26,7 +26,7 @@ var ListRoutes = Operation[ListRoutesRequest, inbox.Page[inbox.RouteBacklog]]{
 		if err != nil {
 			return page, err
 		}
-		return whole(slices.DeleteFunc(rows, func(row inbox.RouteBacklog) bool {
+		return whole(slices.DeleteFunc(rows, func(row read.RouteBacklog) bool {
 			return r.Source != "" && row.Source != r.Source || access.Tenant != "" && !theirs[row.Source]
 		})), nil
 	},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/providers"
@@ -55,7 +56,7 @@ func (r RunScope) check(s *Service, access Access, source string) (label inbox.L
 }
 
 // undeclared says that no source of the configuration declares a label: then only events from before can have it.
-func (s *Service) undeclared(access Access, label *inbox.EventLabel) []string {
+func (s *Service) undeclared(access Access, label *read.EventLabel) []string {
 	if label == nil || s.cfg.Settings == nil {
 		return nil
 	}
@@ -97,11 +98,11 @@ type ComparedStep struct {
 }
 
 // CompareRun compares the steps of a run with what would be sent today.
-var CompareRun = Operation[CompareRunRequest, inbox.Page[ComparedStep]]{
+var CompareRun = Operation[CompareRunRequest, read.Page[ComparedStep]]{
 	ID: "compare_run", Method: "GET", Path: "/runs/comparison", Scope: ReadMetadata,
 	Summary: "Compare the steps of a run, or of the events with a label, with what the configuration of the answering process would send today, " +
 		"in the order in which they were received. Nothing is planned, sent or stored. A page ends early when its time runs out: continue with its next.",
-	Do: func(ctx context.Context, s *Service, access Access, r CompareRunRequest) (page inbox.Page[ComparedStep], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r CompareRunRequest) (page read.Page[ComparedStep], err error) {
 		ask, err := s.auditRequest(access, r)
 		if err != nil {
 			return page, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 )
 
 // Seen are the effects and events that a dry run found, each in its state at that time. It is opaque: the caller sends
@@ -68,9 +69,9 @@ func (s Seen) read(most int) ([]sight, error) {
 	return out, nil
 }
 
-func (s sight) seen() inbox.Seen { return inbox.Seen{ID: s.id, Event: s.event, Revision: s.revision} }
+func (s sight) seen() decide.Seen { return decide.Seen{ID: s.id, Event: s.event, Revision: s.revision} }
 
-func sightOf(s inbox.Seen) sight { return sight{id: s.ID, event: s.Event, revision: s.Revision} }
+func sightOf(s decide.Seen) sight { return sight{id: s.ID, event: s.Event, revision: s.Revision} }
 
 // mapped returns a list with change applied to each element.
 func mapped[From, To any](all []From, change func(From) To) []To {

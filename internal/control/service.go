@@ -10,7 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/suppression"
@@ -70,7 +71,7 @@ type Config struct {
 	// Progress, if set, is called during a long operation with what it is doing and how many rows it has done.
 	Progress func(doing string, done int64)
 
-	// ListBudget is how long a list is searched before it answers with what it has. 0 is [inbox.ListBudget].
+	// ListBudget is how long a list is searched before it answers with what it has. 0 is [read.ListBudget].
 	ListBudget time.Duration
 
 	// Now defaults to time.Now.
@@ -80,9 +81,9 @@ type Config struct {
 // Service carries out the operations. It is safe for concurrent use.
 type Service struct {
 	cfg          Config
-	lister       *inbox.Lister
+	lister       *read.Lister
 	replays      *replay.Store
-	operations   *inbox.Operations
+	operations   *operation.Operations
 	suppressions *suppression.Store
 
 	acting
@@ -108,7 +109,7 @@ func NewService(cfg Config) (*Service, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, lister: inbox.NewLister(cfg.Lists).WithKeyring(cfg.Keyring).WithMessages(app.DescribeMessage).WithBudget(cmp.Or(cfg.ListBudget, inbox.ListBudget))}
+	s := &Service{cfg: cfg, lister: read.NewLister(cfg.Lists).WithKeyring(cfg.Keyring).WithMessages(app.DescribeMessage).WithBudget(cmp.Or(cfg.ListBudget, read.ListBudget))}
 	effects, err := app.NewStore(cfg.Lists, cfg.Keyring)
 	if err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func NewService(cfg Config) (*Service, error) {
 	if s.replays, err = replay.New(replay.Config{Pool: cfg.Pool, Store: effects, ListBudget: cfg.ListBudget}); err != nil {
 		return nil, err
 	}
-	if s.operations, err = inbox.NewOperations(inbox.OperationsConfig{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
+	if s.operations, err = operation.NewOperations(operation.OperationsConfig{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
 		return nil, err
 	}
 	if s.suppressions, err = suppression.New(suppression.Config{Pool: cfg.Lists, Keyring: cfg.Keyring, ListBudget: cfg.ListBudget, Now: cfg.Now}); err != nil {

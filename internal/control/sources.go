@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/config"
 )
 
@@ -36,10 +36,10 @@ type Source struct {
 }
 
 // ListSources lists the sources.
-var ListSources = Operation[ListSourcesRequest, inbox.Page[Source]]{
+var ListSources = Operation[ListSourcesRequest, read.Page[Source]]{
 	ID: "list_sources", Method: "GET", Path: "/sources", Scope: ReadMetadata,
 	Summary: "List every source that a server was ever started with, by name.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListSourcesRequest) (page inbox.Page[Source], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListSourcesRequest) (page read.Page[Source], err error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err
@@ -53,7 +53,7 @@ var ListSources = Operation[ListSourcesRequest, inbox.Page[Source]]{
 	},
 }
 
-func (s *Service) source(row *inbox.SourceRow) Source {
+func (s *Service) source(row *read.SourceRow) Source {
 	return Source{
 		Name: row.Name, Address: "/in/" + row.Name, Provider: row.Provider, Class: row.Class, Tenant: row.Tenant,
 		Configured: s.configured(row.Name) != nil, CreatedAt: row.CreatedAt,
@@ -164,7 +164,7 @@ var ShowSource = Operation[SourceReference, *SourceDetail]{
 		if err != nil {
 			return nil, err
 		}
-		at := slices.IndexFunc(rows, func(row inbox.SourceRow) bool { return row.Name == r.Name })
+		at := slices.IndexFunc(rows, func(row read.SourceRow) bool { return row.Name == r.Name })
 		if at < 0 {
 			return nil, notFound("source", r.Name)
 		}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // DecideStreamRequest decides about a stream that makes no progress.
@@ -22,8 +24,8 @@ type DecideStreamRequest struct {
 
 // StreamPassed is the result of a decision about a stream.
 type StreamPassed struct {
-	Stream int64            `json:"stream"`
-	Passed inbox.StreamPass `json:"passed"`
+	Stream int64             `json:"stream"`
+	Passed decide.StreamPass `json:"passed"`
 
 	// What describes what was given up or passed over, or would be.
 	What string `json:"what"`
@@ -43,7 +45,7 @@ var SkipStream = Operation[DecideStreamRequest, StreamPassed]{
 	ID: "skip_stream", Method: "POST", Path: "/streams/{ref}/skip", Scope: Operate,
 	Summary: "Give up what a stream waits for: its missing numbers, else the effect that blocks it, else the effects that are held for a person.",
 	Do: func(ctx context.Context, s *Service, access Access, r DecideStreamRequest) (StreamPassed, error) {
-		return s.passStream(ctx, access, r, inbox.StreamSkip)
+		return s.passStream(ctx, access, r, decide.StreamSkip)
 	},
 }
 
@@ -52,7 +54,7 @@ var UnblockStream = Operation[DecideStreamRequest, StreamPassed]{
 	ID: "unblock_stream", Method: "POST", Path: "/streams/{ref}/unblock", Scope: Operate,
 	Summary: "Let the effects behind the one that blocks a stream go on, and leave that one as it is.",
 	Do: func(ctx context.Context, s *Service, access Access, r DecideStreamRequest) (StreamPassed, error) {
-		return s.passStream(ctx, access, r, inbox.StreamUnblock)
+		return s.passStream(ctx, access, r, decide.StreamUnblock)
 	},
 }
 
@@ -68,12 +70,12 @@ var ApplyStream = Operation[DecideStreamRequest, StreamPassed]{
 		if err != nil {
 			return out, err
 		}
-		return s.endUndecidedOf(ctx, access, stream, r, inbox.UndecidedApply)
+		return s.endUndecidedOf(ctx, access, stream, r, decide.UndecidedApply)
 	},
 }
 
 // stream reads a stream about which the access may decide.
-func (s *Service) stream(ctx context.Context, access Access, ref string) (*inbox.StreamDetail, error) {
+func (s *Service) stream(ctx context.Context, access Access, ref string) (*read.StreamDetail, error) {
 	stream, err := s.lister.Stream(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -84,7 +86,7 @@ func (s *Service) stream(ctx context.Context, access Access, ref string) (*inbox
 	return stream, nil
 }
 
-func (s *Service) passStream(ctx context.Context, access Access, r DecideStreamRequest, as inbox.StreamPass) (out StreamPassed, err error) {
+func (s *Service) passStream(ctx context.Context, access Access, r DecideStreamRequest, as decide.StreamPass) (out StreamPassed, err error) {
 	stream, err := s.stream(ctx, access, r.Ref)
 	if err == nil {
 		err = r.check(stream.Tag())
@@ -93,7 +95,7 @@ func (s *Service) passStream(ctx context.Context, access Access, r DecideStreamR
 		return out, err
 	}
 	out = StreamPassed{Stream: stream.ID, Passed: as}
-	p := inbox.PassStream{Stream: stream.ID, As: as, MissingTo: stream.MissingTo, Actor: access.Actor, Reason: r.Reason}
+	p := decide.PassStream{Stream: stream.ID, As: as, MissingTo: stream.MissingTo, Actor: access.Actor, Reason: r.Reason}
 	switch {
 	case stream.BlockedBy != nil:
 		p.Blocker = *stream.BlockedBy
@@ -101,13 +103,13 @@ func (s *Service) passStream(ctx context.Context, access Access, r DecideStreamR
 			p.Revision = &stream.BlockedByEffect.Revision
 		}
 		out.What = "effect " + p.Blocker.String() + " is skipped"
-		if as == inbox.StreamUnblock {
+		if as == decide.StreamUnblock {
 			out.What = "it continues after effect " + p.Blocker.String()
 		}
-	case as == inbox.StreamUnblock:
+	case as == decide.StreamUnblock:
 		return out, &Problem{Code: CodeConflict, Detail: fmt.Sprintf("stream %d is blocked by nothing", stream.ID)}
 	case stream.MissingTo == "" && stream.Undecided > 0:
-		return s.endUndecidedOf(ctx, access, stream, r, inbox.UndecidedSkip)
+		return s.endUndecidedOf(ctx, access, stream, r, decide.UndecidedSkip)
 	case stream.MissingTo == "":
 		return out, &Problem{Code: CodeConflict, Detail: fmt.Sprintf("stream %d waits for nothing that could be skipped", stream.ID)}
 	default:
@@ -117,11 +119,11 @@ func (s *Service) passStream(ctx context.Context, access Access, r DecideStreamR
 		out.Tag = stream.Tag()
 		return out, nil
 	}
-	return out, r.changed(s.store.PassStream(ctx, p))
+	return out, r.changed(decide.New(s.store).PassStream(ctx, p))
 }
 
 // missing returns the numbers for which the stream waits.
-func missing(d *inbox.StreamDetail) string {
+func missing(d *read.StreamDetail) string {
 	if d.MissingFrom == d.MissingTo {
 		return d.MissingFrom
 	}
@@ -129,8 +131,8 @@ func missing(d *inbox.StreamDetail) string {
 }
 
 // endUndecidedOf decides about the effects of a stream that are held for an operator.
-func (s *Service) endUndecidedOf(ctx context.Context, access Access, stream *inbox.StreamDetail, r DecideStreamRequest, as inbox.UndecidedEnd) (out StreamPassed, err error) {
-	page, err := s.lister.Undecided(ctx, inbox.StreamFilter{Limit: inbox.MaxHeld}, stream.ID)
+func (s *Service) endUndecidedOf(ctx context.Context, access Access, stream *read.StreamDetail, r DecideStreamRequest, as decide.UndecidedEnd) (out StreamPassed, err error) {
+	page, err := s.lister.Undecided(ctx, read.StreamFilter{Limit: read.MaxHeld}, stream.ID)
 	if err != nil {
 		return out, err
 	}
@@ -143,10 +145,10 @@ func (s *Service) endUndecidedOf(ctx context.Context, access Access, stream *inb
 		ids[i], revisions[rows[i].Effect] = rows[i].Effect, rows[i].Revision
 	}
 	what := strconv.Itoa(len(ids)) + " effects are set going"
-	if as == inbox.UndecidedSkip {
+	if as == decide.UndecidedSkip {
 		what = strconv.Itoa(len(ids)) + " effects are skipped"
 	}
-	out = StreamPassed{Stream: stream.ID, Passed: inbox.StreamPass(as), What: what, Effects: ids}
+	out = StreamPassed{Stream: stream.ID, Passed: decide.StreamPass(as), What: what, Effects: ids}
 	if r.DryRun {
 		out.Tag = stream.Tag()
 		return out, nil

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // ListStreamsRequest narrows a list of streams. A zero field does not narrow it.
@@ -27,14 +27,14 @@ type ListStreamsRequest struct {
 	Gap     bool `json:"gap,omitempty"`
 }
 
-func (r *ListStreamsRequest) filter(access Access) (inbox.StreamFilter, error) {
+func (r *ListStreamsRequest) filter(access Access) (read.StreamFilter, error) {
 	tenant, err := r.narrow(access)
-	return inbox.StreamFilter{Source: r.Source, Route: r.Route, Tenant: tenant, Key: r.Key, Blocked: r.Blocked, Gap: r.Gap}, err
+	return read.StreamFilter{Source: r.Source, Route: r.Route, Tenant: tenant, Key: r.Key, Blocked: r.Blocked, Gap: r.Gap}, err
 }
 
 // Stream is a stream in a list.
 type Stream struct {
-	inbox.StreamRow
+	read.StreamRow
 
 	// PayloadHidden says that the key was left out because the access lacks read-payload: the key is a value of
 	// payloads.
@@ -42,19 +42,19 @@ type Stream struct {
 }
 
 // ListStreams lists streams.
-var ListStreams = Operation[ListStreamsRequest, inbox.Page[Stream]]{
+var ListStreams = Operation[ListStreamsRequest, read.Page[Stream]]{
 	ID: "list_streams", Method: "GET", Path: "/streams", Scope: ReadMetadata,
 	Summary: "List the streams of ordered routes, newest first: how far each is, and what it waits for.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListStreamsRequest) (page inbox.Page[Stream], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListStreamsRequest) (page read.Page[Stream], err error) {
 		filter, err := r.filter(access)
 		if err != nil {
 			return page, err
 		}
-		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[inbox.StreamRow], error) {
+		rows, err := readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.StreamRow], error) {
 			filter.Cursor, filter.Limit = at.Cursor, at.Limit
 			return s.lister.Streams(ctx, filter)
 		})
-		return mapPage(rows, func(row inbox.StreamRow) Stream {
+		return mapPage(rows, func(row read.StreamRow) Stream {
 			return Stream{PayloadHidden: access.hide(&row.Key), StreamRow: row}
 		}), err
 	},
@@ -68,7 +68,7 @@ type StreamReference struct {
 
 // StreamDetail is a stream with its next effects.
 type StreamDetail struct {
-	inbox.StreamDetail
+	read.StreamDetail
 
 	// PayloadHidden says that the key was left out because the access lacks read-payload: the key is a value of
 	// payloads.
@@ -96,7 +96,7 @@ var ShowStream = Operation[StreamReference, *StreamDetail]{
 			out.narrow(access.Tenant)
 		}
 		if out.Waiting == nil {
-			out.Waiting = []inbox.StreamEffect{}
+			out.Waiting = []read.StreamEffect{}
 		}
 		out.PayloadHidden = access.hide(&out.Key)
 		return out, nil
@@ -105,7 +105,7 @@ var ShowStream = Operation[StreamReference, *StreamDetail]{
 
 // narrow removes the effects of other tenants.
 func (d *StreamDetail) narrow(tenant string) {
-	d.Waiting = slices.DeleteFunc(d.Waiting, func(e inbox.StreamEffect) bool { return e.Tenant != tenant })
+	d.Waiting = slices.DeleteFunc(d.Waiting, func(e read.StreamEffect) bool { return e.Tenant != tenant })
 	if e := d.InFlightEffect; e == nil || e.Tenant != tenant {
 		d.InFlight, d.InFlightEffect = nil, nil
 	}
@@ -139,7 +139,7 @@ type ListUndecidedRequest struct {
 
 // Undecided is an effect that is held for an operator.
 type Undecided struct {
-	inbox.Undecided
+	read.Undecided
 
 	// PayloadHidden says that the key was left out because the access lacks read-payload: the key is a value of
 	// payloads.
@@ -147,10 +147,10 @@ type Undecided struct {
 }
 
 // ListUndecided lists the effects that are held for an operator.
-var ListUndecided = Operation[ListUndecidedRequest, inbox.Page[Undecided]]{
+var ListUndecided = Operation[ListUndecidedRequest, read.Page[Undecided]]{
 	ID: "list_undecided_effects", Method: "GET", Path: "/undecided-effects", Scope: ReadMetadata,
 	Summary: "List the effects that are held for a person, because their place in a sequence is not known or is taken; the oldest first.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListUndecidedRequest) (page inbox.Page[Undecided], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListUndecidedRequest) (page read.Page[Undecided], err error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err
@@ -159,8 +159,8 @@ var ListUndecided = Operation[ListUndecidedRequest, inbox.Page[Undecided]]{
 		if err != nil {
 			return page, err
 		}
-		rows, err := s.lister.Undecided(ctx, inbox.StreamFilter{Source: r.Source, Route: r.Route, Tenant: tenant, Key: r.Key, Cursor: r.After, Limit: limit}, r.Stream)
-		return mapPage(rows, func(row inbox.Undecided) Undecided {
+		rows, err := s.lister.Undecided(ctx, read.StreamFilter{Source: r.Source, Route: r.Route, Tenant: tenant, Key: r.Key, Cursor: r.After, Limit: limit}, r.Stream)
+		return mapPage(rows, func(row read.Undecided) Undecided {
 			return Undecided{PayloadHidden: access.hide(&row.Key), Undecided: row}
 		}), err
 	},

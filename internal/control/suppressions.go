@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/suppression"
 )
 
@@ -31,10 +31,10 @@ type Suppression struct {
 }
 
 // ListSuppressions lists suppressed addresses.
-var ListSuppressions = Operation[ListSuppressionsRequest, inbox.Page[Suppression]]{
+var ListSuppressions = Operation[ListSuppressionsRequest, read.Page[Suppression]]{
 	ID: "list_suppressions", Method: "GET", Path: "/suppressions", Scope: ReadMetadata,
 	Summary: "List the addresses to which no message is sent, newest first.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListSuppressionsRequest) (page inbox.Page[Suppression], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListSuppressionsRequest) (page read.Page[Suppression], err error) {
 		if err := access.untenanted("suppressed addresses"); err != nil {
 			return page, err
 		}
@@ -43,7 +43,7 @@ var ListSuppressions = Operation[ListSuppressionsRequest, inbox.Page[Suppression
 				return page, invalid("reason %q is %v", r.Reason, err)
 			}
 		}
-		rows, err := readPage(r.PageRequest, func(at inbox.PageRequest) (inbox.Page[suppression.Row], error) {
+		rows, err := readPage(r.PageRequest, func(at read.PageRequest) (read.Page[suppression.Row], error) {
 			return s.suppressions.List(ctx, suppression.Filter{
 				Reason: suppression.Reason(r.Reason), Target: r.Target, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit,
 			})

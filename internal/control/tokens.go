@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/access/tokens"
 )
 
@@ -22,10 +23,10 @@ type ListTokensRequest struct {
 }
 
 // ListTokens lists tokens.
-var ListTokens = Operation[ListTokensRequest, inbox.Page[*tokens.Token]]{
+var ListTokens = Operation[ListTokensRequest, read.Page[*tokens.Token]]{
 	ID: "list_tokens", Method: "GET", Path: "/tokens", Scope: Admin,
 	Summary: "List the tokens of the API and the console, newest first; never the tokens themselves.",
-	Do: func(ctx context.Context, s *Service, access Access, r ListTokensRequest) (page inbox.Page[*tokens.Token], err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ListTokensRequest) (page read.Page[*tokens.Token], err error) {
 		tenant, err := r.narrow(access)
 		if err != nil {
 			return page, err

@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 // Options select what part of a document is shown.

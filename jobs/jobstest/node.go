@@ -13,10 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/trials/wrong"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect"
-	"github.com/oncegate/oncegate/session"
 )
 
 // node simulates one process and its workers. When it is cut off, the other nodes see a process

@@ -40,7 +40,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/internal/egress"
 	"github.com/oncegate/oncegate/providers/scheme"
 )
 

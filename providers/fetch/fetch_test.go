@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/internal/egress"
 	"github.com/oncegate/oncegate/providers/fetch"
 	"github.com/oncegate/oncegate/providers/scheme"
 )

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -21,7 +21,7 @@ func (s *shell) auditCommand() *cobra.Command {
 				return err
 			}
 			r := control.ListAuditRequest{Actor: actor, Action: action, Object: object, Since: since}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.AuditRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.AuditRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListAudit, r)
 			}, s.auditTable, auditEntry)
@@ -38,7 +38,7 @@ func (s *shell) auditCommand() *cobra.Command {
 
 // auditTable may omit the id of an entry, because no command takes it. It never shortens the
 // object.
-func (s *shell) auditTable(rows []inbox.AuditRow) *table {
+func (s *shell) auditTable(rows []read.AuditRow) *table {
 	t := &table{
 		header: []string{"AT", "ACTOR", "ACTION", "OBJECT", "REASON", "ID"},
 		spare:  []string{"ID"}, ids: []string{"OBJECT"}, whole: []string{"AT", "ACTION"},
@@ -52,7 +52,7 @@ func (s *shell) auditTable(rows []inbox.AuditRow) *table {
 
 // auditEntry returns the list entry of an audit row. Its object names the id: event/0199... is an
 // event.
-func auditEntry(row *inbox.AuditRow) listEntry {
+func auditEntry(row *read.AuditRow) listEntry {
 	kind, id, _ := strings.Cut(row.Object, "/")
 	return listEntry{IDs: map[string]string{kind: id}, Name: row.Action}
 }

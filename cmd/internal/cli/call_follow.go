@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
@@ -154,10 +154,10 @@ func noAnswer(err error) string {
 
 // resultDocument contains the fields of a result that the command shows.
 type resultDocument struct {
-	Event   string     `json:"event"`
-	Status  string     `json:"status"`
-	Next    inbox.Next `json:"next"`
-	Parent  string     `json:"parent"`
+	Event   string         `json:"event"`
+	Status  string         `json:"status"`
+	Next    operation.Next `json:"next"`
+	Parent  string         `json:"parent"`
 	Effects []struct {
 		Route  string          `json:"route"`
 		State  string          `json:"state"`
@@ -188,9 +188,9 @@ func (a *callAnswer) document() resultDocument {
 // advice returns what the user can do after a result other than done.
 func (a *callAnswer) advice() string {
 	switch event := clean(a.event); a.document().Next {
-	case inbox.NextResume:
+	case operation.NextResume:
 		return "to have the rest done, make the same call under a new key with --resumes " + event
-	case inbox.NextReplace:
+	case operation.NextReplace:
 		return "the same call ends the same way; to have another one done, call under a new key with --instead-of " + event
 	default:
 		return "a person has to look at it first: oncegate events show " + event

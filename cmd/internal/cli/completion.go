@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -88,7 +88,7 @@ func wordsOfUsage(cmd *cobra.Command, flag string) []string {
 
 func errorClassNames() []string {
 	var out []string
-	for _, class := range inbox.ErrorClasses() {
+	for _, class := range read.ErrorClasses() {
 		out = append(out, string(class))
 	}
 	return out

@@ -12,8 +12,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/visible"
 	"github.com/oncegate/oncegate/providers/catalog"
-	"github.com/oncegate/oncegate/visible"
 )
 
 func (s *shell) configCommand() *cobra.Command {

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -36,7 +38,7 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 					return usagef("--event %q is not our id of an event; `oncegate events list` shows them in the column ID", clean(event))
 				}
 			}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.ConflictRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.ConflictRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListConflicts, r)
 			}, s.conflictTable, conflictEntry)
@@ -50,7 +52,7 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) conflictTable(rows []inbox.ConflictRow) *table {
+func (s *shell) conflictTable(rows []read.ConflictRow) *table {
 	t := &table{
 		header: []string{"FIRST SEEN", "SOURCE", "EVENT ID", "TYPE", "DELIVERIES", "ADMITTED", "DIFFERS IN", "LAST SEEN", "ID"},
 		spare:  []string{"LAST SEEN", "DIFFERS IN", "DELIVERIES", "TYPE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"FIRST SEEN", "LAST SEEN"},
@@ -66,7 +68,7 @@ func (s *shell) conflictTable(rows []inbox.ConflictRow) *table {
 	return t
 }
 
-func conflictEntry(row *inbox.ConflictRow) listEntry {
+func conflictEntry(row *read.ConflictRow) listEntry {
 	return listEntry{IDs: map[string]string{kindConflict: row.ID.String(), kindEvent: row.Event.String()}, Name: row.Source + "/" + row.EventID}
 }
 
@@ -123,10 +125,10 @@ func (s *shell) conflictsShowCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) showConflict(c *inbox.ConflictRow, changes []replay.Change) error {
+func (s *shell) showConflict(c *read.ConflictRow, changes []replay.Change) error {
 	if s.output == "json" {
 		return s.json(struct {
-			*inbox.ConflictRow
+			*read.ConflictRow
 			Changes []replay.Change `json:"changes,omitempty"`
 		}{c, changes})
 	}
@@ -200,7 +202,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 
 // showAdmitted prints the event that was created from the payload. With follow, it first waits
 // until the effects of that event are done.
-func (s *shell) showAdmitted(ctx context.Context, row *inbox.ConflictRow, out *inbox.AdmittedConflict, follow bool) error {
+func (s *shell) showAdmitted(ctx context.Context, row *read.ConflictRow, out *decide.AdmittedConflict, follow bool) error {
 	if s.output == "json" {
 		if follow {
 			if _, err := s.followEvent(ctx, out.Event); err != nil {
@@ -226,7 +228,7 @@ func (s *shell) showAdmitted(ctx context.Context, row *inbox.ConflictRow, out *i
 	return nil
 }
 
-func (s *shell) showConflictFacts(c *inbox.ConflictRow) {
+func (s *shell) showConflictFacts(c *read.ConflictRow) {
 	page(s.err, []pair{
 		{"key", c.Source + "/" + c.EventID}, {"type", c.Type}, {"last seen", s.tableClock(c.LastSeenAt)},
 		{"payload", fmt.Sprintf("%d bytes", c.Bytes)}, {"differs in", strings.Join(c.Paths, ", ")},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // database returns the database that commands use: the one of the environment or the configuration,

@@ -12,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 func (s *shell) deadCommand() *cobra.Command {
@@ -28,8 +30,8 @@ type deadFlags struct {
 }
 
 func (f *deadFlags) add(cmd *cobra.Command) {
-	classes := make([]string, 0, len(inbox.ErrorClasses()))
-	for _, c := range inbox.ErrorClasses() {
+	classes := make([]string, 0, len(read.ErrorClasses()))
+	for _, c := range read.ErrorClasses() {
 		classes = append(classes, string(c))
 	}
 	flags := cmd.Flags()
@@ -49,10 +51,10 @@ func (f *deadFlags) add(cmd *cobra.Command) {
 
 func (f *deadFlags) filter() (control.DeadLetterFilter, error) {
 	var out control.DeadLetterFilter
-	if f.class != "" && !slices.Contains(inbox.ErrorClasses(), inbox.ErrorClass(f.class)) {
+	if f.class != "" && !slices.Contains(read.ErrorClasses(), read.ErrorClass(f.class)) {
 		return out, usagef("--error-class %q is unknown; `oncegate dead list --help` names them", clean(f.class))
 	}
-	if _, known := inbox.Reason(f.reason).Known(); f.reason != "" && !known && !slices.Contains(control.Admissions(), f.reason) {
+	if _, known := reasons.Reason(f.reason).Known(); f.reason != "" && !known && !slices.Contains(control.Admissions(), f.reason) {
 		return out, usagef("--dead-reason %q is no reason; `oncegate dead list --group` shows those there are", clean(f.reason))
 	}
 	since, err := f.list.parse(nil)
@@ -68,7 +70,7 @@ func (f *deadFlags) filter() (control.DeadLetterFilter, error) {
 	}
 	return control.DeadLetterFilter{
 		TenantFilter: control.TenantFilter{Tenant: f.list.tenant}, Source: f.list.source, Type: f.list.kind, Route: f.list.route, Target: f.target,
-		Reason: f.reason, ErrorClass: inbox.ErrorClass(f.class), EventID: f.id, Text: f.text, Since: since, Until: until,
+		Reason: f.reason, ErrorClass: read.ErrorClass(f.class), EventID: f.id, Text: f.text, Since: since, Until: until,
 	}, nil
 }
 
@@ -115,7 +117,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 				case export != "":
 					return s.exportDead(cmd.Context(), caller, &filter)
 				}
-				return listPagesOf(s, cmd, caller, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.DeadLetter], error) {
+				return listPagesOf(s, cmd, caller, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[control.DeadLetter], error) {
 					return control.Call(ctx, caller, &control.ListDeadLetters, control.ListDeadLettersRequest{PageRequest: p, DeadLetterFilter: filter})
 				}, s.deadTable, deadEntry)
 			})
@@ -174,7 +176,7 @@ func deadEntry(row *control.DeadLetter) listEntry {
 	return listEntry{IDs: ids, Name: strings.TrimSpace(row.Source + "/" + row.EventID + " " + row.Route)}
 }
 
-func (s *shell) deadGroupTable(groups []inbox.DeadGroup) *table {
+func (s *shell) deadGroupTable(groups []read.DeadGroup) *table {
 	t := &table{
 		header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "REASON", "CODE", "FIRST", "LAST", "EXAMPLE"},
 		spare:  []string{"TARGET", "FIRST"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST", "LAST"},
@@ -185,7 +187,7 @@ func (s *shell) deadGroupTable(groups []inbox.DeadGroup) *table {
 	return t
 }
 
-func deadGroupEntry(g *inbox.DeadGroup) listEntry {
+func deadGroupEntry(g *read.DeadGroup) listEntry {
 	if g.Route == "" {
 		return listEntry{IDs: map[string]string{kindEvent: g.Example.String()}, Name: g.Source}
 	}

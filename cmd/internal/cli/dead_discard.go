@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -31,8 +31,8 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 			if len(request.IDs) > 0 && filtered {
 				return usagef("name ids or a filter, not both")
 			}
-			if request.Max < 1 || request.Max > inbox.MaxDiscards {
-				return usagef("--max %d: must be from 1 to %d", request.Max, inbox.MaxDiscards)
+			if request.Max < 1 || request.Max > decide.MaxDiscards {
+				return usagef("--max %d: must be from 1 to %d", request.Max, decide.MaxDiscards)
 			}
 			if !request.DryRun {
 				if err := d.check(s, "why need they not happen?"); err != nil {
@@ -50,7 +50,7 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 	d.add(cmd)
 	cmd.Flags().BoolVar(&request.All, "all", false, "every dead letter there is")
 	cmd.Flags().BoolVar(&request.DryRun, "dry-run", false, "count them and change nothing")
-	cmd.Flags().IntVar(&request.Max, "max", inbox.DefaultDiscards, "do nothing if more match")
+	cmd.Flags().IntVar(&request.Max, "max", decide.DefaultDiscards, "do nothing if more match")
 	return cmd
 }
 
@@ -67,7 +67,7 @@ func (s *shell) discard(ctx context.Context, request control.DiscardDeadLettersR
 		case err != nil:
 			return refusedRequest(err)
 		}
-		sum := inbox.Discarded{Matched: found.Matched}
+		sum := decide.Discarded{Matched: found.Matched}
 		if !request.DryRun && found.Matched > 0 {
 			if err := s.confirm(d, fmt.Sprintf("discard %d", found.Matched), func() {}); err != nil {
 				return err
@@ -88,7 +88,7 @@ func (s *shell) discard(ctx context.Context, request control.DiscardDeadLettersR
 	})
 }
 
-func (s *shell) showDiscarded(out inbox.Discarded, dryRun bool) error {
+func (s *shell) showDiscarded(out decide.Discarded, dryRun bool) error {
 	if s.output == "json" {
 		return s.json(out)
 	}

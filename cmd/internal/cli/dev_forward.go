@@ -14,11 +14,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/providers/catalog"
-	"github.com/oncegate/oncegate/session"
 )
 
 // forwardTo is the name of the route and the target of `oncegate dev --forward-to`.
@@ -112,7 +113,7 @@ func (s *shell) planForward(ctx context.Context, pool *pgxpool.Pool, cfg *config
 	}
 	const actor, reason = "dev", "oncegate dev --forward-to --since"
 	plan, err := replays.Plan(ctx, replay.PlanRequest{
-		Scope: replay.Scope{DeadFilter: inbox.DeadFilter{Route: forwardTo, Since: since}}, Options: replay.Options{NewRoutes: true}, Actor: actor, Reason: reason,
+		Scope: replay.Scope{DeadFilter: read.DeadFilter{Route: forwardTo, Since: since}}, Options: replay.Options{NewRoutes: true}, Actor: actor, Reason: reason,
 	})
 	if err != nil || plan.Summary.ToDo == 0 {
 		return plan, err
@@ -122,7 +123,7 @@ func (s *shell) planForward(ctx context.Context, pool *pgxpool.Pool, cfg *config
 
 // attemptReader returns the target's answer to the last attempt of an effect.
 type attemptReader struct {
-	lister *inbox.Lister
+	lister *read.Lister
 	pool   *pgxpool.Pool
 }
 
@@ -136,7 +137,7 @@ func newAttemptReader(ctx context.Context, cfg *config.Config) (*attemptReader, 
 		pool.Close()
 		return nil, fmt.Errorf("reading the answers of the target: %w", err)
 	}
-	return &attemptReader{lister: inbox.NewLister(pool).WithKeyring(keys), pool: pool}, nil
+	return &attemptReader{lister: read.NewLister(pool).WithKeyring(keys), pool: pool}, nil
 }
 
 // answerWithinDev limits how long a log line waits for the answer that it shows.

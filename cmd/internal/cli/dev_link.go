@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/internal/access"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // devLink returns an address that logs in to the console of `oncegate dev` once, because there are

@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-func (s *shell) effectTable(rows []inbox.EffectRow, withEvent bool) *table {
+func (s *shell) effectTable(rows []read.EffectRow, withEvent bool) *table {
 	t := &table{
 		header: []string{"ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"},
 		spare:  []string{"TARGET", "NEXT", "ATTEMPTS", "TYPE", "CODE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECORDED", "STATE", "NEXT"},
@@ -31,7 +32,7 @@ func (s *shell) effectTable(rows []inbox.EffectRow, withEvent bool) *table {
 	return t
 }
 
-func effectEntry(row *inbox.EffectRow) listEntry {
+func effectEntry(row *read.EffectRow) listEntry {
 	return listEntry{
 		IDs:  map[string]string{kindEffect: row.ID.String(), kindEvent: row.Event.String()},
 		Name: row.Source + "/" + row.EventID + " " + row.Route,
@@ -50,8 +51,8 @@ func (s *shell) effectsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("key") && !inbox.IsKeyReference(key) {
-				return usagef("--key %q is %s", clean(key), inbox.ErrKeyReference)
+			if cmd.Flags().Changed("key") && !read.IsKeyReference(key) {
+				return usagef("--key %q is %s", clean(key), read.ErrKeyReference)
 			}
 			if cmd.Flags().Changed("list") {
 				for _, flag := range []string{"target", "reason", "until", "key"} {
@@ -69,10 +70,10 @@ func (s *shell) effectsCommand() *cobra.Command {
 				TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Type: f.kind, State: f.state, Route: f.route, Target: target, Reason: reason,
 				Key: key, Since: since, Until: until,
 			}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EffectRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.EffectRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListEffects, r)
-			}, func(rows []inbox.EffectRow) *table {
+			}, func(rows []read.EffectRow) *table {
 				return s.effectTable(rows, true)
 			}, effectEntry)
 		},
@@ -108,7 +109,7 @@ func (s *shell) showEffects(ctx context.Context, caller control.Caller, ref stri
 			return err
 		}
 	}
-	if inbox.IsKeyReference(ref) {
+	if read.IsKeyReference(ref) {
 		page, err := control.Call(ctx, caller, &control.ListEffects, control.ListEffectsRequest{Key: ref, PageRequest: control.PageRequest{Limit: shownOfKey}})
 		if err != nil || len(page.Data) > 0 {
 			if err == nil && page.HasMore {
@@ -119,8 +120,8 @@ func (s *shell) showEffects(ctx context.Context, caller control.Caller, ref stri
 	}
 	event, err := control.Call(ctx, caller, &control.ShowEvent, control.EventReference{Ref: ref})
 	switch code := problemCode(err); {
-	case code == control.CodeNotFound && inbox.WhyNoKey(ref) != "":
-		return &failure{text: fmt.Sprintf("%s: not found: %s", clean(ref), inbox.WhyNoKey(ref))}
+	case code == control.CodeNotFound && read.WhyNoKey(ref) != "":
+		return &failure{text: fmt.Sprintf("%s: not found: %s", clean(ref), read.WhyNoKey(ref))}
 	case code == control.CodeInvalid:
 		return usagef("%q is neither an effect's id nor an event's key such as stripe/evt_1; `oncegate effects list` shows them", clean(ref))
 	case code == control.CodeNotFound:
@@ -137,7 +138,7 @@ func (s *shell) showEffects(ctx context.Context, caller control.Caller, ref stri
 const shownOfKey = 20
 
 // showAll shows effects one below the other, unless they could not be listed.
-func (s *shell) showAll(ctx context.Context, caller control.Caller, rows []inbox.EffectRow, err error) error {
+func (s *shell) showAll(ctx context.Context, caller control.Caller, rows []read.EffectRow, err error) error {
 	if err != nil {
 		return err
 	}

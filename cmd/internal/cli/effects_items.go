@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -26,7 +27,7 @@ func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags) error {
 	}
 	hidden := false
 	r := control.ListItemsRequest{IDRequest: control.IDRequest{ID: id}, State: f.state}
-	err = listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Item], error) {
+	err = listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[control.Item], error) {
 		r.PageRequest = p
 		page, err := control.Call(ctx, caller, &control.ListItems, r)
 		hidden = hidden || slices.ContainsFunc(page.Data, func(i control.Item) bool { return i.Message.Shown().PayloadHidden })
@@ -67,7 +68,7 @@ func itemOrEmpty(item int) string {
 }
 
 // listText summarizes a list effect, as in "written 500 of 10000: done 480, pending 20".
-func listText(list *inbox.ListSummary) string {
+func listText(list *read.ListSummary) string {
 	if list == nil {
 		return ""
 	}

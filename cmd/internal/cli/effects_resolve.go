@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -44,9 +45,9 @@ func (s *shell) resolveCommand() *cobra.Command {
 			if again && (!resend || len(args) == 0) {
 				return usagef("--called-again goes with --resend and an effect's id")
 			}
-			as := inbox.ResolveDone
+			as := decide.ResolveDone
 			if resend {
-				as = inbox.ResolveResend
+				as = decide.ResolveResend
 			}
 			if f.dryRun {
 				return s.resolveDry(cmd.Context(), filter)
@@ -101,7 +102,7 @@ func (s *shell) resolve(ctx context.Context, r control.ResolveEffectRequest, d d
 			return s.json(out)
 		}
 		what := "is done now"
-		if r.As == inbox.ResolveResend {
+		if r.As == decide.ResolveResend {
 			what = "is sent again"
 		}
 		fmt.Fprintf(s.out, "effect %s %s\n", r.ID, what)
@@ -109,12 +110,12 @@ func (s *shell) resolve(ctx context.Context, r control.ResolveEffectRequest, d d
 	})
 }
 
-func (s *shell) showUnresolved(e *control.Effect, as inbox.Resolution) {
+func (s *shell) showUnresolved(e *control.Effect, as decide.Resolution) {
 	page(s.err, []pair{
 		{"effect", e.ID.String()}, {"key", e.Source + "/" + e.EventID}, {"type", e.Type}, {"route", e.Route}, {"target", e.Target},
 		{"reason", e.Reason}, {"attempts", fmt.Sprint(e.Attempts)}, {"send started", timeOrEmpty(e.SendStartedAt)},
 	})
-	if as == inbox.ResolveResend {
+	if as == decide.ResolveResend {
 		fmt.Fprintf(s.err, "If it has happened at %s, it will happen twice.\n", clean(e.Target))
 	}
 }

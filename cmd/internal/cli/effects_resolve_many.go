@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -89,7 +91,7 @@ func (s *shell) resolveDry(ctx context.Context, filter control.UnknownFilter) er
 }
 
 // countUnknown counts the effects with an unknown outcome.
-func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownFilter) (groups []inbox.UnknownGroup, matched int, err error) {
+func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownFilter) (groups []read.UnknownGroup, matched int, err error) {
 	page, err := control.Call(ctx, caller, &control.GroupIndeterminates, control.GroupIndeterminatesRequest(f))
 	for i := range page.Data {
 		matched += page.Data[i].Count
@@ -115,7 +117,7 @@ func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest
 		if found.Matched > 0 {
 			err := s.confirm(d, fmt.Sprintf("%s %d", r.As, found.Matched), func() {
 				s.unknownGroupTable(found.Groups).write(s.err, s.width())
-				if r.As == inbox.ResolveResend {
+				if r.As == decide.ResolveResend {
 					fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
 				}
 			})
@@ -139,7 +141,7 @@ func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest
 
 // resolveSeen resolves the effects that were found. If the user interrupts it, it finishes the
 // current batch and returns the counts so far.
-func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Caller, r control.ResolveEffectsRequest, seen control.Seen, matched int) (sum inbox.ResolvedMany, err error) {
+func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Caller, r control.ResolveEffectsRequest, seen control.Seen, matched int) (sum decide.ResolvedMany, err error) {
 	bar := s.progress(int64(matched), "resolving")
 	defer bar.done()
 	for seen != "" && interrupted.Err() == nil {
@@ -147,7 +149,7 @@ func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Cal
 		if err != nil {
 			return sum, err
 		}
-		sum = inbox.ResolvedMany{
+		sum = decide.ResolvedMany{
 			Resolved: sum.Resolved + out.Resolved, Changed: sum.Changed + out.Changed, CalledAgain: sum.CalledAgain + out.CalledAgain, Gone: sum.Gone + out.Gone,
 		}
 		seen = out.Seen
@@ -156,12 +158,12 @@ func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Cal
 	return sum, nil
 }
 
-func (s *shell) showResolvedMany(out inbox.ResolvedMany, as inbox.Resolution) error {
+func (s *shell) showResolvedMany(out decide.ResolvedMany, as decide.Resolution) error {
 	if s.output == "json" {
 		return s.json(out)
 	}
 	what := "done now"
-	if as == inbox.ResolveResend {
+	if as == decide.ResolveResend {
 		what = "sent again"
 	}
 	fmt.Fprintf(s.out, "%s %s\n", plural(out.Resolved, "effect", "effects"), what)
@@ -177,15 +179,15 @@ func (s *shell) showResolvedMany(out inbox.ResolvedMany, as inbox.Resolution) er
 	return nil
 }
 
-func (s *shell) unknownGroupTable(groups []inbox.UnknownGroup) *table {
+func (s *shell) unknownGroupTable(groups []read.UnknownGroup) *table {
 	t := &table{
 		header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "FIRST SENT", "LAST SENT", "EXAMPLE"},
 		spare:  []string{"FIRST SENT", "SOURCE"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST SENT", "LAST SENT"},
 	}
 	for _, g := range groups {
-		count := inbox.Count(g.Count)
+		count := read.Count(g.Count)
 		if g.More {
-			count = inbox.MaxCount + 1
+			count = read.MaxCount + 1
 		}
 		t.add(count.String(), g.Source, g.Route, g.Target, s.tableClock(g.First), s.tableClock(g.Last), g.Example.String())
 	}

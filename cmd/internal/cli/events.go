@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -34,7 +35,7 @@ func (s *shell) eventsCommand() *cobra.Command {
 			r := control.ListEventsRequest{
 				TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Type: f.kind, State: f.state, Route: f.route, Label: labelText, Since: since, Until: until,
 			}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EventRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.EventRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListEvents, r)
 			}, s.eventTable, eventEntry)
@@ -74,7 +75,7 @@ func (s *shell) writeContent(content control.Content, err error) error {
 	return err
 }
 
-func (s *shell) eventTable(rows []inbox.EventRow) *table {
+func (s *shell) eventTable(rows []read.EventRow) *table {
 	t := &table{
 		header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"},
 		spare:  []string{"DELIVERIES"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECEIVED"},
@@ -90,11 +91,11 @@ func (s *shell) eventTable(rows []inbox.EventRow) *table {
 	return t
 }
 
-func eventEntry(row *inbox.EventRow) listEntry {
+func eventEntry(row *read.EventRow) listEntry {
 	return listEntry{IDs: map[string]string{kindEvent: row.ID.String()}, Name: row.Source + "/" + row.EventID}
 }
 
-func (s *shell) showEvent(e *inbox.EventDetail) error {
+func (s *shell) showEvent(e *read.EventDetail) error {
 	if s.output == "json" {
 		e.EffectRows = emptyList(e.EffectRows)
 		return s.json(e)

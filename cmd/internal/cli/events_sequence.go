@@ -3,11 +3,11 @@ package cli
 import (
 	"strings"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // labelTexts returns the labels of an event in one line.
-func labelTexts(labels []inbox.EventLabel) string {
+func labelTexts(labels []read.EventLabel) string {
 	out := make([]string, 0, len(labels))
 	for _, l := range labels {
 		switch {
@@ -24,11 +24,11 @@ func labelTexts(labels []inbox.EventLabel) string {
 
 // placeText returns the event's place among its neighbors: "fulfil 7, after 5 evt_5 (done, 1
 // missing), before 8 evt_8 (held)".
-func placeText(s *inbox.StreamPlace) string {
+func placeText(s *read.StreamPlace) string {
 	parts := []string{s.Route + " " + s.Number}
 	for _, side := range []struct {
 		word, missing string
-		event         *inbox.Neighbour
+		event         *read.Neighbour
 	}{{"after", s.MissingBefore, s.Before}, {"before", s.MissingAfter, s.After}} {
 		if side.event == nil {
 			continue

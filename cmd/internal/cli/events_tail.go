@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 // tailEvery is the interval at which a tail reads new rows.
@@ -125,7 +125,7 @@ func (s *shell) tailEnd(t *tail) error {
 	return nil
 }
 
-func (s *shell) tailEvent(row *inbox.EventRow) error {
+func (s *shell) tailEvent(row *read.EventRow) error {
 	if s.output == "json" {
 		return s.jsonLine(map[string]any{"event": row})
 	}
@@ -136,7 +136,7 @@ func (s *shell) tailEvent(row *inbox.EventRow) error {
 	return s.tailLine(row.ReceivedAt, row.Source+"/"+row.EventID, row.Type, admission)
 }
 
-func (s *shell) tailEffect(row *inbox.EffectRow) error {
+func (s *shell) tailEffect(row *read.EffectRow) error {
 	if s.output == "json" {
 		return s.jsonLine(map[string]any{"effect": row})
 	}

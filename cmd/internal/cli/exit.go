@@ -12,11 +12,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/migrations"
-	"github.com/oncegate/oncegate/session"
 )
 
 // usageError is a mistake in the command line or the configuration.
@@ -58,7 +59,7 @@ func exitCode(err error) int {
 	case errors.As(err, &unknown):
 		return exitUnknown
 	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &setting), errors.Is(err, session.ErrShared),
-		errors.Is(err, registry.ErrNames), errors.Is(err, registry.ErrRecipe), errors.Is(err, inbox.ErrReference), errors.Is(err, inbox.ErrCursor), errors.Is(err, inbox.ErrAmbiguousReference), errors.Is(err, inbox.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, session.ErrSchemaName), errors.Is(err, migrations.ErrSchema), noTables(err):
+		errors.Is(err, registry.ErrNames), errors.Is(err, registry.ErrRecipe), errors.Is(err, read.ErrReference), errors.Is(err, read.ErrCursor), errors.Is(err, read.ErrAmbiguousReference), errors.Is(err, read.ErrStreamReference), errors.Is(err, inbox.ErrUnexplained), errors.Is(err, session.ErrSchemaName), errors.Is(err, migrations.ErrSchema), noTables(err):
 		return exitUsage
 	case errors.As(err, &later), errors.As(err, &locked), errors.Is(err, inbox.ErrStandby), lockedOut(err), unreachable(err):
 		return exitTryLater

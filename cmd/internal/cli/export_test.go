@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -33,7 +33,7 @@ func Report(err error) string {
 type Tail struct{ t *tail }
 
 // NewTail returns a Tail that passes rows to event and effect.
-func NewTail(caller control.Caller, source string, event func(*inbox.EventRow) error, effect func(*inbox.EffectRow) error) *Tail {
+func NewTail(caller control.Caller, source string, event func(*read.EventRow) error, effect func(*read.EffectRow) error) *Tail {
 	t := newTail(caller, tailFilter{source: source})
 	t.event, t.effect = event, effect
 	return &Tail{t: t}

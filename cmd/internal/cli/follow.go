@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
@@ -84,9 +85,9 @@ func countsText(counts map[string]int) string {
 
 // followEvent waits until the effects of an event need an operator or are at rest, and returns the
 // event.
-func (s *shell) followEvent(ctx context.Context, event inbox.ID) (*inbox.EventDetail, error) {
+func (s *shell) followEvent(ctx context.Context, event inbox.ID) (*read.EventDetail, error) {
 	lines := s.followLines()
-	var detail *inbox.EventDetail
+	var detail *read.EventDetail
 	err := s.control(ctx, "", func(caller control.Caller) error {
 		return every(ctx, followEvery, func() (done bool, err error) {
 			if detail, err = control.Call(ctx, caller, &control.ShowEvent, control.EventReference{Ref: event.String()}); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -106,7 +106,7 @@ const allPage = 500
 // listing describes a list that is shown in pages.
 type listing[Row any] struct {
 	// page reads one page.
-	page func(control.PageRequest) (inbox.Page[Row], error)
+	page func(control.PageRequest) (read.Page[Row], error)
 	draw func([]Row) *table
 	// entry returns the row's entry for @1. It is nil if the rows have no ids.
 	entry func(*Row) listEntry
@@ -169,7 +169,7 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, l listing[Row
 func showRows[Row any](s *shell, cmd *cobra.Command, rows []Row, draw func([]Row) *table, entry func(*Row) listEntry) error {
 	return showList(s, cmd, &pageFlags{limit: 1}, listing[Row]{
 		draw: draw, entry: entry,
-		page: func(control.PageRequest) (inbox.Page[Row], error) { return inbox.Page[Row]{Data: emptyList(rows)}, nil },
+		page: func(control.PageRequest) (read.Page[Row], error) { return read.Page[Row]{Data: emptyList(rows)}, nil },
 	})
 }
 
@@ -186,19 +186,19 @@ func (s *shell) sayMore(more bool, next string, searchedTo *time.Time) {
 }
 
 // pageReader reads one page of a list from an operation.
-type pageReader[Row any] func(context.Context, control.Caller, control.PageRequest) (inbox.Page[Row], error)
+type pageReader[Row any] func(context.Context, control.Caller, control.PageRequest) (read.Page[Row], error)
 
 // listPages shows the list of an operation.
-func listPages[Row any](s *shell, cmd *cobra.Command, f *pageFlags, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
+func listPages[Row any](s *shell, cmd *cobra.Command, f *pageFlags, ask pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
 	return s.control(cmd.Context(), "", func(caller control.Caller) error {
-		return listPagesOf(s, cmd, caller, f, read, draw, entry)
+		return listPagesOf(s, cmd, caller, f, ask, draw, entry)
 	})
 }
 
 // listPagesOf is like listPages with an existing caller.
-func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f *pageFlags, read pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
-	return showList(s, cmd, f, listing[Row]{draw: draw, entry: entry, page: func(p control.PageRequest) (inbox.Page[Row], error) {
-		return read(cmd.Context(), caller, p)
+func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f *pageFlags, ask pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
+	return showList(s, cmd, f, listing[Row]{draw: draw, entry: entry, page: func(p control.PageRequest) (read.Page[Row], error) {
+		return ask(cmd.Context(), caller, p)
 	}})
 }
 

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 // listWriter writes rows as JSON when they arrive, so that a long list is never in memory. It

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/cmd/internal/cli"
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // lists contains the commands that list something in the database, with their columns.
@@ -144,7 +144,7 @@ func TestLists(t *testing.T) {
 
 // isEmptyList reports whether JSON is an empty list in the envelope of the API.
 func isEmptyList(text string) bool {
-	var page inbox.Page[any]
+	var page read.Page[any]
 	return json.Unmarshal([]byte(text), &page) == nil && page.Data != nil && len(page.Data) == 0 && !page.HasMore
 }
 

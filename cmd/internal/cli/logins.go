@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/access"
 	"github.com/oncegate/oncegate/internal/access/logins"
 	"github.com/oncegate/oncegate/internal/control"
@@ -121,7 +121,7 @@ func (s *shell) loginsListCommand() *cobra.Command {
 			}
 			r.All = ended || f.all
 			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				return showList(s, cmd, &f.pageFlags, listing[*logins.Login]{draw: s.loginTable, entry: loginEntry, page: func(p control.PageRequest) (inbox.Page[*logins.Login], error) {
+				return showList(s, cmd, &f.pageFlags, listing[*logins.Login]{draw: s.loginTable, entry: loginEntry, page: func(p control.PageRequest) (read.Page[*logins.Login], error) {
 					r.PageRequest = p
 					return control.Call(cmd.Context(), caller, &control.ListLogins, r)
 				}})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -31,7 +31,7 @@ func (s *shell) outboxListCommand() *cobra.Command {
 				return err
 			}
 			r := control.ListOutboxRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Refused: refused, Since: since}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.OutboxRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.OutboxRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListOutbox, r)
 			}, s.outboxTable, outboxEntry)
@@ -46,7 +46,7 @@ func (s *shell) outboxListCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) outboxTable(rows []inbox.OutboxRow) *table {
+func (s *shell) outboxTable(rows []read.OutboxRow) *table {
 	t := &table{
 		header: []string{"EMITTED", "SOURCE", "EVENT ID", "TYPE", "BYTES", "REFUSED", "ID"},
 		spare:  []string{"BYTES"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"EMITTED", "REFUSED"},
@@ -58,7 +58,7 @@ func (s *shell) outboxTable(rows []inbox.OutboxRow) *table {
 	return t
 }
 
-func outboxEntry(row *inbox.OutboxRow) listEntry {
+func outboxEntry(row *read.OutboxRow) listEntry {
 	return listEntry{IDs: map[string]string{kindOutbox: fmt.Sprint(row.ID)}, Name: row.Source + "/" + row.EventID}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -97,20 +98,20 @@ func (s *shell) resolveRows(cmd *cobra.Command, args []string) error {
 
 // referredKind returns the kind of object that the arguments of a command name, for commands that
 // themselves accept only ids.
-func referredKind(path string) (inbox.Kind, bool) {
+func referredKind(path string) (read.Kind, bool) {
 	switch path {
 	case "dead show", "dead replay", "dead discard", "replay plan":
-		return inbox.KindDeadLetter, true
+		return read.KindDeadLetter, true
 	case "effects resolve":
-		return inbox.KindEffect, true
+		return read.KindEffect, true
 	case "conflicts show", "conflicts admit":
-		return inbox.KindConflict, true
+		return read.KindConflict, true
 	case "refusals show":
-		return inbox.KindRefusal, true
+		return read.KindRefusal, true
 	case "replay run", "replay status", "replay cancel", "replay items":
-		return inbox.KindReplay, true
+		return read.KindReplay, true
 	case "sessions revoke":
-		return inbox.KindAgentSession, true
+		return read.KindAgentSession, true
 	}
 	return "", false
 }

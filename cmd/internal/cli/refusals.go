@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers"
@@ -38,7 +39,7 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 				return err
 			}
 			r := control.ListRefusalsRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Cause: cause, Whole: whole, Since: since}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.RefusalRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListRefusals, r)
 			}, s.refusalTable, refusalEntry)
@@ -54,7 +55,7 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) refusalTable(rows []inbox.RefusalRow) *table {
+func (s *shell) refusalTable(rows []read.RefusalRow) *table {
 	t := &table{
 		header: []string{"RECEIVED", "SOURCE", "CAUSE", "DIAGNOSIS", "FROM", "BYTES", "KEPT", "ID"},
 		spare:  []string{"BYTES", "FROM", "KEPT"}, ids: []string{"ID"}, whole: []string{"RECEIVED", "CAUSE"},
@@ -70,7 +71,7 @@ func (s *shell) refusalTable(rows []inbox.RefusalRow) *table {
 	return t
 }
 
-func refusalEntry(row *inbox.RefusalRow) listEntry {
+func refusalEntry(row *read.RefusalRow) listEntry {
 	return listEntry{IDs: map[string]string{kindRefusal: row.ID.String()}, Name: row.Source + " " + row.Cause}
 }
 

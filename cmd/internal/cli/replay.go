@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
@@ -158,7 +159,7 @@ func (s *shell) replayListCommand() *cobra.Command {
 			if _, err := f.parse(states); err != nil {
 				return err
 			}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Replay], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[control.Replay], error) {
 				return control.Call(ctx, caller, &control.ListReplays, control.ListReplaysRequest{PageRequest: p, State: f.state})
 			}, s.replayTable, replayEntry)
 		},
@@ -207,7 +208,7 @@ func (s *shell) replayItemsCommand() *cobra.Command {
 			if r.Outcome = replay.ItemOutcome(outcome); outcome != "" && !slices.Contains(replay.ItemOutcomes(), r.Outcome) {
 				return usagef("--outcome %q is unknown; known are %s", clean(outcome), joined(replay.ItemOutcomes()))
 			}
-			return listPages(s, cmd, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.ReplayItem], error) {
+			return listPages(s, cmd, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[control.ReplayItem], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListReplayItems, r)
 			}, itemTable, itemEntry)

@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -34,7 +35,7 @@ func (s *shell) routesListCommand() *cobra.Command {
 	}
 }
 
-func (s *shell) routeTable(routes []inbox.RouteBacklog) *table {
+func (s *shell) routeTable(routes []read.RouteBacklog) *table {
 	t := &table{
 		header: []string{"SOURCE", "ROUTE", "TARGET", "GONE", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST"},
 		spare:  []string{"TARGET", "CLAIMED", "OLDEST"}, ids: []string{"SOURCE", "ROUTE"}, whole: []string{"WAITING", "OLDEST"},
@@ -59,7 +60,7 @@ type clearFlags struct {
 func (f *clearFlags) add(cmd *cobra.Command) {
 	f.decision.add(cmd)
 	cmd.Flags().BoolVar(&f.ask.DryRun, "dry-run", false, "count them and change nothing")
-	cmd.Flags().IntVar(&f.ask.Max, "max", inbox.DefaultDiscards, "do nothing if more match")
+	cmd.Flags().IntVar(&f.ask.Max, "max", decide.DefaultDiscards, "do nothing if more match")
 }
 
 func (f *clearFlags) check(s *shell, arg, question string) error {
@@ -67,8 +68,8 @@ func (f *clearFlags) check(s *shell, arg, question string) error {
 	if f.ask.Source, f.ask.Route, ok = strings.Cut(arg, "/"); !ok || f.ask.Source == "" || f.ask.Route == "" {
 		return usagef("%q is not a route: write <source>/<route>; `oncegate routes list` shows them", clean(arg))
 	}
-	if f.ask.Max < 1 || f.ask.Max > inbox.MaxDiscards {
-		return usagef("--max %d: must be from 1 to %d", f.ask.Max, inbox.MaxDiscards)
+	if f.ask.Max < 1 || f.ask.Max > decide.MaxDiscards {
+		return usagef("--max %d: must be from 1 to %d", f.ask.Max, decide.MaxDiscards)
 	}
 	if f.ask.DryRun {
 		return nil
@@ -140,7 +141,7 @@ func (s *shell) clearRoute(ctx context.Context, on onDatabase, f *clearFlags, ve
 		if err != nil {
 			return routeProblem(err, &f.ask)
 		}
-		sum := inbox.ClearedRoute{Matched: found.Matched}
+		sum := decide.ClearedRoute{Matched: found.Matched}
 		if !f.ask.DryRun && found.Matched > 0 {
 			if err := s.confirm(f.decision, fmt.Sprintf("%s %d", verb, found.Matched), func() {}); err != nil {
 				return err
@@ -183,7 +184,7 @@ func routeProblem(err error, ask *control.MoveRouteRequest) error {
 	return err
 }
 
-func (s *shell) showCleared(out inbox.ClearedRoute, dryRun bool, done string) error {
+func (s *shell) showCleared(out decide.ClearedRoute, dryRun bool, done string) error {
 	if s.output == "json" {
 		return s.json(out)
 	}

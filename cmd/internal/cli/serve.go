@@ -18,7 +18,7 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/fold"
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 func (s *shell) serveCommand() *cobra.Command {

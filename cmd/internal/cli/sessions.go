@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -31,7 +32,7 @@ func (s *shell) sessionsListCommand() *cobra.Command {
 				return err
 			}
 			r := control.ListAgentSessionsRequest{Source: f.source, Credential: credential, Run: run, All: f.all || ended, Since: since}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.AgentSessionRow], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.AgentSessionRow], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListAgentSessions, r)
 			}, s.sessionTable, sessionEntry)
@@ -48,7 +49,7 @@ func (s *shell) sessionsListCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *shell) sessionTable(rows []inbox.AgentSessionRow) *table {
+func (s *shell) sessionTable(rows []read.AgentSessionRow) *table {
 	t := &table{
 		header: []string{"OPENED", "SOURCE", "CREDENTIAL", "RUN", "OPERATIONS", "STATE", "EXPIRES", "ID"},
 		spare:  []string{"OPERATIONS", "EXPIRES"}, ids: []string{"RUN", "ID"}, whole: []string{"OPENED", "STATE", "EXPIRES"},
@@ -64,7 +65,7 @@ func (s *shell) sessionTable(rows []inbox.AgentSessionRow) *table {
 	return t
 }
 
-func sessionEntry(row *inbox.AgentSessionRow) listEntry {
+func sessionEntry(row *read.AgentSessionRow) listEntry {
 	return listEntry{IDs: map[string]string{kindSession: row.ID.String()}, Name: row.Source + " " + row.Run}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -38,7 +39,7 @@ func (s *shell) streamsListCommand() *cobra.Command {
 				if undecided {
 					return s.listUndecided(cmd, caller, held)
 				}
-				err := listPagesOf(s, cmd, caller, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Stream], error) {
+				err := listPagesOf(s, cmd, caller, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[control.Stream], error) {
 					r.PageRequest = p
 					return control.Call(ctx, caller, &control.ListStreams, r)
 				}, s.streamTable, streamEntry)
@@ -99,7 +100,7 @@ func streamKey(key string, missing int32) string {
 
 // heldCount formats a count, with + if counting stopped at the limit.
 func heldCount(n int) string {
-	if n >= inbox.MaxHeld {
+	if n >= read.MaxHeld {
 		return fmt.Sprintf("%d+", n)
 	}
 	return fmt.Sprint(n)
@@ -172,7 +173,7 @@ func missing(d *control.StreamDetail) string {
 	return d.MissingFrom + " to " + d.MissingTo
 }
 
-func streamEffect(e *inbox.StreamEffect, id *inbox.ID) string {
+func streamEffect(e *read.StreamEffect, id *inbox.ID) string {
 	if e == nil {
 		return optionalID(id)
 	}

@@ -9,18 +9,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) streamsSkipCommand() *cobra.Command {
-	return s.streamPassCommand(&control.SkipStream, inbox.StreamSkip, "skip <id | source/route/key | effect id>", "Give up what a stream, or one held effect, waits for",
+	return s.streamPassCommand(&control.SkipStream, decide.StreamSkip, "skip <id | source/route/key | effect id>", "Give up what a stream, or one held effect, waits for",
 		"Give up what one stream waits for. If numbers are missing, they are given up and are late if they still\n"+
 			"arrive. Otherwise the effect that blocks the stream, or the effects that are held for a person, are\n"+
 			"skipped and never happen. With the id of an effect, only that one, which must be held for a person.")
 }
 
 func (s *shell) streamsUnblockCommand() *cobra.Command {
-	return s.streamPassCommand(&control.UnblockStream, inbox.StreamUnblock, "unblock <id | source/route/key>", "Release the effects that wait for a dead letter",
+	return s.streamPassCommand(&control.UnblockStream, decide.StreamUnblock, "unblock <id | source/route/key>", "Release the effects that wait for a dead letter",
 		"Release the effects that wait for the effect that blocks a stream. The blocking effect does not\n"+
 			"change; if you replay it later, it runs after the others.")
 }
@@ -28,7 +30,7 @@ func (s *shell) streamsUnblockCommand() *cobra.Command {
 // streamDecision is an operation that decides about a stream.
 type streamDecision = control.Operation[control.DecideStreamRequest, control.StreamPassed]
 
-func (s *shell) streamPassCommand(operation *streamDecision, as inbox.StreamPass, use, short, long string) *cobra.Command {
+func (s *shell) streamPassCommand(operation *streamDecision, as decide.StreamPass, use, short, long string) *cobra.Command {
 	var d decision
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
@@ -38,7 +40,7 @@ func (s *shell) streamPassCommand(operation *streamDecision, as inbox.StreamPass
 				return err
 			}
 			if id, err := inbox.ParseID(args[0]); err == nil {
-				if as != inbox.StreamSkip {
+				if as != decide.StreamSkip {
 					return usagef("%s is an effect's id: to let it run type `oncegate streams apply %s`, else name its stream", args[0], args[0])
 				}
 				return s.decideEffect(cmd.Context(), &control.SkipEffect, id, d)
@@ -77,7 +79,7 @@ func (s *shell) decideStream(ctx context.Context, operation *streamDecision, ref
 			return err
 		}
 		if len(out.Effects) > 0 {
-			return s.showDecided(control.DecidedEffects{Ended: out.Ended, As: inbox.UndecidedEnd(out.Passed), Effects: out.Effects})
+			return s.showDecided(control.DecidedEffects{Ended: out.Ended, As: decide.UndecidedEnd(out.Passed), Effects: out.Effects})
 		}
 		if s.output == "json" {
 			return s.json(out)
@@ -90,7 +92,7 @@ func (s *shell) decideStream(ctx context.Context, operation *streamDecision, ref
 // showDecision shows the effects or the stream to which a decision applies.
 func (s *shell) showDecision(ctx context.Context, caller control.Caller, ref string, would *control.StreamPassed) error {
 	if len(would.Effects) > 0 {
-		page, err := control.Call(ctx, caller, &control.ListUndecided, control.ListUndecidedRequest{Stream: would.Stream, Limit: inbox.MaxHeld})
+		page, err := control.Call(ctx, caller, &control.ListUndecided, control.ListUndecidedRequest{Stream: would.Stream, Limit: read.MaxHeld})
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -58,19 +61,19 @@ func undecidedEntry(u *control.Undecided) listEntry {
 // hintUndecided mentions, below a list of streams, that effects are held for an operator, because
 // some of them have no stream.
 func (s *shell) hintUndecided(ctx context.Context, caller control.Caller, r control.ListUndecidedRequest) error {
-	r.Limit = inbox.MaxHeld
+	r.Limit = read.MaxHeld
 	page, err := control.Call(ctx, caller, &control.ListUndecided, r)
 	rows := page.Data
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	reasons := map[inbox.Reason]int{}
+	counted := map[reasons.Reason]int{}
 	for i := range rows {
-		reasons[rows[i].Reason]++
+		counted[rows[i].Reason]++
 	}
 	fmt.Fprintf(s.err, "oncegate: %s effects are held for a person", heldCount(len(rows)))
-	for _, reason := range []inbox.Reason{inbox.ReasonNoKey, inbox.ReasonNoNumber, inbox.ReasonTie, inbox.ReasonAhead} {
-		if n := reasons[reason]; n > 0 {
+	for _, reason := range []reasons.Reason{reasons.NoKey, reasons.NoNumber, reasons.Tie, reasons.Ahead} {
+		if n := counted[reason]; n > 0 {
 			fmt.Fprintf(s.err, ", %d %s", n, reason)
 		}
 	}
@@ -93,7 +96,7 @@ func (s *shell) streamsApplyCommand() *cobra.Command {
 			if id, err := inbox.ParseID(args[0]); err == nil {
 				return s.decideEffect(cmd.Context(), &control.ApplyEffect, id, d)
 			}
-			return s.decideStream(cmd.Context(), &control.ApplyStream, args[0], string(inbox.UndecidedApply), d)
+			return s.decideStream(cmd.Context(), &control.ApplyStream, args[0], string(decide.UndecidedApply), d)
 		},
 	}
 	d.add(cmd)
@@ -107,9 +110,9 @@ func (s *shell) decideEffect(ctx context.Context, operation *control.Operation[c
 		if err != nil {
 			return err
 		}
-		word := string(inbox.UndecidedApply)
+		word := string(decide.UndecidedApply)
 		if operation == &control.SkipEffect {
-			word = string(inbox.UndecidedSkip)
+			word = string(decide.UndecidedSkip)
 		}
 		if err := s.confirm(d, word, func() { _, _ = fmt.Fprintf(s.err, "effect %s\n", id) }); err != nil {
 			return err
@@ -130,7 +133,7 @@ func (s *shell) showDecided(out control.DecidedEffects) error {
 		return s.json(out)
 	}
 	what := "set going"
-	if out.As == inbox.UndecidedSkip {
+	if out.As == decide.UndecidedSkip {
 		what = "skipped"
 	}
 	fmt.Fprintf(s.out, "%d effects are %s\n", out.Ended, what)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
@@ -61,7 +61,7 @@ func (s *shell) suppressionsListCommand() *cobra.Command {
 				}
 			}
 			r := control.ListSuppressionsRequest{Reason: as, Target: target, Since: since}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[control.Suppression], error) {
+			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[control.Suppression], error) {
 				r.PageRequest = p
 				return control.Call(ctx, caller, &control.ListSuppressions, r)
 			}, s.suppressionTable, nil)

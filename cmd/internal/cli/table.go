@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/visible"
+	"github.com/oncegate/oncegate/internal/visible"
 )
 
 // clean makes control characters visible, so that an id or type chosen by a sender cannot move the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -34,8 +35,8 @@ type tail struct {
 	filter tailFilter
 
 	// event and effect are called to show one row.
-	event  func(*inbox.EventRow) error
-	effect func(*inbox.EffectRow) error
+	event  func(*read.EventRow) error
+	effect func(*read.EffectRow) error
 
 	floor   time.Time // no older event can still appear
 	shown   map[inbox.ID]bool
@@ -94,7 +95,7 @@ func (t *tail) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(rows, func(a, b inbox.EventRow) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	slices.SortFunc(rows, func(a, b read.EventRow) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	for i := range rows {
 		row := &rows[i]
 		if t.shown[row.ID] {
@@ -130,7 +131,7 @@ func (t *tail) newest(ctx context.Context) (time.Time, bool, error) {
 }
 
 // events returns all events since the floor.
-func (t *tail) events(ctx context.Context) ([]inbox.EventRow, error) {
+func (t *tail) events(ctx context.Context) ([]read.EventRow, error) {
 	request := control.ListEventsRequest{
 		PageRequest: control.PageRequest{Limit: tailPage}, TenantFilter: control.TenantFilter{Tenant: t.filter.tenant},
 		Source: t.filter.source, Type: t.filter.kind, Route: t.filter.route, State: t.filter.admission, Since: t.floor,
@@ -151,7 +152,7 @@ func (t *tail) pollEffects(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(rows, func(a, b inbox.EffectRow) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	slices.SortFunc(rows, func(a, b read.EffectRow) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	for i := range rows {
 		if err := t.seeEffect(&rows[i]); err != nil {
 			return err
@@ -182,7 +183,7 @@ func (t *tail) pollEffects(ctx context.Context) error {
 }
 
 // seeEffect shows an effect whose state has changed.
-func (t *tail) seeEffect(row *inbox.EffectRow) error {
+func (t *tail) seeEffect(row *read.EffectRow) error {
 	before, known := t.states[row.ID]
 	now := effectSeen{state: row.State, attempts: row.Attempts}
 	t.states[row.ID] = now
@@ -232,7 +233,7 @@ func atRest(state string) bool {
 }
 
 // everyPage reads all pages of a list. page points to the part of request that selects the page.
-func everyPage[Request, Row any](ctx context.Context, caller control.Caller, list *control.Operation[Request, inbox.Page[Row]], request *Request, page *control.PageRequest) ([]Row, error) {
+func everyPage[Request, Row any](ctx context.Context, caller control.Caller, list *control.Operation[Request, read.Page[Row]], request *Request, page *control.PageRequest) ([]Row, error) {
 	var rows []Row
 	for {
 		got, err := control.Call(ctx, caller, list, *request)

@@ -16,6 +16,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/cli"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/api"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -65,10 +66,10 @@ func (b *tailed) atServer(t *testing.T) {
 }
 
 func (b *tailed) tail() *cli.Tail {
-	return cli.NewTail(b.caller, "shop", func(row *inbox.EventRow) error {
+	return cli.NewTail(b.caller, "shop", func(row *read.EventRow) error {
 		b.events[row.EventID]++
 		return nil
-	}, func(row *inbox.EffectRow) error {
+	}, func(row *read.EffectRow) error {
 		b.effects[row.EventID+" "+row.State]++
 		return nil
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -46,7 +46,7 @@ func (s *shell) targetsListCommand() *cobra.Command {
 }
 
 // targetsOf sums the routes by target and sorts the targets by name.
-func targetsOf(routes []inbox.RouteBacklog) []targetRow {
+func targetsOf(routes []read.RouteBacklog) []targetRow {
 	sums := map[string]*targetRow{}
 	for i := range routes {
 		r := &routes[i]

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/access/tokens"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -100,7 +100,7 @@ func (s *shell) tokensListCommand() *cobra.Command {
 			}
 			r.All = ended || f.all
 			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				return showList(s, cmd, &f.pageFlags, listing[*tokens.Token]{draw: s.tokenTable, page: func(p control.PageRequest) (inbox.Page[*tokens.Token], error) {
+				return showList(s, cmd, &f.pageFlags, listing[*tokens.Token]{draw: s.tokenTable, page: func(p control.PageRequest) (read.Page[*tokens.Token], error) {
 					r.PageRequest = p
 					return control.Call(cmd.Context(), caller, &control.ListTokens, r)
 				}})

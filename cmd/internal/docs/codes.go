@@ -3,7 +3,7 @@ package docs
 import (
 	"strconv"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -24,7 +24,7 @@ func codes() string {
 // nextMeanings documents the values of next.
 func nextMeanings() string {
 	var rows [][]string
-	for _, m := range inbox.NextMeanings() {
+	for _, m := range operation.NextMeanings() {
 		rows = append(rows, []string{code(string(m.Next)), m.Meaning})
 	}
 	return table([]string{"next", "what the caller should do"}, rows)

@@ -27,7 +27,7 @@ type source struct {
 func sources() ([]source, error) {
 	var out []source
 	set := token.NewFileSet()
-	for _, top := range []string{"egress", "inbox", "internal", "jobs", "providers", "cmd/internal", "."} {
+	for _, top := range []string{"inbox", "internal", "jobs", "providers", "cmd/internal", "."} {
 		err := filepath.WalkDir(filepath.Join(Root, top), func(path string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:

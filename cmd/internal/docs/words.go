@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// words lists the closed sets of values that users see. Each is a type in the code.
+// words lists the closed sets of values that users see. Each is a type in the code, or a package of its own.
 var words = []struct{ region, pkg, kind string }{
 	{"effect-states", "inbox", "EffectState"},
 	{"attempt-outcomes", "inbox", "AttemptOutcome"},
 	{"triggers", "inbox", "Trigger"},
-	{"reasons", "inbox", "Reason"},
-	{"error-classes", "inbox", "ErrorClass"},
+	{"reasons", "reasons", ""},
+	{"error-classes", "read", "ErrorClass"},
 	{"delivery-outcomes", "receiver", "outcome"},
 	{"verification-causes", "providers", "Reason"},
 	{"request-causes", "receiver", "reason"},
@@ -22,15 +22,11 @@ func wordTables(all []source) (map[string]string, error) {
 	out := map[string]string{}
 	for _, w := range words {
 		constants, err := constantsOf(all, w.pkg, w.kind)
+		if w.kind == "" {
+			constants, err = constantsIn(all, w.pkg)
+		}
 		if err != nil {
 			return nil, err
-		}
-		if w.region == "reasons" { // reasons of the kinds of effects are in a separate package, without a type
-			given, err := constantsIn(all, "reasons")
-			if err != nil {
-				return nil, err
-			}
-			constants = append(constants, given...)
 		}
 		out[w.region] = meanings("value", constants)
 	}

@@ -78,3 +78,22 @@ const GoneRoute = `(r.updated_at < (SELECT max(s.updated_at) FROM source s)
 
 // MaxCounted bounds the counts that people see.
 const MaxCounted = 10_000
+
+// NoneHappened says of an effect o that none of its attempts, of any version, may have happened, nor any item of the list
+// that it became. LIMIT makes PostgreSQL look up each effect alone; otherwise the planner would hash the first items of all
+// lists.
+const NoneHappened = `
+    o.unknown_since IS NULL AND NOT o.unknown_before
+    AND (SELECT true FROM effect_attempt t WHERE t.effect_id = o.id AND t.outcome IN ('done', 'indeterminate') LIMIT 1) IS NULL
+    AND (o.item > 0 OR (SELECT true FROM effect i WHERE i.event_id = o.event_id AND i.route_id = o.route_id AND i.item = 1 LIMIT 1) IS NULL)`
+
+// DeadEvent says of an event v that it is a dead letter itself. It is no longer one once it has an effect.
+const DeadEvent = `v.admission IN ('unusable', 'beyond_retention') AND v.discarded_at IS NULL
+        AND (SELECT true FROM effect x WHERE x.event_id = v.id LIMIT 1) IS NULL`
+
+// HeldForPerson says of an effect e that only a person ends its wait.
+const HeldForPerson = `e.state = 'held' AND e.reason IN ('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken', 'sequence_time_ahead')`
+
+// RaiseRevisions raises the revision of effects whose state a decision does not change, so that no earlier plan sends
+// them. Decisions that change the state do so in settle. The rows must be locked.
+const RaiseRevisions = `UPDATE effect SET revision = revision + 1 WHERE id = ANY ($1::uuid[])`

@@ -2,12 +2,16 @@ package storetest
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/gate"
+	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -76,4 +80,25 @@ func (p *Past) Delivery(t *testing.T, keys *seal.Keyring, event inbox.ID) (key i
 func (p *Past) Erase(t *testing.T, key string) (prune.Erased, error) {
 	t.Helper()
 	return prune.EraseEvent(t.Context(), p.Pool, prune.Erase{Source: "stripe", EventID: key, Actor: "test", Reason: "a test"})
+}
+
+// Conflicts returns the payloads that are kept, opened, those first seen last first.
+func (p *Past) Conflicts(t *testing.T, keys *seal.Keyring) (rows []read.ConflictRow, bodies []string) {
+	t.Helper()
+	lister := inboxtest.Lister(p.Pool).WithKeyring(keys)
+	rows, err := inboxtest.Rows(lister.Conflicts(t.Context(), read.ConflictFilter{Source: "stripe"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		body, err := lister.ConflictBody(t.Context(), row.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(body) != row.Bytes || fmt.Sprintf("%x", sha256.Sum256(body)) != row.SHA256 {
+			t.Errorf("conflict %s says %d bytes of %s, and holds %q", row.ID, row.Bytes, row.SHA256, body)
+		}
+		bodies = append(bodies, string(body))
+	}
+	return rows, bodies
 }

@@ -74,7 +74,7 @@ var (
 	rawType     = reflect.TypeFor[json.RawMessage]()
 	idType      = reflect.TypeFor[inbox.ID]()
 	textType    = reflect.TypeFor[encoding.TextMarshaler]()
-	packageName = map[string]string{"inbox": "", "control": "", "tokens": "", "logins": "", "api": "", "openapi": ""}
+	packageName = map[string]string{"inbox": "", "read": "", "operation": "", "decide": "", "reasons": "", "control": "", "tokens": "", "logins": "", "api": "", "openapi": ""}
 )
 
 // Latency is the JSON form of a rollup.Latency, which marshals itself.

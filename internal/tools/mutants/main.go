@@ -60,7 +60,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	o.packages = flags.Args()
 	switch {
 	case len(o.packages) == 0:
-		return o, errors.New("no package is named: give some, such as ./egress ./inbox/seal (flags come before them)")
+		return o, errors.New("no package is named: give some, such as ./internal/egress ./inbox/seal (flags come before them)")
 	case o.number < 1:
 		return o, errors.New("--number is at least 1")
 	case o.limit < 0 || o.length <= 0:

@@ -19,9 +19,9 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
-	"github.com/oncegate/oncegate/session"
 )
 
 // naive is the receiver that one would write first: a transaction for each delivery, and River's InsertTx for each

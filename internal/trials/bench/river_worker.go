@@ -14,8 +14,8 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/jobs"
-	"github.com/oncegate/oncegate/session"
 )
 
 // What our own effects are compared with: River without Oncegate, with the same settings as our client.

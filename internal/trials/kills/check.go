@@ -163,7 +163,7 @@ func (c *checker) once(e *Effect, h *TargetRequests, body []byte) {
 // 503, closed the connection or stalled.
 func isExplained(e *Effect, h *TargetRequests) bool {
 	switch e.Reason {
-	case string(inbox.ReasonLeaseExpired), reasons.Stopped:
+	case string(reasons.LeaseExpired), reasons.Stopped:
 		return true
 	case reasons.Status503:
 		return h.Complete == 1

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
@@ -78,7 +78,7 @@ func (n *Campaign) readItems(ctx context.Context) error {
 	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
 	p.Items = nil
 	for after := ""; ; {
-		var page inbox.Page[replay.Item]
+		var page read.Page[replay.Item]
 		args := []string{"replay", "items", p.Replay.ID.String(), "--limit", "1000"}
 		if after != "" {
 			args = append(args, "--after", after)

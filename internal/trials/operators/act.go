@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -102,7 +103,7 @@ func (o *operator) discard(ctx context.Context) (bool, error) {
 	if err != nil || len(ids) == 0 {
 		return false, err
 	}
-	var out inbox.Discarded
+	var out decide.Discarded
 	a, err := o.runCommand(ctx, commandOptions{kind: "dead discard", decides: true, confirms: true, action: string(inbox.AuditDiscard)}, &out, append([]string{"dead", "discard"}, ids...)...)
 	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Discarded
@@ -123,7 +124,7 @@ func (o *operator) drawFilter() []string {
 }
 
 func (o *operator) discardMany(ctx context.Context) (bool, error) {
-	var out inbox.Discarded
+	var out decide.Discarded
 	a, err := o.runCommand(ctx, commandOptions{kind: "dead discard --filter", decides: true, confirms: true, action: string(inbox.AuditDiscard)}, &out, append([]string{"dead", "discard"}, o.drawFilter()...)...)
 	if err == nil && a.ExitCode == 0 {
 		a.reported = out.Discarded
@@ -154,7 +155,7 @@ func (o *operator) resolve(ctx context.Context) (bool, error) {
 
 func (o *operator) resolveMany(ctx context.Context) (bool, error) {
 	flag, action := o.drawVerdict()
-	var out inbox.ResolvedMany
+	var out decide.ResolvedMany
 	a, err := o.runCommand(ctx, commandOptions{kind: "effects resolve --filter " + flag, decides: true, confirms: true, action: action}, &out,
 		append([]string{"effects", "resolve", flag}, o.drawFilter()...)...)
 	if err == nil && a.ExitCode == 0 {
@@ -248,7 +249,7 @@ func (o *operator) prune(ctx context.Context) (bool, error) {
 }
 
 func (o *operator) clearRoute(ctx context.Context) (bool, error) {
-	var out inbox.ClearedRoute
+	var out decide.ClearedRoute
 	h, args := commandOptions{kind: "routes discard", decides: true, confirms: true, action: string(inbox.AuditDiscard)}, []string{"routes", "discard", "pay/extra"}
 	if o.random.IntN(2) == 0 {
 		h, args = commandOptions{kind: "routes move", decides: true, confirms: true, action: string(inbox.AuditMove)}, []string{"routes", "move", "pay/extra", "--to", "charge"}

@@ -99,29 +99,29 @@ func compareEffect(h *history, s *effectRow, kills bool) (out []violation) {
 			add(lost, "no target answered it with success, and nobody said that it happened")
 		}
 	case inbox.EffectSkipped:
-		explained = byPerson(discarded) || s.reason == string(inbox.ReasonPruned) && h.source == "brief"
+		explained = byPerson(discarded) || s.reason == string(reasons.Pruned) && h.source == "brief"
 	case inbox.EffectSuperseded:
 		explained = keepsOrder(h.route) || h.route == "turns"
 	case inbox.EffectDuplicate:
 		explained = h.route == "receipt"
 	case inbox.EffectDead:
-		switch inbox.Reason(s.reason) {
-		case inbox.ReasonExhausted, reasons.Status410, reasons.Status4xx:
+		switch reasons.Reason(s.reason) {
+		case reasons.Exhausted, reasons.Status410, reasons.Status4xx:
 			explained = answered(func(r *request) bool { return r.answer != http.StatusOK }) > 0 || kills
-		case inbox.ReasonBodyGone:
+		case reasons.BodyGone:
 			explained = byPerson(erased)
 		default:
 			explained = false
 		}
 	case inbox.EffectIndeterminate:
-		switch inbox.Reason(s.reason) {
+		switch reasons.Reason(s.reason) {
 		case reasons.Status503:
 			explained = answered(func(r *request) bool { return r.answer == http.StatusServiceUnavailable }) > 0
 		case reasons.Status5xx:
 			explained = answered(func(r *request) bool { return r.answer == http.StatusInternalServerError }) > 0
 		case reasons.Timeout, reasons.Connection, reasons.Reply:
 			explained = answered(func(r *request) bool { return r.answer == 0 }) > 0
-		case inbox.ReasonLeaseExpired, reasons.Stopped:
+		case reasons.LeaseExpired, reasons.Stopped:
 			explained = kills
 		default:
 			explained = false

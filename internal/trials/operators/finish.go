@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -63,7 +63,7 @@ func (c *campaign) stopServers(context.Context) error {
 
 // compareBacklogs compares what `routes list` counts with the rows, while nothing moves.
 func (c *campaign) compareBacklogs(ctx context.Context) error {
-	var told inbox.Page[inbox.RouteBacklog]
+	var told read.Page[read.RouteBacklog]
 	o := &operator{campaign: c, name: "end", random: c.randomFor(0, 223)}
 	if err := o.mustRun(ctx, "routes list", &told, "routes", "list"); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -78,7 +78,7 @@ func (o *operator) rotateKey(ctx context.Context) error {
 
 // readKeys returns the keys of the keyring, with how much is sealed with each.
 func (o *operator) readKeys(ctx context.Context) ([]keyRow, error) {
-	var page inbox.Page[keyRow]
+	var page read.Page[keyRow]
 	if err := o.mustRun(ctx, "keys list", &page, "keys", "list", "--usage"); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
@@ -89,9 +90,9 @@ func (c *campaign) sentFor(key, event string) *history {
 // settledAs is how a settled effect was ended.
 func settledAs(state, reason string) string {
 	switch {
-	case state == string(inbox.EffectSkipped) && reason == string(inbox.ReasonDiscarded):
+	case state == string(inbox.EffectSkipped) && reason == string(reasons.Discarded):
 		return discarded
-	case state == string(inbox.EffectSkipped) && reason == string(inbox.ReasonPruned):
+	case state == string(inbox.EffectSkipped) && reason == string(reasons.Pruned):
 		return pruned
 	}
 	return state

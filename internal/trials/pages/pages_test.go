@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/trials/pages"
 	"github.com/oncegate/oncegate/migrations"
-	"github.com/oncegate/oncegate/session"
 )
 
 var (
@@ -37,60 +37,60 @@ type result struct {
 }
 
 // lists are all lists with each filter.
-func lists(l *inbox.Lister) map[string]func(ctx context.Context, cursor string) (result, error) {
+func lists(l *read.Lister) map[string]func(ctx context.Context, cursor string) (result, error) {
 	out := map[string]func(context.Context, string) (result, error){}
-	for name, f := range map[string]inbox.EventFilter{
+	for name, f := range map[string]read.EventFilter{
 		"events": {}, "events source=busy5": {Source: "busy5"}, "events source=rare": {Source: "rare"}, "events source=thousand": {Source: "thousand"},
 		"events source=retired": {Source: "retired"}, "events type=none": {Type: "none"}, "events type=invoice.paid": {Type: "invoice.paid"},
 		"events source=rare type=payout.paid": {Source: "rare", Type: "payout.paid"}, "events tenant=tenant3": {Tenant: "tenant3"}, "events tenant=none": {Tenant: "none"},
 		"events route=mail": {Route: "mail"}, "events event_id": {EventID: "evt_777"}, "events unusable": {State: "unusable"}, "events unrouted": {State: "unrouted"},
 		"events a week ago": {Since: time.Now().AddDate(0, 0, -8), Until: time.Now().AddDate(0, 0, -7)},
 	} {
-		add(out, name, func(ctx context.Context, cursor string) (inbox.Page[inbox.EventRow], error) {
+		add(out, name, func(ctx context.Context, cursor string) (read.Page[read.EventRow], error) {
 			f := f
 			f.Cursor = cursor
 			return l.Events(ctx, f)
 		})
 	}
-	for name, f := range map[string]inbox.EffectFilter{
+	for name, f := range map[string]read.EffectFilter{
 		"effects": {}, "effects source=busy5": {Source: "busy5"}, "effects source=rare": {Source: "rare"}, "effects source=thousand": {Source: "thousand"},
 		"effects source=retired": {Source: "retired"}, "effects type=none": {Type: "none"}, "effects route=mail": {Route: "mail"}, "effects target=mail7": {Target: "mail7"},
 		"effects reason=discarded": {Reason: "discarded"}, "effects tenant=none": {Tenant: "none"}, "effects event_id": {EventID: "evt_777"},
 		"effects dead source=thousand": {State: "dead", Source: "thousand"}, "effects held type=payout.paid": {State: "held", Type: "payout.paid"},
 	} {
-		add(out, name, func(ctx context.Context, cursor string) (inbox.Page[inbox.EffectRow], error) {
+		add(out, name, func(ctx context.Context, cursor string) (read.Page[read.EffectRow], error) {
 			f := f
 			f.Cursor = cursor
 			return l.Effects(ctx, f)
 		})
 	}
 	for _, state := range []string{"pending", "claimed", "retry", "held", "done", "dead", "indeterminate", "superseded", "skipped", "duplicate"} {
-		add(out, "effects "+state, func(ctx context.Context, cursor string) (inbox.Page[inbox.EffectRow], error) {
-			return l.Effects(ctx, inbox.EffectFilter{State: state, Cursor: cursor})
+		add(out, "effects "+state, func(ctx context.Context, cursor string) (read.Page[read.EffectRow], error) {
+			return l.Effects(ctx, read.EffectFilter{State: state, Cursor: cursor})
 		})
-		add(out, "events "+state, func(ctx context.Context, cursor string) (inbox.Page[inbox.EventRow], error) {
-			return l.Events(ctx, inbox.EventFilter{State: state, Cursor: cursor})
+		add(out, "events "+state, func(ctx context.Context, cursor string) (read.Page[read.EventRow], error) {
+			return l.Events(ctx, read.EventFilter{State: state, Cursor: cursor})
 		})
 	}
-	for name, f := range map[string]inbox.DeadFilter{
-		"dead letters": {}, "dead letters source=rare": {Source: "rare"}, "dead letters reason=timeout": {Reason: "timeout"}, "dead letters class": {ErrorClass: inbox.ErrorAnswer5xx},
-		"dead letters class=mail": {ErrorClass: inbox.ErrorMail}, "dead letters text": {Text: "nothing"}, "dead letters tenant=none": {Tenant: "none"}, "dead letters type=none": {Type: "none"},
+	for name, f := range map[string]read.DeadFilter{
+		"dead letters": {}, "dead letters source=rare": {Source: "rare"}, "dead letters reason=timeout": {Reason: "timeout"}, "dead letters class": {ErrorClass: read.ErrorAnswer5xx},
+		"dead letters class=mail": {ErrorClass: read.ErrorMail}, "dead letters text": {Text: "nothing"}, "dead letters tenant=none": {Tenant: "none"}, "dead letters type=none": {Type: "none"},
 	} {
-		add(out, name, func(ctx context.Context, cursor string) (inbox.Page[inbox.DeadRow], error) {
-			return l.Dead(ctx, f, inbox.PageRequest{Cursor: cursor})
+		add(out, name, func(ctx context.Context, cursor string) (read.Page[read.DeadRow], error) {
+			return l.Dead(ctx, f, read.PageRequest{Cursor: cursor})
 		})
-		add(out, name+", grouped", func(ctx context.Context, _ string) (inbox.Page[inbox.DeadGroup], error) { return l.DeadGroups(ctx, f) })
+		add(out, name+", grouped", func(ctx context.Context, _ string) (read.Page[read.DeadGroup], error) { return l.DeadGroups(ctx, f) })
 	}
-	add(out, "unknown outcomes, grouped", func(ctx context.Context, _ string) (inbox.Page[inbox.UnknownGroup], error) {
-		return l.UnknownGroups(ctx, inbox.UnknownFilter{})
+	add(out, "unknown outcomes, grouped", func(ctx context.Context, _ string) (read.Page[read.UnknownGroup], error) {
+		return l.UnknownGroups(ctx, read.UnknownFilter{})
 	})
-	add(out, "undecided", func(ctx context.Context, _ string) (inbox.Page[inbox.Undecided], error) {
-		return l.Undecided(ctx, inbox.StreamFilter{}, 0)
+	add(out, "undecided", func(ctx context.Context, _ string) (read.Page[read.Undecided], error) {
+		return l.Undecided(ctx, read.StreamFilter{}, 0)
 	})
 	return out
 }
 
-func add[Row any](out map[string]func(context.Context, string) (result, error), name string, list func(context.Context, string) (inbox.Page[Row], error)) {
+func add[Row any](out map[string]func(context.Context, string) (result, error), name string, list func(context.Context, string) (read.Page[Row], error)) {
 	out[name] = func(ctx context.Context, cursor string) (result, error) {
 		began := time.Now()
 		page, err := list(ctx, cursor)
@@ -109,7 +109,7 @@ func TestListsAnswerInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, url, schema)
-	l := inbox.NewLister(inboxtest.Open(t, url, schema, session.PoolList, 3))
+	l := read.NewLister(inboxtest.Open(t, url, schema, session.PoolList, 3))
 	all := lists(l)
 	names := make([]string, 0, len(all))
 	chosen := regexp.MustCompile(*only)
@@ -146,8 +146,8 @@ func TestListsAnswerInTime(t *testing.T) {
 		if *limit > 0 && p95 > *limit && cut == 0 {
 			t.Errorf("%s: the 95th percentile is %s, the limit is %s", name, p95, *limit)
 		}
-		if *limit > 0 && p95 > inbox.ListBudget {
-			t.Errorf("%s: the 95th percentile is %s, the budget is %s", name, p95, inbox.ListBudget)
+		if *limit > 0 && p95 > read.ListBudget {
+			t.Errorf("%s: the 95th percentile is %s, the budget is %s", name, p95, read.ListBudget)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/oncegate/oncegate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/access/tokens"
-	"github.com/oncegate/oncegate/session"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // Limit is how long something may take at most on a busy machine.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/egress/egresstest"
+	"github.com/oncegate/oncegate/internal/egress/egresstest"
 )
 
 // enough is more than any sender may read of an endless reply, including what is in the buffers of

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/egress/egresstest"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/egress/egresstest"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 

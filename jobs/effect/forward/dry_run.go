@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/internal/egress"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 

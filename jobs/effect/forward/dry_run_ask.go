@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/oncegate/oncegate/egress"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/egress"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 

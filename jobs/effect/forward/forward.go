@@ -17,8 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncegate/oncegate/egress"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/egress"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 

@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/oncegate/oncegate/egress"
+	"github.com/oncegate/oncegate/internal/egress"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/egress/egresstest"
+	"github.com/oncegate/oncegate/internal/egress/egresstest"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/jobs/effect/forward"

@@ -21,8 +21,8 @@ import (
 
 	"github.com/wneessen/go-mail/smtp"
 
-	"github.com/oncegate/oncegate/egress"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/egress"
 	"github.com/oncegate/oncegate/internal/pgtext"
 	"github.com/oncegate/oncegate/jobs/effect"
 )

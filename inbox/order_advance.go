@@ -1,0 +1,25 @@
+package inbox
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
+)
+
+// AdvanceStreamTx decides about the next effects of a stream, after the caller has moved its applied number.
+func (e *Effects) AdvanceStreamTx(ctx context.Context, tx pgx.Tx, route int32, hash []byte) error {
+	o := e.newOrder(row.SendTo(tx))
+	o.streamFor(route, hash)
+	var first, last pgx.Batch
+	o.queueLock(&first, o.streams)
+	o.queueRead(&first, o.streams)
+	if err := o.begin(ctx, &first, nil); err != nil {
+		return err
+	}
+	if err := o.decide(ctx, nil, &last); err != nil {
+		return err
+	}
+	return o.send(ctx, &last)
+}

@@ -1,0 +1,19 @@
+package read
+
+// EffectStatsStatements are what the gauges of effects read, with their parameters, for the test of their plans.
+var EffectStatsStatements = map[string][]any{
+	readRestingEffects: {[]int32{1, 2}, MaxCountedEffects}, readPendingEffects: {MaxCountedEffects},
+}
+
+// ReadByIndex is what is set before them.
+const ReadByIndex = readByIndex
+
+// Statements about streams, for the tests of their plans.
+const (
+	ReadStreamStatsSQL = readStreamStats
+	WaitingEffects     = waitingStreamEffects
+	ReadPlaces         = readPlaces
+)
+
+// ListItemStatements read the items of lists that effects became, for the test of their plans.
+var ListItemStatements = map[string]string{"item states": countItemStates, "list total": readListTotal, "list place": readListPlace}

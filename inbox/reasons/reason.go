@@ -1,0 +1,147 @@
+package reasons
+
+// Reason is why an attempt failed or an effect is at rest. It is one of a closed set, because it is a column, a
+// metric's label and the basis of re-arm. Stored: never change.
+type Reason string
+
+// The  Stored: never change.
+const (
+	// Exhausted means that the retry policy allows no further attempt.
+	Exhausted Reason = "attempts_exhausted"
+	// Deadline means that no attempt may begin any more: the retry policy's deadline has
+	// passed.
+	Deadline Reason = "deadline_passed"
+
+	// LeaseExpired means that the worker vanished or was too slow, and its lease ended
+	// before the attempt did.
+	LeaseExpired Reason = "lease_expired"
+	// Panic means that the handler panicked.
+	Panic Reason = "panic"
+
+	// Resent means that a person had the effect sent again, and no attempt has begun
+	// since.
+	Resent Reason = "resent"
+
+	// Saturated means that the target's concurrency limit is reached; no attempt was
+	// made.
+	Saturated Reason = "target_saturated"
+	// Route means that no live process knows the route; no attempt was made.
+	Route Reason = "route_unknown"
+	// BodyGone means that the body was pruned or erased before the effect happened.
+	BodyGone Reason = "body_gone"
+	// KeyMissing means that this process lacks the key that the effect is sealed with;
+	// the effect waits until some process has it.
+	KeyMissing Reason = "sealed_key_missing"
+	// Damaged means that the sealed content does not open with its key.
+	Damaged Reason = "sealed_damaged"
+	// Condition means that the route's condition (when) is false for the event.
+	Condition Reason = "condition_false"
+	// Suppressed means that the recipient's address is suppressed: no message was sent.
+	Suppressed Reason = "suppressed"
+	// Discarded means that a person discarded the effect.
+	Discarded Reason = "discarded"
+	// Breaker means that the target's breaker is open; no attempt was made.
+	Breaker Reason = "target_open"
+	// Rate means that the target's rate is reached; no attempt was made.
+	Rate Reason = "target_rate"
+
+	// KeyWindow means that an idempotent target may have forgotten the key of an attempt
+	// whose outcome is unknown.
+	KeyWindow Reason = "key_window_passed"
+
+	// Elsewhere means that an attempt may have happened at another target than the one
+	// the route has now, where its key is unknown.
+	Elsewhere Reason = "sent_elsewhere"
+
+	// Restored means that the effect may have happened after the last commit that the database still has,
+	// because the database was restored or lost its last commits in a failover.
+	Restored Reason = "restored"
+
+	// ParentDone means that an earlier call of the same operation, whose call this one
+	// resumes, has done what the effect was to do.
+	ParentDone Reason = "parent_done"
+	// ParentPartial means that an earlier call, whose call this one resumes, has done a part of the
+	// list, and that today's configuration makes another list of the call; replay the items that are dead there.
+	ParentPartial Reason = "parent_partial"
+	// ParentOpen means that an earlier call, whose call this one resumes, may have done what
+	// the effect is to do; it waits until that is known.
+	ParentOpen Reason = "parent_open"
+
+	// ParentGone means that it is no longer known whether an earlier call, whose call this one resumes, has done
+	// what the effect was to do: its effect is pruned, or a person ended it without knowing. A person decides.
+	ParentGone Reason = "parent_gone"
+
+	// Pruned means that an operator had the effect pruned before it was settled.
+	Pruned Reason = "pruned"
+
+	// NoKey means that the event has no sequence key, and the route requires one
+	// (no_key).
+	NoKey Reason = "sequence_key_missing"
+	// NoNumber means that the event has no sequence number, and the route requires one
+	// (no_number).
+	NoNumber Reason = "sequence_number_missing"
+	// Tie means that another effect of the stream has the same sequence number (ties).
+	Tie Reason = "sequence_number_taken"
+	// Ahead means that the number is a time more than a day ahead of the receipt; the
+	// effect has no place in its stream, and waits for a person.
+	Ahead Reason = "sequence_time_ahead"
+	// Late means that the number arrived after it had been abandoned (late).
+	Late Reason = "sequence_late"
+	// Gap means that a sequence number before this one is missing.
+	Gap Reason = "sequence_gap"
+
+	// ListOpen means that the effect became a list, and some of its items are not
+	// settled yet.
+	ListOpen Reason = "list_open"
+	// ListItem means that the effect became a list, and one of its items is dead or
+	// indeterminate.
+	ListItem Reason = "list_item_failed"
+	// ListOrder means that the effect became a list on a route of mode latest, in which
+	// a list has no place.
+	ListOrder Reason = "list_without_order"
+
+	// Type means that the route does not take the type of the event; the effect only fills the place of its
+	// number.
+	Type Reason = "type_filtered"
+
+	// Other means that the target gave a reason outside this set.
+	Other Reason = "other"
+)
+
+// Known says whether a new attempt may end otherwise, because the target may have been repaired since. It also defines
+// the closed set.
+func (r Reason) Known() (retriable, ok bool) {
+	switch r {
+	case Status410, BodyGone, Render, Condition, Discarded, KeyWindow, Elsewhere, Restored, Mail5xx, Pruned,
+		NoKey, NoNumber, Tie, Ahead, Late, Type, ListOrder, Suppressed, ParentDone, ParentPartial, ParentGone:
+		return false, true
+	case KeyMissing, Damaged, Exhausted, Deadline, Resent, LeaseExpired, Stopped, Panic, Saturated, Route,
+		Address, DNS, Connect, TLS, Timeout, Connection, Reply,
+		Informational, Redirect, Status408, Status409, Status425, Status429,
+		Status4xx, Status503, Status5xx, Mapping, Breaker, Rate, Mail4xx,
+		Serialization, Deadlock, LockTimeout, SQLTimeout, Unavailable, SQL,
+		Handler, Gap, ListOpen, ListItem, ParentOpen, Other:
+		return true, true
+	}
+	return false, false
+}
+
+// Retriable reports whether re-arm may give a dead effect with this reason new attempts.
+func (r Reason) Retriable() bool {
+	retriable, _ := r.Known()
+	return retriable
+}
+
+// ForPerson reports whether an effect that is held for the reason waits until a person decides.
+func (r Reason) ForPerson() bool {
+	return r == NoKey || r == NoNumber || r == Tie || r == Ahead
+}
+
+// Of converts a kind's reason. A reason outside the set becomes [Other], so that no target can choose what
+// we store.
+func Of(s string) Reason {
+	if _, ok := Reason(s).Known(); ok {
+		return Reason(s)
+	}
+	return Other
+}
