@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"

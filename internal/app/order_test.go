@@ -11,7 +11,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 	"github.com/oncegate/oncegate/session"
 )

@@ -21,7 +21,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/session"
 )
 

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -71,7 +72,7 @@ func (s *Summary) String() string {
 // Campaign is one run. It has its own schema.
 type Campaign struct {
 	options       Options
-	world         *rig.World
+	world         *lab.World
 	schema        string
 	config        string
 	public, admin string
@@ -100,7 +101,7 @@ type Result struct {
 }
 
 // Run runs a campaign.
-func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
+func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
 	started := time.Now()
 	run := rig.RunID()
 	if o.Progress == nil {
@@ -111,7 +112,7 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 		stopSenders: func() {}, random: rig.Random(o.Seed, 0), summary: Summary{Cycles: o.Cycles, Seed: o.Seed},
 	}
 	defer func() {
-		err = rig.ExplainFailure(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d -pooler=%t", o.Cycles, o.Seed, o.Pooler), w.Logs(c.schema)...)
+		err = lab.ExplainFailure(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d -pooler=%t", o.Cycles, o.Seed, o.Pooler), w.Logs(c.schema)...)
 	}()
 	if o.Pooler {
 		if c.pooler, err = devpg.StartPooler(ctx, devpg.PoolerConfig{Server: w.DSN(), Settings: map[string]string{

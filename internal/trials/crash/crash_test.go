@@ -10,8 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/devpg/devpgtest"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/crash"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 var (
@@ -34,7 +35,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	})
 	*seed = rig.DrawSeed(*seed)
 
-	result, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: *cycles, Seed: *seed, Pooler: *pooler, Progress: t.Logf})
+	result, err := crash.Run(lab.TestContext(t), world, crash.Options{Cycles: *cycles, Seed: *seed, Pooler: *pooler, Progress: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	// for in its startup message: whoever asks only there loses what was acknowledged.
 	t.Run("nothing is lost behind a pooler", func(t *testing.T) {
 		devpgtest.NeedPooler(t)
-		r, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: 4, Seed: *seed, Pooler: true, KillPostgresOnly: true, Progress: t.Logf})
+		r, err := crash.Run(lab.TestContext(t), world, crash.Options{Cycles: 4, Seed: *seed, Pooler: true, KillPostgresOnly: true, Progress: t.Logf})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 			// that lost nothing is followed by another.
 			lost := 0
 			for try := uint64(0); lost == 0 && try < 5; try++ {
-				r, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: 2, Seed: *seed + try, Defect: wrong})
+				r, err := crash.Run(lab.TestContext(t), world, crash.Options{Cycles: 2, Seed: *seed + try, Defect: wrong})
 				if err != nil {
 					t.Fatal(err)
 				}

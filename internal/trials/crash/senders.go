@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 const (

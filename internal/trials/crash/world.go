@@ -4,14 +4,15 @@ import (
 	"context"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // NewWorld builds the binaries and starts a durable PostgreSQL, under dir.
-func NewWorld(ctx context.Context, dir string) (*rig.World, error) {
+func NewWorld(ctx context.Context, dir string) (*lab.World, error) {
 	// The WAL writer is slowed down, so that a commit that did not wait for the disk is lost when PostgreSQL is killed.
 	// A commit that did wait does not need the WAL writer.
-	return rig.NewWorld(ctx, rig.WorldConfig{Name: "crash", Dir: dir, Failpoints: true, Postgres: devpg.Config{
+	return lab.NewWorld(ctx, lab.WorldConfig{Name: "crash", Dir: dir, Failpoints: true, Postgres: devpg.Config{
 		Settings: map[string]string{"max_connections": "200", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"},
 	}})
 }

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Options say what a campaign does.
@@ -111,7 +112,7 @@ CREATE FUNCTION failover_apply(document jsonb) RETURNS void LANGUAGE sql AS
 
 type campaign struct {
 	options          Options
-	world            *rig.World
+	world            *lab.World
 	schema           string
 	random           *rand.Rand
 	ledger           *ledger
@@ -125,7 +126,7 @@ type campaign struct {
 }
 
 // Run runs a campaign on two servers that stream: the world's own, and a standby that it makes.
-func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
+func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
 	began := time.Now()
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
@@ -136,7 +137,7 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	}
 	defer func() {
 		repeat := fmt.Sprintf("./scripts/failover -asynchronous %d -seed %d", o.Cycles, o.Seed)
-		err = rig.ExplainFailure(err, repeat, w.Logs(c.schema)...)
+		err = lab.ExplainFailure(err, repeat, w.Logs(c.schema)...)
 	}()
 	target, err := rig.StartTarget(c.ledger)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Recovery is what a recovery to a point in time left.
@@ -24,10 +25,10 @@ WHERE r.name = 'once' AND e.state = 'indeterminate' AND e.reason = 'restored'`
 
 // RunRecovery records events, takes a copy of the server, carries the effects out, and recovers the database to the moment of the copy.
 // No process remembers anything then.
-func RunRecovery(ctx context.Context, w *rig.World, events int) (_ *Recovery, err error) {
+func RunRecovery(ctx context.Context, w *lab.World, events int) (_ *Recovery, err error) {
 	c := &campaign{world: w, schema: "recovery_" + rig.RunID(), ledger: newLedger(), primary: w.Server, stopSending: func() {}}
 	defer func() {
-		err = rig.ExplainFailure(err, "./scripts/failover -synchronous 0 -asynchronous 0", w.Logs(c.schema)...)
+		err = lab.ExplainFailure(err, "./scripts/failover -synchronous 0 -asynchronous 0", w.Logs(c.schema)...)
 	}()
 	target, err := rig.StartTarget(c.ledger)
 	if err != nil {

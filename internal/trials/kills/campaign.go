@@ -10,7 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Options say what a campaign does.
@@ -94,7 +95,7 @@ const (
 // Campaign is one run. It has its own schema.
 type Campaign struct {
 	options      Options
-	world        *rig.World
+	world        *lab.World
 	run          string
 	schema       string
 	config       string
@@ -111,7 +112,7 @@ type Campaign struct {
 }
 
 // Run runs a campaign.
-func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
+func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
 	started := time.Now()
 	c := &Campaign{
 		options: o, world: w, run: rig.RunID(), ledger: newTargetLedger(), script: newScript(), sent: map[string]SentEvent{}, newest: map[Route]string{}, neverInDoubt: map[string]bool{},
@@ -122,7 +123,7 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	}
 	c.schema = "kills_" + c.run
 	defer func() {
-		err = rig.ExplainFailure(err, fmt.Sprintf("./scripts/kills -cycles %d -seed %d", o.Cycles, o.Seed), w.Logs(c.schema)...)
+		err = lab.ExplainFailure(err, fmt.Sprintf("./scripts/kills -cycles %d -seed %d", o.Cycles, o.Seed), w.Logs(c.schema)...)
 	}()
 	defer func() { err = errors.Join(err, c.close()) }()
 	if err := c.prepare(ctx); err != nil {

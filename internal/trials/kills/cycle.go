@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // client sends deliveries, and asks whether a node is ready.

@@ -1,6 +1,6 @@
 package kills
 
-import "github.com/oncegate/oncegate/internal/trials/rig"
+import "github.com/oncegate/oncegate/internal/drill/rig"
 
 // faultKind is what happens to a worker or to its connections.
 type faultKind string

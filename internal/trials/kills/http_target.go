@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // target is a listener for one worker and one kind of target, so that the campaign knows whose request it is holding.

@@ -7,8 +7,9 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/kills"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 var (
@@ -30,7 +31,7 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 	*seed = rig.DrawSeed(*seed)
 	t.Run("campaign", func(t *testing.T) {
 		t.Parallel()
-		result, err := kills.Run(rig.TestContext(t), world, kills.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
+		result, err := kills.Run(lab.TestContext(t), world, kills.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +50,7 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 	for wrong, kind := range kills.ExpectedKind {
 		t.Run(string(wrong), func(t *testing.T) {
 			t.Parallel()
-			result, err := kills.Run(rig.TestContext(t), world, kills.Options{Cycles: 1, Seed: *seed, Defect: wrong})
+			result, err := kills.Run(lab.TestContext(t), world, kills.Options{Cycles: 1, Seed: *seed, Defect: wrong})
 			if err != nil {
 				t.Fatal(err)
 			}

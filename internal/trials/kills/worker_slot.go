@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // workerSlot is a place for one worker. When a worker is killed, another one takes its slot. The slot has its own

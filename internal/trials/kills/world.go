@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // NewWorld builds the binaries and starts PostgreSQL, under dir. PostgreSQL is
 // not killed, so it need not be durable.
-func NewWorld(ctx context.Context, dir string) (*rig.World, error) {
-	return rig.NewWorld(ctx, rig.WorldConfig{Name: "kills", Dir: dir, Failpoints: true, Postgres: devpg.Config{
+func NewWorld(ctx context.Context, dir string) (*lab.World, error) {
+	return lab.NewWorld(ctx, lab.WorldConfig{Name: "kills", Dir: dir, Failpoints: true, Postgres: devpg.Config{
 		Volatile: true, Settings: map[string]string{"max_connections": "400"},
 	}})
 }

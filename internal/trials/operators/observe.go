@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // missingRows are effects that are no longer in the database.

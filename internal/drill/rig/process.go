@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,14 +8,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
-	"strconv"
 	"syscall"
 	"time"
 )
 
-// Process is a child process of the campaign.
+// Process is a child process.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has been reaped
@@ -26,6 +22,11 @@ type Process struct {
 // Start starts a program and does not wait for it. env is added to an environment of only PATH, HOME and TMPDIR, so
 // that the caller's settings cannot influence the trial. The program's output is appended to the file log.
 func Start(log string, env []string, program string, args ...string) (*Process, error) {
+	return start(log, env, false, program, args)
+}
+
+// start is [Start]. If apart is true, the program gets a process group of its own.
+func start(log string, env []string, apart bool, program string, args []string) (*Process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", program, err)
@@ -33,7 +34,10 @@ func Start(log string, env []string, program string, args ...string) (*Process, 
 	defer out.Close()
 	// The child outlives every context: it is ended by Kill or Stop.
 	cmd := exec.Command(program, args...) //nolint:gosec,noctx // a program that the caller built
-	cmd.Env = environment(env)
+	cmd.Env = Environment(env)
+	if apart {
+		cmd.SysProcAttr = ownGroup()
+	}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", program, err)
@@ -46,11 +50,8 @@ func Start(log string, env []string, program string, args ...string) (*Process, 
 	return p, nil
 }
 
-// environment is the environment of every child.
-func environment(env []string) []string {
-	if keyring, set := os.LookupEnv("ONCEGATE_KEYRING"); set { // so that a campaign can be run sealed
-		env = append([]string{"ONCEGATE_KEYRING=" + keyring}, env...)
-	}
+// Environment is the environment of every child: env, and nothing of the caller's but PATH, HOME and TMPDIR.
+func Environment(env []string) []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir()}, env...)
 }
 
@@ -93,43 +94,6 @@ func (p *Process) Stop(patience time.Duration) error {
 	case <-time.After(patience):
 		return errors.Join(fmt.Errorf("stopping process %d: still running after %s", p.PID(), patience), p.Kill())
 	}
-}
-
-// Pause sends SIGSTOP and returns when no thread of the process runs any more. On systems other than Linux, where that
-// cannot be asked, it returns when the signal was sent.
-func (p *Process) Pause() error {
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		return fmt.Errorf("pausing process %d: %w", p.PID(), err)
-	}
-	for runtime.GOOS == "linux" {
-		paths, err := filepath.Glob("/proc/" + strconv.Itoa(p.PID()) + "/task/*/stat")
-		if err != nil {
-			return fmt.Errorf("pausing process %d: %w", p.PID(), err)
-		}
-		stopped := 0
-		for _, path := range paths {
-			content, err := os.ReadFile(path)
-			if err != nil {
-				continue // the thread has ended
-			}
-			if _, after, ok := bytes.Cut(content, []byte(") T")); ok && len(after) > 0 {
-				stopped++
-			}
-		}
-		if stopped == len(paths) && stopped > 0 || !p.Running() {
-			return nil
-		}
-		<-time.After(time.Millisecond)
-	}
-	return nil
-}
-
-// Continue continues a process that was paused.
-func (p *Process) Continue() error {
-	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		return fmt.Errorf("letting process %d go on: %w", p.PID(), err)
-	}
-	return nil
 }
 
 // Ready waits until the URL answers 200. It fails if the process ends, with ErrEnded, or if ctx ends.

@@ -4,7 +4,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // A node listens some time after its port was chosen. Of 1,000 ports out of 9,000, about fifty would be drawn twice.

@@ -1,4 +1,4 @@
-package rig
+package lab
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os/exec"
 	"time"
+
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // CommandResult is how a command ended.
@@ -21,7 +23,7 @@ type CommandResult struct {
 	Started, Ended time.Time
 }
 
-// RunCommand runs a program to its end, in the same environment as [Start], without input. If limit is not zero, the
+// RunCommand runs a program to its end, in the same environment as [rig.Start], without input. If limit is not zero, the
 // program is killed after that time. It is also killed when ctx ends. The error means that the program could not be
 // run at all.
 func RunCommand(ctx context.Context, env []string, limit time.Duration, program string, args ...string) (CommandResult, error) {
@@ -31,7 +33,7 @@ func RunCommand(ctx context.Context, env []string, limit time.Duration, program 
 		defer cancel()
 	}
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // a program that the caller built
-	cmd.Env = environment(env)
+	cmd.Env = rig.Environment(env)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	result := CommandResult{Started: time.Now()}

@@ -1,4 +1,4 @@
-package rig
+package lab
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // DatabaseClock sets the clock of a PostgreSQL server as its processes see it, without the machine's clock, a compiler or root.
@@ -55,7 +57,7 @@ func (c *DatabaseClock) Set(ctx context.Context, ahead time.Duration) error {
 			return fmt.Errorf("setting the database's clock: %w", err)
 		}
 	}
-	return Until(ctx, 10*time.Second, "the database's clock to be set", func() (set bool, err error) {
+	return rig.Until(ctx, 10*time.Second, "the database's clock to be set", func() (set bool, err error) {
 		err = c.conn.QueryRow(ctx, "SELECT now() - true_now() = $1::text::interval", offset[1:len(offset)-1]).Scan(&set)
 		return set, err
 	})

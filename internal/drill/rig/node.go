@@ -2,6 +2,7 @@ package rig
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,28 @@ import (
 	"time"
 )
 
+// Host starts nodes of one program.
+type Host struct {
+	// Dir is the directory of the configurations and logs.
+	Dir string
+
+	// Binary is the path of the program, and Failing the path of the program with fail points. Failing may be empty.
+	Binary, Failing string
+
+	// Database is the connection string of nodes that name none.
+	Database string
+
+	// Env are environment variables of every node, as NAME=VALUE.
+	Env []string
+
+	// Apart gives every node a process group of its own, so that Ctrl-C at a terminal reaches only this process, which
+	// then stops the nodes in order.
+	Apart bool
+}
+
 // NodeConfig says how a node is started.
 type NodeConfig struct {
-	// Name names the node's log, which is <Name>.log in the world's directory. Nodes of one name append to one log.
+	// Name names the node's log, which is <Name>.log in the host's directory. Nodes of one name append to one log.
 	Name string
 
 	// Config is the path of the configuration. Schema is the schema of the tables.
@@ -57,23 +77,19 @@ type Node struct {
 const readyWithin = time.Minute
 
 // Environ returns the environment of a node and of the commands of an operator.
-func (w *World) Environ(cfg *NodeConfig) []string {
-	dsn := cfg.DSN
-	if dsn == "" {
-		dsn = w.dsn
-	}
-	env := []string{"DATABASE_URL=" + dsn, "ONCEGATE_SCHEMA=" + cfg.Schema, "ONCEGATE_CONFIG=" + cfg.Config}
+func (h *Host) Environ(cfg *NodeConfig) []string {
+	env := []string{"DATABASE_URL=" + cmp.Or(cfg.DSN, h.Database), "ONCEGATE_SCHEMA=" + cfg.Schema, "ONCEGATE_CONFIG=" + cfg.Config}
 	if cfg.Public != "" {
 		env = append(env, "ONCEGATE_PUBLIC="+cfg.Public)
 	}
 	if cfg.Admin != "" {
 		env = append(env, "ONCEGATE_ADMIN="+cfg.Admin)
 	}
-	return slices.Concat(env, cfg.Env)
+	return slices.Concat(h.Env, env, cfg.Env)
 }
 
 // Start starts a node and does not wait for it.
-func (w *World) Start(cfg NodeConfig) (*Node, error) {
+func (h *Host) Start(cfg NodeConfig) (*Node, error) {
 	for _, address := range []*string{&cfg.Public, &cfg.Admin} {
 		if *address != "" {
 			continue
@@ -83,9 +99,9 @@ func (w *World) Start(cfg NodeConfig) (*Node, error) {
 			return nil, err
 		}
 	}
-	program, args, env := w.Binary, []string{"serve"}, w.Environ(&cfg)
+	program, args, env := h.Binary, []string{"serve"}, h.Environ(&cfg)
 	if cfg.Failpoint != "" {
-		program, env = w.failing, append(env, "ONCEGATE_FAILPOINT="+cfg.Failpoint)
+		program, env = h.Failing, append(env, "ONCEGATE_FAILPOINT="+cfg.Failpoint)
 	}
 	if cfg.Role != "" {
 		args = append(args, "--role", cfg.Role)
@@ -94,16 +110,16 @@ func (w *World) Start(cfg NodeConfig) (*Node, error) {
 		args = append([]string{"-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(cfg.OpenFiles), program}, args...)
 		program = "/bin/sh"
 	}
-	n := &Node{Public: cfg.Public, Admin: cfg.Admin, Log: filepath.Join(w.Dir, cfg.Name+".log"), failpoint: cfg.Failpoint}
+	n := &Node{Public: cfg.Public, Admin: cfg.Admin, Log: filepath.Join(h.Dir, cfg.Name+".log"), failpoint: cfg.Failpoint}
 	var err error
-	n.Process, err = Start(n.Log, env, program, args...)
+	n.Process, err = start(n.Log, env, h.Apart, program, args)
 	return n, err
 }
 
 // Serve starts a node and waits until it is ready. A node with a fail point may end before: that is no error. Any other
 // node that does not become ready is killed, and the error quotes the end of its log.
-func (w *World) Serve(ctx context.Context, cfg NodeConfig) (*Node, error) {
-	n, err := w.Start(cfg)
+func (h *Host) Serve(ctx context.Context, cfg NodeConfig) (*Node, error) {
+	n, err := h.Start(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -171,4 +187,17 @@ func (n *Node) Logged(words ...string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// WriteFile writes a file of the directory, such as a configuration, and returns its path. The file is replaced in one
+// step, because a process may be reading it.
+func (h *Host) WriteFile(name, text string) (path string, err error) {
+	path = filepath.Join(h.Dir, name)
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("writing %s: %w", name, err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return "", fmt.Errorf("writing %s: %w", name, err)
+	}
+	return path, nil
 }

@@ -1,4 +1,4 @@
-package rig
+package lab
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/devpg"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -36,24 +37,19 @@ type WorldConfig struct {
 
 // World is what a campaign runs on: a directory, the binary, and a PostgreSQL.
 type World struct {
-	// Dir is the directory of the binaries, configurations and logs.
-	Dir string
-
-	// Binary is the path of the program that is tried.
-	Binary string
+	// Host starts the program that is tried. Its directory has the binaries, configurations and logs.
+	rig.Host
 
 	// Server is the world's own PostgreSQL; nil if the campaign was given one.
 	Server *devpg.Server
 
-	dsn       string
-	failing   string // the binary with fail points
-	temporary bool   // Close removes Dir
+	temporary bool // Close removes Dir
 }
 
 // NewWorld makes the directory, builds the binaries and starts PostgreSQL. If it fails, it also returns what it has
 // made, so that the caller can close it. The world is nil if there is nothing to close.
 func NewWorld(ctx context.Context, cfg WorldConfig) (*World, error) {
-	w := &World{Dir: cfg.Dir, Binary: cfg.Binary, dsn: cfg.DSN}
+	w := &World{Host: rig.Host{Dir: cfg.Dir, Binary: cfg.Binary, Database: cfg.DSN, Env: keyring()}}
 	if w.Dir == "" {
 		var err error
 		if w.Dir, err = os.MkdirTemp("", "oncegate-"+cfg.Name+"-"); err != nil {
@@ -68,20 +64,28 @@ func NewWorld(ctx context.Context, cfg WorldConfig) (*World, error) {
 		}
 	}
 	if cfg.Failpoints {
-		w.failing = filepath.Join(w.Dir, "oncegate-failpoint")
-		if err := Build(ctx, "./cmd/oncegate", w.failing, "failpoint"); err != nil {
+		w.Failing = filepath.Join(w.Dir, "oncegate-failpoint")
+		if err := Build(ctx, "./cmd/oncegate", w.Failing, "failpoint"); err != nil {
 			return w, err
 		}
 	}
-	if w.dsn != "" {
+	if w.Database != "" {
 		return w, nil
 	}
 	var err error
 	if w.Server, err = devpg.Start(ctx, cfg.Postgres); err != nil {
 		return w, fmt.Errorf("starting PostgreSQL: %w", err)
 	}
-	w.dsn = w.Server.DSN()
+	w.Database = w.Server.DSN()
 	return w, nil
+}
+
+// keyring returns the variable with the caller's keyring, so that a campaign can be run with sealed content.
+func keyring() []string {
+	if value, set := os.LookupEnv("ONCEGATE_KEYRING"); set {
+		return []string{"ONCEGATE_KEYRING=" + value}
+	}
+	return nil
 }
 
 // Close stops PostgreSQL and removes the directory, each if the world has made it.
@@ -99,17 +103,17 @@ func (w *World) Close() error {
 }
 
 // DSN is the connection string of PostgreSQL.
-func (w *World) DSN() string { return w.dsn }
+func (w *World) DSN() string { return w.Database }
 
 // Connect opens a connection whose search_path is a schema.
 func (w *World) Connect(ctx context.Context, schema string) (*pgx.Conn, error) {
-	return Connect(ctx, w.dsn, schema)
+	return rig.Connect(ctx, w.Database, schema)
 }
 
 // Prepare migrates a schema, runs statements in it, which make what the campaign needs there, and returns a connection
 // to it.
 func (w *World) Prepare(ctx context.Context, schema string, statements ...string) (*pgx.Conn, error) {
-	if err := migrations.Up(ctx, w.dsn, schema); err != nil {
+	if err := migrations.Up(ctx, w.Database, schema); err != nil {
 		return nil, fmt.Errorf("migrating: %w", err)
 	}
 	db, err := w.Connect(ctx, schema)
@@ -122,19 +126,6 @@ func (w *World) Prepare(ctx context.Context, schema string, statements ...string
 		}
 	}
 	return db, nil
-}
-
-// WriteFile writes a file of the directory, such as a configuration, and returns its path. The file is replaced in one
-// step, since a process may be reading it.
-func (w *World) WriteFile(name, text string) (path string, err error) {
-	path = filepath.Join(w.Dir, name)
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		return "", fmt.Errorf("writing %s: %w", name, err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return "", fmt.Errorf("writing %s: %w", name, err)
-	}
-	return path, nil
 }
 
 // Deadlocks counts the deadlocks that the world's PostgreSQL has logged so far.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // Every number is sent once, and none before it is due.

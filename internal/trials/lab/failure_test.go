@@ -1,4 +1,4 @@
-package rig_test
+package lab_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // A campaign that fails on another machine has to be understood from what it prints: the seed,
@@ -26,7 +26,7 @@ func TestExplainFailureQuotesTheLogs(t *testing.T) {
 		}
 	}
 	cause := errors.New("cycle 7: waiting in vain")
-	failure := rig.ExplainFailure(cause, "./scripts/kills -cycles 21 -seed 4711", filepath.Join(dir, "a-*.log"))
+	failure := lab.ExplainFailure(cause, "./scripts/kills -cycles 21 -seed 4711", filepath.Join(dir, "a-*.log"))
 	if !errors.Is(failure, cause) {
 		t.Errorf("the cause is lost: %v", failure)
 	}
@@ -53,7 +53,7 @@ func TestExplainFailureQuotesTheLogs(t *testing.T) {
 	if content, err := os.ReadFile(filepath.Join(kept[1], "a-0.log")); err != nil || string(content) != whole {
 		t.Errorf("%d bytes of %d are kept, %v", len(content), len(whole), err)
 	}
-	if rig.ExplainFailure(nil, "x", filepath.Join(dir, "*")) != nil {
+	if lab.ExplainFailure(nil, "x", filepath.Join(dir, "*")) != nil {
 		t.Error("a campaign that came to its end is an error")
 	}
 }

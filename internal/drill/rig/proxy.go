@@ -2,11 +2,9 @@ package rig
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +30,7 @@ const (
 // connection at a COMMIT.
 type Proxy struct {
 	listener net.Listener
-	server   string
+	server   upstream
 	words    []string
 	running  sync.WaitGroup
 
@@ -42,6 +40,8 @@ type Proxy struct {
 	cut        Cut
 	cutWord    string
 	cutDone    chan struct{}
+
+	stalled chan struct{} // nil if nothing is held back; closed when the stall ends
 
 	slowWord string        // empty if no answer is delayed
 	slowBy   time.Duration // how long the answers to its statements are delayed
@@ -56,18 +56,15 @@ type Proxy struct {
 // StartProxy starts a proxy in front of the server of a connection string, and returns the connection string that leads
 // through it. The proxy remembers on which connections the client has said one of the words.
 func StartProxy(dsn string, words ...string) (*Proxy, string, error) {
-	u, err := url.Parse(dsn)
+	server, u, err := splitUpstream(dsn)
 	if err != nil {
-		return nil, "", errors.New("starting a proxy: the connection string is no URL")
+		return nil, "", err
 	}
-	p := &Proxy{server: u.Host, words: words, conns: map[*proxyConn]struct{}{}, statements: map[string][]byte{}, closed: make(chan struct{})}
+	p := &Proxy{server: server, words: words, conns: map[*proxyConn]struct{}{}, statements: map[string][]byte{}, closed: make(chan struct{})}
 	if p.listener, err = Listen(); err != nil {
 		return nil, "", fmt.Errorf("starting a proxy: %w", err)
 	}
 	u.Host = p.listener.Addr().String()
-	query := u.Query()
-	query.Set("sslmode", "disable") // the proxy must be able to read
-	u.RawQuery = query.Encode()
 	p.running.Go(p.accept)
 	return p, u.String(), nil
 }
@@ -147,6 +144,37 @@ func (p *Proxy) Silence() int {
 	return n
 }
 
+// Stall holds back everything that either end sends on any connection for a time, and forwards it afterwards.
+func (p *Proxy) Stall(length time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled != nil {
+		return
+	}
+	ended := make(chan struct{})
+	p.stalled = ended
+	time.AfterFunc(length, func() {
+		p.mu.Lock()
+		p.stalled = nil
+		p.mu.Unlock()
+		close(ended)
+	})
+}
+
+// waitForStall returns when nothing is held back.
+func (p *Proxy) waitForStall() {
+	p.mu.Lock()
+	stalled := p.stalled
+	p.mu.Unlock()
+	if stalled == nil {
+		return
+	}
+	select {
+	case <-stalled:
+	case <-p.closed:
+	}
+}
+
 // CarriesPort reports whether the server sees a connection of this proxy at the port.
 func (p *Proxy) CarriesPort(port int) bool {
 	p.mu.Lock()
@@ -178,7 +206,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.server) //nolint:noctx // on this machine
+		server, err := p.server.dial()
 		if err != nil {
 			_ = client.Close()
 			continue
@@ -240,6 +268,9 @@ func (c *proxyConn) copyUntil(to io.Writer, from io.Reader, inspect func([]byte)
 				return
 			}
 			continue
+		}
+		if n > 0 {
+			c.proxy.waitForStall()
 		}
 		if n > 0 && inspect(buffer[:n]) {
 			return

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // Whoever waits learns whether the condition failed, the time was over or the campaign was ended: only the second is a

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // The expected value is openssl's: printf '1700000000.{"id":"evt_1"}' | openssl
