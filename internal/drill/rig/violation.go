@@ -7,12 +7,21 @@ type Kind string
 
 // Violation is one way in which a promise was broken.
 type Violation struct {
-	Kind   Kind
-	Detail string
+	Kind Kind `json:"invariant"`
+
+	// Event is the sender's id of the event, or empty if the violation is about no single one.
+	Event string `json:"event,omitempty"`
+
+	Detail string `json:"detail"`
 }
 
 // String is the violation in one line.
-func (v Violation) String() string { return string(v.Kind) + ": " + v.Detail }
+func (v Violation) String() string {
+	if v.Event == "" {
+		return string(v.Kind) + ": " + v.Detail
+	}
+	return string(v.Kind) + ": " + v.Event + " " + v.Detail
+}
 
 // CountKind says how many violations are of a kind.
 func CountKind(violations []Violation, kind Kind) int {
