@@ -71,7 +71,7 @@ func Check(e *Evidence) []Result {
 	all := All()
 	results := make([]Result, len(all))
 	for i := range all {
-		f := &finding{name: all[i].Name}
+		f := &finding{name: all[i].Name, violations: []rig.Violation{}} // not nil, so that JSON has a list
 		all[i].check(prepared, f)
 		slices.SortFunc(f.violations, func(a, b rig.Violation) int {
 			return cmp.Or(cmp.Compare(a.Event, b.Event), cmp.Compare(a.Detail, b.Detail))

@@ -2,10 +2,19 @@ package crash
 
 import (
 	"context"
+	"time"
 
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
+)
+
+const (
+	senderCount = 20
+	senderPause = 17500 * time.Microsecond
+
+	secret      = "whsec_crash_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
+	wrongSecret = "whsec_crash_0123456789abcdef0123456789abcdee" //nolint:gosec // as above
 )
 
 // NewWorld builds the binaries and starts a durable PostgreSQL, under dir.
@@ -34,7 +43,7 @@ const configuration = `
 work: { lease: 1s, sweep_every: 1s, workers: 50 }
 targets:
   sink: { kind: forward, url: "http://%s/", idempotent: true, timeout: 700ms, breaker: { open: 1s }, retry: { attempts: 1000, base: 100ms, max: 1s } }
-  table: { kind: sql, call: crash_apply, timeout: 700ms, retry: { attempts: 1000, base: 100ms, max: 1s } }
+  table: { kind: sql, call: drill_apply, timeout: 700ms, retry: { attempts: 1000, base: 100ms, max: 1s } }
 sources:
   stripe:
     provider: stripe
