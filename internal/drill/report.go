@@ -11,6 +11,9 @@ import (
 
 // Report is what a drill did and found.
 type Report struct {
+	// Run names the drill. It is a part of the name of its schema and of every event's id.
+	Run string `json:"run"`
+
 	// Held says that every invariant held.
 	Held bool `json:"held"`
 
@@ -44,7 +47,7 @@ type EffectCount struct {
 func (d *drill) report(e *invariant.Evidence, early bool) *Report {
 	o := &d.options
 	r := &Report{
-		Early: early, Seed: o.Seed, Sent: d.sent.Counts(), Faults: d.faults, Effects: countEffects(e), Invariants: invariant.Check(e),
+		Run: d.run, Early: early, Seed: o.Seed, Sent: d.sent.Counts(), Faults: d.faults, Effects: countEffects(e), Invariants: invariant.Check(e),
 		Repeat: fmt.Sprintf("oncegate drill --minutes %.4g --rate %d --nodes %d --faults %s --seed %d", o.Length.Minutes(), o.Rate, o.Nodes, JoinFaults(o.Faults), o.Seed),
 	}
 	r.Held = len(invariant.Violations(r.Invariants)) == 0
