@@ -18,6 +18,12 @@ const (
 func checkOneKey(e *evidence, f *finding) {
 	e.effectsOf(func(effect *Effect, r *Route, got ledger.Requests) {
 		f.checked++
+		if r.Kind == Mail && (len(got.Keys) > 1 || len(got.Bodies) > 1 || got.Keys[""] > 0) {
+			f.addf(effect.Event, "is %d different messages", max(len(got.Keys), len(got.Bodies)))
+		}
+		if r.Kind == Mail {
+			return
+		}
 		for key := range got.Keys {
 			if key != effect.Key {
 				f.addf(effect.Event, "arrived at %s under another key than its own", r.Name)
@@ -31,7 +37,7 @@ func checkOneKey(e *evidence, f *finding) {
 		if r.Kind == Idempotent && effect.State == done && got.Answered == 0 {
 			f.addf(effect.Event, "is done, and %s never answered it with success", r.Name)
 		}
-	}, Idempotent, Once)
+	}, Idempotent, Once, Mail)
 }
 
 // unknownOutcomes are the reasons that an effect may have for an unknown outcome: the worker was killed, paused or cut
@@ -51,7 +57,7 @@ func checkAtMostOnce(e *evidence, f *finding) {
 		case effect.State == indeterminate && !slices.Contains(unknownOutcomes, effect.Reason):
 			f.addf(effect.Event, "is indeterminate for the reason %q, which leaves no outcome unknown", effect.Reason)
 		}
-	}, Once)
+	}, Once, Mail)
 }
 
 func checkExactlyOnce(e *evidence, f *finding) {
@@ -88,7 +94,7 @@ func checkOneOwner(e *evidence, f *finding) {
 		if got.Complete > 0 {
 			f.addf(effect.Event, "is a duplicate and arrived at %s %d times", r.Name, got.Complete)
 		}
-	}, Idempotent, Once, Table, Sequence, Latest)
+	}, Idempotent, Once, Mail, Table, Sequence, Latest)
 	for at, events := range owners {
 		f.checked++
 		switch {
@@ -147,7 +153,7 @@ func checkSettled(e *evidence, f *finding) {
 		case done, duplicate, superseded, skipped:
 			continue
 		case indeterminate:
-			if r := e.route[effect.Route]; r != nil && r.Kind == Once && effect.Reason != "" {
+			if r := e.route[effect.Route]; r != nil && (r.Kind == Once || r.Kind == Mail) && effect.Reason != "" {
 				continue // a person decides
 			}
 		}

@@ -20,6 +20,8 @@ const (
 	Idempotent Kind = "idempotent"
 	// Once is a target that cannot deduplicate.
 	Once Kind = "once"
+	// Mail is a mail server, which cannot deduplicate. Its key is the message's id, and its bytes are rendered.
+	Mail Kind = "mail"
 	// Table is a function in the database that inserts a row into a table without a unique constraint.
 	Table Kind = "table"
 	// Sequence is such a function, in an order of mode contiguous.

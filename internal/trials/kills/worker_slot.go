@@ -29,7 +29,7 @@ func (c *Campaign) newWorkerSlot(number int) (*workerSlot, error) {
 		return s, err
 	}
 	for _, r := range []Route{Idempotent, Once, Mail} {
-		t, err := startTarget(number, r, c.ledger, c.script)
+		t, err := startTarget(number, r, c.received, c.script)
 		if err != nil {
 			return s, err
 		}

@@ -39,13 +39,12 @@ sources:
       - { name: table, types: ["table.*"], target: table, key: [body.order] }
 `
 
-// The function inserts a row, and two calls leave two rows. If it must hold, it then waits for a
+// The function inserts a row. If it must hold, it then waits for a
 // lock that the campaign has.
 const makeTable = `
-CREATE TABLE kills_applied (event_id text NOT NULL, key text NOT NULL);
 CREATE FUNCTION kills_apply(document jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO kills_applied VALUES (document ->> 'id', document ->> 'key');
+    PERFORM drill_apply(document);
     IF document -> 'body' ->> 'hold' = 'yes' THEN
         PERFORM pg_advisory_xact_lock_shared(hashtext(current_schema()));
     END IF;
