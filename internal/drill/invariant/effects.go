@@ -41,8 +41,9 @@ func checkOneKey(e *evidence, f *finding) {
 }
 
 // unknownOutcomes are the reasons that an effect may have for an unknown outcome: the worker was killed, paused or cut
-// off, or the target had the whole request and did not answer it with success.
-var unknownOutcomes = []string{"lease_expired", "stopped", "status_503", "connection_lost", "timeout", "reply_malformed"}
+// off, or the target had the whole request and did not answer it with success, or the database lost its last commits in a
+// failover.
+var unknownOutcomes = []string{"lease_expired", "stopped", "status_503", "connection_lost", "timeout", "reply_malformed", "restored"}
 
 func checkAtMostOnce(e *evidence, f *finding) {
 	e.effectsOf(func(effect *Effect, r *Route, got ledger.Requests) {

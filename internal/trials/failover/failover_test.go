@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/internal/devpg"
+	"github.com/oncegate/oncegate/internal/drill/invariant"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/failover"
 	"github.com/oncegate/oncegate/internal/trials/lab"
@@ -56,7 +57,7 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine 
 			}
 			t.Log(result.Summary.String())
 			if *wrong != "" {
-				if rig.CountKind(result.Violations, failover.Doubled) == 0 {
+				if rig.CountKind(result.Violations, invariant.AtMostOnce) == 0 {
 					t.Error("not noticed: nothing happened twice")
 				}
 				t.Logf("noticed: %d effects happened twice at a target that cannot deduplicate", result.Summary.Doubled)
