@@ -30,9 +30,6 @@ const (
 	Latest Kind = "latest"
 )
 
-// IsTable reports whether the target is a function in the database.
-func (k Kind) IsTable() bool { return k == Table || k == Sequence || k == Latest }
-
 // Route is a route that events take to a target.
 type Route struct {
 	// Name is the route's name. Routes of several sources that lead to one target have one name.

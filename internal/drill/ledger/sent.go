@@ -125,16 +125,28 @@ func (l *Sent) Answered(id string, a Answer) {
 		default:
 			e.OddAnswers++
 		}
+	default:
+		l.countFailure(e, a)
+	}
+}
+
+// countFailure counts an answer that acknowledges nothing. unknown says that the delivery may have been recorded all the
+// same.
+func (l *Sent) countFailure(e *Event, a Answer) (unknown bool) {
+	switch {
+	case a.Status == 0:
+		l.counts.Unanswered++
+		return true
+	case a.Status/100 == 5:
+		l.counts.Unavailable++
+		return true
 	case a.Status/100 == 4:
 		e.Refused++
 		l.counts.Refused++
-	case a.Status/100 == 5:
-		l.counts.Unavailable++
-	case a.Status == 0:
-		l.counts.Unanswered++
 	default:
 		e.OddAnswers++
 	}
+	return false
 }
 
 // ConflictAnswered records the answer to a conflicting payload. from is the time that PickConflict returned.
@@ -157,15 +169,8 @@ func (l *Sent) ConflictAnswered(id string, body []byte, from int, a Answer) {
 		l.counts.Conflicts++
 	case a.Acknowledged():
 		e.OddAnswers++
-	case a.Status/100 == 4:
-		e.Refused++
-		l.counts.Refused++
-	case a.Status/100 == 5:
-		l.counts.Unavailable++
-		c.LastAnsweredAt = math.MaxInt // it may have been kept all the same
-	default:
-		l.counts.Unanswered++
-		c.LastAnsweredAt = math.MaxInt
+	case l.countFailure(e, a):
+		c.LastAnsweredAt = math.MaxInt // it may be kept at any time
 	}
 	if e.Conflicting == nil {
 		e.Conflicting = map[[sha256.Size]byte]Conflict{}
