@@ -15,7 +15,7 @@ import (
 
 	"github.com/oncegate/oncegate"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 const secret = "whsec_test"

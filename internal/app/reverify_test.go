@@ -22,8 +22,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/session"
-	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // A botched rotation: the sender signs with a secret that the server does not

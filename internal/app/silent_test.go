@@ -10,8 +10,8 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/session"
-	"github.com/oncegate/oncegate/internal/trials/rig"
 	"github.com/oncegate/oncegate/providers/catalog/catalogtest"
 )
 

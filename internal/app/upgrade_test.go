@@ -15,7 +15,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -23,7 +24,7 @@ import (
 // those there are.
 func later(t *testing.T, ups ...string) string {
 	t.Helper()
-	root, err := rig.Root()
+	root, err := lab.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestUpgradeUnderWork(t *testing.T) {
 	floor := says(migrations.Version+2) + "CREATE TABLE later ()"
 	dir := t.TempDir()
 	today := filepath.Join(dir, "oncegate")
-	if err := rig.Build(t.Context(), "./cmd/oncegate", today); err != nil {
+	if err := lab.Build(t.Context(), "./cmd/oncegate", today); err != nil {
 		t.Fatal(err)
 	}
 	next, last := later(t, expand), later(t, expand, floor)

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/internal/devpg"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/session"
-	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // TestNoSessionIsUsedThatIsBehind takes a process through an asynchronous failover: the former primary goes on answering, is frozen,

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/internal/devpg"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/session"
-	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // pair is a primary with an asynchronous standby, and a process that knows both.

@@ -17,7 +17,8 @@
 //	bench      measures throughput and cost
 //	pages      measures how fast lists answer when the tables are large
 //
-// They share the package rig. The package wrong breaks a promise on purpose, to show that a trial notices; servertest
-// serves an inbox in a test; npmtest installs the npm packages that tests use. Each trial defines what it checks at the
-// end, and against which ledger.
+// They share the package lab, and the packages below internal/drill, which the released command `oncegate drill` uses
+// too. The package wrong breaks a promise on purpose, to show that a trial notices; servertest serves an inbox in a
+// test; npmtest installs the npm packages that tests use. What a trial checks at the end is an invariant of
+// internal/drill/invariant, or is defined in the trial.
 package trials

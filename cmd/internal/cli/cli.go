@@ -103,6 +103,7 @@ func (s *shell) root() *cobra.Command {
 	root.AddCommand(
 		s.serveCommand(),
 		s.devCommand(),
+		s.drillCommand(),
 		s.migrateCommand(),
 		s.configCommand(),
 		s.sendCommand(),
@@ -237,7 +238,7 @@ func flagProblem(err error) string {
 		return oneLine(err.Error())
 	}
 	want := map[string]string{
-		"int": "a whole number", "int64": "a whole number", "float32": "a number", "duration": "a duration such as 30s", "bool": "true or false",
+		"int": "a whole number", "int64": "a whole number", "float32": "a number", "float64": "a number", "uint64": "a whole number", "duration": "a duration such as 30s", "bool": "true or false",
 	}[wrong.GetFlag().Value.Type()]
 	if want == "" {
 		return oneLine(err.Error())

@@ -14,7 +14,7 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/cli"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -23,7 +23,7 @@ import (
 func TestMigrateUpEndsWaiting(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "oncegate")
-	if err := rig.Build(t.Context(), "./cmd/oncegate", program); err != nil {
+	if err := lab.Build(t.Context(), "./cmd/oncegate", program); err != nil {
 		t.Fatal(err)
 	}
 	url, schema := inboxtest.Schema(t)

@@ -25,7 +25,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/cli"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/advisory"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/migrations"
 )
 

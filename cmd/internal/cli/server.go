@@ -19,7 +19,7 @@ const serverTimeout = 40 * time.Second
 // withoutServer lists the commands, or their first words, that work on this machine, on a
 // configuration or as a sender. All others use the server that --server names.
 var withoutServer = []string{
-	"call", "config", "dev", "history", "keys activate", "keys remove", "keys reseal", "keys rotate", "migrate", "providers draft", "providers inspect",
+	"call", "config", "dev", "drill", "history", "keys activate", "keys remove", "keys reseal", "keys rotate", "migrate", "providers draft", "providers inspect",
 	"providers sign", "providers verify", "ready", "send", "serve", "version",
 }
 

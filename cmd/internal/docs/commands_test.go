@@ -22,7 +22,7 @@ import (
 	"github.com/oncegate/oncegate/cmd/internal/docs"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 //go:embed testdata/prelude.sh

@@ -22,7 +22,6 @@ const requirements = 166
 var unmet = map[string][]int{
 	"brokers":       {126},
 	"traces":        {141},
-	"the drill":     {151},
 	"the dashboard": {156},
 }
 

@@ -6,6 +6,8 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/internal/drill/invariant"
 )
 
 // Tables returns every generated table, by the name of its region.
@@ -14,7 +16,7 @@ func Tables(root *cobra.Command) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{"configuration": configuration(), "variables": variables(), "commands": commands(root), "codes": codes(), "next": nextMeanings(), "api-codes": apiCodes(), "places": places()}
+	out := map[string]string{"configuration": configuration(), "variables": variables(), "commands": commands(root), "codes": codes(), "next": nextMeanings(), "api-codes": apiCodes(), "places": places(), "invariants": invariants()}
 	if out["metrics"], err = metrics(); err != nil {
 		return nil, err
 	}
@@ -24,6 +26,15 @@ func Tables(root *cobra.Command) (map[string]string, error) {
 	}
 	maps.Copy(out, words)
 	return out, nil
+}
+
+// invariants returns what a drill checks.
+func invariants() string {
+	var rows [][]string
+	for _, v := range invariant.All() {
+		rows = append(rows, []string{code(string(v.Name)), v.Says})
+	}
+	return table([]string{"invariant", "it says"}, rows)
 }
 
 // anchor returns the anchor by which a Markdown heading is linked.

@@ -85,6 +85,7 @@ var rules = []struct {
 	{"internal/access/tokens", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "internal/control", "internal/config")},
 	{"internal/access/logins", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "internal/control", "internal/config")},
 	{"internal/access", append(ours("cmd", "internal/api", "internal/console", "inbox/inboxtest"), cobra, "testing")},
+	{"internal/drill/...", append(ours("inbox", "providers", "jobs", "cmd", "egress", "expression", "internal/app", "internal/config", "internal/devpg", "internal/trials"), echo, metrics, cobra, "testing")},
 	{"internal/devpg", append(ours("inbox", "providers", "jobs", "migrations"), river, echo, metrics, cobra)},
 	{"cmd/oncegate", append(ours("inbox/inboxtest", "providers/catalog/catalogtest", "providers/providertest", "jobs/effect/effecttest", "internal/egress/egresstest", "internal/devpg", "internal/tools", "internal/trials"), script, "testing")},
 }

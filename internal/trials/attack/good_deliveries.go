@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // senders is the largest number of good deliveries at the same time.

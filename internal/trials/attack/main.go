@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // options are the flags.
@@ -51,7 +52,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-func main() { rig.RunMain("attack", run) }
+func main() { lab.RunMain("attack", run) }
 
 // run makes the attacks one after another and reports whether one broke the promise.
 func run(ctx context.Context, args []string) (broken bool, err error) {
@@ -78,7 +79,7 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	for _, name := range o.phases {
 		r, err := w.runPhase(ctx, name, o)
 		if err != nil {
-			return false, rig.ExplainFailure(err, "./scripts/attack -phases "+name, w.Logs("")...)
+			return false, lab.ExplainFailure(err, "./scripts/attack -phases "+name, w.Logs("")...)
 		}
 		results = append(results, r)
 		fmt.Println(r.line())

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 const (
@@ -25,14 +26,14 @@ func sourceName(n int) string { return fmt.Sprintf("s%02d", n%sources) }
 
 // world is the node under attack, and its PostgreSQL.
 type world struct {
-	*rig.World
+	*lab.World
 	node *rig.Node
 }
 
 // newWorld builds the binary and starts PostgreSQL and the node. If it fails, it may return a world with what it has
 // started, which the caller closes.
 func newWorld(ctx context.Context, binary string, files int) (*world, error) {
-	started, err := rig.NewWorld(ctx, rig.WorldConfig{Name: "attack", Binary: binary, Postgres: devpg.Config{
+	started, err := lab.NewWorld(ctx, lab.WorldConfig{Name: "attack", Binary: binary, Postgres: devpg.Config{
 		Settings: map[string]string{"max_connections": "200", "shared_buffers": "256MB"},
 	}})
 	if started == nil {
@@ -61,7 +62,7 @@ func newWorld(ctx context.Context, binary string, files int) (*world, error) {
 	w.node, err = w.Serve(ctx, rig.NodeConfig{
 		Name: "serve", Config: config, Schema: schema, Role: "receive", OpenFiles: files, Env: []string{"ATTACK_SECRET=" + secret, "LOG_LEVEL=warn"},
 	})
-	return w, rig.ExplainFailure(err, "./scripts/attack", w.Logs("")...)
+	return w, lab.ExplainFailure(err, "./scripts/attack", w.Logs("")...)
 }
 
 // Close stops the node and PostgreSQL, as far as they were started.

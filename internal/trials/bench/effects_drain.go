@@ -15,8 +15,9 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/session"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/sql"
 )
@@ -108,15 +109,15 @@ func (d *drains) measureDrain(ctx context.Context, s drainSubject, out *drained)
 		return err
 	}
 	defer func() { err = errors.Join(err, worker.Stop(30*time.Second)) }()
-	postgres, err := rig.FamilyCPU(d.Server.PID())
+	postgres, err := lab.FamilyCPU(d.Server.PID())
 	if err != nil {
 		return err
 	}
 	if err := d.waitUntilDrained(ctx, worker, drainLeft); err != nil {
 		return err
 	}
-	own, err1 := rig.CPU(worker.PID())
-	after, err2 := rig.FamilyCPU(d.Server.PID())
+	own, err1 := lab.CPU(worker.PID())
+	after, err2 := lab.FamilyCPU(d.Server.PID())
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}

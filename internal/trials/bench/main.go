@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 const (
@@ -40,7 +40,7 @@ var benchmarks = []benchmark{
 }
 
 func main() {
-	rig.RunMain("bench", func(ctx context.Context, args []string) (bool, error) { return false, dispatch(ctx, args) })
+	lab.RunMain("bench", func(ctx context.Context, args []string) (bool, error) { return false, dispatch(ctx, args) })
 }
 
 func dispatch(ctx context.Context, args []string) error {

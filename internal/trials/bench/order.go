@@ -10,7 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // orderOptions are the flags of the benchmark of order.
@@ -197,6 +198,6 @@ func (r *orderReport) writeTable(w io.Writer) error {
 
 // peakMemory is the largest memory that a process has had, in MiB.
 func peakMemory(p *rig.Process) (float64, error) {
-	bytes, err := rig.PeakRSS(p.PID())
+	bytes, err := lab.PeakRSS(p.PID())
 	return float64(bytes) / (1 << 20), err
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // orders is the testbed of drains with backlogs of streams.
@@ -80,15 +81,15 @@ func (o *orders) drain(ctx context.Context, s *orderSubject, out *drained) (memo
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, worker.Stop(30*time.Second)) }()
-	postgres, err := rig.FamilyCPU(o.Server.PID())
+	postgres, err := lab.FamilyCPU(o.Server.PID())
 	if err != nil {
 		return 0, err
 	}
 	if err := o.waitUntilDrained(ctx, worker.Process, orderLeft); err != nil {
 		return 0, err
 	}
-	own, err1 := rig.CPU(worker.PID())
-	after, err2 := rig.FamilyCPU(o.Server.PID())
+	own, err1 := lab.CPU(worker.PID())
+	after, err2 := lab.FamilyCPU(o.Server.PID())
 	memory, err3 := peakMemory(worker.Process)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return 0, err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/labels"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // comparison are the measurements with something and without it, pair by pair.

@@ -10,7 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // pageEvery is how often a person opens a page.
@@ -27,7 +28,7 @@ type reader struct {
 
 func newReader(ctx context.Context, s *testbed, n *rig.Node, config string) (*reader, error) {
 	cfg := s.node(config, "receive")
-	result, err := rig.RunCommand(ctx, s.Environ(&cfg), time.Minute, s.Binary, "tokens", "create", "reader", "--scope", "read-metadata", "--actor", "bench")
+	result, err := lab.RunCommand(ctx, s.Environ(&cfg), time.Minute, s.Binary, "tokens", "create", "reader", "--scope", "read-metadata", "--actor", "bench")
 	if err != nil || result.ExitCode != 0 {
 		return nil, fmt.Errorf("making a token: %w: %s", err, result.Stderr)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // droppedLine is the age of the first day of bodies that is dropped: past the 30 days of the class. The next ones are
@@ -104,10 +104,10 @@ func (b *pruneBench) measureDay(ctx context.Context, rate float64, at time.Time)
 			})
 		}
 	})
-	kept, err1 := rig.DiscardedBytes()
+	kept, err1 := lab.DiscardedBytes()
 	got, err2 := generate(ctx, b.address, b.runs, w, func() {}, func() {})
 	wg.Wait()
-	gave, err3 := rig.DiscardedBytes()
+	gave, err3 := lab.DiscardedBytes()
 	if err := errors.Join(err1, err2, err3, pruned); err != nil {
 		return d, err
 	}
@@ -186,7 +186,7 @@ func (b *pruneBench) evictDay(ctx context.Context, table string) error {
 			return fmt.Errorf("finding the day's files: %w", err)
 		}
 		for _, segment := range append(segments, path) {
-			if err := rig.EvictFromCache(segment); err != nil {
+			if err := lab.EvictFromCache(segment); err != nil {
 				return err
 			}
 		}

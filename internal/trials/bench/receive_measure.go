@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // subject is one of the programs that the benchmark compares.
@@ -201,11 +202,11 @@ func (c *cell) fill(got *outcome, receiver, postgres time.Duration) {
 
 func (b *receiveBench) cpu(watched *rig.Process) (receiver, postgres time.Duration, err error) {
 	if watched != nil {
-		if receiver, err = rig.CPU(watched.PID()); err != nil {
+		if receiver, err = lab.CPU(watched.PID()); err != nil {
 			return 0, 0, err
 		}
 	}
-	postgres, err = rig.FamilyCPU(b.Server.PID())
+	postgres, err = lab.FamilyCPU(b.Server.PID())
 	return receiver, postgres, err
 }
 
@@ -241,7 +242,7 @@ func (b *receiveBench) memory(ctx context.Context, r *receiveReport) error {
 	if err != nil {
 		return fmt.Errorf("measuring memory: %w", err)
 	}
-	peak, err := rig.PeakRSS(b.gate.PID())
+	peak, err := lab.PeakRSS(b.gate.PID())
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // poolSize is the number of connections of both receivers. The gate uses two of them.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // replayOptions are the flags of the benchmark of replays.

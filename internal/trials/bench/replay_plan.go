@@ -11,7 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // backlog records n events whose effects are not carried out.
@@ -120,7 +121,7 @@ func (r *replays) runCommand(ctx context.Context, args ...string) (out []byte, m
 			running = false
 		case <-time.After(20 * time.Millisecond):
 		}
-		if n, err := rig.PeakRSS(cmd.Process.Pid); err == nil { // the process may have just ended
+		if n, err := lab.PeakRSS(cmd.Process.Pid); err == nil { // the process may have just ended
 			memory = max(memory, n)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/seal"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // sealReport is the result of the benchmark of sealing.
@@ -110,7 +111,7 @@ func (s *testbed) receive(ctx context.Context, p *rig.Node, run uint32, measured
 	var before, after time.Duration
 	var err1, err2 error
 	w := workload{connections: 64, kind: onlyNew, bodySize: bodySize, warmUp: time.Second, measured: measured}
-	got, err := generate(ctx, p.Public, run, w, func() { before, err1 = rig.CPU(p.PID()) }, func() { after, err2 = rig.CPU(p.PID()) })
+	got, err := generate(ctx, p.Public, run, w, func() { before, err1 = lab.CPU(p.PID()) }, func() { after, err2 = lab.CPU(p.PID()) })
 	if err := errors.Join(err, err1, err2); err != nil {
 		return 0, 0, err
 	}

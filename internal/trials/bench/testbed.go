@@ -11,7 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -24,7 +25,7 @@ const syncFor = 3 * time.Second
 
 // testbed is what every benchmark needs: a directory, the binary, and a PostgreSQL that has been migrated.
 type testbed struct {
-	*rig.World
+	*lab.World
 	db *pgx.Conn
 
 	// diskSyncs is what the server's disk took before there was a load.
@@ -42,7 +43,7 @@ func progress(format string, args ...any) {
 // which the caller closes.
 func newTestbed(ctx context.Context) (*testbed, error) {
 	progress("building the binary and starting PostgreSQL")
-	w, err := rig.NewWorld(ctx, rig.WorldConfig{Name: "bench", Postgres: devpg.Config{Under: os.Getenv("BENCH_DIR"), Settings: settings}})
+	w, err := lab.NewWorld(ctx, lab.WorldConfig{Name: "bench", Postgres: devpg.Config{Under: os.Getenv("BENCH_DIR"), Settings: settings}})
 	if w == nil {
 		return nil, err
 	}
@@ -98,8 +99,8 @@ func (s *testbed) log(name string) string { return filepath.Join(s.Dir, name+".l
 
 // cpuTime is the processor time that a process and PostgreSQL have used so far.
 func (s *testbed) cpuTime(p *rig.Process) (time.Duration, error) {
-	own, err1 := rig.CPU(p.PID())
-	postgres, err2 := rig.FamilyCPU(s.Server.PID())
+	own, err1 := lab.CPU(p.PID())
+	postgres, err2 := lab.FamilyCPU(s.Server.PID())
 	return own + postgres, errors.Join(err1, err2)
 }
 

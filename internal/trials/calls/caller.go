@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // call is one call as a program makes it: repeatedly, to any node that answers, until it has a final answer.

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/calls"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 var (
@@ -27,7 +28,7 @@ func TestCalls(t *testing.T) { //nolint:paralleltest // it needs the machine for
 		}
 	})
 	o := calls.Options{Storms: *storms, Steps: *steps, Seed: rig.DrawSeed(*seed), Progress: t.Logf}
-	evidence, err := calls.Run(rig.TestContext(t), world, o)
+	evidence, err := calls.Run(lab.TestContext(t), world, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func TestCalls(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	}
 	// A check that has never been seen to fail proves nothing. The nodes are told that a target deduplicates which does not.
 	o.Storms, o.Steps, o.Defect, o.Progress = 0, 100, calls.RepeatOnce, nil
-	doubled, err := calls.Run(rig.TestContext(t), world, o)
+	doubled, err := calls.Run(lab.TestContext(t), world, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Options say what a campaign does.
@@ -66,7 +67,7 @@ sources:
 // Campaign is one run.
 type Campaign struct {
 	options Options
-	world   *rig.World
+	world   *lab.World
 	schema  string
 	config  string
 	db      *pgx.Conn
@@ -92,12 +93,12 @@ type node struct {
 }
 
 // NewWorld builds the binary and starts PostgreSQL, under dir.
-func NewWorld(ctx context.Context, dir string) (*rig.World, error) {
-	return rig.NewWorld(ctx, rig.WorldConfig{Name: "calls", Dir: dir, Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "300"}}})
+func NewWorld(ctx context.Context, dir string) (*lab.World, error) {
+	return lab.NewWorld(ctx, lab.WorldConfig{Name: "calls", Dir: dir, Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "300"}}})
 }
 
 // Run runs a campaign and returns what was seen.
-func Run(ctx context.Context, w *rig.World, o Options) (_ *Evidence, err error) {
+func Run(ctx context.Context, w *lab.World, o Options) (_ *Evidence, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
 	}
@@ -107,7 +108,7 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Evidence, err error) 
 		evidence: newEvidence(),
 	}
 	defer func() {
-		err = rig.ExplainFailure(err, fmt.Sprintf("./scripts/calls -storms %d -steps %d -seed %d", o.Storms, o.Steps, o.Seed), w.Logs(c.schema)...)
+		err = lab.ExplainFailure(err, fmt.Sprintf("./scripts/calls -storms %d -steps %d -seed %d", o.Storms, o.Steps, o.Seed), w.Logs(c.schema)...)
 	}()
 	defer func() { err = errors.Join(err, c.close()) }()
 	if err := c.prepare(ctx); err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // The kinds of violations.

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/calls"
-	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 // damage changes the evidence of a campaign in which everything was kept as a wrong implementation would have left it. It

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // Sink is a target of the campaign.

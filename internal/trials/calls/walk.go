@@ -15,7 +15,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // actors is how many act at the same time.
@@ -383,9 +384,9 @@ func (w *walk) replay(walking context.Context) error {
 }
 
 // command runs a command as an operator does.
-func (w *walk) command(ctx context.Context, args ...string) (rig.CommandResult, error) {
+func (w *walk) command(ctx context.Context, args ...string) (lab.CommandResult, error) {
 	cfg := rig.NodeConfig{Config: w.config, Schema: w.schema, Env: append(w.environ(), "ONCEGATE_ACTOR=operator")}
-	return rig.RunCommand(ctx, w.world.Environ(&cfg), time.Minute, w.world.Binary, args...)
+	return lab.RunCommand(ctx, w.world.Environ(&cfg), time.Minute, w.world.Binary, args...)
 }
 
 // repeatAll makes every call once more when nothing is disturbed any longer.

@@ -8,7 +8,11 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/ledger"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/drill/sender"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -47,39 +51,39 @@ const (
 
 // Summary is a campaign in figures.
 type Summary struct {
-	Cycles, Events, Forged                                      int
-	Sent, Acked, Duplicates, Unanswered, ServerErrors           int
-	Effects, Forwarded                                          int
-	RandomKills, FailpointKills, PostgresKills, BothKills, Cuts int
-	Silences                                                    int
-	Lost, Doubled, Altered, Unexpected, Other                   int
-	Starts                                                      int
-	Conflicts                                                   int
-	Elapsed                                                     time.Duration
-	Seed                                                        uint64
+	Cycles                                                                int
+	Sent                                                                  ledger.Counts
+	Effects, Forwarded                                                    int
+	RandomKills, FailpointKills, PostgresKills, BothKills, Cuts, Silences int
+	Violations                                                            int
+	Starts                                                                int
+	Elapsed                                                               time.Duration
+	Seed                                                                  uint64
 }
 
 // String is the summary in one line.
 func (s *Summary) String() string {
+	n := &s.Sent
 	return fmt.Sprintf("crash: %d cycles (killed the binary %d times at random and %d times at fail points, PostgreSQL %d times, both %d times; cut at COMMIT %d times, silenced %d times), "+
 		"%d events in %d deliveries, %d acknowledged, of which %d duplicates and %d conflicts; %d without an answer, %d answered with 5xx, %d forged events; %d effects, %d forwarded; "+
-		"lost %d, doubled %d, altered %d, unexpected %d, other %d; seed %d, %.1f s",
-		s.Cycles, s.RandomKills, s.FailpointKills, s.PostgresKills, s.BothKills, s.Cuts, s.Silences, s.Events, s.Sent, s.Acked, s.Duplicates, s.Conflicts, s.Unanswered, s.ServerErrors, s.Forged,
-		s.Effects, s.Forwarded, s.Lost, s.Doubled, s.Altered, s.Unexpected, s.Other, s.Seed, s.Elapsed.Seconds())
+		"violations %d; seed %d, %.1f s",
+		s.Cycles, s.RandomKills, s.FailpointKills, s.PostgresKills, s.BothKills, s.Cuts, s.Silences, n.Events, n.Deliveries, n.Acknowledged, n.Duplicates, n.Conflicts, n.Unanswered, n.Unavailable, n.Forged,
+		s.Effects, s.Forwarded, s.Violations, s.Seed, s.Elapsed.Seconds())
 }
 
 // Campaign is one run. It has its own schema.
 type Campaign struct {
 	options       Options
-	world         *rig.World
+	world         *lab.World
 	schema        string
 	config        string
 	public, admin string
 	random        *rand.Rand
 	summary       Summary
-	ledger        *SenderLedger
-	targetLedger  *TargetLedger
-	target        *rig.Target // serves targetLedger
+	run           string
+	sent          *ledger.Sent
+	received      *ledger.Received
+	target        *rig.Target // serves received
 	node          *rig.Node
 	pooler        *devpg.Pooler // nil without one
 	proxy         *rig.Proxy
@@ -90,28 +94,26 @@ type Campaign struct {
 // Result is what a campaign found.
 type Result struct {
 	Summary    Summary
+	Evidence   *invariant.Evidence
 	Violations []rig.Violation
-	Sent       map[string]SentEvent
-	Requests   map[string]Requests
-	Database   *Database
 
 	// Schema is the schema of the campaign's tables.
 	Schema string
 }
 
 // Run runs a campaign.
-func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
+func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
 	started := time.Now()
 	run := rig.RunID()
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
 	}
 	c := &Campaign{
-		options: o, world: w, schema: "crash_" + run, ledger: newSenderLedger(run),
+		options: o, world: w, schema: "crash_" + run, run: run, sent: ledger.NewSent(), received: ledger.NewReceived(),
 		stopSenders: func() {}, random: rig.Random(o.Seed, 0), summary: Summary{Cycles: o.Cycles, Seed: o.Seed},
 	}
 	defer func() {
-		err = rig.ExplainFailure(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d -pooler=%t", o.Cycles, o.Seed, o.Pooler), w.Logs(c.schema)...)
+		err = lab.ExplainFailure(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d -pooler=%t", o.Cycles, o.Seed, o.Pooler), w.Logs(c.schema)...)
 	}()
 	if o.Pooler {
 		if c.pooler, err = devpg.StartPooler(ctx, devpg.PoolerConfig{Server: w.DSN(), Settings: map[string]string{
@@ -133,18 +135,24 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	if err := c.runCycles(ctx); err != nil {
 		return nil, err
 	}
-	r := &Result{Schema: c.schema, Sent: c.ledger.Events(), Requests: c.targetLedger.Requests()}
 	db, err := w.Connect(ctx, c.schema)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close(context.WithoutCancel(ctx))
-	if r.Database, err = Read(ctx, db); err != nil {
+	e := &invariant.Evidence{Sent: c.sent.Events(), Routes: []invariant.Route{
+		{Name: "sink", Kind: invariant.Idempotent, Keyed: true, Requests: c.received.Requests()},
+		{Name: "table", Kind: invariant.Table, Keyed: true},
+	}}
+	if e.Stored, err = invariant.Read(ctx, db); err != nil {
 		return nil, err
 	}
-	r.Violations = Check(r.Sent, r.Database, r.Requests)
-	c.summarise(r)
-	c.summary.Elapsed = time.Since(started)
+	c.summary.Sent, c.summary.Effects = c.sent.Counts(), len(e.Effects)
+	for _, requests := range e.Routes[0].Requests {
+		c.summary.Forwarded += requests.Complete
+	}
+	r := &Result{Schema: c.schema, Evidence: e, Violations: invariant.Violations(invariant.Check(e))}
+	c.summary.Violations, c.summary.Elapsed = len(r.Violations), time.Since(started)
 	r.Summary = c.summary
 	return r, nil
 }
@@ -162,12 +170,6 @@ func (c *Campaign) databaseURL() string {
 	return c.world.DSN()
 }
 
-// A function that is called twice leaves two rows, since nothing is unique here.
-const makeTarget = `
-CREATE TABLE crash_applied (event_id text NOT NULL, key text NOT NULL);
-CREATE FUNCTION crash_apply(document jsonb) RETURNS void LANGUAGE sql AS
-    'INSERT INTO crash_applied VALUES (document ->> ''id'', document ->> ''key'')';`
-
 // gatePool is the application_name of the connections over which the gate commits.
 const gatePool = "oncegate gate"
 
@@ -177,7 +179,7 @@ func (c *Campaign) prepare(ctx context.Context) error {
 		return fmt.Errorf("migrating: %w", err)
 	}
 	// The database commits without waiting for the disk, so the binary has to ask for what it promises.
-	db, err := c.world.Prepare(ctx, c.schema, makeTarget, "ALTER DATABASE oncegate SET synchronous_commit = off")
+	db, err := c.world.Prepare(ctx, c.schema, invariant.MakeTable, "ALTER DATABASE oncegate SET synchronous_commit = off")
 	if err != nil {
 		return err
 	}
@@ -193,8 +195,7 @@ func (c *Campaign) prepare(ctx context.Context) error {
 	if c.proxy, c.dsn, err = rig.StartProxy(c.databaseURL(), gatePool); err != nil {
 		return err
 	}
-	c.targetLedger = newTargetLedger()
-	if c.target, err = rig.StartTarget(c.targetLedger); err != nil {
+	if c.target, err = rig.StartTarget(&ledger.Target{Received: c.received}); err != nil {
 		return errors.Join(err, c.proxy.Close())
 	}
 	if c.config, err = c.world.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, c.target.Address)); err != nil {
@@ -209,10 +210,13 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 	if err := c.startNode(ctx, plan[0]); err != nil {
 		return err
 	}
-	senders := newSenders(c.ledger, c.public)
+	senders := sender.New(sender.Config{
+		Run: c.run, Ledger: c.sent, Sources: []sender.Source{sender.Stripe(secret, wrongSecret)}, Addresses: []string{c.public},
+		Count: senderCount, Pause: senderPause,
+	})
 	sending, stop := context.WithCancel(ctx)
 	defer stop()
-	senders.start(sending, c.options.Seed+1)
+	senders.Start(sending, c.options.Seed+1)
 	for i, step := range plan[:c.options.Cycles] {
 		if c.options.Defect != "" && i == c.options.Cycles-1 {
 			c.stopSenders = stop // otherwise redeliveries repair what the last kill has lost
@@ -224,12 +228,12 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 	}
 	stop()
 	if c.options.Defect != "" {
-		senders.wait.Wait()
+		senders.Wait()
 		return nil
 	}
 	timed, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
-	senders.deliverRest(timed, c.options.Seed)
+	senders.DeliverRest(timed, c.options.Seed)
 	if err := c.waitForEffects(timed); err != nil {
 		return err
 	}
@@ -256,21 +260,4 @@ func (c *Campaign) waitForEffects(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (c *Campaign) summarise(r *Result) {
-	s := &c.summary
-	l := c.ledger
-	s.Events, s.Forged = len(l.ids), l.forged
-	s.Sent, s.Acked, s.Duplicates, s.Unanswered, s.ServerErrors = l.requests, l.acked, l.duplicates, l.unanswered, l.serverErrors
-	s.Conflicts = l.conflicts
-	for _, row := range r.Database.Events {
-		s.Effects += row.Effects
-	}
-	for _, calls := range r.Requests {
-		s.Forwarded += calls.Count
-	}
-	s.Lost, s.Doubled = rig.CountKind(r.Violations, Lost), rig.CountKind(r.Violations, Doubled)
-	s.Altered, s.Unexpected = rig.CountKind(r.Violations, Altered), rig.CountKind(r.Violations, Unexpected)
-	s.Other = len(r.Violations) - s.Lost - s.Doubled - s.Altered - s.Unexpected
 }

@@ -10,8 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/devpg/devpgtest"
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/ledger"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/crash"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 var (
@@ -34,7 +37,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	})
 	*seed = rig.DrawSeed(*seed)
 
-	result, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: *cycles, Seed: *seed, Pooler: *pooler, Progress: t.Logf})
+	result, err := crash.Run(lab.TestContext(t), world, crash.Options{Cycles: *cycles, Seed: *seed, Pooler: *pooler, Progress: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +48,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	if t.Failed() {
 		return
 	}
-	if s := result.Summary; s.Acked < 10**cycles || s.Duplicates == 0 || s.Conflicts == 0 || s.Effects == 0 || *cycles >= 10 && s.Unanswered == 0 {
+	if s := result.Summary; s.Sent.Acknowledged < 10**cycles || s.Sent.Duplicates == 0 || s.Sent.Conflicts == 0 || s.Effects == 0 || *cycles >= 10 && s.Sent.Unanswered == 0 {
 		t.Errorf("too little happened to prove anything: %s", s.String())
 	}
 
@@ -53,7 +56,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 	// for in its startup message: whoever asks only there loses what was acknowledged.
 	t.Run("nothing is lost behind a pooler", func(t *testing.T) {
 		devpgtest.NeedPooler(t)
-		r, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: 4, Seed: *seed, Pooler: true, KillPostgresOnly: true, Progress: t.Logf})
+		r, err := crash.Run(lab.TestContext(t), world, crash.Options{Cycles: 4, Seed: *seed, Pooler: true, KillPostgresOnly: true, Progress: t.Logf})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +64,7 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 		for _, v := range r.Violations {
 			t.Error(v)
 		}
-		if r.Summary.Acked < 40 {
+		if r.Summary.Sent.Acknowledged < 40 {
 			t.Errorf("too little happened to prove anything: %s", r.Summary.String())
 		}
 	})
@@ -83,11 +86,11 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 			// that lost nothing is followed by another.
 			lost := 0
 			for try := uint64(0); lost == 0 && try < 5; try++ {
-				r, err := crash.Run(rig.TestContext(t), world, crash.Options{Cycles: 2, Seed: *seed + try, Defect: wrong})
+				r, err := crash.Run(lab.TestContext(t), world, crash.Options{Cycles: 2, Seed: *seed + try, Defect: wrong})
 				if err != nil {
 					t.Fatal(err)
 				}
-				lost = acknowledgedInVain(r)
+				lost = rig.CountKind(r.Violations, invariant.Recorded)
 			}
 			if lost == 0 {
 				t.Error("not noticed: every acknowledged event is recorded")
@@ -95,21 +98,6 @@ func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for
 			t.Logf("noticed: %d acknowledged events are not recorded", lost)
 		})
 	}
-}
-
-// acknowledgedInVain counts the events that were answered 2xx and are not there.
-func acknowledgedInVain(r *crash.Result) int {
-	recorded := map[string]bool{}
-	for _, row := range r.Database.Events {
-		recorded[row.EventID] = true
-	}
-	lost := 0
-	for id, e := range r.Sent {
-		if e.Acked > 0 && !recorded[id] {
-			lost++
-		}
-	}
-	return lost
 }
 
 // mutant is damage done to the ledgers after a campaign that was in order.
@@ -120,60 +108,60 @@ type mutant struct {
 	// and forwarded.
 	sql string
 	// damage changes the ledgers of that event.
-	damage func(sent *crash.SentEvent, calls *crash.Requests)
+	damage func(sent *ledger.Event, calls *ledger.Requests)
 	// damageAll changes the target's whole ledger.
-	damageAll func(sent map[string]crash.SentEvent, calls map[string]crash.Requests)
+	damageAll func(sent map[string]ledger.Event, calls map[string]ledger.Requests)
 }
 
 var mutants = []mutant{
-	{name: "an acknowledged event vanishes", want: crash.Lost, sql: `
+	{name: "an acknowledged event vanishes", want: invariant.Recorded, sql: `
 		DELETE FROM inbox_event WHERE event_id = current_setting('crash.victim')`},
-	{name: "a transactional effect happens twice", want: crash.Doubled, sql: `
-		INSERT INTO crash_applied SELECT * FROM crash_applied LIMIT 1`},
-	{name: "a transactional effect is lost", want: crash.Lost, sql: `
-		DELETE FROM crash_applied WHERE event_id = (SELECT event_id FROM crash_applied LIMIT 1)`},
-	{name: "an effect is never finished", want: crash.Unfinished, sql: `
+	{name: "a transactional effect happens twice", want: invariant.ExactlyOnce, sql: `
+		INSERT INTO drill_applied (route, event_id, stream, number) SELECT route, event_id, stream, number FROM drill_applied LIMIT 1`},
+	{name: "a transactional effect is lost", want: invariant.ExactlyOnce, sql: `
+		DELETE FROM drill_applied WHERE event_id = (SELECT event_id FROM drill_applied LIMIT 1)`},
+	{name: "an effect is never finished", want: invariant.Settled, sql: `
 		UPDATE effect SET state = 'pending', finished_at = NULL, next_at = now() WHERE id = (SELECT id FROM effect WHERE state = 'done' LIMIT 1)`},
-	{name: "a stored body changes", want: crash.Altered, sql: `
+	{name: "a stored body changes", want: invariant.Recorded, sql: `
 		UPDATE inbox_body SET body = overlay(body PLACING 'x' FROM 20) WHERE id = (SELECT body_id FROM inbox_event LIMIT 1)`},
-	{name: "an event comes from nowhere", want: crash.Unexpected, sql: `
+	{name: "an event comes from nowhere", want: invariant.Authentic, sql: `
 		UPDATE inbox_event SET event_id = 'evt_alien' WHERE id = (SELECT id FROM inbox_event LIMIT 1)`},
-	{name: "an event is recorded twice", want: crash.Doubled, sql: `
+	{name: "an event is recorded twice", want: invariant.RecordedOnce, sql: `
 		ALTER TABLE inbox_event DROP CONSTRAINT inbox_event_key, DROP CONSTRAINT inbox_event_pkey;
 		INSERT INTO inbox_event SELECT * FROM inbox_event LIMIT 1`},
-	{name: "an acknowledged conflicting payload is not kept", want: crash.Lost, sql: `
+	{name: "an acknowledged conflicting payload is not kept", want: invariant.ConflictKept, sql: `
 		DELETE FROM conflict WHERE event_id IN (SELECT event_id FROM conflict GROUP BY 1 HAVING count(*) < 5)`},
-	{name: "a conflicting payload changes", want: crash.Altered, sql: `
+	{name: "a conflicting payload changes", want: invariant.ConflictKept, sql: `
 		UPDATE conflict SET body = overlay(body PLACING 'x' FROM 20) WHERE id = (SELECT id FROM conflict LIMIT 1)`},
-	{name: "a forward goes out under a second key", want: crash.Doubled, damage: func(_ *crash.SentEvent, calls *crash.Requests) {
-		calls.Count++
+	{name: "a forward goes out under a second key", want: invariant.OneKey, damage: func(_ *ledger.Event, calls *ledger.Requests) {
+		calls.Complete++
 		calls.Keys["another"]++
 	}},
-	{name: "a forward never went out", want: crash.Lost, damage: func(_ *crash.SentEvent, calls *crash.Requests) {
-		*calls = crash.Requests{}
+	{name: "a forward never went out", want: invariant.OneKey, damage: func(_ *ledger.Event, calls *ledger.Requests) {
+		*calls = ledger.Requests{}
 	}},
-	{name: "a forward goes out with another body", want: crash.Altered, damage: func(_ *crash.SentEvent, calls *crash.Requests) {
+	{name: "a forward goes out with another body", want: invariant.OneKey, damage: func(_ *ledger.Event, calls *ledger.Requests) {
 		calls.Bodies[[32]byte{1}]++
 	}},
-	{name: "two deliveries are called the first", want: crash.Doubled, damage: func(sent *crash.SentEvent, _ *crash.Requests) {
+	{name: "two deliveries are called the first", want: invariant.RecordedOnce, damage: func(sent *ledger.Event, _ *ledger.Requests) {
 		sent.Recorded = 2
 	}},
-	{name: "a duplicate of a key is applied", want: crash.Doubled, sql: `
-		INSERT INTO crash_applied SELECT v.event_id, 'key' FROM effect e JOIN inbox_event v ON v.id = e.event_id WHERE e.state = 'duplicate' LIMIT 1`},
-	{name: "two events of a key are forwarded", want: crash.Doubled, damageAll: func(sent map[string]crash.SentEvent, calls map[string]crash.Requests) {
+	{name: "a duplicate of a key is applied", want: invariant.ExactlyOnce, sql: `
+		INSERT INTO drill_applied (route, event_id, stream, number) SELECT 'table', v.event_id, '', 0 FROM effect e JOIN inbox_event v ON v.id = e.event_id WHERE e.state = 'duplicate' LIMIT 1`},
+	{name: "two events of a key are forwarded", want: invariant.OneOwner, damageAll: func(sent map[string]ledger.Event, calls map[string]ledger.Requests) {
 		for id, e := range sent {
 			for forwarded, requests := range calls {
-				if id != forwarded && e.Acked > 0 && e.Order == sent[forwarded].Order { // what nobody acknowledged may not be recorded
-					calls[id] = crash.Requests{Count: requests.Count, Keys: requests.Keys}
+				if id != forwarded && e.Acked > 0 && e.Subject == sent[forwarded].Subject { // what nobody acknowledged may not be recorded
+					calls[id] = requests
 					return
 				}
 			}
 		}
 	}},
-	{name: "a forged delivery is recorded", want: crash.Unexpected, damage: func(sent *crash.SentEvent, _ *crash.Requests) {
+	{name: "a forged delivery is recorded", want: invariant.Authentic, damage: func(sent *ledger.Event, _ *ledger.Requests) {
 		sent.Forged = true
 	}},
-	{name: "a signed delivery is refused", want: crash.Misjudged, damage: func(sent *crash.SentEvent, _ *crash.Requests) {
+	{name: "a signed delivery is refused", want: invariant.Answered, damage: func(sent *ledger.Event, _ *ledger.Requests) {
 		sent.Refused = 1
 	}},
 }
@@ -188,13 +176,14 @@ func noticed(t *testing.T, m mutant, r *crash.Result, db *pgx.Conn) {
 	defer tx.Rollback(context.WithoutCancel(t.Context())) // the damage is never kept
 	// The first event of all may have had no answer, because the binary was killed, and its forward may be the duplicate
 	// of another event's.
-	i := slices.IndexFunc(r.Database.Events, func(e crash.EventRow) bool {
-		return r.Sent[e.EventID].Acked > 0 && r.Requests[e.EventID].Count > 0
+	events, requests := r.Evidence.Events, r.Evidence.Routes[0].Requests
+	i := slices.IndexFunc(events, func(e invariant.Event) bool {
+		return r.Evidence.Sent[e.EventID].Acked > 0 && requests[e.EventID].Complete > 0
 	})
 	if i < 0 {
 		t.Fatal("no event was acknowledged and forwarded")
 	}
-	victim := r.Database.Events[i].EventID
+	victim := events[i].EventID
 	if m.sql != "" {
 		if _, err := tx.Exec(t.Context(), "SELECT set_config('crash.victim', $1, true)", victim); err != nil {
 			t.Fatal(err)
@@ -203,21 +192,21 @@ func noticed(t *testing.T, m mutant, r *crash.Result, db *pgx.Conn) {
 			t.Fatal(err)
 		}
 	}
-	now, err := crash.Read(t.Context(), tx)
-	if err != nil {
+	damaged := &invariant.Evidence{Sent: maps.Clone(r.Evidence.Sent), Routes: slices.Clone(r.Evidence.Routes)}
+	if damaged.Stored, err = invariant.Read(t.Context(), tx); err != nil {
 		t.Fatal(err)
 	}
-	sent, calls := maps.Clone(r.Sent), maps.Clone(r.Requests)
+	calls := maps.Clone(requests)
+	damaged.Routes[0].Requests = calls
 	if m.damage != nil {
-		e := sent[victim]
-		c := crash.Requests{Count: calls[victim].Count, Keys: maps.Clone(calls[victim].Keys), Bodies: maps.Clone(calls[victim].Bodies)}
+		e, c := damaged.Sent[victim], calls[victim].Clone()
 		m.damage(&e, &c)
-		sent[victim], calls[victim] = e, c
+		damaged.Sent[victim], calls[victim] = e, c
 	}
 	if m.damageAll != nil {
-		m.damageAll(sent, calls)
+		m.damageAll(damaged.Sent, calls)
 	}
-	found := crash.Check(sent, now, calls)
+	found := invariant.Violations(invariant.Check(damaged))
 	if rig.CountKind(found, m.want) == 0 {
 		t.Errorf("not noticed as %s; found %v", m.want, found)
 	}

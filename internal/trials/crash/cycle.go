@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // step is what happens in one cycle.

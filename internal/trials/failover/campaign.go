@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Options say what a campaign does.
@@ -92,7 +94,7 @@ work: { lease: 2s, sweep_every: 1s, workers: 20 }
 targets:
   once: { kind: forward, url: "http://%[1]s/once", idempotent: false, timeout: 1s, concurrency: 4, breaker: { open: 1s }, retry: { attempts: 1000, base: 100ms, max: 1s } }
   keyed: { kind: forward, url: "http://%[1]s/keyed", idempotent: true, timeout: 1s, breaker: { open: 1s }, retry: { attempts: 1000, base: 100ms, max: 1s } }
-  table: { kind: sql, call: failover_apply, timeout: 1s, retry: { attempts: 1000, base: 100ms, max: 1s } }
+  table: { kind: sql, call: drill_apply, timeout: 1s, retry: { attempts: 1000, base: 100ms, max: 1s } }
 sources:
   stripe:
     provider: stripe
@@ -103,18 +105,12 @@ sources:
       - { name: table, types: ["*"], target: table }
 `
 
-// A function that is called twice leaves two rows, since nothing is unique here.
-const makeTarget = `
-CREATE TABLE failover_applied (event_id text NOT NULL);
-CREATE FUNCTION failover_apply(document jsonb) RETURNS void LANGUAGE sql AS
-    'INSERT INTO failover_applied VALUES (document ->> ''id'')';`
-
 type campaign struct {
 	options          Options
-	world            *rig.World
+	world            *lab.World
 	schema           string
 	random           *rand.Rand
-	ledger           *ledger
+	seen             *seen
 	primary, standby *devpg.Server
 	nodes            []*rig.Node
 	former           map[string]trace // what former primaries received last, by the ids of the events
@@ -125,20 +121,20 @@ type campaign struct {
 }
 
 // Run runs a campaign on two servers that stream: the world's own, and a standby that it makes.
-func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
+func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
 	began := time.Now()
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
 	}
 	c := &campaign{
-		options: o, world: w, schema: "failover_" + rig.RunID(), random: rig.Random(o.Seed, 0), ledger: newLedger(), primary: w.Server, former: map[string]trace{},
+		options: o, world: w, schema: "failover_" + rig.RunID(), random: rig.Random(o.Seed, 0), seen: newSeen(), primary: w.Server, former: map[string]trace{},
 		stopSending: func() {}, summary: Summary{Synchronous: o.Synchronous, Seed: o.Seed, Pauses: map[Fault][]time.Duration{}},
 	}
 	defer func() {
 		repeat := fmt.Sprintf("./scripts/failover -asynchronous %d -seed %d", o.Cycles, o.Seed)
-		err = rig.ExplainFailure(err, repeat, w.Logs(c.schema)...)
+		err = lab.ExplainFailure(err, repeat, w.Logs(c.schema)...)
 	}()
-	target, err := rig.StartTarget(c.ledger)
+	target, err := rig.StartTarget(c.seen)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +189,7 @@ func running(s *devpg.Server) bool {
 
 // prepare makes the schema, the standby and the configuration, and starts two nodes and the senders.
 func (c *campaign) prepare(ctx context.Context, target string) error {
-	db, err := c.world.Prepare(ctx, c.schema, makeTarget)
+	db, err := c.world.Prepare(ctx, c.schema, invariant.MakeTable)
 	if err != nil {
 		return err
 	}
@@ -246,10 +242,11 @@ func (c *campaign) send(ctx context.Context, sender int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		id := fmt.Sprintf("evt_%s_%d_%d", c.schema, sender, n)
 		body := fmt.Appendf(nil, `{"id":"%s","object":"event","created":%d,"type":"invoice.paid"}`, id, time.Now().Unix())
+		c.seen.add(id, body)
 		for try := sender; ctx.Err() == nil; try++ {
 			status, err := rig.Deliver(context.WithoutCancel(ctx), client, c.nodes[try%len(c.nodes)].SourceURL("stripe"), secret, body)
 			if err == nil && status/100 == 2 {
-				c.ledger.ack(id)
+				c.seen.ack(id)
 				break
 			}
 			rig.Pause(ctx, 50*time.Millisecond)

@@ -5,30 +5,18 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/history"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
-// The kinds of violations.
-const (
-	// Lost: an acknowledged event is not recorded, although commits waited for the standby.
-	Lost rig.Kind = "lost"
-	// Doubled: an effect happened twice where it must not.
-	Doubled rig.Kind = "doubled"
-	// Unfinished: an effect did not come to rest, or did not happen although it is done.
-	Unfinished rig.Kind = "unfinished"
-	// Needless: effects became indeterminate although nothing was missing.
-	Needless rig.Kind = "needless"
-)
+// Needless is a violation that only this campaign can find: effects became indeterminate although nothing was missing. The others are the
+// names of invariants.
+const Needless rig.Kind = "needless"
 
-const readEffects = `
-SELECT v.event_id, r.name, e.state, coalesce(e.reason, ''), coalesce(a.times, 0)
-FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id
-LEFT JOIN (SELECT event_id, count(*) AS times FROM failover_applied GROUP BY 1) a ON a.event_id = v.event_id`
-
-// check stops the load, waits for the effects, and compares what was acknowledged and what the targets heard with the database.
+// check stops the load, waits for the effects, and compares what was acknowledged and what the targets received with the database.
 func (c *campaign) check(ctx context.Context) ([]rig.Violation, error) {
 	c.stopSending()
 	c.sending.Wait()
@@ -37,73 +25,61 @@ func (c *campaign) check(ctx context.Context) ([]rig.Violation, error) {
 		return nil, err
 	}
 	defer db.Close(context.WithoutCancel(ctx))
-	var found []rig.Violation
 	err = rig.Until(ctx, waitLimit, "the effects to come to rest", func() (bool, error) {
 		left, err := rig.Unfinished(ctx, db)
 		return left == 0, err
 	})
-	if errors.Is(err, rig.ErrTimeout) {
-		found = append(found, rig.NewViolation(Unfinished, "effects did not come to rest"))
-	} else if err != nil {
+	if err != nil && !errors.Is(err, rig.ErrTimeout) { // after the time is over, an invariant names the effects
 		return nil, err
 	}
-	c.ledger.mu.Lock()
-	defer c.ledger.mu.Unlock()
-	s := &c.summary
-	recorded := map[string]bool{}
-	rows, err := db.Query(ctx, readEffects)
-	if err != nil {
-		return nil, err
-	}
-	var event, route, state, reason string
-	var applied int
-	_, err = pgx.ForEachRow(rows, []any{&event, &route, &state, &reason, &applied}, func() error {
-		recorded[event] = true
-		switch route {
-		case "once":
-			s.Once++
-			heard := len(c.ledger.once[event])
-			if state == "indeterminate" {
-				s.Indeterminate++
-				if reason == "restored" {
-					s.Restored++
-				}
-				if heard == 0 {
-					s.NeverArrived++
-				}
-			} else if state != "done" || heard == 0 {
-				found = append(found, rig.NewViolation(Unfinished, "%s is %s (%s) and was heard %d times", event, state, reason, heard))
-			}
-		case "keyed":
-			total := 0
-			for _, n := range c.ledger.keyed[event] {
-				total += n
-			}
-			if total > 1 {
-				s.SentAgain++
-			}
-			if len(c.ledger.keyed[event]) != 1 {
-				found = append(found, rig.NewViolation(Doubled, "%s was sent under %d keys", event, len(c.ledger.keyed[event])))
-			}
-		case "table":
-			s.Applied += applied
-			if applied != 1 {
-				found = append(found, rig.NewViolation(Doubled, "%s happened %d times in the database", event, applied))
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	c.seen.mu.Lock()
+	defer c.seen.mu.Unlock()
+	e := &invariant.Evidence{Sent: c.seen.sent, Routes: []invariant.Route{
+		{Name: "once", Kind: invariant.Once, Requests: c.seen.once.Requests()},
+		{Name: "keyed", Kind: invariant.Idempotent, Requests: c.seen.keyed.Requests()},
+		{Name: "table", Kind: invariant.Table},
+	}}
+	if e.Stored, err = invariant.Read(ctx, db); err != nil {
 		return nil, err
 	}
 	current := map[string]trace{}
 	if err := c.readTraces(ctx, c.primary, time.Time{}, "the primary", current); err != nil {
 		return nil, err
 	}
-	for event, requests := range c.ledger.once {
-		if len(requests) > 1 {
-			s.Doubled++
-			found = append(found, rig.NewViolation(Doubled, "%s was heard %d times by a target that cannot deduplicate: %s", event, len(requests), c.explain(requests, current)))
+	c.summarise(e, current)
+	var found []rig.Violation
+	for _, v := range invariant.Violations(invariant.Check(e)) {
+		if !c.options.Synchronous && (v.Kind == invariant.Recorded || v.Kind == invariant.Authentic) {
+			continue // a failover to an asynchronous standby may lose events that were acknowledged and sent
+		}
+		if requests := c.seen.requests[v.Event]; v.Kind == invariant.AtMostOnce && len(requests) > 1 {
+			v.Detail += ": " + c.explain(requests, current)
+		}
+		found = append(found, v)
+	}
+	verdicts, err := rig.CountBy(ctx, db, `SELECT verdict, count(*) FROM database_history GROUP BY 1`)
+	if err != nil {
+		return nil, err
+	}
+	s := &c.summary
+	s.Whole, s.SetAside = verdicts[string(history.Whole)], verdicts[string(history.Restored)]
+	if c.options.Synchronous && s.SetAside > 0 {
+		found = append(found, rig.NewViolation(Needless, "%d timelines count as restored, with %d effects", s.SetAside, s.Restored))
+	}
+	return found, nil
+}
+
+// summarise counts what was recorded and what the targets received. The caller must have locked c.seen.mu.
+func (c *campaign) summarise(e *invariant.Evidence, current map[string]trace) {
+	s := &c.summary
+	s.Acked, s.Recorded, s.Applied = len(c.seen.ackedAt), len(e.Events), len(e.Applied)
+	recorded := map[string]bool{}
+	for i := range e.Events {
+		recorded[e.Events[i].EventID] = true
+	}
+	for event := range c.seen.ackedAt {
+		if !recorded[event] {
+			s.Lost++
 		}
 	}
 	for row, t := range c.former {
@@ -111,23 +87,31 @@ func (c *campaign) check(ctx context.Context) ([]rig.Violation, error) {
 			s.RecordedAgain++
 		}
 	}
-	s.Acked, s.Recorded = len(c.ledger.acked), len(recorded)
-	for event := range c.ledger.acked {
-		if recorded[event] {
+	once, keyed := e.Routes[0].Requests, e.Routes[1].Requests
+	for i := range e.Effects {
+		if e.Effects[i].Route != "once" {
 			continue
 		}
-		s.Lost++
-		if c.options.Synchronous {
-			found = append(found, rig.NewViolation(Lost, "%s was acknowledged and is not recorded", event))
+		s.Once++
+		if inbox.EffectState(e.Effects[i].State) != inbox.EffectIndeterminate {
+			continue
+		}
+		s.Indeterminate++
+		if e.Effects[i].Reason == string(reasons.Restored) {
+			s.Restored++
+		}
+		if once[e.Effects[i].Event].Complete == 0 {
+			s.NeverArrived++
 		}
 	}
-	verdicts, err := rig.CountBy(ctx, db, `SELECT verdict, count(*) FROM database_history GROUP BY 1`)
-	if err != nil {
-		return nil, err
+	for _, requests := range once {
+		if requests.Complete > 1 {
+			s.Doubled++
+		}
 	}
-	s.Whole, s.SetAside = verdicts[string(history.Whole)], verdicts[string(history.Restored)]
-	if c.options.Synchronous && s.SetAside > 0 {
-		found = append(found, rig.NewViolation(Needless, "%d timelines count as restored, with %d effects", s.SetAside, s.Restored))
+	for event, requests := range keyed {
+		if recorded[event] && requests.Complete > 1 {
+			s.SentAgain++
+		}
 	}
-	return found, nil
 }

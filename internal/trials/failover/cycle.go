@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // Fault is what happens to the primary before its standby is promoted, and afterwards.
@@ -89,11 +89,11 @@ func (c *campaign) cycle(ctx context.Context, fault Fault) error {
 		}
 	}
 	promoted := time.Now()
-	err := rig.Until(ctx, waitLimit, "acknowledgements", func() (bool, error) { n, _ := c.ledger.since(promoted); return n >= enough, nil })
+	err := rig.Until(ctx, waitLimit, "acknowledgements", func() (bool, error) { n, _ := c.seen.since(promoted); return n >= enough, nil })
 	if err != nil {
 		return err
 	}
-	_, first := c.ledger.since(promoted)
+	_, first := c.seen.since(promoted)
 	c.summary.Pauses[fault] = append(c.summary.Pauses[fault], first.Sub(at))
 	switch fault {
 	case Freeze:

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/internal/devpg"
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/failover"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 var (
@@ -33,7 +35,7 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine 
 			*fault = string(failover.Thaw) // both primaries take writes at once
 		}
 		t.Run(c.name, func(t *testing.T) {
-			world, err := rig.NewWorld(t.Context(), rig.WorldConfig{
+			world, err := lab.NewWorld(t.Context(), lab.WorldConfig{
 				Name: "failover", Dir: t.TempDir(), Failpoints: *wrong != "",
 				Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "120", "wal_keep_size": "256MB"}},
 			})
@@ -47,7 +49,7 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine 
 			if err != nil {
 				t.Fatal(err)
 			}
-			result, err := failover.Run(rig.TestContext(t), world, failover.Options{
+			result, err := failover.Run(lab.TestContext(t), world, failover.Options{
 				Cycles: c.cycles, Seed: *seed, Synchronous: c.synchronous, Wrong: *wrong, Fault: failover.Fault(*fault), Progress: t.Logf,
 			})
 			if err != nil {
@@ -55,7 +57,7 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine 
 			}
 			t.Log(result.Summary.String())
 			if *wrong != "" {
-				if rig.CountKind(result.Violations, failover.Doubled) == 0 {
+				if rig.CountKind(result.Violations, invariant.AtMostOnce) == 0 {
 					t.Error("not noticed: nothing happened twice")
 				}
 				t.Logf("noticed: %d effects happened twice at a target that cannot deduplicate", result.Summary.Doubled)
@@ -76,7 +78,7 @@ func TestRecoveryToAPointInTime(t *testing.T) { //nolint:paralleltest // as abov
 	if *wrong != "" {
 		t.Skip("it is about what the fence leaves")
 	}
-	world, err := rig.NewWorld(t.Context(), rig.WorldConfig{Name: "recovery", Dir: t.TempDir(), Postgres: devpg.Config{Volatile: true}})
+	world, err := lab.NewWorld(t.Context(), lab.WorldConfig{Name: "recovery", Dir: t.TempDir(), Postgres: devpg.Config{Volatile: true}})
 	if world != nil {
 		t.Cleanup(func() {
 			if err := world.Close(); err != nil {
@@ -88,7 +90,7 @@ func TestRecoveryToAPointInTime(t *testing.T) { //nolint:paralleltest // as abov
 		t.Fatal(err)
 	}
 	const events = 3
-	got, err := failover.RunRecovery(rig.TestContext(t), world, events)
+	got, err := failover.RunRecovery(lab.TestContext(t), world, events)
 	if err != nil {
 		t.Fatal(err)
 	}

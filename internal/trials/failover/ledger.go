@@ -1,21 +1,26 @@
 package failover
 
 import (
-	"encoding/json"
-	"io"
+	"crypto/sha256"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/oncegate/oncegate/internal/drill/ledger"
 )
 
-// ledger is what senders and targets have seen.
-type ledger struct {
-	mu     sync.Mutex
-	acked  map[string]time.Time
-	once   map[string][]request      // at the target that cannot deduplicate
-	keyed  map[string]map[string]int // requests at the one that can, by key
-	slowly time.Duration
+// seen is what senders and targets have seen.
+type seen struct {
+	mu      sync.Mutex
+	sent    map[string]ledger.Event
+	ackedAt map[string]time.Time
+	// requests has the requests at the target that cannot deduplicate, by event.
+	requests map[string][]request
+
+	// once is that target, and keyed the one that deduplicates.
+	once, keyed *ledger.Received
+	slowly      time.Duration
 }
 
 // request is one request at the target that cannot deduplicate.
@@ -25,23 +30,36 @@ type request struct {
 	attempt string
 }
 
-func newLedger() *ledger {
-	return &ledger{acked: map[string]time.Time{}, once: map[string][]request{}, keyed: map[string]map[string]int{}, slowly: 20 * time.Millisecond}
+func newSeen() *seen {
+	return &seen{
+		sent: map[string]ledger.Event{}, ackedAt: map[string]time.Time{}, requests: map[string][]request{},
+		once: ledger.NewReceived(), keyed: ledger.NewReceived(), slowly: 20 * time.Millisecond,
+	}
 }
 
-func (l *ledger) ack(id string) {
+// add adds an event that is about to be sent.
+func (l *seen) add(id string, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, again := l.acked[id]; !again {
-		l.acked[id] = time.Now()
+	l.sent[id] = ledger.Event{ID: id, Subject: id, Body: body, SHA: sha256.Sum256(body)}
+}
+
+func (l *seen) ack(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.sent[id]
+	e.Acked++
+	l.sent[id] = e
+	if e.Acked == 1 {
+		l.ackedAt[id] = time.Now()
 	}
 }
 
 // since counts the acknowledgements after an instant, and returns the time of the first.
-func (l *ledger) since(at time.Time) (n int, first time.Time) {
+func (l *seen) since(at time.Time) (n int, first time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, acked := range l.acked {
+	for _, acked := range l.ackedAt {
 		if acked.After(at) {
 			n++
 			if first.IsZero() || acked.Before(first) {
@@ -53,25 +71,21 @@ func (l *ledger) since(at time.Time) (n int, first time.Time) {
 }
 
 // ServeHTTP implements [http.Handler] for both targets.
-func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	var event struct {
-		ID string `json:"id"`
+func (l *seen) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	target := l.keyed
+	if strings.HasPrefix(r.URL.Path, "/once") {
+		target = l.once
 	}
-	if err != nil || json.Unmarshal(body, &event) != nil || event.ID == "" {
+	event, err := target.Read(r)
+	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	l.mu.Lock()
-	if strings.HasPrefix(r.URL.Path, "/once") {
-		l.once[event.ID] = append(l.once[event.ID], request{at: time.Now(), row: r.Header.Get("Oncegate-Event"), attempt: r.Header.Get("Oncegate-Attempt")})
-	} else {
-		if l.keyed[event.ID] == nil {
-			l.keyed[event.ID] = map[string]int{}
-		}
-		l.keyed[event.ID][r.Header.Get("Idempotency-Key")]++
+	if target == l.once {
+		l.mu.Lock()
+		l.requests[event] = append(l.requests[event], request{at: time.Now(), row: r.Header.Get("Oncegate-Event"), attempt: r.Header.Get("Oncegate-Attempt")})
+		l.mu.Unlock()
 	}
-	l.mu.Unlock()
 	time.Sleep(l.slowly) //nolint:forbidigo // the work that the target does
-	w.WriteHeader(http.StatusOK)
+	target.Answered(event)
 }

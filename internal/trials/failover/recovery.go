@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Recovery is what a recovery to a point in time left.
@@ -24,17 +26,17 @@ WHERE r.name = 'once' AND e.state = 'indeterminate' AND e.reason = 'restored'`
 
 // RunRecovery records events, takes a copy of the server, carries the effects out, and recovers the database to the moment of the copy.
 // No process remembers anything then.
-func RunRecovery(ctx context.Context, w *rig.World, events int) (_ *Recovery, err error) {
-	c := &campaign{world: w, schema: "recovery_" + rig.RunID(), ledger: newLedger(), primary: w.Server, stopSending: func() {}}
+func RunRecovery(ctx context.Context, w *lab.World, events int) (_ *Recovery, err error) {
+	c := &campaign{world: w, schema: "recovery_" + rig.RunID(), seen: newSeen(), primary: w.Server, stopSending: func() {}}
 	defer func() {
-		err = rig.ExplainFailure(err, "./scripts/failover -synchronous 0 -asynchronous 0", w.Logs(c.schema)...)
+		err = lab.ExplainFailure(err, "./scripts/failover -synchronous 0 -asynchronous 0", w.Logs(c.schema)...)
 	}()
-	target, err := rig.StartTarget(c.ledger)
+	target, err := rig.StartTarget(c.seen)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close(), target.Close()) }()
-	db, err := w.Prepare(ctx, c.schema, makeTarget)
+	db, err := w.Prepare(ctx, c.schema, invariant.MakeTable)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +85,7 @@ func RunRecovery(ctx context.Context, w *rig.World, events int) (_ *Recovery, er
 	}
 	heard := func(n int) error {
 		return rig.Until(ctx, waitLimit, "the effects", func() (bool, error) {
-			c.ledger.mu.Lock()
-			defer c.ledger.mu.Unlock()
-			return len(c.ledger.once) == n, nil
+			return len(c.seen.once.Requests()) == n, nil
 		})
 	}
 	if err := errors.Join(heard(events), receiver.Kill(), worker.Kill(), c.primary.Crash()); err != nil {
@@ -106,13 +106,13 @@ func RunRecovery(ctx context.Context, w *rig.World, events int) (_ *Recovery, er
 		return nil, err
 	}
 	out := &Recovery{}
-	for event, requests := range c.ledger.once {
+	for event, requests := range c.seen.once.Requests() {
 		switch {
 		case event == "evt_later":
-			out.Later += len(requests)
+			out.Later += requests.Complete
 		default:
 			out.Sent++
-			if len(requests) > 1 {
+			if requests.Complete > 1 {
 				out.Repeated++
 			}
 		}

@@ -10,7 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/ledger"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Options say what a campaign does.
@@ -61,24 +64,11 @@ func (s *Summary) String() string {
 		s.Violations, s.Seed, s.Elapsed.Seconds())
 }
 
-// SentEvent is an event that was delivered.
-type SentEvent struct {
-	Order string // what the event is about
-	Body  []byte
-}
-
 // Result is what a campaign found.
 type Result struct {
 	Summary    Summary
 	Violations []rig.Violation
-
-	// Sent has the events that were acknowledged.
-	Sent     map[string]SentEvent
-	Requests map[string]TargetRequests
-	// NeverInDoubt has the events whose effects were never in doubt, because every fault struck their workers before
-	// anything was sent.
-	NeverInDoubt map[string]bool
-	Effects      []Effect
+	Evidence   *Evidence
 
 	// Schema is the schema of the campaign's tables.
 	Schema string
@@ -94,27 +84,27 @@ const (
 // Campaign is one run. It has its own schema.
 type Campaign struct {
 	options      Options
-	world        *rig.World
+	world        *lab.World
 	run          string
 	schema       string
 	config       string
 	random       *rand.Rand
 	db           *pgx.Conn
-	ledger       *TargetLedger
+	received     *ledger.Received
 	script       *script
-	sent         map[string]SentEvent
+	sent         map[string]ledger.Event
 	newest       map[Route]string // the newest event of each route
-	neverInDoubt map[string]bool  // see Result.NeverInDoubt
+	neverInDoubt map[string]bool  // see Evidence.NeverInDoubt
 	slots        [2]*workerSlot
 	receiver     *rig.Node
 	summary      Summary
 }
 
 // Run runs a campaign.
-func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
+func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
 	started := time.Now()
 	c := &Campaign{
-		options: o, world: w, run: rig.RunID(), ledger: newTargetLedger(), script: newScript(), sent: map[string]SentEvent{}, newest: map[Route]string{}, neverInDoubt: map[string]bool{},
+		options: o, world: w, run: rig.RunID(), received: ledger.NewReceived(), script: newScript(), sent: map[string]ledger.Event{}, newest: map[Route]string{}, neverInDoubt: map[string]bool{},
 		random: rig.Random(o.Seed, 0), summary: Summary{Cycles: o.Cycles, Seed: o.Seed},
 	}
 	if c.options.Progress == nil {
@@ -122,7 +112,7 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	}
 	c.schema = "kills_" + c.run
 	defer func() {
-		err = rig.ExplainFailure(err, fmt.Sprintf("./scripts/kills -cycles %d -seed %d", o.Cycles, o.Seed), w.Logs(c.schema)...)
+		err = lab.ExplainFailure(err, fmt.Sprintf("./scripts/kills -cycles %d -seed %d", o.Cycles, o.Seed), w.Logs(c.schema)...)
 	}()
 	defer func() { err = errors.Join(err, c.close()) }()
 	if err := c.prepare(ctx); err != nil {
@@ -134,11 +124,14 @@ func Run(ctx context.Context, w *rig.World, o Options) (_ *Result, err error) {
 	if err := c.waitForEffects(ctx); err != nil {
 		return nil, err
 	}
-	r := &Result{Schema: c.schema, Sent: c.sent, NeverInDoubt: c.neverInDoubt, Requests: c.ledger.Requests()}
-	if r.Effects, err = Read(ctx, c.db); err != nil {
+	e := &Evidence{NeverInDoubt: c.neverInDoubt, Evidence: invariant.Evidence{Sent: c.sent, Routes: invariantRoutes(c.received.Requests())}}
+	if e.Stored, err = invariant.Read(ctx, c.db); err != nil {
 		return nil, err
 	}
-	r.Violations = Check(r.Sent, r.NeverInDoubt, r.Effects, r.Requests)
+	if e.Early, err = readEarlyEnds(ctx, c.db); err != nil {
+		return nil, err
+	}
+	r := &Result{Schema: c.schema, Evidence: e, Violations: Check(e)}
 	c.summarise(r)
 	c.summary.Elapsed = time.Since(started)
 	r.Summary = c.summary
@@ -172,7 +165,7 @@ func (c *Campaign) environ() []string {
 // prepare makes the schema and the configuration, and starts the targets and all nodes.
 func (c *Campaign) prepare(ctx context.Context) error {
 	var err error
-	if c.db, err = c.world.Prepare(ctx, c.schema, makeTable); err != nil {
+	if c.db, err = c.world.Prepare(ctx, c.schema, invariant.MakeTable, makeTable); err != nil {
 		return err
 	}
 	precedes := "429"
@@ -251,23 +244,23 @@ func (c *Campaign) waitForEffects(ctx context.Context) error {
 
 func (c *Campaign) summarise(r *Result) {
 	s := &c.summary
-	s.Events, s.Violations = len(r.Sent), len(r.Violations)
-	for i := range r.Effects {
-		e := &r.Effects[i]
-		h := r.Requests[e.Event]
-		switch e.Route {
+	s.Events, s.Violations = len(r.Evidence.Sent), len(r.Violations)
+	for i := range r.Evidence.Effects {
+		e := &r.Evidence.Effects[i]
+		h := r.Evidence.Routes[0].Requests[e.Event]
+		switch Route(e.Route) {
 		case Idempotent:
 			s.Requests += h.Complete
 			if h.Complete > 1 {
 				s.SentAgain++
 			}
 		case Once, Mail:
-			if e.State == inbox.EffectDuplicate {
+			if inbox.EffectState(e.State) == inbox.EffectDuplicate {
 				s.Duplicates++
 				continue
 			}
 			s.AtMostOnce++
-			if e.State == inbox.EffectIndeterminate {
+			if inbox.EffectState(e.State) == inbox.EffectIndeterminate {
 				s.Indeterminate++
 				if s.Reasons == nil {
 					s.Reasons = map[string]int{}
@@ -278,7 +271,7 @@ func (c *Campaign) summarise(r *Result) {
 				}
 			}
 		case Table:
-			if e.State == inbox.EffectDuplicate {
+			if inbox.EffectState(e.State) == inbox.EffectDuplicate {
 				s.Duplicates++
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // longLease is long enough for the slowest machine: a worker that lives settles before it ends.

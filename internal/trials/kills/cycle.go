@@ -2,13 +2,15 @@ package kills
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/ledger"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // client sends deliveries, and asks whether a node is ready.
@@ -26,9 +28,10 @@ func (c *Campaign) newEvent(route Route, hold bool) string {
 
 func (c *Campaign) newEventOf(route Route, order, hold string) string {
 	id := fmt.Sprintf("evt_%s_%06d", c.run, len(c.sent))
-	c.sent[id] = SentEvent{Order: order, Body: fmt.Appendf(nil,
-		`{"id":%q,"object":"event","type":"%s.happened","order":%q,"hold":%q,"to":"%s@sink.example","note":"für €","data":{"object":{"n":%d}}}`,
-		id, route, order, hold, id, c.random.Uint32())}
+	body := fmt.Appendf(nil,
+		`{"id":%q,"object":"event","type":"%s","order":%q,"hold":%q,"to":"%s@sink.example","note":"für €","data":{"object":{"n":%d}}}`,
+		id, route.eventType(), order, hold, id, c.random.Uint32())
+	c.sent[id] = ledger.Event{ID: id, Type: route.eventType(), Subject: order, Body: body, SHA: sha256.Sum256(body)}
 	c.newest[route] = id
 	return id
 }
@@ -36,14 +39,20 @@ func (c *Campaign) newEventOf(route Route, order, hold string) string {
 // deliverTwin delivers another event about the same order as the newest event of a route. On a route with a key, only
 // one of the two may happen, whatever the fault did to the first.
 func (c *Campaign) deliverTwin(ctx context.Context, route Route) error {
-	return c.deliver(ctx, c.newEventOf(route, c.sent[c.newest[route]].Order, "no"))
+	return c.deliver(ctx, c.newEventOf(route, c.sent[c.newest[route]].Subject, "no"))
 }
 
 // deliver sends an event to the receiver until the receiver acknowledges it.
 func (c *Campaign) deliver(ctx context.Context, event string) error {
-	return rig.Until(ctx, waitLimit, "an acknowledgement", func() (bool, error) {
+	err := rig.Until(ctx, waitLimit, "an acknowledgement", func() (bool, error) {
 		return c.post(ctx, event, time.Now())/100 == 2, nil
 	})
+	if err == nil {
+		sent := c.sent[event]
+		sent.Acked++
+		c.sent[event] = sent
+	}
+	return err
 }
 
 // post sends an event to the receiver once, signed at a time, and returns the status of the answer. 0 means that there

@@ -1,6 +1,9 @@
 package kills
 
-import "github.com/oncegate/oncegate/internal/trials/rig"
+import (
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+)
 
 // faultKind is what happens to a worker or to its connections.
 type faultKind string
@@ -86,7 +89,8 @@ const (
 
 // ExpectedKind is the kind of violation that each defect has to be noticed as.
 var ExpectedKind = map[Defect]rig.Kind{
-	SettleFirst: Lost, RetryOnce: Doubled, RetryBusy: Doubled, FreshKeys: Doubled, OtherBytes: Altered, HiddenResend: Resent, Guess: Misstated,
+	SettleFirst: invariant.OneKey, RetryOnce: invariant.AtMostOnce, RetryBusy: invariant.AtMostOnce,
+	FreshKeys: invariant.OneKey, OtherBytes: invariant.OneKey, HiddenResend: Resent, Guess: invariant.AtMostOnce,
 }
 
 // steps are the cycles at which the defect shows.

@@ -2,21 +2,20 @@ package kills
 
 import (
 	"bufio"
-	"encoding/json"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"sync"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/ledger"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // target is a listener for one worker and one kind of target, so that the campaign knows whose request it is holding.
 type target struct {
 	slot     int
 	route    Route
-	ledger   *TargetLedger
+	received *ledger.Received
 	script   *script
 	listener net.Listener
 	running  sync.WaitGroup
@@ -25,8 +24,8 @@ type target struct {
 	conns map[net.Conn]struct{}
 }
 
-func startTarget(slot int, route Route, ledger *TargetLedger, s *script) (*target, error) {
-	t := &target{slot: slot, route: route, ledger: ledger, script: s, conns: map[net.Conn]struct{}{}}
+func startTarget(slot int, route Route, received *ledger.Received, s *script) (*target, error) {
+	t := &target{slot: slot, route: route, received: received, script: s, conns: map[net.Conn]struct{}{}}
 	var err error
 	if t.listener, err = rig.Listen(); err != nil {
 		return nil, err
@@ -133,7 +132,7 @@ func (t *target) serve(conn net.Conn) {
 		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
 			return
 		}
-		t.ledger.recordAnswer(event)
+		t.received.Answered(event)
 	}
 }
 
@@ -143,16 +142,5 @@ func (t *target) readRequest(reader *bufio.Reader) (event string, err error) {
 	if err != nil {
 		return "", err
 	}
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		return "", err
-	}
-	var document struct {
-		ID string `json:"id"`
-	}
-	if err := json.Unmarshal(body, &document); err != nil {
-		return "", errors.New("the request is not an event")
-	}
-	t.ledger.recordRequest(document.ID, req.Header.Get("Idempotency-Key"), req.Header.Get("Oncegate-Attempt"), body)
-	return document.ID, nil
+	return t.received.Read(req)
 }

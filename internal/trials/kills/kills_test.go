@@ -3,12 +3,16 @@ package kills_test
 import (
 	"flag"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/ledger"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/kills"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 var (
@@ -30,7 +34,7 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 	*seed = rig.DrawSeed(*seed)
 	t.Run("campaign", func(t *testing.T) {
 		t.Parallel()
-		result, err := kills.Run(rig.TestContext(t), world, kills.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
+		result, err := kills.Run(lab.TestContext(t), world, kills.Options{Cycles: *cycles, Seed: *seed, Progress: t.Logf})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +53,7 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 	for wrong, kind := range kills.ExpectedKind {
 		t.Run(string(wrong), func(t *testing.T) {
 			t.Parallel()
-			result, err := kills.Run(rig.TestContext(t), world, kills.Options{Cycles: 1, Seed: *seed, Defect: wrong})
+			result, err := kills.Run(lab.TestContext(t), world, kills.Options{Cycles: 1, Seed: *seed, Defect: wrong})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,60 +68,69 @@ func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for it
 // wrong worker shows.
 func damaged(t *testing.T, r *kills.Result) {
 	t.Helper()
+	type effect = invariant.Effect
+	type requests = ledger.Requests
 	for _, m := range []struct {
 		name   string
 		want   rig.Kind
 		route  kills.Route
 		state  inbox.EffectState
-		damage func(*kills.Effect, *kills.TargetRequests)
-
-		certain bool // nothing of the effect was ever in doubt
+		damage func(*effect, *requests, *kills.Evidence)
 	}{
-		{"an effect in the database happens twice", kills.Doubled, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) { e.Applied++ }, false},
-		{"an effect in the database is lost", kills.Lost, kills.Table, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) { e.Applied = 0 }, false},
-		{"a lease is ended early", kills.Early, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) { e.Early = 1 }, false},
-		{"an effect is never finished", kills.Unfinished, kills.Idempotent, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) { e.State = inbox.EffectRetry }, false},
-		{"a message is sent twice", kills.Doubled, kills.Mail, inbox.EffectDone, func(_ *kills.Effect, h *kills.TargetRequests) { h.Complete, h.Answered = 2, 2 }, false},
-		{"an uncertain message is called done", kills.Misstated, kills.Mail, inbox.EffectIndeterminate, func(e *kills.Effect, h *kills.TargetRequests) {
-			e.State, h.Complete, h.Answered = inbox.EffectDone, 1, 0
-		}, false},
-		{"what never arrived is called done", kills.Lost, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.TargetRequests) { *h = kills.TargetRequests{} }, false},
-		{"a given-up effect at a target that deduplicates", kills.Unfinished, kills.Idempotent, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) {
-			e.State = inbox.EffectDead
-		}, false},
-		{"what was never in doubt is indeterminate", kills.Misstated, kills.Once, inbox.EffectIndeterminate, func(*kills.Effect, *kills.TargetRequests) {}, true},
-		{"a message that the target took is indeterminate", kills.Unexplained, kills.Once, inbox.EffectDone, func(e *kills.Effect, _ *kills.TargetRequests) {
-			e.State, e.Reason = inbox.EffectIndeterminate, reasons.Connection
-		}, false},
-		{"a refusal that precedes the work is indeterminate", kills.Unexplained, kills.Once, inbox.EffectIndeterminate, func(e *kills.Effect, _ *kills.TargetRequests) {
+		{"an effect in the database happens twice", invariant.ExactlyOnce, kills.Table, inbox.EffectDone, func(e *effect, _ *requests, all *kills.Evidence) {
+			all.Applied = append(all.Applied, invariant.Applied{Route: e.Route, Event: e.Event})
+		}},
+		{"a lease is ended early", kills.Early, kills.Once, inbox.EffectDone, func(e *effect, _ *requests, all *kills.Evidence) { all.Early = []string{e.Event} }},
+		{"an effect is never finished", invariant.Settled, kills.Idempotent, inbox.EffectDone, func(e *effect, _ *requests, _ *kills.Evidence) {
+			e.State = string(inbox.EffectRetry)
+		}},
+		{"a message is sent twice", invariant.AtMostOnce, kills.Mail, inbox.EffectDone, func(_ *effect, got *requests, _ *kills.Evidence) { got.Complete, got.Answered = 2, 2 }},
+		{"a message has two ids", invariant.OneKey, kills.Mail, inbox.EffectDone, func(_ *effect, got *requests, _ *kills.Evidence) { got.Keys["other"]++ }},
+		{"an uncertain message is called done", invariant.AtMostOnce, kills.Mail, inbox.EffectIndeterminate, func(e *effect, got *requests, _ *kills.Evidence) {
+			e.State, got.Complete, got.Answered = string(inbox.EffectDone), 1, 0
+		}},
+		{"what never arrived is called done", invariant.AtMostOnce, kills.Once, inbox.EffectDone, func(_ *effect, got *requests, _ *kills.Evidence) { *got = requests{} }},
+		{"a given-up effect at a target that deduplicates", invariant.Settled, kills.Idempotent, inbox.EffectDone, func(e *effect, _ *requests, _ *kills.Evidence) {
+			e.State = string(inbox.EffectDead)
+		}},
+		{"what was never in doubt is indeterminate", kills.Misstated, kills.Once, inbox.EffectIndeterminate, func(e *effect, _ *requests, all *kills.Evidence) {
+			all.NeverInDoubt[e.Event] = true
+		}},
+		{"a message that the target took is indeterminate", kills.Unexplained, kills.Once, inbox.EffectDone, func(e *effect, _ *requests, _ *kills.Evidence) {
+			e.State, e.Reason = string(inbox.EffectIndeterminate), reasons.Connection
+		}},
+		{"a refusal that precedes the work is indeterminate", kills.Unexplained, kills.Once, inbox.EffectIndeterminate, func(e *effect, _ *requests, _ *kills.Evidence) {
 			e.Reason = reasons.Status429
-		}, false},
-		{"a duplicate happens too", kills.Doubled, kills.Once, inbox.EffectDuplicate, func(_ *kills.Effect, h *kills.TargetRequests) { h.Complete, h.Answered = 1, 1 }, false},
-		{"a duplicate is done in the database", kills.Doubled, kills.Table, inbox.EffectDuplicate, func(e *kills.Effect, _ *kills.TargetRequests) {
-			e.State, e.Applied = inbox.EffectDone, 1
-		}, false},
-		{"two events wait for each other", kills.Lost, kills.Once, inbox.EffectDone, func(e *kills.Effect, h *kills.TargetRequests) {
-			e.State = inbox.EffectDuplicate
-			*h = kills.TargetRequests{}
-		}, false},
-		{"what was never in doubt was not sent", kills.Misstated, kills.Once, inbox.EffectDone, func(_ *kills.Effect, h *kills.TargetRequests) { h.Complete = 0 }, true},
+		}},
+		{"a duplicate happens too", invariant.OneOwner, kills.Once, inbox.EffectDuplicate, func(_ *effect, got *requests, _ *kills.Evidence) { got.Complete, got.Answered = 1, 1 }},
+		{"a duplicate is done in the database", invariant.OneOwner, kills.Table, inbox.EffectDuplicate, func(e *effect, _ *requests, _ *kills.Evidence) {
+			e.State = string(inbox.EffectDone)
+		}},
+		{"two events wait for each other", invariant.OneOwner, kills.Once, inbox.EffectDone, func(e *effect, _ *requests, _ *kills.Evidence) {
+			e.State = string(inbox.EffectDuplicate)
+		}},
+		{"what was never in doubt was not sent", kills.Misstated, kills.Once, inbox.EffectDone, func(e *effect, got *requests, all *kills.Evidence) {
+			got.Complete, all.NeverInDoubt[e.Event] = 0, true
+		}},
+		{"a request is sent twice in one attempt", kills.Resent, kills.Once, inbox.EffectDone, func(_ *effect, got *requests, _ *kills.Evidence) { got.Attempts["1"] = 2 }},
 	} {
-		effects := append([]kills.Effect(nil), r.Effects...)
-		heard := maps.Clone(r.Requests)
-		certain := maps.Clone(r.NeverInDoubt)
-		hit := false
-		for i := range effects {
-			if effects[i].Route == m.route && effects[i].State == m.state && !hit {
-				h := heard[effects[i].Event]
-				m.damage(&effects[i], &h)
-				if m.certain {
-					certain[effects[i].Event] = true
-				}
-				heard[effects[i].Event] = h
-				hit = true
-			}
+		damaged := *r.Evidence
+		damaged.Effects, damaged.NeverInDoubt = slices.Clone(damaged.Effects), maps.Clone(damaged.NeverInDoubt)
+		all := maps.Clone(damaged.Routes[0].Requests)
+		damaged.Routes = slices.Clone(damaged.Routes)
+		for i := range damaged.Routes {
+			damaged.Routes[i].Requests = all
 		}
-		if found := kills.Check(r.Sent, certain, effects, heard); !hit || rig.CountKind(found, m.want) == 0 {
+		hit := slices.IndexFunc(damaged.Effects, func(e effect) bool { return e.Route == string(m.route) && e.State == string(m.state) })
+		if hit < 0 {
+			t.Errorf("%s: no effect is %s on route %s", m.name, m.state, m.route)
+			continue
+		}
+		event := damaged.Effects[hit].Event
+		got := all[event].Clone()
+		m.damage(&damaged.Effects[hit], &got, &damaged)
+		all[event] = got
+		if found := kills.Check(&damaged); rig.CountKind(found, m.want) == 0 {
 			t.Errorf("%s: not noticed as %s; found %v", m.name, m.want, found)
 		}
 	}

@@ -41,7 +41,7 @@ func (t *target) serveMail(conn net.Conn) {
 			if text.PrintfLine("250 taken") != nil {
 				return
 			}
-			t.ledger.recordAnswer(event)
+			t.received.Answered(event)
 			continue
 		case "QUIT":
 			answer = "221 bye"
@@ -62,6 +62,6 @@ func (t *target) readMessage(text *textproto.Conn, event string) error {
 	if err != nil {
 		return fmt.Errorf("reading a message: %w", err)
 	}
-	t.ledger.recordRequest(event, m.Header.Get("Message-Id"), "", content)
+	t.received.Add(event, m.Header.Get("Message-Id"), "", content)
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // workerSlot is a place for one worker. When a worker is killed, another one takes its slot. The slot has its own
@@ -29,7 +29,7 @@ func (c *Campaign) newWorkerSlot(number int) (*workerSlot, error) {
 		return s, err
 	}
 	for _, r := range []Route{Idempotent, Once, Mail} {
-		t, err := startTarget(number, r, c.ledger, c.script)
+		t, err := startTarget(number, r, c.received, c.script)
 		if err != nil {
 			return s, err
 		}

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // NewWorld builds the binaries and starts PostgreSQL, under dir. PostgreSQL is
 // not killed, so it need not be durable.
-func NewWorld(ctx context.Context, dir string) (*rig.World, error) {
-	return rig.NewWorld(ctx, rig.WorldConfig{Name: "kills", Dir: dir, Failpoints: true, Postgres: devpg.Config{
+func NewWorld(ctx context.Context, dir string) (*lab.World, error) {
+	return lab.NewWorld(ctx, lab.WorldConfig{Name: "kills", Dir: dir, Failpoints: true, Postgres: devpg.Config{
 		Volatile: true, Settings: map[string]string{"max_connections": "400"},
 	}})
 }
@@ -39,13 +39,12 @@ sources:
       - { name: table, types: ["table.*"], target: table, key: [body.order] }
 `
 
-// The function inserts a row, and two calls leave two rows. If it must hold, it then waits for a
+// The function inserts a row. If it must hold, it then waits for a
 // lock that the campaign has.
 const makeTable = `
-CREATE TABLE kills_applied (event_id text NOT NULL, key text NOT NULL);
 CREATE FUNCTION kills_apply(document jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO kills_applied VALUES (document ->> 'id', document ->> 'key');
+    PERFORM drill_apply(document);
     IF document -> 'body' ->> 'hold' = 'yes' THEN
         PERFORM pg_advisory_xact_lock_shared(hashtext(current_schema()));
     END IF;

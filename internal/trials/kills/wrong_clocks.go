@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // How far the clocks are wrong, as fail points of the binary.

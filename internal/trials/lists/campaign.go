@@ -11,7 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Options say how long the lists are, and where they are mailed.
@@ -64,7 +65,7 @@ sources:
 
 type campaign struct {
 	options Options
-	world   *rig.World
+	world   *lab.World
 	config  rig.NodeConfig
 	mail    *mailServer
 	db      *pgx.Conn
@@ -87,7 +88,7 @@ func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 		v.Recipients[i] = fmt.Sprintf("r%d@example.com", i+1)
 	}
 	if err := c.mailLists(ctx, v); err != nil {
-		return nil, rig.ExplainFailure(err, fmt.Sprintf("./scripts/lists %d", o.Recipients), c.world.Logs("")...)
+		return nil, lab.ExplainFailure(err, fmt.Sprintf("./scripts/lists %d", o.Recipients), c.world.Logs("")...)
 	}
 	return v, nil
 }
@@ -97,7 +98,7 @@ func (c *campaign) prepare(ctx context.Context) (err error) {
 	if c.mail, err = startMailServer(); err != nil {
 		return err
 	}
-	if c.world, err = rig.NewWorld(ctx, rig.WorldConfig{Name: "lists", Dir: o.Dir, DSN: o.URL}); err != nil {
+	if c.world, err = lab.NewWorld(ctx, lab.WorldConfig{Name: "lists", Dir: o.Dir, DSN: o.URL}); err != nil {
 		return err
 	}
 	if c.db, err = c.world.Prepare(ctx, o.Schema); err != nil {
@@ -137,11 +138,11 @@ func (c *campaign) mailLists(ctx context.Context, v *Evidence) error {
 		return err
 	}
 	took := time.Since(began)
-	peak, err := rig.PeakRSS(c.node.PID())
+	peak, err := lab.PeakRSS(c.node.PID())
 	if err != nil {
 		return err
 	}
-	cpu, err := rig.CPU(c.node.PID())
+	cpu, err := lab.CPU(c.node.PID())
 	if err != nil {
 		return err
 	}

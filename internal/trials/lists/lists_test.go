@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 	"github.com/oncegate/oncegate/internal/trials/lists"
-	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 var recipients = flag.Int("recipients", 600, "recipients of each list")
@@ -15,7 +16,7 @@ var recipients = flag.Int("recipients", 600, "recipients of each list")
 func TestLists(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.EmptySchema(t)
-	evidence, err := lists.Run(rig.TestContext(t), lists.Options{
+	evidence, err := lists.Run(lab.TestContext(t), lists.Options{
 		Recipients: *recipients, URL: url, Schema: schema, Dir: t.TempDir(), Progress: t.Logf,
 	})
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Options say where a campaign runs.
@@ -37,7 +38,7 @@ const restWithin = 2 * time.Minute
 // campaign is what both campaigns run on: the real binary, and a connection that reads its tables.
 type campaign struct {
 	options Options
-	world   *rig.World
+	world   *lab.World
 	config  rig.NodeConfig
 	db      *pgx.Conn
 	node    *rig.Node
@@ -50,7 +51,7 @@ func prepare(ctx context.Context, o *Options, configuration string, env ...strin
 		c.options.Progress = func(string, ...any) {}
 	}
 	var err error
-	if c.world, err = rig.NewWorld(ctx, rig.WorldConfig{Name: "mail", Dir: o.Dir, DSN: o.URL}); err != nil {
+	if c.world, err = lab.NewWorld(ctx, lab.WorldConfig{Name: "mail", Dir: o.Dir, DSN: o.URL}); err != nil {
 		return c, err
 	}
 	if c.db, err = c.world.Prepare(ctx, o.Schema); err != nil {

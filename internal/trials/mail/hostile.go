@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Case is the result of one message to a hostile server.
@@ -76,7 +76,7 @@ func RunHostile(ctx context.Context, o Options) (cases []Case, err error) {
 		cases, err = c.sendToHostile(ctx, servers)
 	}
 	if err != nil {
-		return nil, rig.ExplainFailure(err, "go test ./internal/trials/mail -run TestHostile", c.world.Logs("")...)
+		return nil, lab.ExplainFailure(err, "go test ./internal/trials/mail -run TestHostile", c.world.Logs("")...)
 	}
 	return cases, nil
 }

@@ -5,14 +5,15 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 	"github.com/oncegate/oncegate/internal/trials/mail"
-	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.EmptySchema(t)
-	cases, err := mail.RunHostile(rig.TestContext(t), mail.Options{URL: url, Schema: schema, Dir: t.TempDir(), Progress: t.Logf})
+	cases, err := mail.RunHostile(lab.TestContext(t), mail.Options{URL: url, Schema: schema, Dir: t.TempDir(), Progress: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

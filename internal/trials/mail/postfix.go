@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // postfix is the distribution's Postfix with a separate configuration, spool and Maildir.

@@ -15,7 +15,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // RealOptions say how many messages are sent.
@@ -96,7 +97,7 @@ func RunReal(ctx context.Context, o RealOptions) (v *Evidence, err error) {
 		v, err = c.mailThrough(ctx, p, &o)
 	}
 	if err != nil {
-		return nil, rig.ExplainFailure(err, "./scripts/mail", append(c.world.Logs(""), p.log())...)
+		return nil, lab.ExplainFailure(err, "./scripts/mail", append(c.world.Logs(""), p.log())...)
 	}
 	return v, nil
 }

@@ -3,7 +3,7 @@ package mail
 import (
 	"strings"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // The kinds of violations of the guarantees for a mail server that behaves correctly. [Doubled], [Undelivered],

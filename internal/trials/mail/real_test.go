@@ -5,8 +5,9 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 	"github.com/oncegate/oncegate/internal/trials/mail"
-	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 var (
@@ -21,7 +22,7 @@ func TestReal(t *testing.T) {
 		return // ./scripts/mail was not asked for
 	}
 	url, schema := inboxtest.EmptySchema(t)
-	evidence, err := mail.RunReal(rig.TestContext(t), mail.RealOptions{
+	evidence, err := mail.RunReal(lab.TestContext(t), mail.RealOptions{
 		Options: mail.Options{URL: url, Schema: schema, Dir: t.TempDir(), Progress: t.Logf}, Singles: *singles, List: 200,
 	})
 	if err != nil {

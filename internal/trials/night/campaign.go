@@ -9,7 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Options say how long a night is, and where.
@@ -30,7 +31,7 @@ type Options struct {
 // Campaign is one night in progress.
 type Campaign struct {
 	options  Options
-	world    *rig.World
+	world    *lab.World
 	config   rig.NodeConfig
 	target   *targetLedger
 	server   *rig.Target // serves the target
@@ -128,7 +129,7 @@ func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 	} {
 		began := time.Now()
 		if err := part.do(ctx); err != nil {
-			return nil, rig.ExplainFailure(fmt.Errorf("%s: %w", part.name, err), fmt.Sprintf("./scripts/night %d", o.Deliveries), n.world.Logs("")...)
+			return nil, lab.ExplainFailure(fmt.Errorf("%s: %w", part.name, err), fmt.Sprintf("./scripts/night %d", o.Deliveries), n.world.Logs("")...)
 		}
 		o.Progress("%s: %.1f s", part.name, time.Since(began).Seconds())
 	}
@@ -137,7 +138,7 @@ func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 
 func (n *Campaign) prepare(ctx context.Context) (err error) {
 	o := n.options
-	if n.world, err = rig.NewWorld(ctx, rig.WorldConfig{Name: "night", Dir: o.Dir, DSN: o.URL}); err != nil {
+	if n.world, err = lab.NewWorld(ctx, lab.WorldConfig{Name: "night", Dir: o.Dir, DSN: o.URL}); err != nil {
 		return err
 	}
 	if n.db, err = n.world.Prepare(ctx, o.Schema, makeTable); err != nil {

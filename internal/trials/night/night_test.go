@@ -8,8 +8,9 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 	"github.com/oncegate/oncegate/internal/trials/night"
-	"github.com/oncegate/oncegate/internal/trials/rig"
 )
 
 var deliveries = flag.Int("deliveries", 300, "events that are delivered in the night")
@@ -17,7 +18,7 @@ var deliveries = flag.Int("deliveries", 300, "events that are delivered in the n
 func TestNight(t *testing.T) {
 	t.Parallel()
 	url, schema := inboxtest.EmptySchema(t)
-	evidence, err := night.Run(rig.TestContext(t), night.Options{
+	evidence, err := night.Run(lab.TestContext(t), night.Options{
 		Deliveries: *deliveries, URL: url, Schema: schema, Dir: t.TempDir(), Progress: t.Logf,
 	})
 	if err != nil {

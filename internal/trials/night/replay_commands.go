@@ -12,12 +12,12 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // runCommand runs one command as an operator would, and reads the JSON that it writes.
 func (n *Campaign) runCommand(ctx context.Context, into any, args ...string) error {
-	result, err := rig.RunCommand(ctx, n.world.Environ(&n.config), 0, n.world.Binary, append(args, "--output", "json")...)
+	result, err := lab.RunCommand(ctx, n.world.Environ(&n.config), 0, n.world.Binary, append(args, "--output", "json")...)
 	if err != nil {
 		return err
 	}

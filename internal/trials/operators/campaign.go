@@ -14,13 +14,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // campaign is one run.
 type campaign struct {
 	options
-	world      *rig.World
+	world      *lab.World
 	db         *pgxpool.Pool
 	ledger     *targetLedger
 	deliveries *deliveries
@@ -53,7 +54,7 @@ type campaign struct {
 	finalCounts map[string]map[string]int
 }
 
-func newCampaign(o options, w *rig.World) *campaign {
+func newCampaign(o options, w *lab.World) *campaign {
 	return &campaign{
 		options: o, world: w, deliveries: newDeliveries(), streams: map[string]*stream{}, reported: map[string]bool{},
 		histories: map[string]*history{}, byKey: map[string][]*history{}, audited: map[string]bool{}, replayRuns: map[string]int{},
@@ -141,7 +142,7 @@ func (c *campaign) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	ran, err := rig.RunCommand(ctx, c.servers[0].environ(), 0, c.world.Binary, "migrate", "up")
+	ran, err := lab.RunCommand(ctx, c.servers[0].environ(), 0, c.world.Binary, "migrate", "up")
 	if err != nil || ran.ExitCode != 0 {
 		return fmt.Errorf("migrating: %w: %s", err, ran.Stderr)
 	}

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // act is one command and how it ended.
@@ -19,7 +20,7 @@ type act struct {
 	actor string
 	kind  string
 	args  []string
-	rig.CommandResult
+	lab.CommandResult
 
 	// killed says that the campaign killed the command.
 	killed bool
@@ -84,7 +85,7 @@ func (o *operator) runCommand(ctx context.Context, h commandOptions, into any, a
 	server := o.servers[o.random.IntN(2)]
 	a.args = args
 	var err error
-	a.CommandResult, err = rig.RunCommand(ctx, server.environ("ONCEGATE_ACTOR="+o.name), limit, o.world.Binary, args...)
+	a.CommandResult, err = lab.RunCommand(ctx, server.environ("ONCEGATE_ACTOR="+o.name), limit, o.world.Binary, args...)
 	if err == nil {
 		err = ctx.Err()
 	}

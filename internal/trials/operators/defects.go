@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // defects change the tables as a wrong implementation would leave them. The servers continue from there, and each

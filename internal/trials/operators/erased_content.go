@@ -3,7 +3,7 @@ package main
 import (
 	"encoding/hex"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // findMarkers returns the markers in a table's content, as text or as the bytes of a bytea.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/read"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // waitLimit is how long everything may take to come to rest.

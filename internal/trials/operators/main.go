@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // options are the flags.
@@ -43,7 +44,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	return o, nil
 }
 
-func main() { rig.RunMain("operators", run) }
+func main() { lab.RunMain("operators", run) }
 
 // violationLimit is how many violations are printed.
 func (o *options) violationLimit() int {
@@ -62,7 +63,7 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	fmt.Printf("operators: %d rounds of %d operators, seed %d\n", o.rounds, o.operators, o.seed)
 	began := time.Now()
 	// PostgreSQL is not killed, so it need not be durable.
-	w, err := rig.NewWorld(ctx, rig.WorldConfig{Name: "operators", Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "300"}}})
+	w, err := lab.NewWorld(ctx, lab.WorldConfig{Name: "operators", Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "300"}}})
 	if w != nil {
 		defer func() { err = errors.Join(err, w.Close()) }()
 	}
@@ -74,11 +75,11 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	repeat := fmt.Sprintf("./scripts/operators -rounds %d -operators %d -acts %d -seed %d", o.rounds, o.operators, o.acts, o.seed)
 	logs := w.Logs("")
 	if err := c.run(ctx); err != nil {
-		return false, rig.ExplainFailure(err, repeat, logs...)
+		return false, lab.ExplainFailure(err, repeat, logs...)
 	}
 	found := c.violations
 	if len(found) > 0 && !o.defects {
-		kept, err := rig.KeepLogs(logs...)
+		kept, err := lab.KeepLogs(logs...)
 		if err != nil {
 			return true, err
 		}

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // event is everything delivered under one id.

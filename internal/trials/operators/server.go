@@ -9,14 +9,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // server is a process that serves, or the place of one that was killed. Its addresses, its configuration and its log
 // outlive the process.
 type server struct {
 	number int
-	world  *rig.World
+	world  *lab.World
 	node   rig.NodeConfig
 
 	mu      sync.Mutex
@@ -24,7 +25,7 @@ type server struct {
 	variant variant
 }
 
-func newServer(w *rig.World, number int) (*server, error) {
+func newServer(w *lab.World, number int) (*server, error) {
 	name := fmt.Sprintf("server%d", number)
 	public, err := rig.FreeAddress()
 	admin, err2 := rig.FreeAddress()

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // readServerLogs counts the servers' log messages, and looks for panics and for markers: no log may hold content or

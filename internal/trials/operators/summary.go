@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // requiredFigures must have happened in a full campaign.

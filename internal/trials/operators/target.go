@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // request is one request as a target received it.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // violation is one way in which a promise was broken.

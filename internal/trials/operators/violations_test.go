@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/prune"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // at is a time so many seconds into a campaign; between is a span of them.
@@ -219,16 +219,16 @@ func TestComplaintNoticesHowCommandsEnd(t *testing.T) {
 		want  bool
 	}{
 		"success":                      {act: act{}},
-		"a refusal":                    {act: act{CommandResult: rig.CommandResult{ExitCode: 1, Stderr: "oncegate: it is not dead\n"}}},
-		"try later":                    {act: act{CommandResult: rig.CommandResult{ExitCode: 75, Stderr: "oncegate: try again later\n"}}},
-		"a kill by the campaign":       {act: act{CommandResult: rig.CommandResult{ExitCode: -1}, killed: true}},
-		"a kill by somebody else":      {act: act{CommandResult: rig.CommandResult{ExitCode: -1}}, want: true},
-		"a status of its own":          {act: act{CommandResult: rig.CommandResult{ExitCode: 3, Stderr: "oncegate: no\n"}}, want: true},
-		"wrong usage that is right":    {act: act{CommandResult: rig.CommandResult{ExitCode: 2, Stderr: "oncegate: say either --done or --resend\n"}}, want: true},
-		"usage that is expected":       {act: act{CommandResult: rig.CommandResult{ExitCode: 2, Stderr: "oncegate: `keys activate 2` finishes that rotation\n"}}, usage: "finishes that rotation"},
-		"a panic":                      {act: act{CommandResult: rig.CommandResult{ExitCode: 2, Stderr: "panic: nil\n\ngoroutine 1 [running]:\n"}}, want: true},
-		"a failure without a word":     {act: act{CommandResult: rig.CommandResult{ExitCode: 1}}, want: true},
-		"a failure of the database's ": {act: act{CommandResult: rig.CommandResult{ExitCode: 1, Stderr: "oncegate: discarding: ERROR: deadlock detected (SQLSTATE 40P01)\n"}}, want: true},
+		"a refusal":                    {act: act{CommandResult: lab.CommandResult{ExitCode: 1, Stderr: "oncegate: it is not dead\n"}}},
+		"try later":                    {act: act{CommandResult: lab.CommandResult{ExitCode: 75, Stderr: "oncegate: try again later\n"}}},
+		"a kill by the campaign":       {act: act{CommandResult: lab.CommandResult{ExitCode: -1}, killed: true}},
+		"a kill by somebody else":      {act: act{CommandResult: lab.CommandResult{ExitCode: -1}}, want: true},
+		"a status of its own":          {act: act{CommandResult: lab.CommandResult{ExitCode: 3, Stderr: "oncegate: no\n"}}, want: true},
+		"wrong usage that is right":    {act: act{CommandResult: lab.CommandResult{ExitCode: 2, Stderr: "oncegate: say either --done or --resend\n"}}, want: true},
+		"usage that is expected":       {act: act{CommandResult: lab.CommandResult{ExitCode: 2, Stderr: "oncegate: `keys activate 2` finishes that rotation\n"}}, usage: "finishes that rotation"},
+		"a panic":                      {act: act{CommandResult: lab.CommandResult{ExitCode: 2, Stderr: "panic: nil\n\ngoroutine 1 [running]:\n"}}, want: true},
+		"a failure without a word":     {act: act{CommandResult: lab.CommandResult{ExitCode: 1}}, want: true},
+		"a failure of the database's ": {act: act{CommandResult: lab.CommandResult{ExitCode: 1, Stderr: "oncegate: discarding: ERROR: deadlock detected (SQLSTATE 40P01)\n"}}, want: true},
 	} {
 		if got := wrongExit(&c.act, c.usage); (got != "") != c.want {
 			t.Errorf("%s: found %q", name, got)
@@ -248,7 +248,7 @@ func TestComplaintNoticesHowCommandsEnd(t *testing.T) {
 func TestReplaysThatDoNotEndAreNoticed(t *testing.T) {
 	t.Parallel()
 	acted := at(10)
-	cancelled := &act{CommandResult: rig.CommandResult{Started: at(4), Ended: at(5)}}
+	cancelled := &act{CommandResult: lab.CommandResult{Started: at(4), Ended: at(5)}}
 	for name, c := range map[string]struct {
 		end     replayEnd
 		cancels []*act

@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // unordered is the key of the events of the route without order. Their numbers only tell them apart.
@@ -74,7 +75,7 @@ func (c *campaign) blockKeys(ctx context.Context) error {
 func (c *campaign) unblockKeys(ctx context.Context) error {
 	env := c.world.Environ(&rig.NodeConfig{Config: c.config, Schema: c.schema, Env: []string{"ORDER_SECRET=" + secret}})
 	for k := range c.blockedKeys() {
-		ran, err := rig.RunCommand(ctx, env, time.Minute, c.world.Binary, "streams", "skip", "stripe/it/"+blockedPrefix+strconv.Itoa(k), "--reason", "never", "--yes")
+		ran, err := lab.RunCommand(ctx, env, time.Minute, c.world.Binary, "streams", "skip", "stripe/it/"+blockedPrefix+strconv.Itoa(k), "--reason", "never", "--yes")
 		if err != nil || ran.ExitCode != 0 {
 			return errors.Join(err, fmt.Errorf("skipping a number: exit %d: %s", ran.ExitCode, ran.Stderr))
 		}

@@ -13,14 +13,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // campaign runs one variant in a separate schema.
 type campaign struct {
 	options
 	variant variant
-	world   *rig.World
+	world   *lab.World
 
 	schema string
 	config string
@@ -30,7 +31,7 @@ type campaign struct {
 	receivers []*rig.Node
 	workers   []*rig.Node
 	slow      *rig.Proxy         // between the second receiver and PostgreSQL; nil if there is none
-	clock     *rig.DatabaseClock // nil if the database's clock is not set
+	clock     *lab.DatabaseClock // nil if the database's clock is not set
 	external  *externalTarget    // nil if the target is inside the database
 	target    *rig.Target        // serves external
 	kills     int
@@ -182,7 +183,7 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 func (c *campaign) prepare(ctx context.Context) error {
 	var err error
 	if c.variant.jump {
-		if c.clock, err = rig.NewDatabaseClock(ctx, c.world.DSN()); err != nil {
+		if c.clock, err = lab.NewDatabaseClock(ctx, c.world.DSN()); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // deliverAll delivers everything, each event until it is acknowledged.

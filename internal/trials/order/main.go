@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // options are the flags.
@@ -58,7 +59,7 @@ func parse(args []string) (options, error) {
 }
 
 func main() {
-	rig.RunMain("order", func(ctx context.Context, args []string) (bool, error) {
+	lab.RunMain("order", func(ctx context.Context, args []string) (bool, error) {
 		broken, err := run(ctx, args)
 		return broken > 0, err
 	})
@@ -85,7 +86,7 @@ func run(ctx context.Context, args []string) (broken int, err error) {
 		result, err := c.run(ctx)
 		if err != nil {
 			repeat := fmt.Sprintf("./scripts/order -variants %s -keys %d -events %d -workers %d -seed %d", v.name, o.keys, o.events, o.workers, o.seed)
-			return broken, rig.ExplainFailure(fmt.Errorf("%s: %w", v.name, err), repeat, w.Logs(c.schema+".")...)
+			return broken, lab.ExplainFailure(fmt.Errorf("%s: %w", v.name, err), repeat, w.Logs(c.schema+".")...)
 		}
 		fmt.Println(result)
 		for _, line := range rig.List(result.violations) {

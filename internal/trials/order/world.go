@@ -4,14 +4,15 @@ import (
 	"context"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 const secret = "whsec_order_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
 
 // newWorld builds the binaries and starts PostgreSQL, which all variants share.
-func newWorld(ctx context.Context, failpoints bool) (*rig.World, error) {
-	return rig.NewWorld(ctx, rig.WorldConfig{Name: "order", Failpoints: failpoints, Postgres: devpg.Config{
+func newWorld(ctx context.Context, failpoints bool) (*lab.World, error) {
+	return lab.NewWorld(ctx, lab.WorldConfig{Name: "order", Failpoints: failpoints, Postgres: devpg.Config{
 		Settings: map[string]string{"max_connections": "500", "shared_buffers": "512MB"},
 	}})
 }

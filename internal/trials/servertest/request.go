@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // Post sends JSON to an address and returns the answer. headers are names and values in turn.

@@ -11,7 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Options say what a soak is. URL, Schema and Dir are required.
@@ -114,16 +115,16 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Length+5*time.Minute)
 	defer cancel()
 	c := &campaign{options: o}
-	if c.world, err = rig.NewWorld(ctx, rig.WorldConfig{Name: "soak", Dir: o.Dir, DSN: o.URL, Failpoints: o.Leak > 0}); err != nil {
+	if c.world, err = lab.NewWorld(ctx, lab.WorldConfig{Name: "soak", Dir: o.Dir, DSN: o.URL, Failpoints: o.Leak > 0}); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close(), c.world.Close()) }()
 	if err := c.prepare(ctx); err != nil {
-		return nil, rig.ExplainFailure(err, c.repeatCommand(), c.world.Logs("")...)
+		return nil, lab.ExplainFailure(err, c.repeatCommand(), c.world.Logs("")...)
 	}
 	report, err := c.run(ctx)
 	if err != nil {
-		return nil, rig.ExplainFailure(err, c.repeatCommand(), c.world.Logs("")...)
+		return nil, lab.ExplainFailure(err, c.repeatCommand(), c.world.Logs("")...)
 	}
 	return report, nil
 }
@@ -131,7 +132,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 // campaign is one soak.
 type campaign struct {
 	options   Options
-	world     *rig.World
+	world     *lab.World
 	db        *pgx.Conn
 	target    *rig.Target
 	forwarded atomic.Int64

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // Counts counts deliveries by kind.

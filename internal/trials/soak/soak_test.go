@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 	"github.com/oncegate/oncegate/internal/trials/soak"
 )
 
@@ -43,7 +43,7 @@ func TestSoak(t *testing.T) {
 		o.URL, o.Schema = inboxtest.EmptySchema(t)
 		local(t, o.URL)
 		o.Dir, o.Progress = t.TempDir(), t.Logf
-		report, err := soak.Run(rig.TestContext(t), o)
+		report, err := soak.Run(lab.TestContext(t), o)
 		if err != nil {
 			t.Fatal(err)
 		}

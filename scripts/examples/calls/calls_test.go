@@ -20,7 +20,8 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
-	"github.com/oncegate/oncegate/internal/trials/rig"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 const secret = "the-secret-of-the-examples"
@@ -35,7 +36,7 @@ func testMain(m *testing.M) int {
 	if err == nil {
 		defer os.RemoveAll(dir)
 		oncegate = filepath.Join(dir, "oncegate")
-		err = rig.Build(context.Background(), "./cmd/oncegate", oncegate)
+		err = lab.Build(context.Background(), "./cmd/oncegate", oncegate)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,128 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/rig"
+)
+
+const (
+	// finishLimit is how long the deliveries and the effects may take that are left after the last fault.
+	finishLimit = 2 * time.Minute
+
+	// forgedEach is how many forged deliveries of each source every process gets at the end, to compare its count.
+	forgedEach = 5
+
+	// stopPatience is how long a process may take to stop in order.
+	stopPatience = 30 * time.Second
+)
+
+// finish delivers what is left, waits for the effects, stops the processes and checks.
+func (d *drill) finish(ctx context.Context, early bool) (*Report, error) {
+	timed, cancel := context.WithTimeout(ctx, finishLimit)
+	defer cancel()
+	if err := d.restartEnded(ctx); err != nil {
+		return nil, err
+	}
+	for _, n := range d.stage.nodes {
+		if err := n.process.WaitReady(ctx); err != nil {
+			return nil, fmt.Errorf("%s did not become ready after the last fault: %w", n.name, err)
+		}
+	}
+	d.options.Log("delivering what is left")
+	d.senders.DeliverRest(timed, d.options.Seed)
+	d.options.Log("waiting for the effects")
+	db, err := rig.Connect(ctx, d.stage.database, d.stage.schema)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close(context.WithoutCancel(ctx))
+	if err := d.waitForEffects(timed, db); err != nil {
+		return nil, err
+	}
+	refusals, err := d.countRefusals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.stopNodes(); err != nil {
+		return nil, err
+	}
+	d.options.Log("checking")
+	e := &invariant.Evidence{Sent: d.sent.Events(), Routes: routes(), Refusals: refusals, Ended: d.ended}
+	for _, n := range d.faults {
+		e.Faults += n
+	}
+	for i := range e.Routes {
+		switch e.Routes[i].Kind {
+		case invariant.Idempotent:
+			e.Routes[i].Requests = d.stage.idempotent.received.Requests()
+		case invariant.Once:
+			e.Routes[i].Requests = d.stage.once.received.Requests()
+		default: // the rows of the others are in the database
+		}
+	}
+	if e.Stored, err = invariant.Read(ctx, db); err != nil {
+		return nil, err
+	}
+	return d.report(e, early), nil
+}
+
+// A held effect is released by the one before it, so it is not at rest either.
+const countUnsettled = `SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry', 'held')`
+
+// waitForEffects waits until no effect is under way. If the time is over first, the invariants report the effects that
+// are left.
+func (d *drill) waitForEffects(ctx context.Context, db rig.Querier) error {
+	var left int
+	for {
+		if err := db.QueryRow(context.WithoutCancel(ctx), countUnsettled).Scan(&left); err != nil {
+			return fmt.Errorf("counting the effects that are left: %w", err)
+		}
+		if left == 0 {
+			return nil
+		}
+		if !rig.Pause(ctx, 200*time.Millisecond) {
+			d.options.Log("%d effects are not settled after %s", left, finishLimit)
+			return nil
+		}
+	}
+}
+
+// refusedMetric counts the requests that a process has refused.
+const refusedMetric = "oncegate_refusals_total"
+
+// countRefusals sends forged deliveries to every process and compares how many it refuses with how many it counts.
+func (d *drill) countRefusals(ctx context.Context) ([]invariant.Refusals, error) {
+	var all []invariant.Refusals
+	for i, n := range d.stage.nodes {
+		before, err := n.process.Metrics(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", n.name, err)
+		}
+		refused := d.senders.Forge(ctx, n.public, d.options.Seed+uint64(i), forgedEach)
+		after, err := n.process.Metrics(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", n.name, err)
+		}
+		all = append(all, invariant.Refusals{Process: n.name, Refused: refused, Counted: int(after[refusedMetric] - before[refusedMetric])})
+	}
+	return all, nil
+}
+
+// stopNodes stops all processes in order, and records those that do not.
+func (d *drill) stopNodes() error {
+	var errs []error
+	for _, n := range d.stage.nodes {
+		if err := n.process.Stop(stopPatience); err != nil {
+			d.ended = append(d.ended, fmt.Sprintf("%s did not stop within %s", n.name, stopPatience))
+			errs = append(errs, n.process.Kill())
+		} else if err := n.process.Err(); err != nil {
+			d.ended = append(d.ended, fmt.Sprintf("%s did not stop in order: %v", n.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
