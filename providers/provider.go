@@ -131,8 +131,9 @@ func (d *specReader) base(bases Catalog) *Spec {
 	}
 	d.extended = base
 	spec := *base.spec
-	spec.Title = d.name                                               // two senders must not share a title
-	spec.Checked, spec.Example.Source, spec.Example.Own = "", "", nil // these describe the base
+	spec.Title = d.name                  // two senders must not share a title
+	spec.Checked, spec.ProvedBy = "", "" // these describe the base
+	spec.Example.Source, spec.Example.Own = "", nil
 	for _, key := range []string{"mode", "candidates", "hash"} {
 		if d.root.Member("identity").Member(key) != nil {
 			spec.Identity = IdentitySpec{} // a different rule replaces the base's identity completely

@@ -98,6 +98,13 @@ func (b *page) verified(p *providers.Provider) {
 		}
 		b.item("%s.", proofOf(v.spec))
 	}
+	for _, way := range p.ProofOf() {
+		of := "Proved by "
+		if way.Mode != providers.DefaultMode {
+			of = "Mode `" + way.Mode + "` is proved by "
+		}
+		b.item("%s%s.", of, providers.ProofText(way.By))
+	}
 	b.item("%s", covers[s.Verify.Authenticates])
 	for _, v := range ways(s) {
 		of := ""
