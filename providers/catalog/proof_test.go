@@ -22,7 +22,7 @@ var proofSources = map[string]*regexp.Regexp{
 	// A package with its version, or the sender's code with its commit.
 	"library":     regexp.MustCompile(`[\w/.-]+(@| )v?\d+\.\d+|@[0-9a-f]{7}`),
 	"capture":     regexp.MustCompile(`received and published.*https://`),
-	"third-party": regexp.MustCompile(`accepted by \S+@(v?\d+\.\d+|[0-9a-f]{7})`),
+	"third-party": regexp.MustCompile(`(accepted by|signed with) \S+@(v?\d+\.\d+|[0-9a-f]{7})`),
 }
 
 // ownOrigins are those of vectors that Oncegate signed. They prove nothing unless somebody else

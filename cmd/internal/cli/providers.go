@@ -169,6 +169,7 @@ func (s *shell) providersShowCommand() *cobra.Command {
 					"signed": "covered by the signature", "unsigned": "not covered by the signature: the same body under a new id is reported as a suspected replay",
 					"none": "none that identifies: every verified delivery is a new event",
 				}[row.ID]},
+				{"event type", typeCover(p)},
 				{"order", row.Order},
 				{"signs as", strings.Join(p.Modes(), ", ")},
 				{"tolerance", tolerance(spec)},
@@ -233,6 +234,14 @@ func (s *shell) showResolved(p *providers.Provider) error {
 		fmt.Fprintln(s.out, clean(strings.TrimSuffix(line, "\n")))
 	}
 	return nil
+}
+
+// typeCover says which unsigned parts of the request the type of an event may come from.
+func typeCover(p *providers.Provider) string {
+	if unsigned := p.TypeUnsigned(); len(unsigned) > 0 {
+		return "not covered by the signature where it is read from " + strings.Join(unsigned, " or ")
+	}
+	return ""
 }
 
 // provedBy describes who confirmed the rules of the provider and of each of its modes.

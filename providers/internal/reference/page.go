@@ -116,6 +116,9 @@ func (b *page) verified(p *providers.Provider) {
 	if p.IDUnsigned() {
 		b.item("**The event id is not covered**: an attacker who has one delivery could send it under another id. Oncegate marks the same body under a second id as a suspected replay.")
 	}
+	if unsigned := p.TypeUnsigned(); len(unsigned) > 0 {
+		b.item("**The type is not covered** where it is read from %s: an attacker who has one delivery could send it as another type. Let effects that matter read the payload.", strings.Join(unsigned, " or "))
+	}
 	for i := range s.Handshakes {
 		h := &s.Handshakes[i]
 		b.item("Handshake \"%s\" (%s): %s.", h.Name, h.Method, shakes[h.Verify])
