@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
 )
 
 func (s *shell) providersCommand() *cobra.Command {
@@ -28,7 +29,7 @@ func (s *shell) known() (providers.Map, error) {
 	if s.configFile == "" {
 		return s.catalog()
 	}
-	cfg, err := s.load()
+	cfg, err := s.loadOffline()
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +59,12 @@ func (s *shell) provider(name string) (*providers.Provider, providers.Map, error
 // unknownProvider returns an error that suggests a provider with a similar name. There are too many
 // providers to list them all.
 func unknownProvider(name string, all providers.Catalog) error {
+	if alias, ok := catalog.FindAlias(name); ok {
+		if alias.Why == "" {
+			return usagef("%s is `%s` in the catalogue: use provider: %s", clean(name), alias.Use, alias.Use)
+		}
+		return usagef("%s is not in the catalogue: %s: use provider: %s, which `oncegate providers show %s` explains", clean(name), alias.Why, alias.Use, alias.Use)
+	}
 	if question := providers.DidYouMean(all, name); question != "" {
 		return usagef("unknown provider %q; %s`oncegate providers list` shows all", clean(name), question)
 	}
@@ -95,7 +102,14 @@ func (s *shell) providersListCommand() *cobra.Command {
 func (s *shell) listProviders(ctx context.Context, text string, unproved bool) (rows []control.ProviderRow, of string, err error) {
 	if s.server == "" {
 		all, err := s.known()
-		return control.ProviderRows(all, text, unproved), fmt.Sprintf(" of %d", len(all)), err
+		rows = control.ProviderRows(all, text, unproved)
+		for _, name := range catalog.AliasesMatching(text) {
+			known := slices.ContainsFunc(rows, func(row control.ProviderRow) bool { return row.Name == name })
+			if p := all[name]; p != nil && !known && (!unproved || len(p.UnconfirmedModes()) > 0) {
+				rows = append(rows, control.NewProviderRow(p))
+			}
+		}
+		return rows, fmt.Sprintf(" of %d", len(all)), err
 	}
 	err = s.control(ctx, "", func(caller control.Caller) error {
 		page, err := control.Call(ctx, caller, &control.ListProviders, control.ListProvidersRequest{Text: text, Unproved: unproved})
