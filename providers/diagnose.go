@@ -3,6 +3,7 @@ package providers
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -326,10 +327,28 @@ func (s *search) giveUp(refusal *Refusal) Finding {
 	switch {
 	case refusal.Reason == ReasonUnsigned:
 		text = "no header contains a matching signature or credential: it may not come from the provider at all"
-	case s.cut:
+	case s.cut && len(s.base.req.Body) >= largeBody:
 		text = "none of the likeliest mistakes explains it (the body is too large to try all)"
+	case s.cut:
+		text = "none of the likeliest mistakes explains it (there are too many to try all)"
+	}
+	if refusal.Reason == ReasonMismatch && s.base.p.addressSigned() {
+		text += "; the address is signed, and " + s.base.req.URL + " was checked: if the sender was given another one, set external_url of the source, or give it with --url"
 	}
 	return Finding{MistakeUnknown, text}
+}
+
+// largeBody is the size from which a body limits how many mistakes are tried.
+const largeBody = 64 << 10
+
+// addressFamilies lists the schemes whose signature covers the address of the request.
+var addressFamilies = []string{"twilio", "hubspot", "messagebird", "atlassian", "contentful"}
+
+// addressSigned reports whether the signature covers the address of the request.
+func (p *Provider) addressSigned() bool {
+	return slices.Contains(addressFamilies, p.spec.Verify.Family) || slices.ContainsFunc(p.spec.Verify.Signed, func(part Part) bool {
+		return part.Word == "url" || part.Word == "path" || part.Word == "query"
+	})
 }
 
 // clues returns observations that prove nothing but often explain the refusal.

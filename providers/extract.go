@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -34,6 +35,8 @@ type extraction struct {
 	sequence                   []sequenceFields
 	times                      bool // the sequence numbers are times
 	digest, level              bool
+	bytesSigned                bool // the signature covers the body as it was sent
+	pinned                     bool // the id is signed and the rest of the event is not
 	levels                     []levelRule
 	otherwise                  string
 	splitType                  string
@@ -52,7 +55,9 @@ func newExtraction(s *Spec) *extraction {
 	}
 	x := &extraction{
 		item: item, envelope: envelope, format: s.Body.Format, form: s.Body.Form, multipart: s.Body.Multipart, formJSON: s.Body.FormJSON,
-		split: -1, times: s.Sequence.Kind == "time", level: s.Identity.Mode == "level", digest: s.Identity.Mode == "digest", otherwise: s.Split.Otherwise, splitType: s.Split.ContentType,
+		bytesSigned: slices.ContainsFunc(s.Verify.Signed, func(p Part) bool { return strings.HasPrefix(p.Word, "body") }),
+		pinned:      s.Verify.Authenticates == "part" && s.Identity.Mode == "id" && s.idSigned(),
+		split:       -1, times: s.Sequence.Kind == "time", level: s.Identity.Mode == "level", digest: s.Identity.Mode == "digest", otherwise: s.Split.Otherwise, splitType: s.Split.ContentType,
 	}
 	if s.Split.JSON != "" {
 		first, rest, _ := strings.Cut(s.Split.JSON, nestedMark)
@@ -102,6 +107,7 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 		whole.Unusable = "body: " + err.Error()
 		// The type in the headers is still useful to the operator.
 		whole.Type = x.eventType(s)
+		x.keepID(&whole, s)
 		return append(one, whole)
 	}
 	if x.split < 0 || x.whole(s) {
@@ -109,6 +115,7 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 		if x.split >= 0 {
 			if err := x.single(s); err != nil {
 				whole.Unusable = "body: " + err.Error()
+				x.keepID(&whole, s)
 				return append(one, whole)
 			}
 		}
@@ -194,14 +201,28 @@ func (x *extraction) walk(s *source) ([]jsonspan.Span, error) {
 
 // fields parses the payload as a form, if the provider sends forms and this payload is one.
 func (x *extraction) fields(req *Request) (form url.Values, is bool, err error) {
-	if x.form && (isForm(req) || req.bodiless()) {
+	if x.multipart {
+		if form, is, err = parseMultipart(req); is {
+			return form, is, err
+		}
+	}
+	if x.form && (x.formBody(req) || req.bodiless()) {
 		form, err = parseForm(req.Payload())
 		return form, true, err
 	}
-	if x.multipart {
-		return parseMultipart(req)
-	}
 	return nil, false, nil
+}
+
+// formBody reports whether the body of a provider that also sends forms is one. If the signature
+// covers the bytes of the body, it does not cover how the Content-Type says to read them. The
+// Content-Type then decides only if the body does not show it: a JSON document begins with { or [,
+// which a form never does.
+func (x *extraction) formBody(req *Request) bool {
+	body := bytes.TrimLeft(req.Body, " \t\r\n")
+	if !x.bytesSigned || len(body) == 0 {
+		return isForm(req)
+	}
+	return body[0] != '{' && body[0] != '[' && (isForm(req) || bytes.IndexByte(body, '=') > 0)
 }
 
 func isForm(req *Request) bool {
@@ -238,12 +259,32 @@ func (x *extraction) fill(item *Item, s *source) {
 			item.Unusable = "event type: " + err.Error()
 		}
 	}
+	if item.Unusable != "" && x.keepID(item, s) {
+		return
+	}
 	if item.Unusable != "" {
 		item.EventID, item.Unknown = "", false
 		if unstorable(item.Type, maxID) != nil {
 			item.Type = ""
 		}
 	}
+}
+
+// keepID gives an event that cannot be used its signed id, if the signature covers the id and not the
+// event. The event is then of an unknown type instead of unusable. Otherwise anyone who has one
+// delivery could combine its signature with any number of damaged bodies, and each of them would be
+// an event of its own. A second body under a known id is a conflict.
+func (x *extraction) keepID(item *Item, s *source) bool {
+	if !x.pinned || s.batch {
+		return false
+	}
+	id, unusable := x.id(s)
+	if unusable != "" || x.digests(id) {
+		return false
+	}
+	item.EventID, item.Unusable = id, ""
+	item.Type, item.Unknown = TypeUnknown, true
+	return true
 }
 
 func (x *extraction) eventType(s *source) string {

@@ -2,6 +2,7 @@ package providers
 
 // mode is one of the methods with which the provider authenticates its requests.
 type mode struct {
+	name string
 	when []MatchSpec
 	as   *Provider // the provider with the mode's verify section
 }
@@ -11,7 +12,7 @@ func compileModes(name string, spec *Spec) []mode {
 	for i := range spec.Modes {
 		other := *spec
 		other.Verify, other.Modes = spec.Modes[i].Verify, nil
-		out = append(out, mode{when: spec.Modes[i].When, as: compile(name, &other)})
+		out = append(out, mode{name: spec.Modes[i].Name, when: spec.Modes[i].When, as: compile(name, &other)})
 	}
 	return out
 }
@@ -31,6 +32,16 @@ func (p *Provider) mode(req *Request) *Provider {
 
 // VerifySpec returns the rules that apply to a request: those of a mode, or the provider's own.
 func (p *Provider) VerifySpec(req *Request) *VerifySpec { return &p.mode(req).spec.Verify }
+
+// ModeName returns the name of the mode that applies to a request, or [DefaultMode].
+func (p *Provider) ModeName(req *Request) string {
+	for i := range p.modes {
+		if headersMatch(req, p.modes[i].when) {
+			return p.modes[i].name
+		}
+	}
+	return DefaultMode
+}
 
 func headersMatch(req *Request, when []MatchSpec) bool {
 	for _, m := range when {

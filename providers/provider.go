@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -43,6 +44,8 @@ type Provider struct {
 	where              string             // the first signature header, for error details
 	literals           [][]byte           // of the signed parts
 	partsAlwaysPresent bool               // no signed part can be missing
+	fixedTime          bool               // the signed time must have all its digits
+	wholeBody          bool               // the body must be a JSON object or array from its first to its last byte
 	located            *jsonspan.PathSet  // the JSON paths that verification reads
 	scheme             schemes.Scheme     // nil if the family needs no scheme
 
@@ -131,8 +134,9 @@ func (d *specReader) base(bases Catalog) *Spec {
 	}
 	d.extended = base
 	spec := *base.spec
-	spec.Title = d.name                                               // two senders must not share a title
-	spec.Checked, spec.Example.Source, spec.Example.Own = "", "", nil // these describe the base
+	spec.Title = d.name                  // two senders must not share a title
+	spec.Checked, spec.ProvedBy = "", "" // these describe the base
+	spec.Example.Source, spec.Example.Own = "", nil
 	for _, key := range []string{"mode", "candidates", "hash"} {
 		if d.root.Member("identity").Member(key) != nil {
 			spec.Identity = IdentitySpec{} // a different rule replaces the base's identity completely
@@ -158,6 +162,8 @@ func compile(name string, spec *Spec) *Provider {
 		p.literals[i] = []byte(spec.Verify.Signed[i].Literal)
 	}
 	p.partsAlwaysPresent = alwaysPresent(spec.Verify.Signed)
+	p.wholeBody, p.fixedTime = touchesBody(spec.Verify.Signed)
+	p.wholeBody = p.wholeBody && spec.Body.Format == "json" && !spec.Body.Form && !spec.Body.Multipart
 	p.extraction = newExtraction(spec)
 	p.handshakes = compileHandshakes(spec.Handshakes)
 	for _, path := range spec.Volatile {
@@ -184,6 +190,22 @@ func alwaysPresent(parts []Part) bool {
 		}
 	}
 	return true
+}
+
+// touchesBody reports whether the body and a part that the sender of a request can choose stand side
+// by side in the signed text, with nothing constant between them. Bytes could then move between the
+// two while the signature stays valid. timed reports whether that part is the time, before the body.
+func touchesBody(parts []Part) (touches, timed bool) {
+	chosen := func(i int) bool {
+		return i >= 0 && i < len(parts) && (parts[i].Word == "timestamp" || len(parts[i].Header) > 0 || parts[i].Query != "")
+	}
+	for i := range parts {
+		if parts[i].Word == "body" {
+			touches = touches || chosen(i-1) || chosen(i+1)
+			timed = timed || i > 0 && parts[i-1].Word == "timestamp"
+		}
+	}
+	return touches, timed
 }
 
 // idSigned reports whether the signature covers every field that can contain an id. It is derived
@@ -232,12 +254,11 @@ func (s *Spec) covered(f *Field) bool {
 		}
 		return false
 	}
+	same := func(h string) bool { return http.CanonicalHeaderKey(h) == http.CanonicalHeaderKey(f.Header) }
 	switch {
 	case f.Header != "":
 		return signs(func(p *Part) bool {
-			return slices.ContainsFunc(p.Header, func(h string) bool {
-				return http.CanonicalHeaderKey(h) == http.CanonicalHeaderKey(f.Header)
-			})
+			return slices.ContainsFunc(p.Header, same) || p.Word == "timestamp" && slices.ContainsFunc(s.Verify.Timestamp.Header, same)
 		})
 	case f.JSON != "" || f.Parent != "" || f.Envelope != "" || f.Form != "":
 		return signs(func(p *Part) bool {
@@ -269,6 +290,22 @@ func (p *Provider) IsOperation() bool { return p.spec.Verify.Family == familyOpe
 // IDUnsigned reports whether event ids may come from parts of the request that the signature does
 // not cover.
 func (p *Provider) IDUnsigned() bool { return p.idUnsigned }
+
+// TypeUnsigned returns the headers and query parameters from which the type of an event may be read
+// and which the signature does not cover. Anyone who has one delivery can present it with another
+// type. It is empty if nothing is signed at all, because the whole event can then be changed.
+func (p *Provider) TypeUnsigned() []string {
+	if !p.spec.Verify.signs() && p.scheme == nil || p.spec.Verify.Authenticates == "origin" {
+		return nil
+	}
+	var out []string
+	for i := range p.spec.Type {
+		if name := p.spec.uncoveredHeader(&p.spec.Type[i]); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
 
 // Limits contains what the receiver checks before it reads or verifies a request.
 type Limits struct {
@@ -313,6 +350,9 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.wholeBody && !wholeDocument(req.Body) {
+		return nil, refuse(ReasonMalformed, "the body is no JSON object or array, and nothing separates it from the other signed parts")
+	}
 	if p.answers && !isDocument(req.Body) {
 		return nil, refuse(ReasonMismatch, "the signed content is no JSON object or array, and could be signed by a handshake")
 	}
@@ -340,6 +380,9 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 	}
 	return d, nil
 }
+
+// wholeDocument reports whether the body is one complete JSON object or array.
+func wholeDocument(body []byte) bool { return isDocument(body) && json.Valid(body) }
 
 // authenticate verifies a request with the provider's family.
 func (p *Provider) authenticate(req *Request, secrets []Secret) (proof, error) {

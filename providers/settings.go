@@ -35,6 +35,9 @@ type Binding struct {
 	Asker Asker
 }
 
+// levelValue is the value of a setting that makes every delivery an event of its own.
+const levelValue = "event"
+
 // insecureSetting is the setting with which a source accepts that its provider proves nothing.
 const insecureSetting = "insecure"
 
@@ -46,6 +49,12 @@ func (p *Provider) Bind(b Binding) (*Provider, error) {
 		return nil, err
 	}
 	bound := *p
+	if setting := p.spec.Identity.LevelSetting; setting != "" && settings.One(setting) == levelValue {
+		spec := *p.spec
+		spec.Identity = IdentitySpec{Mode: "level"}
+		bound = *compile(p.name, &spec)
+		bound.base, bound.own = p.base, p.own
+	}
 	bound.settings, bound.fetcher, bound.asker, bound.bound = settings, b.Fetcher, b.Asker, true
 	return &bound, nil
 }
@@ -98,6 +107,9 @@ func (p *Provider) resolveSettings(given map[string][]string) (schemes.Settings,
 		default:
 			fail("setting %s is unknown; known are %s", name, strings.Join(known, ", "))
 		}
+	}
+	if setting := p.spec.Identity.LevelSetting; setting != "" && len(out[setting]) > 0 && out.One(setting) != levelValue {
+		fail("setting %s is %q; say %s, or leave it out", setting, out.One(setting), levelValue)
 	}
 	if len(errs) == 0 && p.Unproved() && out.One(insecureSetting) != "true" {
 		fail("setting %s must be true: nothing proves who sends these requests", insecureSetting)

@@ -187,6 +187,10 @@ func (d *specReader) check(s *Spec) {
 	if _, err := time.Parse("2006-01", s.Checked); s.Checked != "" && err != nil {
 		d.at("checked", "is not a year and a month, such as 2026-11")
 	}
+	d.provedBy("proved_by", s.ProvedBy)
+	for i := range s.Modes {
+		d.provedBy(fmt.Sprintf("modes[%d].proved_by", i), s.Modes[i].ProvedBy)
+	}
 	for path, value := range s.Confidence {
 		d.choice("confidence."+path, value, []string{"sdk", "docs", "secondary", "unread"}, nil)
 	}

@@ -37,6 +37,14 @@ func (d *specReader) identity(s *Spec) {
 	d.fields("identity.hash", i.Hash, s, false)
 	d.fields("identity.with", i.With, s, false)
 	d.unique(i)
+	if i.LevelSetting != "" {
+		if i.Mode == "level" {
+			d.at("identity.level_setting", "does not go with mode: level, in which every delivery is one")
+		}
+		if !slices.ContainsFunc(s.Settings, func(s SettingSpec) bool { return s.Name == i.LevelSetting }) {
+			d.at("identity.level_setting", "%q is no setting of this provider", i.LevelSetting)
+		}
+	}
 	if i.Mode == "level" && len(i.LevelWhen) > 0 {
 		d.at("identity.level_when", "does not go with mode: level, in which every event is one")
 	}

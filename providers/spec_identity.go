@@ -25,6 +25,11 @@ type IdentitySpec struct {
 	// mode level, because events of its kind have identical content.
 	LevelWhen []MatchSpec `yaml:"level_when"`
 
+	// LevelSetting is the name of a setting with which a source chooses that every verified delivery
+	// is an event of its own, as in mode level. Its value is then event. Use it for senders whose
+	// repeats some receivers need and others do not.
+	LevelSetting string `yaml:"level_setting"`
+
 	// With lists fields outside the payload that distinguish events and stay the same over retries,
 	// such as a header with the topic. The digest includes those that are present. It always
 	// includes the fields outside the payload from which the type is read.

@@ -41,7 +41,7 @@ func (p *Provider) hasOwn(path string) bool {
 // replacesBase reports whether the provider does not inherit the base's value at the path.
 func (p *Provider) replacesBase(path string) bool {
 	switch {
-	case path == "title", path == "checked", path == "example.source", path == "example.own":
+	case path == "title", path == "checked", path == "proved_by", path == "example.source", path == "example.own":
 		return true
 	case path == "identity" || strings.HasPrefix(path, "identity."):
 		return p.own["identity.mode"] || p.own["identity.candidates"] || p.own["identity.hash"]

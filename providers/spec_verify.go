@@ -36,6 +36,10 @@ type ModeSpec struct {
 	// When lists headers that must be present, or equal.
 	When []MatchSpec `yaml:"when"`
 
+	// ProvedBy says who confirmed the rules of this mode, in the words of the provider's own
+	// proved_by.
+	ProvedBy string `yaml:"proved_by"`
+
 	Verify VerifySpec `yaml:"verify"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -64,8 +65,14 @@ func (p *Provider) time(req *Request, sig *signed) (raw string, at time.Time, er
 	if !ok {
 		return "", time.Time{}, refuse(ReasonMalformed, where+" has no timestamp in "+unitName(spec.Unit))
 	}
+	if digits := timeDigits[spec.Unit]; p.fixedTime && digits > 0 && len(raw) != digits {
+		return "", time.Time{}, refuse(ReasonMalformed, where+" has no timestamp of "+strconv.Itoa(digits)+" digits, and nothing separates it from the body")
+	}
 	return raw, at, nil
 }
+
+// timeDigits is how many digits a time has in each unit, from 2001 until 2286.
+var timeDigits = map[string]int{"": 10, "s": 10, "ms": 13, "us": 16, "ns": 19}
 
 func unitName(unit string) string {
 	switch unit {

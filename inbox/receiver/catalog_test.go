@@ -350,7 +350,7 @@ func TestDeliveryByGET(t *testing.T) {
 		t.Fatalf("the gate saw %+v", seen)
 	}
 	event := seen[0].Events[0]
-	if !strings.HasPrefix(event.EventID, "sha256:") || event.Type != "completed" || event.Offset != 0 || event.Length != len(query) || event.Unusable != "" {
+	if !strings.HasPrefix(event.EventID, "sha256:") || event.Type != "call.completed" || event.Offset != 0 || event.Length != len(query) || event.Unusable != "" {
 		t.Errorf("%+v", event)
 	}
 	spoiled := get(query)

@@ -37,6 +37,9 @@ type Options struct {
 	// Dev allows targets of kind dev.
 	Dev bool
 
+	// WithoutDatabase loads a configuration that names no database, for commands that use none.
+	WithoutDatabase bool
+
 	// Handlers allows routes without a target. The Go program attaches a function to each of them
 	// by the route's name.
 	Handlers bool
@@ -143,7 +146,7 @@ func (r *reader) sections(o Options) {
 
 // check makes the checks that need more than one section.
 func (r *reader) check(cfg *Config, o Options) {
-	if cfg.Database.URL == "" && !o.Dev && r.sound("database.url") {
+	if cfg.Database.URL == "" && !o.Dev && !o.WithoutDatabase && r.sound("database.url") {
 		r.report.Add("no database: set DATABASE_URL (postgres://user:password@host:5432/database) or database.url")
 	}
 	if _, err := connectionString(cfg.Database.URL); cfg.Database.URL != "" && err != nil {

@@ -30,6 +30,10 @@ type ProviderRow struct {
 	// Order is what the events say about their order, or none if they say nothing.
 	Order string `json:"order"`
 
+	// ProvedBy says who outside Oncegate confirmed the rules by which the provider is verified:
+	// vendor, library, capture, third-party, or documentation if nobody did.
+	ProvedBy string `json:"proved_by"`
+
 	// Retries is how long the provider retries. Docs is the address where it says so.
 	Retries string `json:"retries"`
 	Docs    string `json:"docs"`
@@ -40,7 +44,7 @@ func NewProviderRow(p *providers.Provider) ProviderRow {
 	spec := p.Spec()
 	row := ProviderRow{
 		Name: p.Name(), Title: spec.Title, Verifies: verifies(spec), Proves: spec.Verify.Authenticates,
-		ID: "signed", Order: or(spec.Sequence.Kind, "none"), Retries: spec.Windows.Retry.For.Text(), Docs: spec.Docs,
+		ID: "signed", ProvedBy: p.ProofOf()[0].By, Order: or(spec.Sequence.Kind, "none"), Retries: spec.Windows.Retry.For.Text(), Docs: spec.Docs,
 	}
 	switch {
 	case spec.Identity.Mode == "level":
@@ -70,10 +74,15 @@ func verifies(spec *providers.Spec) string {
 	return strings.Join(words, ", ")
 }
 
-// ProviderRows returns the rows of the providers whose name, title or scheme contains the text, by name.
-func ProviderRows(all map[string]*providers.Provider, text string) []ProviderRow {
+// ProviderRows returns the rows of the providers whose name, title or scheme contains the text, by
+// name. If unproved is true, it returns only those with a way of signing that is proved by
+// documentation alone.
+func ProviderRows(all map[string]*providers.Provider, text string, unproved bool) []ProviderRow {
 	rows := []ProviderRow{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if unproved && len(all[name].UnconfirmedModes()) == 0 {
+			continue
+		}
 		row := NewProviderRow(all[name])
 		about := strings.ToLower(row.Name + " " + row.Title + " " + row.Verifies)
 		if strings.Contains(about, strings.ToLower(text)) {
@@ -87,6 +96,9 @@ func ProviderRows(all map[string]*providers.Provider, text string) []ProviderRow
 type ListProvidersRequest struct {
 	// Text is searched for in the names, titles and schemes, ignoring case.
 	Text string `json:"text,omitempty"`
+
+	// Unproved keeps only providers whose rules, or those of a mode, nobody outside Oncegate confirmed.
+	Unproved bool `json:"unproved,omitempty"`
 }
 
 // ListProviders lists the providers.
@@ -94,7 +106,7 @@ var ListProviders = Operation[ListProvidersRequest, read.Page[ProviderRow]]{
 	ID: "list_providers", Method: "GET", Path: "/providers", Scope: ReadMetadata,
 	Summary: "List the providers of the catalogue and of the configuration, by name.",
 	Do: func(_ context.Context, s *Service, _ Access, r ListProvidersRequest) (read.Page[ProviderRow], error) {
-		return whole(ProviderRows(s.providers(), r.Text)), nil
+		return whole(ProviderRows(s.providers(), r.Text, r.Unproved)), nil
 	},
 }
 

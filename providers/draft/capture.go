@@ -23,11 +23,13 @@ type captured struct {
 	headers []leaf // without the headers of proxies and HTTP clients
 	query   []leaf
 	form    []leaf
-	formed  bool   // the body is a form
-	inForm  string // the form field that contains the JSON document
-	doc     any    // the JSON document, nil if there is none
-	json    []leaf // the scalars of doc
-	items   []leaf // the scalars of the first element, if doc is a list of events
+	formed  bool     // the body is a form
+	inForm  string   // the form field that contains the JSON document
+	doc     any      // the JSON document, nil if there is none
+	json    []leaf   // the scalars of doc
+	tries   bool     // another request is a try of the same event
+	changed []string // the members that differ between tries of one event
+	items   []leaf   // the scalars of the first element, if doc is a list of events
 }
 
 // leaf is one value of the request with its name or path.

@@ -31,6 +31,10 @@ type Options struct {
 	// base64.
 	Secret []byte
 
+	// Others contains further requests of the same sender, whose order does not matter. Two that are
+	// tries of one event show which members the sender changes between tries.
+	Others []*providers.Request
+
 	// Catalog contains the known providers, with which the request is compared. It may be empty.
 	Catalog map[string]*providers.Provider
 
@@ -126,6 +130,7 @@ func Make(req *providers.Request, o Options) (*Result, error) {
 		return nil, errors.New("drafting a provider: the secret is empty")
 	}
 	c := capture(req)
+	c.compare(o.Others)
 	s := newSearch(c, o)
 	out := &Result{Name: o.Name}
 	out.Looks = looks(c, o)
@@ -148,6 +153,11 @@ func Make(req *providers.Request, o Options) (*Result, error) {
 		}
 		out.Fits = append(out.Fits, fits[i])
 		if out.Provider == nil {
+			for n, other := range o.Others {
+				if !authentic(p, other, []providers.Secret{{Name: "draft", Value: o.Secret}}) {
+					out.Near = append(out.Near, fmt.Sprintf("request %d does not verify in the same way: was it captured unchanged, and signed with the same secret?", n+2))
+				}
+			}
 			out.Provider, out.Guesses = p, guesses
 			out.YAML = configuration(out.Name, text, c, &fits[i], o)
 		}

@@ -101,6 +101,8 @@ func TestDraftsOfTheCatalogue(t *testing.T) {
 			got, _ := r.Provider.Verify(v.Request(), v.Secrets())
 			if err == nil && got != nil && len(want.Items) == 1 && len(got.Items) == 1 && want.Items[0].EventID == got.Items[0].EventID {
 				ids++
+			} else if v.ProvedBy != "" && v.Origin == "computed" {
+				// The payload is our own, so its members say nothing about the sender's ids.
 			} else if got != nil && len(want.Items) == 1 && len(got.Items) == 1 && !strings.HasPrefix(got.Items[0].EventID, "sha256:") && r.Provider.Spec().Identity.Mode == "id" && otherIDs[id] == "" {
 				t.Errorf("%s: the draft takes %s for the event's id, and the catalogue %s", id, got.Items[0].EventID, want.Items[0].EventID)
 			}

@@ -3,6 +3,7 @@ package draft
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -60,7 +61,26 @@ func write(name string, c *captured, f *Fit, o Options) (string, []Guess) {
 	} else {
 		guesses = append(guesses, Guess{"sequence", "", "none", "no object with a version or a time was found"})
 	}
+	if c.tries && len(c.changed) > 0 {
+		list := make([]string, len(c.changed))
+		for i, name := range c.changed {
+			list[i] = quoted(name)
+		}
+		line("volatile: [%s] # two of the captured requests are tries of one event and differ in these", strings.Join(list, ", "))
+		guesses = append(guesses, Guess{"volatile", strings.Join(c.changed, ", "), "likely", "two requests are tries of one event and differ in them"})
+	}
+	for _, name := range c.tryMembers() {
+		guesses = append(guesses, Guess{"volatile", "JSON " + name, "a guess", "its name is that of the time of a try: if each try has another one, list it under volatile, or a retry becomes another event"})
+		line("# volatile: [%s] # if it is the time of the try: otherwise a retry is seen as another event", quoted(name))
+	}
+	if lists := c.lists(); len(lists) == 1 {
+		guesses = append(guesses, Guess{"split", "JSON " + lists[0], "a guess", "a list of objects with ids or types: if each is an event, write split"})
+		line("# split: { json: %s } # if each element is an event of its own; json then names members of the element", quoted(lists[0]))
+	}
 	for _, counter := range c.counters() {
+		if slices.Contains(c.changed, counter) {
+			continue
+		}
 		line("# volatile: [%s] # only if it counts the tries of one delivery: events that differ in it alone become one", quoted(counter))
 	}
 	line("")

@@ -46,8 +46,10 @@ func (MercadoPago) Verify(in *Input) (Result, error) {
 		return Result{}, refuse(Malformed, "header "+mercadoPagoHeader+" is not of the form ts=TIME,v1=SIGNATURE")
 	}
 	at, ok := milliseconds(stamp)
-	if len(stamp) <= len("9999999999") {
+	if len(stamp) == len("1700000000") {
 		at, ok = seconds(stamp)
+	} else if len(stamp) != len("1700000000000") {
+		ok = false
 	}
 	if !ok {
 		return Result{}, refuse(Malformed, "header "+mercadoPagoHeader+" has no timestamp in seconds or milliseconds")

@@ -1,11 +1,13 @@
 // Asks the vendors' own libraries and Oncegate about the same fresh requests.
-// Usage: node main.mjs PATH-TO-ONCEGATE [vendor ...]
+// Usage: node main.mjs PATH-TO-ONCEGATE [--vectors DIRECTORY] [vendor ...]
 import { spawnSync } from 'node:child_process';
 import { createPrivateKey, generateKeyPairSync, randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { vendors } from './vendors.mjs';
 
-const [binary, ...only] = process.argv.slice(2);
+const [binary, ...rest] = process.argv.slice(2);
+const directory = rest[0] === '--vectors' ? rest[1] : '';
+const only = directory ? rest.slice(2) : rest;
 const texts = ['plain', 'Zoë & <b>"quoted"</b> / \\ 日本 😀', 'é\u0001\u2028 '.repeat(300)];
 
 function oncegate(args, vendor, input, env = {}) {
@@ -35,13 +37,31 @@ function unsigned(vendor, text) {
 
 const tampered = (vendor, req) => ({ ...req, body: vendor.tamper ? vendor.tamper(req.body) : req.body.replace('"', '"x') });
 
-async function theySign(vendor) {
+// keep writes the request that a library signed or accepted into the vectors of its provider, as
+// proof that somebody else agrees with the entry.
+function keep(vendor, req, version) {
+  const name = `${vendor.sdk}@${version.replace(/^v/, '')}`;
+  const vector = {
+    case: 'crosscheck-' + vendor.vendor.toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/-$/, ''), origin: 'computed',
+    source: vendor.sign ? `signed with ${name} by scripts/crosscheck` : `accepted by ${name} in scripts/crosscheck; signed by the documented rule`,
+    proved_by: vendor.independent ? 'third-party' : 'library', kind: 'verify', secret: vendor.secret,
+    ...(vendor.settings && { settings: Object.fromEntries(Object.entries(vendor.settings).map(([key, value]) => [key, [value]])) }),
+    method: 'POST', url: req.url, headers: req.headers, body: req.body, valid: true, now: Math.floor(Date.now() / 1000),
+  };
+  const file = `${directory}/${vendor.provider}/vectors.json`;
+  const vectors = JSON.parse(readFileSync(file, 'utf8')).filter((other) => other.case !== vector.case);
+  const text = JSON.stringify([...vectors, vector], null, 1).replace(/[\u007f-\uffff]/g, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
+  writeFileSync(file, text + '\n');
+}
+
+async function theySign(vendor, version) {
   for (const text of texts) {
     const { id, req } = unsigned(vendor, text);
     const signed = await (vendor.sign ?? vendor.rule)(req, id);
     if (!vendor.sign && !(await vendor.verify(signed))) return 'their library does not accept what the rule here signs';
     const ours = weVerify(vendor, signed);
     if (ours.code !== 0) return ours.said;
+    if (text === texts[0] && directory) keep(vendor, signed, version);
     if (text !== texts[0]) continue; // a refusal is diagnosed, which takes its time
     if (!vendor.unbound && weVerify(vendor, tampered(vendor, signed)).code !== 1) return 'we accept a changed body';
     const other = { ...vendor, secret: vendor.other ?? changed(vendor.secret) };
@@ -85,8 +105,8 @@ const notes = [];
 let differing = 0;
 for (const vendor of vendors) {
   if (only.length > 0 && !only.includes(vendor.provider)) continue;
-  const version = JSON.parse(readFileSync(new URL(`node_modules/${vendor.sdk}/package.json`, import.meta.url))).version;
-  const one = await theySign(vendor).catch((error) => 'their library fails: ' + error.message);
+  const version = vendor.version ?? JSON.parse(readFileSync(new URL(`node_modules/${vendor.sdk}/package.json`, import.meta.url), 'utf8')).version;
+  const one = await theySign(vendor, version).catch((error) => 'their library fails: ' + error.message);
   const two = await theyVerify(vendor).catch((error) => ({ differs: 'their library fails: ' + error.message }));
   if (one) notes.push(`${vendor.vendor}: they sign: ${one}`);
   if (two.differs) notes.push(`${vendor.vendor}: we sign: ${two.differs}`);

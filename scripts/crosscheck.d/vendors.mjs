@@ -7,6 +7,7 @@ import { createRequire } from 'node:module';
 import { accepts, header, hmac, json, lower, secret, seconds, settles, standard } from './helpers.mjs';
 import { messages } from './vendors-messages.mjs';
 import { money } from './vendors-money.mjs';
+import { others } from './vendors-others.mjs';
 import { tools } from './vendors-tools.mjs';
 
 const require = createRequire(import.meta.url);
@@ -342,4 +343,4 @@ const add = (vendor) => list.push(vendor);
   });
 }
 
-export const vendors = [...list, ...tools, ...money, ...messages];
+export const vendors = [...list, ...tools, ...money, ...messages, ...others];

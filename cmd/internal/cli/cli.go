@@ -212,6 +212,11 @@ func (s *shell) load() (*config.Config, error) {
 	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Catalog: new(catalog.Lazy)})
 }
 
+// loadOffline loads the configuration for commands that use no database, so it need not name one.
+func (s *shell) loadOffline() (*config.Config, error) {
+	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Catalog: new(catalog.Lazy), WithoutDatabase: true})
+}
+
 // catalog parses the whole catalogue.
 func (s *shell) catalog() (providers.Map, error) {
 	cat, err := catalog.Load()

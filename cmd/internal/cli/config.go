@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -13,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/visible"
+	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
 
@@ -50,7 +52,7 @@ func (s *shell) configCommand() *cobra.Command {
 			if s.output == "json" {
 				return s.json(map[string]any{
 					"origin": origin, "sources": len(cfg.Sources), "routes": routes,
-					"targets": len(cfg.Targets), "warnings": append([]string{}, cfg.Warnings...),
+					"targets": len(cfg.Targets), "warnings": append([]string{}, cfg.Warnings...), "notes": append([]string{}, unprovedSources(cfg)...),
 					"order_changes": append([]inbox.OrderChange{}, database.orders...),
 					"database":      database.names,
 				})
@@ -59,6 +61,9 @@ func (s *shell) configCommand() *cobra.Command {
 				count(len(cfg.Sources), "source"), count(routes, "route"), count(len(cfg.Targets), "target"))
 			for _, warning := range cfg.Warnings {
 				fmt.Fprintln(s.out, "warning: "+clean(warning))
+			}
+			for _, note := range unprovedSources(cfg) {
+				fmt.Fprintln(s.out, "note: "+clean(note))
 			}
 			for _, line := range database.lines() {
 				fmt.Fprintln(s.out, clean(line))
@@ -130,4 +135,23 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// unprovedSources returns a note for each source whose provider of the catalogue has rules that
+// nobody outside Oncegate confirmed. A custom provider gets none, because its author answers for it.
+func unprovedSources(cfg *config.Config) []string {
+	var out []string
+	for _, source := range cfg.Sources {
+		modes := source.Provider.UnconfirmedModes()
+		if len(modes) == 0 || cfg.Providers[source.Provider.Name()] != nil {
+			continue
+		}
+		of := ""
+		if !slices.Contains(modes, providers.DefaultMode) {
+			of = ", as far as mode " + strings.Join(modes, " and ") + " is concerned"
+		}
+		out = append(out, fmt.Sprintf("sources.%s: the entry of provider %s is proved by documentation alone%s: nobody outside Oncegate confirmed how it is signed; "+
+			"verify a captured request with `oncegate providers verify` before you rely on it", source.Name, source.Provider.Name(), of))
+	}
+	return out
 }

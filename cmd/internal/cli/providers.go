@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers"
+	"github.com/oncegate/oncegate/providers/catalog"
 )
 
 func (s *shell) providersCommand() *cobra.Command {
@@ -28,7 +29,7 @@ func (s *shell) known() (providers.Map, error) {
 	if s.configFile == "" {
 		return s.catalog()
 	}
-	cfg, err := s.load()
+	cfg, err := s.loadOffline()
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +59,12 @@ func (s *shell) provider(name string) (*providers.Provider, providers.Map, error
 // unknownProvider returns an error that suggests a provider with a similar name. There are too many
 // providers to list them all.
 func unknownProvider(name string, all providers.Catalog) error {
+	if alias, ok := catalog.FindAlias(name); ok {
+		if alias.Why == "" {
+			return usagef("%s is `%s` in the catalogue: use provider: %s", clean(name), alias.Use, alias.Use)
+		}
+		return usagef("%s is not in the catalogue: %s: use provider: %s, which `oncegate providers show %s` explains", clean(name), alias.Why, alias.Use, alias.Use)
+	}
 	if question := providers.DidYouMean(all, name); question != "" {
 		return usagef("unknown provider %q; %s`oncegate providers list` shows all", clean(name), question)
 	}
@@ -65,11 +72,15 @@ func unknownProvider(name string, all providers.Catalog) error {
 }
 
 func (s *shell) providersListCommand() *cobra.Command {
-	return &cobra.Command{
+	unproved := false
+	cmd := &cobra.Command{
 		Use: "list [filter]", Short: "List the providers, or those whose name, title or scheme matches",
 		Args: cobra.MaximumNArgs(1),
+		Long: "List the providers, or those whose name, title or scheme matches.\n\n" +
+			"PROVED BY says who outside Oncegate confirmed the rules of an entry: the vendor itself, its library, a\n" +
+			"captured request, or a third party. Entries with documentation alone are unproved.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rows, of, err := s.listProviders(cmd.Context(), strings.Join(args, ""))
+			rows, of, err := s.listProviders(cmd.Context(), strings.Join(args, ""), unproved)
 			if err != nil {
 				return err
 			}
@@ -82,17 +93,26 @@ func (s *shell) providersListCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&unproved, "unproved", false, "list only providers with rules that nobody outside Oncegate confirmed")
+	return cmd
 }
 
 // listProviders returns the providers of a server, or the local ones, which require no database. of
 // is the text that says how many providers there are in all.
-func (s *shell) listProviders(ctx context.Context, text string) (rows []control.ProviderRow, of string, err error) {
+func (s *shell) listProviders(ctx context.Context, text string, unproved bool) (rows []control.ProviderRow, of string, err error) {
 	if s.server == "" {
 		all, err := s.known()
-		return control.ProviderRows(all, text), fmt.Sprintf(" of %d", len(all)), err
+		rows = control.ProviderRows(all, text, unproved)
+		for _, name := range catalog.AliasesMatching(text) {
+			known := slices.ContainsFunc(rows, func(row control.ProviderRow) bool { return row.Name == name })
+			if p := all[name]; p != nil && !known && (!unproved || len(p.UnconfirmedModes()) > 0) {
+				rows = append(rows, control.NewProviderRow(p))
+			}
+		}
+		return rows, fmt.Sprintf(" of %d", len(all)), err
 	}
 	err = s.control(ctx, "", func(caller control.Caller) error {
-		page, err := control.Call(ctx, caller, &control.ListProviders, control.ListProvidersRequest{Text: text})
+		page, err := control.Call(ctx, caller, &control.ListProviders, control.ListProvidersRequest{Text: text, Unproved: unproved})
 		rows = page.Data
 		return err
 	})
@@ -101,12 +121,12 @@ func (s *shell) listProviders(ctx context.Context, text string) (rows []control.
 
 func providerTable(rows []control.ProviderRow) *table {
 	t := &table{
-		header: []string{"NAME", "TITLE", "VERIFIES", "PROVES", "ID", "ORDER", "RETRIES"},
-		spare:  []string{"RETRIES", "ORDER", "PROVES", "ID"}, ids: []string{"NAME"},
+		header: []string{"NAME", "TITLE", "VERIFIES", "PROVES", "ID", "PROVED BY", "ORDER", "RETRIES"},
+		spare:  []string{"RETRIES", "ORDER", "PROVES", "PROVED BY", "ID"}, ids: []string{"NAME"},
 	}
 	for i := range rows {
 		row := &rows[i]
-		t.add(row.Name, row.Title, row.Verifies, row.Proves, row.ID, row.Order, row.Retries)
+		t.add(row.Name, row.Title, row.Verifies, row.Proves, row.ID, row.ProvedBy, row.Order, row.Retries)
 	}
 	return t
 }
@@ -157,11 +177,13 @@ func (s *shell) providersShowCommand() *cobra.Command {
 				{"documentation", row.Docs},
 				{"compared with it", spec.Checked},
 				{"verified by", row.Verifies},
+				{"proved by", provedBy(p)},
 				{"a signature proves", proves(row.Proves)},
 				{"event id", map[string]string{
 					"signed": "covered by the signature", "unsigned": "not covered by the signature: the same body under a new id is reported as a suspected replay",
 					"none": "none that identifies: every verified delivery is a new event",
 				}[row.ID]},
+				{"event type", typeCover(p)},
 				{"order", row.Order},
 				{"signs as", strings.Join(p.Modes(), ", ")},
 				{"tolerance", tolerance(spec)},
@@ -202,7 +224,7 @@ func (s *shell) showServersProvider(ctx context.Context, name string) error {
 			return fmt.Errorf("writing yaml: %w", err)
 		}
 		page(s.out, []pair{
-			{"provider", p.Name}, {"title", p.Title}, {"documentation", p.Docs}, {"verified by", p.Verifies}, {"a signature proves", proves(p.Proves)},
+			{"provider", p.Name}, {"title", p.Title}, {"documentation", p.Docs}, {"verified by", p.Verifies}, {"proved by", p.ProvedBy}, {"a signature proves", proves(p.Proves)},
 			{"event id", p.ID}, {"order", p.Order}, {"retries for", p.Retries},
 		})
 		fmt.Fprintf(s.out, "\nThe entry in full, as a custom provider would write it:\n\n")
@@ -226,6 +248,27 @@ func (s *shell) showResolved(p *providers.Provider) error {
 		fmt.Fprintln(s.out, clean(strings.TrimSuffix(line, "\n")))
 	}
 	return nil
+}
+
+// typeCover says which unsigned parts of the request the type of an event may come from.
+func typeCover(p *providers.Provider) string {
+	if unsigned := p.TypeUnsigned(); len(unsigned) > 0 {
+		return "not covered by the signature where it is read from " + strings.Join(unsigned, " or ")
+	}
+	return ""
+}
+
+// provedBy describes who confirmed the rules of the provider and of each of its modes.
+func provedBy(p *providers.Provider) string {
+	var out []string
+	for _, way := range p.ProofOf() {
+		text := providers.ProofText(way.By)
+		if way.Mode != providers.DefaultMode {
+			text = "mode " + way.Mode + ": " + text
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
 }
 
 func proves(what string) string {

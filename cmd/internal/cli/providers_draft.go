@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/providers"
 	drafts "github.com/oncegate/oncegate/providers/draft"
 )
 
@@ -25,6 +26,7 @@ type draftFlags struct {
 	captureFlags
 	name, out             string
 	publicEnv, publicFile string
+	requests              []string
 	timeout               time.Duration
 }
 
@@ -37,7 +39,8 @@ func (s *shell) providersDraftCommand() *cobra.Command {
 			"command compares every header, parameter and member that can be a signature or a token with what the\n" +
 			"usual ways of signing make of the request: every hash, encoding, form and reading of the secret. It\n" +
 			"writes what verifies as a configuration with comments. It guesses id, type, time and sequence from names\n" +
-			"and shapes, and says how sure each guess is.\n\n" +
+			"and shapes, and says how sure each guess is. With several requests, for example two tries of one event, it\n" +
+			"finds the members that change between tries.\n\n" +
 			"The YAML goes to stdout, or into the file that --out names. It names the environment variable of the\n" +
 			"secret and never contains the secret. Exits with 1 if nothing fits, and lists the attempts.",
 		Example: "  oncegate providers draft --request captured.http --secret-env ACME_SECRET --out acme.yml\n" +
@@ -45,8 +48,10 @@ func (s *shell) providersDraftCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return s.providersDraft(&f) },
 	}
-	f.add(cmd)
 	flags := cmd.Flags()
+	flags.StringArrayVar(&f.requests, "request", nil, "a captured request: raw HTTP, or a JSON object with method, url, headers, body; - is stdin; may be repeated")
+	flags.StringVar(&f.url, "url", "", "the address the sender used (default what the request says)")
+	flags.StringVar(&f.at, "at", "", "when it was received: Unix seconds or an instant (default what the request says, else now)")
 	flags.StringArrayVar(&f.secretEnv, "secret-env", nil, "environment variable with the secret")
 	flags.StringArrayVar(&f.secretFile, "secret-file", nil, "file with the secret")
 	flags.StringVar(&f.publicEnv, "public-key-env", "", "environment variable with the sender's public key: PEM, or ed25519 in hex or base64")
@@ -77,10 +82,20 @@ func (s *shell) providersDraft(f *draftFlags) error {
 	if err != nil {
 		return err
 	}
-	req, err := s.captured(&f.captureFlags)
-	if err != nil {
+	var requests []*providers.Request
+	for _, f.request = range f.requests {
+		req, err := s.captured(&f.captureFlags)
+		if err != nil {
+			return err
+		}
+		requests = append(requests, req)
+	}
+	if len(requests) == 0 {
+		_, err := s.captured(&f.captureFlags) // says that there is none
 		return err
 	}
+	req := requests[0]
+	f.request = f.requests[0]
 	cat, err := s.catalog()
 	if err != nil {
 		return err
@@ -88,7 +103,7 @@ func (s *shell) providersDraft(f *draftFlags) error {
 	if f.name != "" && cat[f.name] != nil {
 		return usagef("--name %q is in the catalogue; choose another name", f.name)
 	}
-	o := drafts.Options{Name: f.name, Secret: secrets[0].Value, Catalog: cat}
+	o := drafts.Options{Name: f.name, Secret: secrets[0].Value, Catalog: cat, Others: requests[1:]}
 	if len(f.secretEnv) == 1 {
 		o.SecretName = f.secretEnv[0]
 	}
@@ -223,7 +238,7 @@ func (s *shell) next(f *draftFlags, r *drafts.Result) []string {
 		out = append(out, "written to "+f.out)
 	}
 	return append(out,
-		"next: oncegate config check --config "+file,
+		fmt.Sprintf("next: oncegate providers show %s --resolved --config %s", r.Name, file),
 		fmt.Sprintf("next: oncegate providers verify %s --config %s --request %s %s", r.Name, file, f.request, secret))
 }
 

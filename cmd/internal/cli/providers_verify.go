@@ -95,7 +95,7 @@ func (s *shell) verifier(name string, f *captureFlags) (p *providers.Provider, a
 	if len(f.secretEnv)+len(f.secretFile) > 0 {
 		return nil, nil, nil, usagef("--source excludes --secret-env and --secret-file")
 	}
-	cfg, err := s.load()
+	cfg, err := s.loadOffline()
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -98,6 +98,13 @@ func (b *page) verified(p *providers.Provider) {
 		}
 		b.item("%s.", proofOf(v.spec))
 	}
+	for _, way := range p.ProofOf() {
+		of := "Proved by "
+		if way.Mode != providers.DefaultMode {
+			of = "Mode `" + way.Mode + "` is proved by "
+		}
+		b.item("%s%s.", of, providers.ProofText(way.By))
+	}
 	b.item("%s", covers[s.Verify.Authenticates])
 	for _, v := range ways(s) {
 		of := ""
@@ -108,6 +115,9 @@ func (b *page) verified(p *providers.Provider) {
 	}
 	if p.IDUnsigned() {
 		b.item("**The event id is not covered**: an attacker who has one delivery could send it under another id. Oncegate marks the same body under a second id as a suspected replay.")
+	}
+	if unsigned := p.TypeUnsigned(); len(unsigned) > 0 {
+		b.item("**The type is not covered** where it is read from %s: an attacker who has one delivery could send it as another type. Let effects that matter read the payload.", strings.Join(unsigned, " or "))
 	}
 	for i := range s.Handshakes {
 		h := &s.Handshakes[i]

@@ -30,13 +30,13 @@ func Readme(text string, loaded map[string]*providers.Provider) (string, error) 
 
 func table(loaded map[string]*providers.Provider) string {
 	var b strings.Builder
-	b.WriteString("| provider | proof | covers | tolerance | event id | id signed | order | delivered again for | ids kept at least | payload |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| provider | proof | proved by | covers | tolerance | event id | id signed | order | delivered again for | ids kept at least | payload |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, name := range slices.Sorted(maps.Keys(loaded)) {
 		p := loaded[name]
 		s := p.Spec()
-		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
-			name, s.Docs, proof(s), s.Verify.Authenticates, tolerance(s), identity(s), yes(!p.IDUnsigned()),
+		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
+			name, s.Docs, proof(s), p.ProofOf()[0].By, s.Verify.Authenticates, tolerance(s), identity(s), yes(!p.IDUnsigned()),
 			s.Sequence.Kind, again(s), days(s.Windows.Floor), payload(s))
 	}
 	return b.String()
