@@ -30,6 +30,10 @@ type Operation[Request, Response any] struct {
 	// answer may contain content and is never kept under an Idempotency-Key.
 	Reads bool
 
+	// Why is the question that the reason of a decision answers, and Confirm is what a person types to confirm the
+	// decision. Either is empty if the command line does not ask for it.
+	Why, Confirm string
+
 	// Do carries it out. It must respect access.Tenant, and access.Scopes when it shows content.
 	Do func(ctx context.Context, s *Service, access Access, request Request) (Response, error)
 }

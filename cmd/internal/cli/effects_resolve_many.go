@@ -13,61 +13,35 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// Limits of one `effects resolve` with a filter.
-const (
-	defaultResolves = 1000
-	maxResolves     = 100_000
-)
-
-// unknownFlags filter the effects with an unknown outcome.
+// unknownFlags are the flags that select effects with an unknown outcome.
 type unknownFlags struct {
-	list            listFlags
-	target, tillEnd string
-	all, dryRun     bool
-	max             int
+	many  control.ResolveEffectsRequest
+	state string
+	read  func() error
 }
 
 func (f *unknownFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.list.source, "source", "", "only this source")
-	f.list.addTenant(cmd)
-	flags.StringVar(&f.list.kind, "type", "", "only this event type")
-	flags.StringVar(&f.list.route, "route", "", "only this route")
-	flags.StringVar(&f.target, "target", "", "only this target")
-	flags.StringVar(&f.list.state, "state", "", "only this state; all of them are indeterminate")
-	f.list.addSince(cmd, "received ")
-	flags.StringVar(&f.tillEnd, "until", "", "only those received before: a duration before now or an instant")
-	flags.BoolVar(&f.all, "all", false, "every indeterminate effect there is")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "count those that a filter finds, and change nothing")
-	flags.IntVar(&f.max, "max", defaultResolves, "do nothing if more match")
-	f.list.limit = 1
+	f.many.Max = inbox.DefaultDiscards
+	requestFlags(cmd, &f.many)
+	cmd.Flags().StringVar(&f.state, "state", "", "only this state; all of them are indeterminate")
+	restrict(cmd, "state", []string{string(inbox.EffectIndeterminate)})
+	f.read = requestFlags(cmd, &f.many.Filter)
 }
 
-// filter returns the filter of the flags. one is true if the command names an effect by its id.
-func (f *unknownFlags) filter(one bool) (control.UnknownFilter, error) {
-	var out control.UnknownFilter
-	since, err := f.list.parse([]string{string(inbox.EffectIndeterminate)})
-	if err != nil {
-		return out, err
+// request returns the request that the flags describe. one is true if the command names an effect by its id.
+func (f *unknownFlags) request(one bool) (r control.ResolveEffectsRequest, err error) {
+	if err := f.read(); err != nil {
+		return r, err
 	}
-	until, err := parseInstant("--until", f.tillEnd)
-	if err != nil {
-		return out, err
-	}
-	out = control.UnknownFilter{
-		TenantFilter: control.TenantFilter{Tenant: f.list.tenant}, Source: f.list.source, Type: f.list.kind, Route: f.list.route, Target: f.target, Since: since, Until: until,
-	}
-	switch named := out != (control.UnknownFilter{}) || f.all || f.list.state != ""; {
-	case one && (named || f.dryRun):
-		return out, usagef("name one effect by its id, or many by a filter, not both; --dry-run is for filters")
+	r = f.many
+	switch named := r.Filter != (control.UnknownFilter{}) || r.All || f.state != ""; {
+	case one && (named || r.DryRun):
+		return r, usagef("name one effect by its id, or many by a filter, not both; --dry-run is for filters")
 	case !one && !named:
-		return out, usagef("name an effect by its id or a filter such as --route, or say --all; `oncegate effects list --state indeterminate` shows them")
-	case !until.IsZero() && until.Before(since):
-		return out, usagef("--until is before --since: nothing could match")
-	case f.max < 1 || f.max > maxResolves:
-		return out, usagef("--max %d: must be from 1 to %d", f.max, maxResolves)
+		return r, usagef("name an effect by its id or a filter such as --route, or say --all; `oncegate effects list --state indeterminate` shows them")
 	}
-	return out, nil
+	r.All = r.Filter == (control.UnknownFilter{})
+	return r, checkMax(r.Max)
 }
 
 // resolveDry counts the effects that match a filter.
@@ -81,7 +55,7 @@ func (s *shell) resolveDry(ctx context.Context, filter control.UnknownFilter) er
 			return s.json(map[string]any{"matched": matched, "groups": groups})
 		}
 		if matched > 0 {
-			s.unknownGroupTable(groups).write(s.out, s.width())
+			unknownGroupColumns.table(s, groups).write(s.out, s.width())
 		}
 		fmt.Fprintf(s.out, "%s would be resolved\n", plural(matched, "indeterminate effect", "indeterminate effects"))
 		return nil
@@ -106,15 +80,12 @@ func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest
 		find := r
 		find.As, find.DryRun = "", true
 		found, err := control.Call(interrupted, caller, &control.ResolveEffects, find)
-		switch {
-		case problemCode(err) == control.CodeBound:
-			return &failure{text: fmt.Sprintf("more than %d match and nothing was changed; narrow the filter or raise --max", r.Max)}
-		case err != nil:
-			return refusedRequest(err)
+		if err != nil {
+			return tooMany(err, r.Max)
 		}
 		if found.Matched > 0 {
 			err := s.confirm(d, fmt.Sprintf("%s %d", r.As, found.Matched), func() {
-				s.unknownGroupTable(found.Groups).write(s.err, s.width())
+				unknownGroupColumns.table(s, found.Groups).write(s.err, s.width())
 				if r.As == inbox.ResolveResend {
 					fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
 				}
@@ -177,19 +148,16 @@ func (s *shell) showResolvedMany(out inbox.ResolvedMany, as inbox.Resolution) er
 	return nil
 }
 
-func (s *shell) unknownGroupTable(groups []inbox.UnknownGroup) *table {
-	t := &table{
-		header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "FIRST SENT", "LAST SENT", "EXAMPLE"},
-		spare:  []string{"FIRST SENT", "SOURCE"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST SENT", "LAST SENT"},
-	}
-	for _, g := range groups {
+var unknownGroupColumns = columns[inbox.UnknownGroup]{
+	header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "FIRST SENT", "LAST SENT", "EXAMPLE"},
+	spare:  []string{"FIRST SENT", "SOURCE"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST SENT", "LAST SENT"},
+	cells: func(g *inbox.UnknownGroup) []any {
 		count := inbox.Count(g.Count)
 		if g.More {
 			count = inbox.MaxCount + 1
 		}
-		t.add(count.String(), g.Source, g.Route, g.Target, s.tableClock(g.First), s.tableClock(g.Last), g.Example.String())
-	}
-	return t
+		return []any{count, g.Source, g.Route, g.Target, g.First, g.Last, g.Example}
+	},
 }
 
 // unknownBeneath prints the unknown outcomes after a list of dead letters, because they are not in
@@ -206,6 +174,6 @@ func (s *shell) unknownBeneath(ctx context.Context, caller control.Caller, f *co
 	}
 	fmt.Fprintf(s.out, "\n%s, which no replay takes by itself; look at the target, then `oncegate effects resolve`:\n\n",
 		plural(n, "unknown outcome (indeterminate)", "unknown outcomes (indeterminate)"))
-	s.unknownGroupTable(groups).write(s.out, s.width())
+	unknownGroupColumns.table(s, groups).write(s.out, s.width())
 	return nil
 }

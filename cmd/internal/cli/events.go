@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -12,37 +11,14 @@ import (
 )
 
 func (s *shell) eventsCommand() *cobra.Command {
-	var f listFlags
-	var labelText string
-	states := append(control.EffectStates(), control.Admissions()...)
-	list := &cobra.Command{
-		Use: "list", Short: "List events, newest first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, err := f.parse(states)
-			if err != nil {
-				return err
-			}
-			until, err := f.parseUntil(since)
-			if err != nil {
-				return err
-			}
-			if labelText != "" {
-				if _, err := inbox.ParseLabel(labelText); err != nil {
-					return usagef("--label %q: %v", clean(labelText), err)
-				}
-			}
-			r := control.ListEventsRequest{
-				TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Type: f.kind, State: f.state, Route: f.route, Label: labelText, Since: since, Until: until,
-			}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.EventRow], error) {
-				r.PageRequest = p
-				return control.Call(ctx, caller, &control.ListEvents, r)
-			}, s.eventTable, eventEntry)
-		},
+	list := newList(s, &control.ListEvents, &eventColumns, &cobra.Command{Short: "List events, newest first"})
+	restrict(list.Command, "state", append(control.EffectStates(), control.Admissions()...))
+	list.check = func([]string) error {
+		if _, err := inbox.ParseLabel(list.request.Label); list.request.Label != "" && err != nil {
+			return usagef("--label %q: %v", clean(list.request.Label), err)
+		}
+		return nil
 	}
-	f.add(list, strings.Join(states, ", "))
-	f.addUntil(list, "received ")
-	list.Flags().StringVar(&labelText, "label", "", "only events with this label of their source: `name=value`")
 	var body bool
 	show := &cobra.Command{
 		Use: "show <id | source/event-id>", Short: "Show one event with its effects", Args: cobra.ExactArgs(1),
@@ -62,7 +38,7 @@ func (s *shell) eventsCommand() *cobra.Command {
 		},
 	}
 	show.Flags().BoolVar(&body, "body", false, "write the exact body, and nothing else")
-	return group("events", "List, show or follow recorded events", list, show, s.eventsTailCommand())
+	return group("events", "List, show or follow recorded events", list.Command, show, s.eventsTailCommand())
 }
 
 // writeContent writes exactly the bytes that were received.
@@ -74,24 +50,19 @@ func (s *shell) writeContent(content control.Content, err error) error {
 	return err
 }
 
-func (s *shell) eventTable(rows []inbox.EventRow) *table {
-	t := &table{
-		header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"},
-		spare:  []string{"DELIVERIES"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECEIVED"},
-	}
-	for i := range rows {
-		row := &rows[i]
+var eventColumns = columns[inbox.EventRow]{
+	header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"},
+	spare:  []string{"DELIVERIES"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECEIVED"},
+	cells: func(row *inbox.EventRow) []any {
 		effects := row.Effects
 		if row.Admission != "ok" {
 			effects = row.Admission
 		}
-		t.add(s.tableClock(row.ReceivedAt), row.Source, row.Type, row.EventID, fmt.Sprint(row.Deliveries), effects, row.ID.String())
-	}
-	return t
-}
-
-func eventEntry(row *inbox.EventRow) listEntry {
-	return listEntry{IDs: map[string]string{kindEvent: row.ID.String()}, Name: row.Source + "/" + row.EventID}
+		return []any{row.ReceivedAt, row.Source, row.Type, row.EventID, row.Deliveries, effects, row.ID}
+	},
+	entry: func(row *inbox.EventRow) listEntry {
+		return listEntry{IDs: map[string]string{kindEvent: row.ID.String()}, Name: row.Source + "/" + row.EventID}
+	},
 }
 
 func (s *shell) showEvent(e *inbox.EventDetail) error {
@@ -142,6 +113,6 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 		return nil
 	}
 	fmt.Fprintln(s.out)
-	s.effectTable(e.EffectRows, false).write(s.out, s.width())
+	effectsOfEvent.table(s, e.EffectRows).write(s.out, s.width())
 	return nil
 }

@@ -59,7 +59,7 @@ func (s *shell) keysListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showRows(s, cmd, rows, func(rows []control.Key) *table { return keyTable(rows, usage) }, nil)
+			return showRows(s, cmd, keyColumns(usage), rows)
 		},
 	}
 	cmd.Flags().BoolVar(&usage, "usage", false, "count the rows sealed with each key; reads every row")
@@ -102,29 +102,23 @@ func (s *shell) keyUsages(ctx context.Context) ([]prune.KeyUsage, error) {
 // showKeys lists the keys after a change.
 func (s *shell) showKeys(ring *seal.Ring) error {
 	rows := control.KeysOf(ring, nil)
-	return s.show(keyTable(rows, false), emptyList(rows))
+	return s.show(keyColumns(false).table(s, rows), emptyList(rows))
 }
 
-func keyTable(rows []control.Key, counted bool) *table {
-	t := &table{header: []string{"KEY", "ACTIVE", "FINGERPRINT"}, ids: []string{"KEY", "FINGERPRINT"}}
+// keyColumns returns the columns of keys. counted adds the number of values that each key seals.
+func keyColumns(counted bool) *columns[control.Key] {
+	c := &columns[control.Key]{header: []string{"KEY", "ACTIVE", "FINGERPRINT"}, ids: []string{"KEY", "FINGERPRINT"}}
 	if counted {
-		t.header = append(t.header, "VALUES")
+		c.header = append(c.header, "VALUES")
 	}
-	for _, r := range rows {
-		cells := []string{strconv.Itoa(int(r.ID)), "", r.Fingerprint}
-		if r.Active {
-			cells[1] = "yes"
+	c.cells = func(r *control.Key) []any {
+		values := int64(0)
+		for _, u := range r.Usage {
+			values += u.Values
 		}
-		if counted {
-			n := int64(0)
-			for _, u := range r.Usage {
-				n += u.Values
-			}
-			cells = append(cells, strconv.FormatInt(n, 10))
-		}
-		t.add(cells...)
+		return []any{r.ID, r.Active, r.Fingerprint, values}[:len(c.header)]
 	}
-	return t
+	return c
 }
 
 func (s *shell) keysRotateCommand() *cobra.Command {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -21,57 +20,25 @@ func (s *shell) refusalsCommand() *cobra.Command {
 }
 
 func (s *shell) refusalsListCommand() *cobra.Command {
-	var f listFlags
-	var cause string
-	var whole bool
-	cmd := &cobra.Command{
-		Use: "list", Short: "List refused deliveries, newest first", Args: cobra.NoArgs,
+	list := newList(s, &control.ListRefusals, &refusalColumns, &cobra.Command{
+		Short: "List refused deliveries, newest first",
 		Long: "List refused deliveries, newest first, with the cause of each.\n\n" +
 			"Deliveries whose signature did not match are kept whole, and some of them are diagnosed. Of all\n" +
 			"others a sample is kept, without content.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, err := f.parse(nil)
-			if err != nil {
-				return err
-			}
-			if err := checkCause(cause); err != nil {
-				return err
-			}
-			r := control.ListRefusalsRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Cause: cause, Whole: whole, Since: since}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (inbox.Page[inbox.RefusalRow], error) {
-				r.PageRequest = p
-				return control.Call(ctx, caller, &control.ListRefusals, r)
-			}, s.refusalTable, refusalEntry)
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.source, "source", "", "only this source")
-	f.addTenant(cmd)
-	flags.StringVar(&cause, "cause", "", "only this cause, such as mismatch")
-	flags.BoolVar(&whole, "whole", false, "only those kept whole")
-	f.addSince(cmd, "received ")
-	f.pageFlags.add(cmd)
-	return cmd
+	})
+	restrict(list.Command, "cause", receiver.Causes())
+	return list.Command
 }
 
-func (s *shell) refusalTable(rows []inbox.RefusalRow) *table {
-	t := &table{
-		header: []string{"RECEIVED", "SOURCE", "CAUSE", "DIAGNOSIS", "FROM", "BYTES", "KEPT", "ID"},
-		spare:  []string{"BYTES", "FROM", "KEPT"}, ids: []string{"ID"}, whole: []string{"RECEIVED", "CAUSE"},
-	}
-	for i := range rows {
-		row := &rows[i]
-		kept := ""
-		if row.Whole {
-			kept = "whole"
-		}
-		t.add(s.tableClock(row.ReceivedAt), row.Source, row.Cause, row.Diagnosis, row.Remote, fmt.Sprint(row.Size), kept, row.ID.String())
-	}
-	return t
-}
-
-func refusalEntry(row *inbox.RefusalRow) listEntry {
-	return listEntry{IDs: map[string]string{kindRefusal: row.ID.String()}, Name: row.Source + " " + row.Cause}
+var refusalColumns = columns[inbox.RefusalRow]{
+	header: []string{"RECEIVED", "SOURCE", "CAUSE", "DIAGNOSIS", "FROM", "BYTES", "KEPT", "ID"},
+	spare:  []string{"BYTES", "FROM", "KEPT"}, ids: []string{"ID"}, whole: []string{"RECEIVED", "CAUSE"},
+	cells: func(row *inbox.RefusalRow) []any {
+		return []any{row.ReceivedAt, row.Source, row.Cause, row.Diagnosis, row.Remote, row.Size, onlyIf(row.Whole, "whole"), row.ID}
+	},
+	entry: func(row *inbox.RefusalRow) listEntry {
+		return listEntry{IDs: map[string]string{kindRefusal: row.ID.String()}, Name: row.Source + " " + row.Cause}
+	},
 }
 
 func (s *shell) refusalsShowCommand() *cobra.Command {
@@ -146,13 +113,5 @@ func (s *shell) showRefusal(r *control.Refusal) error {
 		}
 	}
 	s.sayHidden(r.PayloadHidden)
-	return nil
-}
-
-// checkCause returns an error for an unknown cause.
-func checkCause(cause string) error {
-	if cause != "" && !slices.Contains(receiver.Causes(), cause) {
-		return usagef("--cause %q is unknown; known are %s", clean(cause), strings.Join(receiver.Causes(), ", "))
-	}
 	return nil
 }

@@ -94,7 +94,7 @@ func (s *shell) showDecision(ctx context.Context, caller control.Caller, ref str
 		if err != nil {
 			return err
 		}
-		s.undecidedTable(page.Data).write(s.err, s.width())
+		undecidedColumns.table(s, page.Data).write(s.err, s.width())
 		return nil
 	}
 	stream, err := control.Call(ctx, caller, &control.ShowStream, control.StreamReference{Ref: ref})

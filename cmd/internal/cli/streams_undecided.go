@@ -26,7 +26,7 @@ func (s *shell) listUndecided(cmd *cobra.Command, caller control.Caller, r contr
 		next.Data = append(page.Data, next.Data...)
 		page = next
 	}
-	if err := showRows(s, cmd, page.Data, s.undecidedTable, undecidedEntry); err != nil {
+	if err := showRows(s, cmd, &undecidedColumns, page.Data); err != nil {
 		return err
 	}
 	if page.HasMore {
@@ -35,24 +35,19 @@ func (s *shell) listUndecided(cmd *cobra.Command, caller control.Caller, r contr
 	return nil
 }
 
-func (s *shell) undecidedTable(rows []control.Undecided) *table {
-	t := &table{
-		header: []string{"RECEIVED", "SOURCE", "ROUTE", "KEY", "NUMBER", "REASON", "EVENT ID", "EFFECT"},
-		spare:  []string{"NUMBER"}, ids: []string{"KEY", "EVENT ID", "EFFECT"}, whole: []string{"RECEIVED", "REASON"},
-	}
-	for i := range rows {
-		u := &rows[i]
+var undecidedColumns = columns[control.Undecided]{
+	header: []string{"RECEIVED", "SOURCE", "ROUTE", "KEY", "NUMBER", "REASON", "EVENT ID", "EFFECT"},
+	spare:  []string{"NUMBER"}, ids: []string{"KEY", "EVENT ID", "EFFECT"}, whole: []string{"RECEIVED", "REASON"},
+	cells: func(u *control.Undecided) []any {
 		key := ""
 		if u.Stream != 0 {
 			key = streamKey(u.Key, u.KeyMissing)
 		}
-		t.add(s.tableClock(u.ReceivedAt), u.Source, u.Route, key, u.Number, string(u.Reason), u.EventID, u.Effect.String())
-	}
-	return t
-}
-
-func undecidedEntry(u *control.Undecided) listEntry {
-	return listEntry{IDs: map[string]string{kindEffect: u.Effect.String()}, Name: u.Source + "/" + u.EventID + " " + u.Route}
+		return []any{u.ReceivedAt, u.Source, u.Route, key, u.Number, u.Reason, u.EventID, u.Effect}
+	},
+	entry: func(u *control.Undecided) listEntry {
+		return listEntry{IDs: map[string]string{kindEffect: u.Effect.String()}, Name: u.Source + "/" + u.EventID + " " + u.Route}
+	},
 }
 
 // hintUndecided mentions, below a list of streams, that effects are held for an operator, because

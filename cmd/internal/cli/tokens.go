@@ -2,12 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/access/tokens"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -87,83 +85,46 @@ func parseExpiry(text string, now time.Time) (never bool, at time.Time, err erro
 }
 
 func (s *shell) tokensListCommand() *cobra.Command {
-	var f listFlags
-	var r control.ListTokensRequest
-	var ended bool
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the tokens, newest first", Args: cobra.NoArgs,
+	list := newList(s, &control.ListTokens, &tokenColumns, &cobra.Command{
+		Short: "List the tokens, newest first",
 		Long: "List the tokens that work, newest first. A token is shown by its first characters: the rest is stored\n" +
 			"nowhere. The last use is exact to the minute.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := f.parse(nil); err != nil {
-				return err
-			}
-			r.All = ended || f.all
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				return showList(s, cmd, &f.pageFlags, listing[*tokens.Token]{draw: s.tokenTable, page: func(p control.PageRequest) (inbox.Page[*tokens.Token], error) {
-					r.PageRequest = p
-					return control.Call(cmd.Context(), caller, &control.ListTokens, r)
-				}})
-			})
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&r.Tenant, "tenant", "", "only tokens of this tenant")
-	flags.BoolVar(&ended, "ended", false, "also those that have expired or were revoked")
-	f.pageFlags.add(cmd)
-	flags.Lookup("all").Usage = "every page, one after the other, also of those that have expired or were revoked"
-	return cmd
+	})
+	list.allIncludes(&list.request.All, "those that have expired or were revoked")
+	return list.Command
 }
 
-func (s *shell) tokenTable(rows []*tokens.Token) *table {
-	t := &table{
-		header: []string{"CREATED", "NAME", "TOKEN", "SCOPES", "TENANT", "STATE", "EXPIRES", "LAST USED", "CREATED BY"},
-		spare:  []string{"CREATED BY", "LAST USED", "CREATED"}, ids: []string{"NAME"}, whole: []string{"CREATED", "TOKEN", "EXPIRES", "LAST USED", "STATE"},
-	}
-	for _, row := range rows {
-		t.add(s.tableClock(row.CreatedAt), row.Name, row.Prefix+"...", strings.Join(row.Scopes, ", "), row.Tenant, string(row.State), s.orNever(row.ExpiresAt), s.orNever(row.LastUsedAt), row.CreatedBy)
-	}
-	return t
+var tokenColumns = columns[*tokens.Token]{
+	header: []string{"CREATED", "NAME", "TOKEN", "SCOPES", "TENANT", "STATE", "EXPIRES", "LAST USED", "CREATED BY"},
+	spare:  []string{"CREATED BY", "LAST USED", "CREATED"}, ids: []string{"NAME"}, whole: []string{"CREATED", "TOKEN", "EXPIRES", "LAST USED", "STATE"},
+	cells: func(token **tokens.Token) []any {
+		row := *token
+		return []any{row.CreatedAt, row.Name, row.Prefix + "...", row.Scopes, row.Tenant, row.State, orNever(row.ExpiresAt), orNever(row.LastUsedAt), row.CreatedBy}
+	},
 }
 
-// orNever formats a time for a table, and returns "never" for nil.
-func (s *shell) orNever(t *time.Time) string {
+// orNever returns a time for a table, and "never" for nil.
+func orNever(t *time.Time) any {
 	if t == nil {
 		return "never"
 	}
-	return s.tableClock(*t)
+	return *t
 }
 
 func (s *shell) tokensRevokeCommand() *cobra.Command {
-	var d decision
-	cmd := &cobra.Command{
+	d := newDecision(s, &control.RevokeToken, &cobra.Command{
 		Use: "revoke <name>", Short: "End a token, and the console logins that began with it", Args: cobra.ExactArgs(1),
 		Long: "End a token by its name or its id, and the console logins that began with it. Processes notice within\n" +
 			"seconds. On a terminal you type the decision; elsewhere the command needs --yes.",
 		Example: "  oncegate tokens revoke ci --reason 'it was in a log'",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if tokens.Plausible(args[0]) {
-				return usagef("that is the token itself, which is in the history of your shell now: name it, as `oncegate tokens list` does")
-			}
-			if err := d.check(s, "why does the token end?"); err != nil {
-				return err
-			}
-			if err := s.confirm(d, "revoke", func() { _, _ = fmt.Fprintf(s.err, "Token %s will stop working.\n", clean(args[0])) }); err != nil {
-				return err
-			}
-			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
-				revoked, err := control.Call(cmd.Context(), caller, &control.RevokeToken, control.RevokeTokenRequest{Ref: args[0], Reason: d.reason})
-				if err != nil {
-					return err
-				}
-				if s.output == "json" {
-					return s.json(revoked)
-				}
-				fmt.Fprintf(s.out, "token %s is revoked\n", clean(revoked.Name))
-				return nil
-			})
-		},
+	})
+	d.check = func(args []string) error {
+		if d.request.Ref = args[0]; tokens.Plausible(args[0]) {
+			return usagef("that is the token itself, which is in the history of your shell now: name it, as `oncegate tokens list` does")
+		}
+		return nil
 	}
-	d.add(cmd)
-	return cmd
+	d.warning = func() string { return fmt.Sprintf("Token %s will stop working.", d.request.Ref) }
+	d.done = func(token **tokens.Token) error { return s.print("token %s is revoked", (*token).Name) }
+	return d.Command
 }
