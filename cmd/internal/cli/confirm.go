@@ -101,7 +101,7 @@ func (s *shell) confirm(d decision, word string, show func()) error {
 }
 
 // warn writes a line that the user reads before confirming.
-func (s *shell) warn(text string) { fmt.Fprintln(s.err, clean(text)) }
+func (s *shell) warn(text string) { _, _ = fmt.Fprintln(s.err, clean(text)) }
 
 // print writes a line for a person.
 func (s *shell) print(format string, args ...any) error {

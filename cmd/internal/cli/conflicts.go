@@ -169,7 +169,7 @@ func (s *shell) showAdmitted(ctx context.Context, row *inbox.ConflictRow, out *i
 	if out.Outcome == inbox.Duplicate {
 		what = fmt.Sprintf("was admitted before, as event %s", out.Event)
 	}
-	s.print("conflict %s %s: %s/%s", out.Conflict, what, row.Source, out.EventID)
+	_ = s.print("conflict %s %s: %s/%s", out.Conflict, what, row.Source, out.EventID)
 	if !follow {
 		return nil
 	}

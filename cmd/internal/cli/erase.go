@@ -74,7 +74,7 @@ func (s *shell) showErased(event *inbox.EventDetail, out *prune.Erased) error {
 			"event's reach. Erase it again where the key is in the keyring, or erase the delivery's other events too.")
 	}
 	for _, id := range out.Admitted {
-		s.print("A payload that conflicted with it was admitted as %s/%s, which keeps its content: erase it too.", event.Source, id)
+		_ = s.print("A payload that conflicted with it was admitted as %s/%s, which keeps its content: erase it too.", event.Source, id)
 	}
 	if out.NotSearched {
 		fmt.Fprintln(s.out, "The id is too short to be searched for in refusals; `oncegate refusals list` shows them.")

@@ -40,6 +40,8 @@ func requestFlags(cmd *cobra.Command, request any) (read func() error) {
 			flags.IntVar(field, name, *field, help)
 		case *float32:
 			flags.Float32Var(field, name, 0, help)
+		case *time.Duration:
+			flags.DurationVar(field, name, *field, help)
 		case *[]string:
 			flags.StringSliceVar(field, name, *field, help)
 		case *time.Time:

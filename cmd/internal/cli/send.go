@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -173,21 +172,14 @@ func (s *shell) addressee(name string, f sendFlags) (*addressee, error) {
 		return nil, usagef("--url %q is not an address such as http://127.0.0.1:8080/in/%s", cleanURL(to.url), clean(name))
 	}
 	to.secret.Name = "send"
-	switch {
-	case f.secretEnv != "":
-		to.secret.Value = []byte(s.env(f.secretEnv))
-		if len(to.secret.Value) == 0 {
-			return nil, usagef("--secret-env: environment variable %s is not set or empty", clean(f.secretEnv))
-		}
-	case f.secretFile != "":
-		content, err := os.ReadFile(f.secretFile)
-		if err != nil {
-			return nil, usagef("--secret-file: %v", err)
-		}
-		to.secret.Value = bytes.TrimRight(content, "\r\n")
-	case running && strings.HasPrefix(to.url, state.Public+"/"):
-		to.secret.Value = []byte(devSecret(name))
+	secret, err := s.givenSecret(f.secretEnv, f.secretFile)
+	if err != nil {
+		return nil, err
 	}
+	if secret == "" && running && strings.HasPrefix(to.url, state.Public+"/") {
+		secret = devSecret(name)
+	}
+	to.secret.Value = []byte(secret)
 	if len(to.secret.Value) == 0 {
 		return nil, usagef("no secret to sign with: add --secret-env NAME, --secret-file PATH or --source NAME")
 	}
