@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -29,10 +28,6 @@ type callRequest struct {
 	source string
 	key    string // for display; empty if the source computes the key
 }
-
-// maxCallBody is the most bytes that are read as a payload. A source accepts 1 MiB unless it is
-// configured otherwise.
-const maxCallBody = 64 << 20
 
 // callHeaders maps the headers that flags and arguments set to the flag or argument that sets them.
 var callHeaders = map[string]string{
@@ -231,30 +226,16 @@ func callURL(address, from, source string) (*url.URL, error) {
 
 // callData returns the payload.
 func (s *shell) callData(data string) ([]byte, error) {
-	var in io.Reader
 	switch path, isFile := strings.CutPrefix(data, "@"); {
-	case data == "-", data == "@-":
-		in = s.in
+	case data == "-":
+		return s.readFile("--data", data)
 	case !isFile:
 		return []byte(data), nil
 	case path == "":
 		return nil, usagef("--data @ names no file: write @file, - for stdin, or the text itself")
 	default:
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, usagef("--data: %s", oneLine(err.Error()))
-		}
-		defer file.Close()
-		in = file
+		return s.readFile("--data", path)
 	}
-	content, err := io.ReadAll(io.LimitReader(in, maxCallBody+1))
-	if err != nil {
-		return nil, usagef("--data: %s", oneLine(err.Error()))
-	}
-	if len(content) > maxCallBody {
-		return nil, usagef("--data is longer than %d MiB", maxCallBody>>20)
-	}
-	return content, nil
 }
 
 // partName is the form of the name of a key part. The name is also the name of a header.

@@ -51,27 +51,27 @@ func (s *shell) ring() (config.Seal, *seal.Ring, error) {
 }
 
 func (s *shell) keysListCommand() *cobra.Command {
-	var usage bool
+	var r control.ListKeysRequest
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the keys of the keyring; never their content", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rows, err := s.listKeys(cmd.Context(), usage)
+			rows, err := s.listKeys(cmd.Context(), r)
 			if err != nil {
 				return err
 			}
-			return showRows(s, cmd, keyColumns(usage), rows)
+			return showRows(s, cmd, keyColumns(r.Usage), rows)
 		},
 	}
-	cmd.Flags().BoolVar(&usage, "usage", false, "count the rows sealed with each key; reads every row")
+	requestFlags(cmd, &r)
 	return cmd
 }
 
 // listKeys returns the keys of a server or of the local keyring. The latter requires no database
-// unless usage is set.
-func (s *shell) listKeys(ctx context.Context, usage bool) (rows []control.Key, err error) {
+// unless the usage is asked for.
+func (s *shell) listKeys(ctx context.Context, r control.ListKeysRequest) (rows []control.Key, err error) {
 	if s.server != "" {
 		err := s.control(ctx, "", func(caller control.Caller) error {
-			page, err := control.Call(ctx, caller, &control.ListKeys, control.ListKeysRequest{Usage: usage})
+			page, err := control.Call(ctx, caller, &control.ListKeys, r)
 			rows = page.Data
 			return err
 		})
@@ -82,7 +82,7 @@ func (s *shell) listKeys(ctx context.Context, usage bool) (rows []control.Key, e
 		return nil, err
 	}
 	var used []prune.KeyUsage
-	if usage {
+	if r.Usage {
 		if used, err = s.keyUsages(ctx); err != nil {
 			return nil, err
 		}

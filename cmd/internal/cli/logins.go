@@ -22,7 +22,7 @@ func (s *shell) loginsCommand() *cobra.Command {
 
 func (s *shell) loginsLinkCommand() *cobra.Command {
 	var d decision
-	var r control.CreateLoginLinkRequest
+	r := control.CreateLoginLinkRequest{Scopes: []string{string(control.Admin)}}
 	var valid, url string
 	cmd := &cobra.Command{
 		Use: "link", Short: "Print a link that logs in to the console, once", Args: cobra.NoArgs,
@@ -62,8 +62,8 @@ func (s *shell) loginsLinkCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&r.Scopes, "scope", []string{string(control.Admin)}, "what the login permits, several separated by commas: "+scopeNames())
-	flags.StringVar(&r.Tenant, "tenant", "", "the only tenant whose things the login reaches")
+	requestFlags(cmd, &r)
+	flags.Lookup("scope").Usage += " " + scopeNames()
 	flags.StringVar(&valid, "valid", "10m", "how long the link is valid, at most 1h")
 	flags.StringVar(&url, "url", "", "the address of the console (default console.url, then the private listener on this machine)")
 	flags.StringVar(&d.actor, "actor", "", "who makes it "+actorDefault)

@@ -218,7 +218,7 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 			if dryRun {
 				err = d.fillActor(s)
 			} else {
-				err = d.check(s, "why are they replayed?")
+				err = d.check(s, control.ReplayDeadLetters.Why)
 			}
 			if err != nil {
 				return err

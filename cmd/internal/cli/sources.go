@@ -37,14 +37,8 @@ func (s *shell) sourcesShowCommand() *cobra.Command {
 		Long: "Show the configuration of one source: the address that its sender posts to, the references and expiry of\n" +
 			"its secrets, and its routes. The output contains no secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.configuredControl(cmd.Context(), func(caller control.Caller) error {
-				source, err := control.Call(cmd.Context(), caller, &control.ShowSource, control.SourceReference{Name: args[0]})
-				if err != nil {
-					return err
-				}
-				if s.output == "json" {
-					return s.json(source)
-				}
+			on := onDatabase{settings: s.optionalConfig}
+			return answer(s, cmd, on, &control.ShowSource, control.SourceReference{Name: args[0]}, func(source *control.SourceDetail) error {
 				configured := "no: it takes nothing"
 				if source.Configured {
 					configured = "yes"

@@ -97,34 +97,28 @@ func (s *shell) streamsShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <id | source/route/key>", Short: "Show what one stream waits for", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				stream, err := control.Call(cmd.Context(), caller, &control.ShowStream, control.StreamReference{Ref: args[0]})
-				if err != nil {
-					return err
-				}
-				return s.showStream(stream)
-			})
+			return answer(s, cmd, onDatabase{}, &control.ShowStream, control.StreamReference{Ref: args[0]}, s.showStream)
 		},
 	}
 }
 
 func (s *shell) showStream(d *control.StreamDetail) error {
-	if s.output == "json" {
-		return s.json(d)
-	}
 	page(s.out, streamPairs(d))
 	s.sayHidden(d.PayloadHidden)
 	if len(d.Waiting) == 0 {
 		return nil
 	}
 	fmt.Fprintln(s.out)
-	t := &table{header: []string{"NUMBER", "STATE", "TYPE", "EVENT ID", "REASON", "NEXT", "EFFECT"}, spare: []string{"NEXT", "TYPE"}, ids: []string{"EVENT ID", "EFFECT"}, whole: []string{"NUMBER"}}
-	for i := range d.Waiting {
-		e := &d.Waiting[i]
-		t.add(e.Number, e.State, e.Type, e.EventID, e.Reason, s.tableClockOf(e.NextAt), e.ID.String())
-	}
-	t.write(s.out, s.width())
+	waitingColumns.table(s, d.Waiting).write(s.out, s.width())
 	return nil
+}
+
+var waitingColumns = columns[inbox.StreamEffect]{
+	header: []string{"NUMBER", "STATE", "TYPE", "EVENT ID", "REASON", "NEXT", "EFFECT"},
+	spare:  []string{"NEXT", "TYPE"}, ids: []string{"EVENT ID", "EFFECT"}, whole: []string{"NUMBER"},
+	cells: func(e *inbox.StreamEffect) []any {
+		return []any{e.Number, e.State, e.Type, e.EventID, e.Reason, e.NextAt, e.ID}
+	},
 }
 
 // streamPairs returns what the user needs to know before a decision.

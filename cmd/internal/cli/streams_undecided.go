@@ -74,39 +74,26 @@ func (s *shell) hintUndecided(ctx context.Context, caller control.Caller, r cont
 }
 
 func (s *shell) streamsApplyCommand() *cobra.Command {
-	var d decision
-	cmd := &cobra.Command{
-		Use: "apply <effect id | id | source/route/key>", Short: "Let effects run that are held for a person", Args: cobra.ExactArgs(1),
+	return s.streamDecision(&control.ApplyStream, &control.ApplyEffect, &cobra.Command{
+		Use: "apply <effect id | id | source/route/key>", Short: "Let effects run that are held for a person",
 		Long: "Let an effect run that is held for a person, or all such effects of one stream. An effect whose\n" +
 			"number another one has takes its turn in the order, as with `ties: apply`. An effect without a key\n" +
 			"or a number, or whose number is a time more than a day ahead, runs as soon as it can. On a terminal you type the decision; elsewhere the command\n" +
 			"needs --yes. The decision is audited.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := d.check(s, "why is it right to let it run?"); err != nil {
-				return err
-			}
-			if id, err := inbox.ParseID(args[0]); err == nil {
-				return s.decideEffect(cmd.Context(), &control.ApplyEffect, id, d)
-			}
-			return s.decideStream(cmd.Context(), &control.ApplyStream, args[0], string(inbox.UndecidedApply), d)
-		},
-	}
-	d.add(cmd)
-	return cmd
+	})
 }
 
 // decideEffect decides about one effect that is held for an operator.
-func (s *shell) decideEffect(ctx context.Context, operation *control.Operation[control.DecideEffectRequest, control.DecidedEffects], id inbox.ID, d decision) error {
+func (s *shell) decideEffect(ctx context.Context, operation *decideEffect, id inbox.ID, d *decision) error {
+	if err := d.check(s, operation.Why); err != nil {
+		return err
+	}
 	return s.control(ctx, d.actor, func(caller control.Caller) error {
 		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: id})
 		if err != nil {
 			return err
 		}
-		word := string(inbox.UndecidedApply)
-		if operation == &control.SkipEffect {
-			word = string(inbox.UndecidedSkip)
-		}
-		if err := s.confirm(d, word, func() { _, _ = fmt.Fprintf(s.err, "effect %s\n", id) }); err != nil {
+		if err := s.confirm(*d, operation.Confirm, func() { s.warn("effect " + id.String()) }); err != nil {
 			return err
 		}
 		out, err := control.Call(ctx, caller, operation, control.DecideEffectRequest{
@@ -128,6 +115,5 @@ func (s *shell) showDecided(out control.DecidedEffects) error {
 	if out.As == inbox.UndecidedSkip {
 		what = "skipped"
 	}
-	fmt.Fprintf(s.out, "%d effects are %s\n", out.Ended, what)
-	return nil
+	return s.print("%d effects are %s", out.Ended, what)
 }

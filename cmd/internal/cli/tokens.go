@@ -20,8 +20,8 @@ func scopeNames() string { return control.Scopes(control.KnownScopes()).String()
 
 func (s *shell) tokensCreateCommand() *cobra.Command {
 	var d decision
-	var scopes []string
-	var tenant, expires string
+	var r control.CreateTokenRequest
+	var expires string
 	cmd := &cobra.Command{
 		Use: "create <name>", Short: "Create a token and print it, once", Args: cobra.ExactArgs(1),
 		Long: "Create a token with which a program calls the API, or a person logs in to the console. The token is\n" +
@@ -32,41 +32,31 @@ func (s *shell) tokensCreateCommand() *cobra.Command {
 			"  admin           everything, also tokens, erasure and what concerns the whole installation",
 		Example: "  oncegate tokens create ci --scope read-metadata\n" +
 			"  oncegate tokens create support --scope operate,read-payload --tenant acme --expires 8h",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			request := control.CreateTokenRequest{Name: args[0], Scopes: scopes, Tenant: tenant}
-			if len(scopes) == 0 {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if r.Name = args[0]; len(r.Scopes) == 0 {
 				return usagef("--scope is missing: say what the token permits, such as --scope read-metadata; known are %s", scopeNames())
 			}
-			var err error
-			if request.NeverExpires, request.ExpiresAt, err = parseExpiry(expires, time.Now()); err != nil {
+			if r.NeverExpires, r.ExpiresAt, err = parseExpiry(expires, time.Now()); err != nil {
 				return err
 			}
 			if err := d.fillActor(s); err != nil {
 				return err
 			}
-			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
-				created, err := control.Call(cmd.Context(), caller, &control.CreateToken, request)
-				if err != nil {
-					return err
-				}
-				if s.output == "json" {
-					return s.json(created)
-				}
+			return answer(s, cmd, onDatabase{actor: d.actor}, &control.CreateToken, r, func(created *control.CreatedToken) error {
 				fmt.Fprintln(s.out, created.Text)
 				until := "never expires"
 				if created.ExpiresAt != nil {
 					until = "expires at " + clock(*created.ExpiresAt)
 				}
-				fmt.Fprintf(s.err, "Token %s (%s...) is shown this once; it %s.\n", clean(created.Name), clean(created.Prefix), until)
+				s.warn(fmt.Sprintf("Token %s (%s...) is shown this once; it %s.", created.Name, created.Prefix, until))
 				return nil
 			})
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringSliceVar(&scopes, "scope", nil, "what the token permits, several separated by commas: "+scopeNames())
-	flags.StringVar(&tenant, "tenant", "", "the only tenant whose things the token reaches")
-	flags.StringVar(&expires, "expires", "90d", "how long the token works: a duration (8h, 90d), an instant (2027-01-31T12:00:00Z) or never")
-	flags.StringVar(&d.actor, "actor", "", "who creates it "+actorDefault)
+	requestFlags(cmd, &r)
+	cmd.Flags().Lookup("scope").Usage += " " + scopeNames()
+	cmd.Flags().StringVar(&expires, "expires", "90d", "how long the token works: a duration (8h, 90d), an instant (2027-01-31T12:00:00Z) or never")
+	cmd.Flags().StringVar(&d.actor, "actor", "", "who creates it "+actorDefault)
 	return cmd
 }
 
