@@ -150,9 +150,9 @@ func (s *shell) deadShowCommand() *cobra.Command {
 				case err != nil:
 					return err
 				case dead.Effect != nil:
-					return s.showEffect(dead.Effect)
+					return shown(s, dead.Effect, s.showEffect)
 				}
-				return s.showEvent(dead.Event)
+				return shown(s, dead.Event, s.showEvent)
 			})
 		},
 	}

@@ -89,10 +89,10 @@ func (d *decide[Request, Response]) run() error {
 			return d.failed(err)
 		case err != nil:
 			return err
-		case d.s.output == "json" && !d.json:
-			return d.s.json(out)
+		case d.json:
+			return d.done(&out)
 		}
-		return d.done(&out)
+		return shown(d.s, &out, d.done)
 	})
 }
 
@@ -110,12 +110,17 @@ func failedWith(code control.Code, text func() string) func(error) error {
 func answer[Request, Response any](s *shell, cmd *cobra.Command, on onDatabase, operation *control.Operation[Request, Response], request Request, show func(Response) error) error {
 	return s.controlWith(cmd.Context(), on, func(caller control.Caller) error {
 		out, err := control.Call(cmd.Context(), caller, operation, request)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case s.output == "json":
-			return s.json(out)
 		}
-		return show(out)
+		return shown(s, out, show)
 	})
+}
+
+// shown shows a response as JSON or with show.
+func shown[Response any](s *shell, out Response, show func(Response) error) error {
+	if s.output == "json" {
+		return s.json(out)
+	}
+	return show(out)
 }

@@ -78,7 +78,7 @@ func (s *shell) showEffects(ctx context.Context, caller control.Caller, ref stri
 	if id, err := inbox.ParseID(ref); err == nil {
 		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: id})
 		if err == nil {
-			return s.showEffect(effect)
+			return shown(s, effect, s.showEffect)
 		}
 		if problemCode(err) != control.CodeNotFound {
 			return err
@@ -140,16 +140,6 @@ func (s *shell) showAll(ctx context.Context, caller control.Caller, rows []inbox
 }
 
 func (s *shell) showEffect(e *control.Effect) error {
-	if s.output == "json" {
-		return s.json(e)
-	}
-	rearms, duplicateOf := "", ""
-	if e.Rearms > 0 {
-		rearms = fmt.Sprint(e.Rearms)
-	}
-	if e.DuplicateOf != nil {
-		duplicateOf = e.DuplicateOf.String()
-	}
 	message := e.Message.Shown()
 	page(s.out, []pair{
 		{"effect", e.ID.String()},
@@ -173,9 +163,9 @@ func (s *shell) showEffect(e *control.Effect) error {
 		{"lease until", timeOrEmpty(e.LeaseUntil)},
 		{"next", timeOrEmpty(e.NextAt)},
 		{"finished", timeOrEmpty(e.FinishedAt)},
-		{"re-armed", rearms},
-		{"duplicate of", duplicateOf},
-		{"item", itemOrEmpty(e.Item)},
+		{"re-armed", nonzero(e.Rearms)},
+		{"duplicate of", optionalID(e.DuplicateOf)},
+		{"item", nonzero(e.Item)},
 		{"list", listText(e.List)},
 	})
 	if e.List != nil && e.List.States[inbox.EffectDead]+e.List.States[inbox.EffectIndeterminate] > 0 {
@@ -187,7 +177,7 @@ func (s *shell) showEffect(e *control.Effect) error {
 	}
 	t := &table{header: []string{"ATTEMPT", "TRIGGER", "STARTED", "TOOK", "OUTCOME", "REASON", "CODE", "KEY", "SAID"}, spare: []string{"KEY", "TRIGGER", "TOOK"}}
 	for _, a := range e.AttemptRows {
-		t.add(fmt.Sprint(a.Attempt), a.Trigger, clock(a.StartedAt), a.FinishedAt.Sub(a.StartedAt).Round(time.Millisecond).String(), a.Outcome, a.Reason, a.Code, recognised(a.Recognised), a.Excerpt)
+		t.add(fmt.Sprint(a.Attempt), a.Trigger, clock(a.StartedAt), a.FinishedAt.Sub(a.StartedAt).Round(time.Millisecond).String(), a.Outcome, a.Reason, a.Code, onlyIf(a.Recognised, "recognised"), a.Excerpt)
 	}
 	fmt.Fprintln(s.out)
 	t.write(s.out, s.width())
@@ -211,12 +201,4 @@ func lastFailure(e *control.Effect) string {
 		return ""
 	}
 	return strings.TrimSuffix(last.Reason+": "+cut(oneLine(last.Excerpt), 120), ": ")
-}
-
-// recognised returns the text for a key that the target recognized.
-func recognised(yes bool) string {
-	if yes {
-		return "recognised"
-	}
-	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,13 +58,6 @@ var itemColumns = columns[control.Item]{
 		return []any{row.Item, m.Recipient, row.State, row.Reason, m.Subject, m.MessageID, row.Attempts, row.Code, row.NextAt, row.ID}
 	},
 	entry: func(i *control.Item) listEntry { return effectEntry(&i.EffectRow) },
-}
-
-func itemOrEmpty(item int) string {
-	if item == 0 {
-		return ""
-	}
-	return strconv.Itoa(item)
 }
 
 // listText summarizes a list effect, as in "written 500 of 10000: done 480, pending 20".

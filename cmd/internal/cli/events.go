@@ -23,22 +23,22 @@ func (s *shell) eventsCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show <id | source/event-id>", Short: "Show one event with its effects", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				ref := control.EventReference{Ref: args[0]}
-				if body {
-					content, err := control.Call(cmd.Context(), caller, &control.ReadEventBody, ref)
-					return s.writeContent(content, err)
-				}
-				event, err := control.Call(cmd.Context(), caller, &control.ShowEvent, ref)
-				if err != nil {
-					return err
-				}
-				return s.showEvent(event)
-			})
+			ref := control.EventReference{Ref: args[0]}
+			if body {
+				return content(s, cmd, &control.ReadEventBody, ref)
+			}
+			return answer(s, cmd, onDatabase{}, &control.ShowEvent, ref, s.showEvent)
 		},
 	}
 	show.Flags().BoolVar(&body, "body", false, "write the exact body, and nothing else")
 	return group("events", "List, show or follow recorded events", list.Command, show, s.eventsTailCommand())
+}
+
+// content carries out an operation that returns content, and writes it and nothing else.
+func content[Request any](s *shell, cmd *cobra.Command, operation *control.Operation[Request, control.Content], request Request) error {
+	return s.control(cmd.Context(), "", func(caller control.Caller) error {
+		return s.writeContent(control.Call(cmd.Context(), caller, operation, request))
+	})
 }
 
 // writeContent writes exactly the bytes that were received.
@@ -66,10 +66,6 @@ var eventColumns = columns[inbox.EventRow]{
 }
 
 func (s *shell) showEvent(e *inbox.EventDetail) error {
-	if s.output == "json" {
-		e.EffectRows = emptyList(e.EffectRows)
-		return s.json(e)
-	}
 	kept := "kept"
 	switch {
 	case e.Erased():
@@ -77,15 +73,12 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 	case !e.BodyKept:
 		kept = "pruned"
 	}
-	conflicts, replay := "", ""
+	conflicts := ""
 	if e.Conflicts > 0 {
 		conflicts = fmt.Sprintf("%d, last %s, in %s", e.Conflicts, timeOrEmpty(e.ConflictAt), strings.Join(e.ConflictPaths, ", "))
 		if e.ConflictsKept > 0 {
 			conflicts += fmt.Sprintf("; %s kept: `oncegate conflicts list --event %s`", plural(e.ConflictsKept, "payload", "payloads"), e.ID)
 		}
-	}
-	if e.SuspectedReplay {
-		replay = "suspected: the same body was recorded under another id"
 	}
 	pairs := []pair{
 		{"event", e.ID.String()},
@@ -100,7 +93,7 @@ func (s *shell) showEvent(e *inbox.EventDetail) error {
 		{"deliveries", fmt.Sprint(e.Deliveries)},
 		{"last", timeOrEmpty(e.LastDeliveryAt)},
 		{"conflicts", conflicts},
-		{"replay", replay},
+		{"replay", onlyIf(e.SuspectedReplay, "suspected: the same body was recorded under another id")},
 		{"class", e.Class},
 		{"body", fmt.Sprintf("%d bytes, %s, sha256 %s", e.BodyLength, kept, e.BodySHA256)},
 		{"labels", labelTexts(e.Labels)},

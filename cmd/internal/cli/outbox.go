@@ -53,10 +53,7 @@ func (s *shell) outboxShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				content, err := control.Call(cmd.Context(), caller, &control.ReadOutboxPayload, control.OutboxReference{ID: id})
-				return s.writeContent(content, err)
-			})
+			return content(s, cmd, &control.ReadOutboxPayload, control.OutboxReference{ID: id})
 		},
 	}
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -56,25 +58,14 @@ func (s *shell) refusalsShowCommand() *cobra.Command {
 			if body && request {
 				return usagef("--body and --request exclude each other")
 			}
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				var content control.Content
-				if body || request {
-					if content, err = control.Call(cmd.Context(), caller, &control.ReadRefusalBody, control.IDRequest{ID: id}); err != nil || body {
-						return s.writeContent(content, err)
-					}
-				}
-				refusal, err := control.Call(cmd.Context(), caller, &control.ShowRefusal, control.IDRequest{ID: id})
-				switch {
-				case err != nil:
-					return err
-				case request:
-					_, err = s.out.Write(rawHTTP(&providers.Request{
-						Method: refusal.Method, URL: refusal.URL, Header: http.Header(refusal.Headers), Body: content.Bytes,
-					}))
-					return err
-				}
-				return s.showRefusal(refusal)
-			})
+			r := control.IDRequest{ID: id}
+			switch {
+			case body:
+				return content(s, cmd, &control.ReadRefusalBody, r)
+			case request:
+				return s.writeRefused(cmd.Context(), r)
+			}
+			return answer(s, cmd, onDatabase{}, &control.ShowRefusal, r, s.showRefusal)
 		},
 	}
 	cmd.Flags().BoolVar(&body, "body", false, "write the exact body, and nothing else")
@@ -82,10 +73,23 @@ func (s *shell) refusalsShowCommand() *cobra.Command {
 	return cmd
 }
 
+// writeRefused writes what was kept of a refused request, as raw HTTP.
+func (s *shell) writeRefused(ctx context.Context, r control.IDRequest) error {
+	return s.control(ctx, "", func(caller control.Caller) error {
+		body, err := control.Call(ctx, caller, &control.ReadRefusalBody, r)
+		if err != nil {
+			return err
+		}
+		refusal, err := control.Call(ctx, caller, &control.ShowRefusal, r)
+		if err != nil {
+			return err
+		}
+		_, err = s.out.Write(rawHTTP(&providers.Request{Method: refusal.Method, URL: refusal.URL, Header: http.Header(refusal.Headers), Body: body.Bytes}))
+		return err
+	})
+}
+
 func (s *shell) showRefusal(r *control.Refusal) error {
-	if s.output == "json" {
-		return s.json(r)
-	}
 	kept := fmt.Sprintf("%d bytes, kept whole", r.Size)
 	if !r.Whole {
 		kept = fmt.Sprintf("%d bytes, not kept", r.Size)
@@ -102,14 +106,9 @@ func (s *shell) showRefusal(r *control.Refusal) error {
 		{"from", r.Remote},
 		{"body", kept},
 	})
-	names := make([]string, 0, len(r.Headers))
-	for name := range r.Headers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		for _, value := range r.Headers[name] {
-			fmt.Fprintln(s.out, clean("header "+name+": "+value))
+			_ = s.print("header %s: %s", name, value)
 		}
 	}
 	s.sayHidden(r.PayloadHidden)
