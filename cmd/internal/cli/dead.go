@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/control"
-	"github.com/oncegate/oncegate/visible"
 )
 
 func (s *shell) deadCommand() *cobra.Command {
@@ -59,46 +56,26 @@ func (s *shell) deadListCommand() *cobra.Command {
 		if export != "" && grouped {
 			return usagef("--export and --group exclude each other")
 		}
+		if export != "" { // it is every page as JSON lines, whatever --limit says
+			s.output, s.jsonLines, list.pages.all = "json", true, true
+			list.Flags().Lookup("limit").Changed = false
+		}
 		return nil
 	}
 	list.instead = func(ctx context.Context, caller control.Caller) (done bool, err error) {
-		switch {
-		case grouped:
-			groups, err := control.Call(ctx, caller, &control.GroupDeadLetters, *filter)
-			if err == nil {
-				err = showRows(s, list.Command, &deadGroupColumns, groups.Data)
-			}
-			if err == nil {
-				err = s.unknownBeneath(ctx, caller, filter)
-			}
-			return true, err
-		case export != "":
-			return true, s.exportDead(ctx, caller, filter)
+		if !grouped {
+			return false, nil
 		}
-		return false, nil
+		groups, err := control.Call(ctx, caller, &control.GroupDeadLetters, *filter)
+		if err == nil {
+			err = showRows(s, list.Command, &deadGroupColumns, groups.Data)
+		}
+		if err == nil {
+			err = s.unknownBeneath(ctx, caller, filter)
+		}
+		return true, err
 	}
 	return list.Command
-}
-
-// exportDead writes the dead letters as it reads them, one JSON object per line.
-func (s *shell) exportDead(ctx context.Context, caller control.Caller, filter *control.DeadLetterFilter) error {
-	out := bufio.NewWriter(s.out)
-	lines := json.NewEncoder(visible.NewWriter(out))
-	lines.SetEscapeHTML(false)
-	for r := (control.ListDeadLettersRequest{PageRequest: control.PageRequest{Limit: allPage}, DeadLetterFilter: *filter}); ; {
-		page, err := control.Call(ctx, caller, &control.ListDeadLetters, r)
-		if err != nil {
-			return err
-		}
-		for i := range page.Data {
-			if err := lines.Encode(&page.Data[i]); err != nil {
-				return fmt.Errorf("writing json: %w", err)
-			}
-		}
-		if r.After = page.Next; !page.HasMore {
-			return out.Flush()
-		}
-	}
 }
 
 var deadColumns = columns[control.DeadLetter]{

@@ -55,7 +55,7 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 func (s *shell) discard(ctx context.Context, r control.DiscardDeadLettersRequest, d decision) error {
 	return s.controlWith(ctx, onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) (err error) {
 		var sum inbox.Discarded
-		sum.Matched, err = s.decideMany(d, r.DryRun, control.DiscardDeadLetters.Confirm, "discarding", func(seen control.Seen) (batch, error) {
+		sum.Matched, err = s.decideMany(d, r.DryRun, control.DiscardDeadLetters.Confirm, "discarding", nothing, func(seen control.Seen) (batch, error) {
 			next := control.DiscardDeadLettersRequest{Explained: r.Explained, Seen: seen}
 			if seen == "" {
 				next = r

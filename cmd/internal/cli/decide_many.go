@@ -14,13 +14,14 @@ type batch struct {
 }
 
 // decideMany decides about many objects in batches. request without what was seen counts them, which is all that a dry
-// run does. Then the user confirms the word with the count. It returns how many there were.
-func (s *shell) decideMany(d decision, dryRun bool, word, doing string, request func(seen control.Seen) (batch, error)) (matched int, err error) {
+// run does. Then show shows what is known of them, and the user confirms the word with the count. It returns how many
+// there were.
+func (s *shell) decideMany(d decision, dryRun bool, word, doing string, show func(), request func(seen control.Seen) (batch, error)) (matched int, err error) {
 	found, err := request("")
 	if matched = found.matched; err != nil || dryRun || matched == 0 {
 		return matched, err
 	}
-	if err := s.confirm(d, fmt.Sprintf("%s %d", word, matched), func() {}); err != nil {
+	if err := s.confirm(d, fmt.Sprintf("%s %d", word, matched), show); err != nil {
 		return matched, err
 	}
 	bar := s.progress(int64(matched), doing)
@@ -33,6 +34,9 @@ func (s *shell) decideMany(d decision, dryRun bool, word, doing string, request 
 	}
 	return matched, nil
 }
+
+// nothing shows nothing.
+func nothing() {}
 
 // checkMax checks --max of a decision about many objects.
 func checkMax(most int) error {

@@ -72,59 +72,47 @@ func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownF
 }
 
 // resolveMany finds the effects, asks the user to confirm the decision and the count, and resolves
-// them in batches.
+// them in batches. If the user interrupts it, it finishes the current batch and shows the counts so far.
 func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest, d decision) error {
 	interrupted, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return s.controlWith(ctx, onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
-		find := r
-		find.As, find.DryRun = "", true
-		found, err := control.Call(interrupted, caller, &control.ResolveEffects, find)
-		if err != nil {
-			return tooMany(err, r.Max)
-		}
-		if found.Matched > 0 {
-			err := s.confirm(d, fmt.Sprintf("%s %d", r.As, found.Matched), func() {
-				unknownGroupColumns.table(s, found.Groups).write(s.err, s.width())
-				if r.As == inbox.ResolveResend {
-					fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
-				}
-			})
-			if err != nil {
-				return err
+		var sum inbox.ResolvedMany
+		var groups []inbox.UnknownGroup
+		matched, err := s.decideMany(d, false, string(r.As), "resolving", func() {
+			unknownGroupColumns.table(s, groups).write(s.err, s.width())
+			if r.As == inbox.ResolveResend {
+				fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
 			}
-		}
-		sum, err := s.resolveSeen(ctx, interrupted, caller, r, found.Seen, found.Matched)
+		}, func(seen control.Seen) (batch, error) {
+			request, within := control.ResolveEffectsRequest{Explained: r.Explained, As: r.As, Seen: seen}, ctx
+			switch {
+			case seen == "":
+				request, within = r, interrupted
+				request.As, request.DryRun = "", true
+			case interrupted.Err() != nil:
+				return batch{}, nil
+			}
+			out, err := control.Call(within, caller, &control.ResolveEffects, request)
+			if seen == "" {
+				groups = out.Groups
+			}
+			sum = inbox.ResolvedMany{
+				Resolved: sum.Resolved + out.Resolved, Changed: sum.Changed + out.Changed, CalledAgain: sum.CalledAgain + out.CalledAgain, Gone: sum.Gone + out.Gone,
+			}
+			return batch{out.Matched, out.Left, out.Seen}, tooMany(err, r.Max)
+		})
 		if err != nil {
 			return err
 		}
 		if err := s.showResolvedMany(sum, r.As); err != nil {
 			return err
 		}
-		if rest := found.Matched - sum.Looked(); rest > 0 {
+		if rest := matched - sum.Looked(); rest > 0 {
 			return tryLaterf("interrupted: %s not looked at; the same command continues with them", plural(rest, "effect was", "effects were"))
 		}
 		return nil
 	})
-}
-
-// resolveSeen resolves the effects that were found. If the user interrupts it, it finishes the
-// current batch and returns the counts so far.
-func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Caller, r control.ResolveEffectsRequest, seen control.Seen, matched int) (sum inbox.ResolvedMany, err error) {
-	bar := s.progress(int64(matched), "resolving")
-	defer bar.done()
-	for seen != "" && interrupted.Err() == nil {
-		out, err := control.Call(ctx, caller, &control.ResolveEffects, control.ResolveEffectsRequest{Explained: r.Explained, As: r.As, Seen: seen})
-		if err != nil {
-			return sum, err
-		}
-		sum = inbox.ResolvedMany{
-			Resolved: sum.Resolved + out.Resolved, Changed: sum.Changed + out.Changed, CalledAgain: sum.CalledAgain + out.CalledAgain, Gone: sum.Gone + out.Gone,
-		}
-		seen = out.Seen
-		bar.at(int64(matched - out.Left))
-	}
-	return sum, nil
 }
 
 func (s *shell) showResolvedMany(out inbox.ResolvedMany, as inbox.Resolution) error {

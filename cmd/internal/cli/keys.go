@@ -100,7 +100,11 @@ func (s *shell) keyUsages(ctx context.Context) ([]prune.KeyUsage, error) {
 }
 
 // showKeys lists the keys after a change.
-func (s *shell) showKeys(ring *seal.Ring) error {
+func (s *shell) showKeys() error {
+	_, ring, err := s.ring()
+	if err != nil {
+		return err
+	}
 	rows := control.KeysOf(ring, nil)
 	return s.show(keyColumns(false).table(s, rows), emptyList(rows))
 }
@@ -154,11 +158,7 @@ func (s *shell) keysRotateCommand() *cobra.Command {
 					return err
 				}
 			}
-			_, ring, err := s.ring()
-			if err != nil {
-				return err
-			}
-			return s.showKeys(ring)
+			return s.showKeys()
 		},
 	}
 	cmd.Flags().BoolVar(&prepare, "prepare", false, "only add the key: the active one stays")
@@ -199,11 +199,7 @@ func (s *shell) keysActivateCommand() *cobra.Command {
 			if err := s.activate(cmd.Context(), d, id, wait); err != nil {
 				return err
 			}
-			_, ring, err := s.ring()
-			if err != nil {
-				return err
-			}
-			return s.showKeys(ring)
+			return s.showKeys()
 		},
 	}
 	addWait(cmd, &wait)
@@ -255,11 +251,7 @@ func (s *shell) keysRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, ring, err := s.ring()
-			if err != nil {
-				return err
-			}
-			return s.showKeys(ring)
+			return s.showKeys()
 		},
 	}
 	d.add(cmd)

@@ -101,7 +101,7 @@ func (s *shell) routesMoveCommand() *cobra.Command {
 func (s *shell) clearRoute(ctx context.Context, on onDatabase, ask control.MoveRouteRequest, d decision, done string) error {
 	return s.controlWith(ctx, on, func(caller control.Caller) (err error) {
 		var sum inbox.ClearedRoute
-		sum.Matched, err = s.decideMany(d, ask.DryRun, confirmOf(&ask), "clearing", func(seen control.Seen) (found batch, err error) {
+		sum.Matched, err = s.decideMany(d, ask.DryRun, confirmOf(&ask), "clearing", nothing, func(seen control.Seen) (found batch, err error) {
 			r := ask
 			r.Seen, r.DryRun = seen, seen == ""
 			var out control.ClearedRoute

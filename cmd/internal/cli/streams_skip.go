@@ -62,7 +62,7 @@ func (s *shell) streamDecision(operation *decideStream, effect *decideEffect, cm
 		if err == nil && !d.yes && s.interactive() {
 			err = s.showDecision(ctx, caller, d.request.Ref, &would)
 		}
-		return func() {}, err
+		return nothing, err
 	}
 	d.json = true // effects have another form
 	d.done = func(out *control.StreamPassed) error {
