@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
@@ -192,29 +192,19 @@ func (s *shell) configured(name string, f sendFlags) (*addressee, error) {
 	if err != nil {
 		return nil, err
 	}
-	var known []string
-	for _, source := range cfg.Sources {
-		known = append(known, source.Name)
-		if source.Name != f.source {
-			continue
-		}
-		if source.Provider.Name() != name {
-			return nil, usagef("source %s is of provider %s, not %s", source.Name, source.Provider.Name(), clean(name))
-		}
-		bound, err := source.Provider.Bind(providers.Binding{Settings: source.Values()})
-		if err != nil {
-			return nil, usagef("%s", oneLine(err.Error()))
-		}
-		to := &addressee{provider: bound, url: f.url}
-		if keys := source.Keys(); len(keys) > 0 {
-			to.secret = keys[0]
-		}
-		if to.url == "" {
-			to.url = loopback(cfg.Listen.Public) + "/in/" + source.Name
-		}
-		return to, nil
+	source, err := findSource(cfg, f.source, name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, usagef("unknown source %q; %sknown are %s", clean(f.source), yamltree.DidYouMean(known, f.source), strings.Join(known, ", "))
+	bound, err := source.Provider.Bind(providers.Binding{Settings: source.Values()})
+	if err != nil {
+		return nil, usagef("%s", oneLine(err.Error()))
+	}
+	to := &addressee{provider: bound, url: cmp.Or(f.url, loopback(cfg.Listen.Public)+"/in/"+source.Name)}
+	if keys := source.Keys(); len(keys) > 0 {
+		to.secret = keys[0]
+	}
+	return to, nil
 }
 
 // loopback returns the address at which this machine reaches a listener.
