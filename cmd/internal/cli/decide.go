@@ -10,7 +10,8 @@ import (
 )
 
 // decide is a command that makes one decision with an operation. The fields of the operation's request declare its
-// flags, and the operation says what the reason answers and what the user types to confirm.
+// flags, and the operation says what the reason answers and what the user types to confirm. The request has a field
+// Reason.
 type decide[Request, Response any] struct {
 	*cobra.Command
 	decision
