@@ -91,7 +91,7 @@ func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest
 				request, within = r, interrupted
 				request.As, request.DryRun = "", true
 			case interrupted.Err() != nil:
-				return batch{}, nil
+				return batch{}, nil //nolint:nilerr // the user interrupted it, and the caller shows the counts so far
 			}
 			out, err := control.Call(within, caller, &control.ResolveEffects, request)
 			if seen == "" {

@@ -102,7 +102,7 @@ func (s *shell) resolveReference(cmd *cobra.Command, kind inbox.Kind, arg string
 	case problemCode(err) == control.CodeAmbiguous:
 		return "", usagef("%s", oneLine(err.Error()))
 	case err != nil:
-		return arg, nil //nolint:nilerr // the command reports the error
+		return arg, nil // the command reports the error
 	}
 	fmt.Fprintf(s.err, "oncegate: %s is %s %s\n", clean(arg), kind, found.ID)
 	return found.ID.String(), nil
