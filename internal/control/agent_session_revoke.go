@@ -25,6 +25,7 @@ type RevokedSessions struct {
 var RevokeSession = Operation[RevokeSessionRequest, RevokedSessions]{
 	ID: "revoke_session", Method: "POST", Path: "/sessions/{id}/revoke", Scope: Operate,
 	Summary: "End one session of an agent before its time. What was called under it stays.",
+	Why:     "why do they end before their time?", Confirm: "revoke",
 	Do: func(ctx context.Context, s *Service, access Access, r RevokeSessionRequest) (out RevokedSessions, err error) {
 		session, err := s.lister.AgentSession(ctx, r.ID)
 		if err != nil {
@@ -42,15 +43,16 @@ type RevokeSessionsRequest struct {
 	Explained
 
 	// Source is the name of a source; it is required. Credential and Run narrow its sessions.
-	Source     string `json:"source"`
-	Credential string `json:"credential,omitempty"`
-	Run        string `json:"run,omitempty"`
+	Source     string `json:"source" flag:"--source the sessions of this source"`
+	Credential string `json:"credential,omitempty" flag:"--credential only those that this credential opened"`
+	Run        string `json:"run,omitempty" flag:"--run only the sessions of this run"`
 }
 
 // RevokeSessions ends the open sessions of a source before they expire.
 var RevokeSessions = Operation[RevokeSessionsRequest, RevokedSessions]{
 	ID: "revoke_sessions", Method: "POST", Path: "/sessions/revoke", Scope: Operate,
 	Summary: "End the open sessions of a source before their time, all of them, or only one credential's or run's.",
+	Why:     "why do they end before their time?", Confirm: "revoke",
 	Do: func(ctx context.Context, s *Service, access Access, r RevokeSessionsRequest) (out RevokedSessions, err error) {
 		if r.Source == "" {
 			return out, invalid("source is missing")

@@ -13,19 +13,19 @@ type ListAgentSessionsRequest struct {
 	TenantFilter
 
 	// Source is the name of a source of operations.
-	Source string `json:"source,omitempty"`
+	Source string `json:"source,omitempty" flag:"--source only this source"`
 
 	// Credential is the name of the credential that opened the sessions.
-	Credential string `json:"credential,omitempty"`
+	Credential string `json:"credential,omitempty" flag:"--credential only sessions that this credential opened"`
 
 	// Run is the run that the sessions are for, exact.
-	Run string `json:"run,omitempty"`
+	Run string `json:"run,omitempty" flag:"--run only sessions of this run"`
 
 	// All includes the sessions that have expired or were revoked.
-	All bool `json:"all,omitempty"`
+	All bool `json:"all,omitempty" flag:"--ended also those that have expired or were revoked"`
 
 	// Since is the earliest opening.
-	Since time.Time `json:"since,omitzero"`
+	Since time.Time `json:"since,omitzero" flag:"--since only those opened since"`
 }
 
 // ListAgentSessions lists sessions of agents.

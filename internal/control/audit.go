@@ -14,17 +14,17 @@ type ListAuditRequest struct {
 	PageRequest
 
 	// Actor is who did it. It must match exactly.
-	Actor string `json:"actor,omitempty"`
+	Actor string `json:"actor,omitempty" flag:"--actor only this actor"`
 
 	// Action is what was done, such as effect.resolve.done.
-	Action string `json:"action,omitempty"`
+	Action string `json:"action,omitempty" flag:"--action only this action, such as effect.resolve.done"`
 
 	// Object is what it was done to, such as effect/<id> or event/<id>. A caller limited to a tenant must name one of
 	// its events or effects.
-	Object string `json:"object,omitempty"`
+	Object string `json:"object,omitempty" flag:"--object only this object, such as effect/<id>"`
 
 	// Since is the earliest time.
-	Since time.Time `json:"since,omitzero"`
+	Since time.Time `json:"since,omitzero" flag:"--since only those since"`
 }
 
 // ListAudit lists who did what, and why.

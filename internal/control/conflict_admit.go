@@ -20,6 +20,7 @@ type AdmitConflictRequest struct {
 var AdmitConflict = Operation[AdmitConflictRequest, decide.AdmittedConflict]{
 	ID: "admit_conflict", Method: "POST", Path: "/conflicts/{id}/admit", Scope: Operate,
 	Summary: "Admit the payload of a conflict as a separate event with its own effects. Admitting it again changes nothing.",
+	Why:     "why is it a separate event?", Confirm: "admit",
 	Do: func(ctx context.Context, s *Service, access Access, r AdmitConflictRequest) (out decide.AdmittedConflict, err error) {
 		row, err := s.lister.Conflict(ctx, r.ID)
 		if err != nil {

@@ -14,17 +14,17 @@ import (
 // ListConflictsRequest narrows a list of conflicts. A zero field does not narrow it.
 type ListConflictsRequest struct {
 	PageRequest
-	TenantFilter
+	TenantFilter `flag:"--tenant only this tenant"`
 
 	// Source is the name of a source.
-	Source string `json:"source,omitempty"`
+	Source string `json:"source,omitempty" flag:"--source only this source"`
 
 	// Event selects the conflicts of the event with this id.
-	Event inbox.ID `json:"event,omitzero"`
+	Event inbox.ID `json:"event,omitzero" flag:"--event only this event, by Oncegate's id"`
 
 	// Since selects payloads that were delivered since then, including those that had also been
 	// delivered before.
-	Since time.Time `json:"since,omitzero"`
+	Since time.Time `json:"since,omitzero" flag:"--since only those delivered since"`
 }
 
 // ListConflicts lists payloads that arrived under the id of another event.

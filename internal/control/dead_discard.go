@@ -19,17 +19,17 @@ type DiscardDeadLettersRequest struct {
 	Filter DeadLetterFilter `json:"filter,omitzero"`
 
 	// All selects every dead letter for a dry run.
-	All bool `json:"all,omitempty"`
+	All bool `json:"all,omitempty" flag:"--all every dead letter there is"`
 
 	// Seen is what a dry run found.
 	Seen Seen `json:"seen,omitempty"`
 
 	// Max is the largest number that a dry run may find; it is refused if it finds more. It defaults to 1,000 and is at
 	// most 100,000.
-	Max int `json:"max,omitempty"`
+	Max int `json:"max,omitempty" flag:"--max do nothing if more match"`
 
 	// DryRun counts them and changes nothing.
-	DryRun bool `json:"dry_run,omitempty"`
+	DryRun bool `json:"dry_run,omitempty" flag:"--dry-run count them and change nothing"`
 }
 
 // DiscardDeadLettersResponse is the result for the dead letters.
@@ -47,6 +47,7 @@ type DiscardDeadLettersResponse struct {
 var DiscardDeadLetters = Operation[DiscardDeadLettersRequest, DiscardDeadLettersResponse]{
 	ID: "discard_dead_letters", Method: "POST", Path: "/dead-letters/discard", Scope: Operate,
 	Summary: "Decide that dead letters will not happen: their effects become skipped. Find them with dry_run, then hand back its seen.",
+	Why:     "why need they not happen?", Confirm: "discard",
 	Do: func(ctx context.Context, s *Service, access Access, r DiscardDeadLettersRequest) (out DiscardDeadLettersResponse, err error) {
 		if r.Max, err = bounded(r.Max, decide.DefaultDiscards, decide.MaxDiscards); err != nil {
 			return out, err

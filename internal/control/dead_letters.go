@@ -14,35 +14,35 @@ import (
 
 // DeadLetterFilter narrows dead letters. A zero field does not narrow them.
 type DeadLetterFilter struct {
-	TenantFilter
+	TenantFilter `flag:"--tenant only this tenant"`
 
 	// Source is the name of a source.
-	Source string `json:"source,omitempty"`
+	Source string `json:"source,omitempty" flag:"--source only this source"`
 
 	// Type is the event's type, exact.
-	Type string `json:"type,omitempty"`
+	Type string `json:"type,omitempty" flag:"--type only this event type"`
 
 	// Route is the name of a route.
-	Route string `json:"route,omitempty"`
+	Route string `json:"route,omitempty" flag:"--route only this route"`
 
 	// Target is the name of a target.
-	Target string `json:"target,omitempty"`
+	Target string `json:"target,omitempty" flag:"--target only this target"`
 
 	// Reason is why an effect is dead or why its last attempt failed. For events, it is unusable or beyond_retention.
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty" flag:"--dead-reason only this reason, such as attempts_exhausted; for events: unusable, beyond_retention"`
 
 	// ErrorClass is the class of the error that prevented the effect.
-	ErrorClass read.ErrorClass `json:"error_class,omitempty"`
+	ErrorClass read.ErrorClass `json:"error_class,omitempty" flag:"--error-class only this class of errors:"`
 
 	// EventID is the sender's, exact.
-	EventID string `json:"event_id,omitempty"`
+	EventID string `json:"event_id,omitempty" flag:"--event-id only this event id of the sender"`
 
 	// Text is searched for in the replies of the last attempts, ignoring case. It needs read-payload.
-	Text string `json:"text,omitempty"`
+	Text string `json:"text,omitempty" flag:"--text only where a message of the last attempt contains this"`
 
 	// Since is the earliest receipt of the event. Until is the end of the receipts.
-	Since time.Time `json:"since,omitzero"`
-	Until time.Time `json:"until,omitzero"`
+	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
+	Until time.Time `json:"until,omitzero" flag:"--until only those received before"`
 }
 
 // filter checks the filter and narrows it to what the access may see.

@@ -36,6 +36,7 @@ type ReplayDeadLettersRequest struct {
 var ReplayDeadLetters = Operation[ReplayDeadLettersRequest, PlannedReplay]{
 	ID: "replay_dead_letters", Method: "POST", Path: "/dead-letters/replay", Scope: Operate,
 	Summary: "Plan a replay of dead letters by their ids, a run or a label, and run it if there is anything to do. For another filter, or more than 1,000 of them, plan and run in two steps.",
+	Why:     "why are they replayed?",
 	Do: func(ctx context.Context, s *Service, access Access, r ReplayDeadLettersRequest) (out PlannedReplay, err error) {
 		named := len(r.IDs) > 0 || r.RunScope == (RunScope{})
 		if named && (len(r.IDs) == 0 || len(r.IDs) > step) {

@@ -21,7 +21,7 @@ type ResolveEffectRequest struct {
 	As decide.Resolution `json:"as"`
 
 	// CalledAgain is for resend: send it again although a later call repeats the effect's operation.
-	CalledAgain bool `json:"called_again,omitempty"`
+	CalledAgain bool `json:"called_again,omitempty" flag:"--called-again with --resend: although a later call repeats its operation"`
 }
 
 // ResolveEffectResponse is the decision that was recorded.
@@ -34,6 +34,7 @@ type ResolveEffectResponse struct {
 var ResolveEffect = Operation[ResolveEffectRequest, ResolveEffectResponse]{
 	ID: "resolve_effect", Method: "POST", Path: "/effects/{id}/resolve", Scope: Operate,
 	Summary: "Resolve an effect whose outcome is unknown: done, or resend, which happens twice if it had happened.",
+	Why:     "how do you know?",
 	Do: func(ctx context.Context, s *Service, access Access, r ResolveEffectRequest) (out ResolveEffectResponse, err error) {
 		if err := checkResolution(r.As); err != nil {
 			return out, err
@@ -71,17 +72,17 @@ func checkResolution(as decide.Resolution) error {
 
 // UnknownFilter narrows the effects whose outcome is unknown. A zero field does not narrow them.
 type UnknownFilter struct {
-	TenantFilter
+	TenantFilter `flag:"--tenant only this tenant"`
 
 	// Source, Route and Target are names of a source, a route and a target. Type is the event's type.
-	Source string `json:"source,omitempty"`
-	Type   string `json:"type,omitempty"`
-	Route  string `json:"route,omitempty"`
-	Target string `json:"target,omitempty"`
+	Source string `json:"source,omitempty" flag:"--source only this source"`
+	Type   string `json:"type,omitempty" flag:"--type only this event type"`
+	Route  string `json:"route,omitempty" flag:"--route only this route"`
+	Target string `json:"target,omitempty" flag:"--target only this target"`
 
 	// Since is the earliest receipt of the event. Until is the end of the receipts.
-	Since time.Time `json:"since,omitzero"`
-	Until time.Time `json:"until,omitzero"`
+	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
+	Until time.Time `json:"until,omitzero" flag:"--until only those received before"`
 }
 
 // ResolveEffectsRequest records the outcome of many effects whose outcome is unknown, which a dry run found.
@@ -93,17 +94,17 @@ type ResolveEffectsRequest struct {
 
 	// Filter selects them for a dry run. All selects every one.
 	Filter UnknownFilter `json:"filter,omitzero"`
-	All    bool          `json:"all,omitempty"`
+	All    bool          `json:"all,omitempty" flag:"--all every indeterminate effect there is"`
 
 	// Seen is what a dry run found.
 	Seen Seen `json:"seen,omitempty"`
 
 	// Max is the largest number that a dry run may find; it is refused if it finds more. It defaults to 1,000
 	// and is at most 100,000.
-	Max int `json:"max,omitempty"`
+	Max int `json:"max,omitempty" flag:"--max do nothing if more match"`
 
 	// DryRun counts them and changes nothing.
-	DryRun bool `json:"dry_run,omitempty"`
+	DryRun bool `json:"dry_run,omitempty" flag:"--dry-run count those that a filter finds, and change nothing"`
 }
 
 // ResolveEffectsResponse is the result for the effects.
@@ -124,6 +125,7 @@ type ResolveEffectsResponse struct {
 var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
 	ID: "resolve_effects", Method: "POST", Path: "/indeterminates/resolve", Scope: Operate,
 	Summary: "Resolve many effects whose outcome is unknown. Find them with dry_run, then send back its seen.",
+	Why:     "how do you know?",
 	Do: func(ctx context.Context, s *Service, access Access, r ResolveEffectsRequest) (out ResolveEffectsResponse, err error) {
 		if r.Max, err = bounded(r.Max, decide.DefaultDiscards, decide.MaxDiscards); err != nil {
 			return out, err

@@ -32,6 +32,7 @@ type DecidedEffects struct {
 var ApplyEffect = Operation[DecideEffectRequest, DecidedEffects]{
 	ID: "apply_effect", Method: "POST", Path: "/effects/{id}/apply", Scope: Operate,
 	Summary: "Let an effect run that is held for a person: in its turn if its number is taken, else as soon as it can.",
+	Why:     "why is it right to let it run?", Confirm: "apply",
 	Do: func(ctx context.Context, s *Service, access Access, r DecideEffectRequest) (DecidedEffects, error) {
 		return s.decideEffect(ctx, access, r, decide.UndecidedApply)
 	},
@@ -41,6 +42,7 @@ var ApplyEffect = Operation[DecideEffectRequest, DecidedEffects]{
 var SkipEffect = Operation[DecideEffectRequest, DecidedEffects]{
 	ID: "skip_effect", Method: "POST", Path: "/effects/{id}/skip", Scope: Operate,
 	Summary: "Skip an effect that is held for a person: it never happens.",
+	Why:     "why may the stream continue without it?", Confirm: "skip",
 	Do: func(ctx context.Context, s *Service, access Access, r DecideEffectRequest) (DecidedEffects, error) {
 		return s.decideEffect(ctx, access, r, decide.UndecidedSkip)
 	},

@@ -12,34 +12,34 @@ import (
 // ListEffectsRequest narrows a list of effects. A zero field does not narrow it.
 type ListEffectsRequest struct {
 	PageRequest
-	TenantFilter
+	TenantFilter `flag:"--tenant only this tenant"`
 
 	// Source is the name of a source.
-	Source string `json:"source,omitempty"`
+	Source string `json:"source,omitempty" flag:"--source only this source"`
 
 	// Type is the event's type, exact.
-	Type string `json:"type,omitempty"`
+	Type string `json:"type,omitempty" flag:"--type only this event type"`
 
 	// Route is the name of a route.
-	Route string `json:"route,omitempty"`
+	Route string `json:"route,omitempty" flag:"--route only events with an effect of this route"`
 
 	// Target is the name of a target.
-	Target string `json:"target,omitempty"`
+	Target string `json:"target,omitempty" flag:"--target only this target"`
 
 	// State is the state of the effects. Reason is why they are in it. It must match exactly.
-	State  string `json:"state,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	State  string `json:"state,omitempty" flag:"--state only this state:"`
+	Reason string `json:"reason,omitempty" flag:"--reason only this reason of the state, such as attempts_exhausted"`
 
 	// EventID is the sender's id of the event, exact.
 	EventID string `json:"event_id,omitempty"`
 
 	// Key is an idempotency key of Oncegate, or a Message-ID that Oncegate made. The list has every effect of which an
 	// attempt was made under it, including effects of the same meaning and effects that were sent again.
-	Key string `json:"key,omitempty"`
+	Key string `json:"key,omitempty" flag:"--key only effects that were attempted under this idempotency key of Oncegate or Message-ID"`
 
 	// Since is the earliest time at which the effect was recorded. Until is the end of those times.
-	Since time.Time `json:"since,omitzero"`
-	Until time.Time `json:"until,omitzero"`
+	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
+	Until time.Time `json:"until,omitzero" flag:"--until only those recorded before"`
 }
 
 // ListEffects lists effects.

@@ -18,6 +18,7 @@ type EraseEventRequest struct {
 var EraseEvent = Operation[EraseEventRequest, prune.Erased]{
 	ID: "erase_event", Method: "POST", Path: "/events/{ref}/erase", Scope: Admin,
 	Summary: "Erase the content of one event for good, and keep its key. It cannot be undone.",
+	Why:     "who asked for it?", Confirm: "erase",
 	Do: func(ctx context.Context, s *Service, access Access, r EraseEventRequest) (out prune.Erased, err error) {
 		event, err := s.lister.Event(ctx, r.Ref)
 		if err != nil {

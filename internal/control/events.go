@@ -29,30 +29,30 @@ func oneOf(field, word string, known []string) error {
 // ListEventsRequest narrows a list of events. A zero field does not narrow it.
 type ListEventsRequest struct {
 	PageRequest
-	TenantFilter
+	TenantFilter `flag:"--tenant only this tenant"`
 
 	// Source is the name of a source.
-	Source string `json:"source,omitempty"`
+	Source string `json:"source,omitempty" flag:"--source only this source"`
 
 	// Type is the event's type, exact.
-	Type string `json:"type,omitempty"`
+	Type string `json:"type,omitempty" flag:"--type only this event type"`
 
 	// State selects events that have an effect in this state. For unusable, beyond_retention and unrouted, it selects
 	// events so admitted.
-	State string `json:"state,omitempty"`
+	State string `json:"state,omitempty" flag:"--state only this state:"`
 
 	// Route selects events that have an effect of this route.
-	Route string `json:"route,omitempty"`
+	Route string `json:"route,omitempty" flag:"--route only events with an effect of this route"`
 
 	// EventID is the sender's id of the event, exact.
 	EventID string `json:"event_id,omitempty"`
 
 	// Label selects events by a label that their source declares, as name=value.
-	Label string `json:"label,omitempty"`
+	Label string `json:"label,omitempty" flag:"--label only events with this label of their source: ''name=value''"`
 
 	// Since is the earliest receipt of the event. Until is the end of the receipts.
-	Since time.Time `json:"since,omitzero"`
-	Until time.Time `json:"until,omitzero"`
+	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
+	Until time.Time `json:"until,omitzero" flag:"--until only those received before"`
 }
 
 // ListEvents lists events.

@@ -12,7 +12,7 @@ import (
 // ListKeysRequest asks for the sealing keys.
 type ListKeysRequest struct {
 	// Usage asks how many values are sealed with each key. The count reads every row.
-	Usage bool `json:"usage,omitempty"`
+	Usage bool `json:"usage,omitempty" flag:"--usage count the rows sealed with each key; reads every row"`
 }
 
 // Key is a sealing key, without its content.

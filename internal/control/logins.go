@@ -13,10 +13,10 @@ import (
 // ListLoginsRequest narrows a list of console logins. A zero field does not narrow it.
 type ListLoginsRequest struct {
 	PageRequest
-	TenantFilter
+	TenantFilter `flag:"--tenant only logins of this tenant"`
 
 	// All includes the logins that have ended. Prune removes a login a day after its end.
-	All bool `json:"all,omitempty"`
+	All bool `json:"all,omitempty" flag:"--ended also those that are over"`
 }
 
 // ListLogins lists the logins of the console.
@@ -47,6 +47,7 @@ type RevokeLoginRequest struct {
 var RevokeLogin = Operation[RevokeLoginRequest, *logins.Login]{
 	ID: "revoke_login", Method: "POST", Path: "/logins/{id}/revoke", Scope: Admin,
 	Summary: "End a login to the console. Every process notices within seconds.",
+	Why:     "why does the login end?", Confirm: "revoke",
 	Do: func(ctx context.Context, s *Service, access Access, r RevokeLoginRequest) (*logins.Login, error) {
 		id, err := inbox.ParseID(r.ID)
 		if err != nil {
@@ -70,11 +71,11 @@ var RevokeLogin = Operation[RevokeLoginRequest, *logins.Login]{
 // CreateLoginLinkRequest says what the user of the link may do.
 type CreateLoginLinkRequest struct {
 	// Scopes are what the login permits. The default is admin.
-	Scopes []string `json:"scopes,omitempty"`
+	Scopes []string `json:"scopes,omitempty" flag:"--scope what the login permits, several separated by commas:"`
 
 	// Tenant limits the login to the objects of one tenant. Empty is no limit, or the caller's own tenant if the caller
 	// is limited to one.
-	Tenant string `json:"tenant,omitempty"`
+	Tenant string `json:"tenant,omitempty" flag:"--tenant the only tenant whose things the login reaches"`
 
 	// Seconds is how long the link is valid, at most 3600. The default is 600.
 	Seconds int `json:"seconds,omitempty"`

@@ -9,7 +9,8 @@ import (
 // Operation is something that a caller can read or do, declared once for the API, the command line and the console.
 //
 // A field of Request whose JSON name is in braces in Path is a part of the path. The other fields are the query of a
-// GET or DELETE, and the JSON body of any other method.
+// GET or DELETE, and the JSON body of any other method. The command line has a flag for each field whose tag declares
+// one, as in `flag:"--source only this source"`.
 type Operation[Request, Response any] struct {
 	// ID is the name in the API's description: a verb and a noun, such as list_events. It is unique.
 	ID string
@@ -29,6 +30,10 @@ type Operation[Request, Response any] struct {
 	// Reads says that a POST changes nothing. It has a body because its parameters must not appear in an address. Its
 	// answer may contain content and is never kept under an Idempotency-Key.
 	Reads bool
+
+	// Why is the question that the reason of a decision answers, and Confirm is what a person types to confirm the
+	// decision. Either is empty if the command line does not ask for it.
+	Why, Confirm string
 
 	// Do carries it out. It must respect access.Tenant, and access.Scopes when it shows content.
 	Do func(ctx context.Context, s *Service, access Access, request Request) (Response, error)

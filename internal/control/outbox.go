@@ -13,19 +13,19 @@ import (
 // narrow it.
 type ListOutboxRequest struct {
 	PageRequest
-	TenantFilter
+	TenantFilter `flag:"--tenant only this tenant"`
 
 	// ID is the number of one row, for the page of the console that shows it.
 	ID int64 `json:"-"`
 
 	// Source is the name of a source.
-	Source string `json:"source,omitempty"`
+	Source string `json:"source,omitempty" flag:"--source only this source"`
 
 	// Refused selects the events that can never be admitted.
-	Refused bool `json:"refused,omitempty"`
+	Refused bool `json:"refused,omitempty" flag:"--refused only those that can never be admitted"`
 
 	// Since is the earliest call of emit.
-	Since time.Time `json:"since,omitzero"`
+	Since time.Time `json:"since,omitzero" flag:"--since only those emitted since"`
 }
 
 // ListOutbox lists emitted events that are not admitted yet.

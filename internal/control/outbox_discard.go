@@ -20,6 +20,7 @@ type DiscardOutboxRequest struct {
 var DiscardOutbox = Operation[DiscardOutboxRequest, read.OutboxRow]{
 	ID: "discard_outbox", Method: "POST", Path: "/outbox/{id}/discard", Scope: Operate,
 	Summary: "Remove an emitted event that can never be admitted, with its payload.",
+	Why:     "why is it not needed any more?", Confirm: "discard",
 	Do: func(ctx context.Context, s *Service, access Access, r DiscardOutboxRequest) (out read.OutboxRow, err error) {
 		if access.Tenant != "" {
 			rows, err := s.lister.Outbox(ctx, read.OutboxFilter{Tenant: access.Tenant, ID: r.ID})

@@ -16,6 +16,9 @@ type PageRequest struct {
 	After string `json:"after,omitempty"`
 }
 
+// SetPage selects a page, for a caller that reads one after another.
+func (p *PageRequest) SetPage(page PageRequest) { *p = page }
+
 // limit returns the size of the page, or an error.
 func (p PageRequest) limit() (int, error) {
 	switch {

@@ -20,7 +20,7 @@ type RunPruneRequest struct {
 
 	// DryRun counts what would be removed, by class, and removes nothing. For a table with more than 10,000 old rows it
 	// says "at least".
-	DryRun bool `json:"dry_run,omitempty"`
+	DryRun bool `json:"dry_run,omitempty" flag:"--dry-run count what would go, by class, and remove nothing"`
 }
 
 // Pruned is what a pass removed, or would remove.
@@ -41,6 +41,7 @@ const pruneBudget = 10 * time.Second
 var RunPrune = Operation[RunPruneRequest, Pruned]{
 	ID: "run_prune", Method: "POST", Path: "/prune", Scope: Admin,
 	Summary: "Remove data that is past its horizon and no longer needed, for at most 10 seconds, or count it with dry_run.",
+	Why:     "why may undecided effects be removed?", Confirm: "prune",
 	Do: func(ctx context.Context, s *Service, access Access, r RunPruneRequest) (out Pruned, err error) {
 		if err := access.untenanted("the rows that prune removes"); err != nil {
 			return out, err

@@ -14,17 +14,17 @@ type ReverifyRefusalsRequest struct {
 	Explained
 
 	// Source is the name of a source; it is required.
-	Source string `json:"source"`
+	Source string `json:"source" flag:"--source the source; required"`
 
 	// Cause selects one cause. Since selects refusals received since then.
-	Cause string    `json:"cause,omitempty"`
-	Since time.Time `json:"since,omitzero"`
+	Cause string    `json:"cause,omitempty" flag:"--cause only this cause, such as mismatch"`
+	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
 
 	// After is the next of the previous answer, to continue where it ended.
 	After inbox.ID `json:"after,omitzero"`
 
 	// DryRun says what would be admitted and changes nothing.
-	DryRun bool `json:"dry_run,omitempty"`
+	DryRun bool `json:"dry_run,omitempty" flag:"--dry-run say what would be admitted, and do nothing"`
 }
 
 // ReverifyRefusalsResponse counts the results of the refusals.
@@ -40,6 +40,7 @@ const reverifyStep = 500
 var ReverifyRefusals = Operation[ReverifyRefusalsRequest, ReverifyRefusalsResponse]{
 	ID: "reverify_refusals", Method: "POST", Path: "/refusals/reverify", Scope: Operate,
 	Summary: "Verify the kept refusals of a source with today's secrets, some at a time, and admit those that verify.",
+	Why:     "why did they not verify? (--dry-run needs none.)",
 	Do: func(ctx context.Context, s *Service, access Access, r ReverifyRefusalsRequest) (out ReverifyRefusalsResponse, err error) {
 		out.DryRun = r.DryRun
 		if r.Source == "" {

@@ -12,19 +12,19 @@ import (
 // ListRefusalsRequest narrows a list of refused deliveries. A zero field does not narrow it.
 type ListRefusalsRequest struct {
 	PageRequest
-	TenantFilter
+	TenantFilter `flag:"--tenant only this tenant"`
 
 	// Source is the name of a source.
-	Source string `json:"source,omitempty"`
+	Source string `json:"source,omitempty" flag:"--source only this source"`
 
 	// Cause is why they were refused. It must match exactly.
-	Cause string `json:"cause,omitempty"`
+	Cause string `json:"cause,omitempty" flag:"--cause only this cause, such as mismatch"`
 
 	// Whole selects the refusals whose headers and body were kept.
-	Whole bool `json:"whole,omitempty"`
+	Whole bool `json:"whole,omitempty" flag:"--whole only those kept whole"`
 
 	// Since is the earliest receipt.
-	Since time.Time `json:"since,omitzero"`
+	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
 }
 
 // ListRefusals lists refused deliveries.

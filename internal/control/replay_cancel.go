@@ -19,6 +19,7 @@ type CancelReplayRequest struct {
 var CancelReplay = Operation[CancelReplayRequest, replay.Replay]{
 	ID: "cancel_replay", Method: "POST", Path: "/replays/{id}/cancel", Scope: Operate,
 	Summary: "Cancel a replay. Its finished items stay done, and the others do not change.",
+	Why:     "why is it cancelled?",
 	Do: func(ctx context.Context, s *Service, access Access, r CancelReplayRequest) (out replay.Replay, err error) {
 		if _, err := s.replayOf(ctx, access, r.ID); err != nil {
 			return out, err

@@ -26,7 +26,7 @@ type ReplayScope struct {
 	Filter DeadLetterFilter `json:"filter,omitzero"`
 
 	// All selects everything in a resting state.
-	All bool `json:"all,omitempty"`
+	All bool `json:"all,omitempty" flag:"--all everything that is at rest"`
 
 	RunScope
 }

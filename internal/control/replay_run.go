@@ -16,17 +16,18 @@ type RunReplayRequest struct {
 
 	// Digest is the digest that the plan showed, or at least its first 8 characters. It is
 	// required.
-	Digest string `json:"digest"`
+	Digest string `json:"digest" flag:"--digest the digest that the plan printed"`
 
 	// Rate is the largest number of items per second. 0 is as many as live deliveries leave room
 	// for.
-	Rate float32 `json:"rate,omitempty"`
+	Rate float32 `json:"rate,omitempty" flag:"--rate items a second at most; 0 is as many as live deliveries leave room for"`
 }
 
 // RunReplay runs a planned replay.
 var RunReplay = Operation[RunReplayRequest, replay.Replay]{
 	ID: "run_replay", Method: "POST", Path: "/replays/{id}/run", Scope: Operate,
 	Summary: "Run a planned replay, if it is the one with the digest. The workers carry it out; one that runs already is woken.",
+	Why:     "why is it replayed?",
 	Do: func(ctx context.Context, s *Service, access Access, r RunReplayRequest) (replay.Replay, error) {
 		if _, err := s.replayOf(ctx, access, r.ID); err != nil {
 			return replay.Replay{}, err

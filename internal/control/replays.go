@@ -19,7 +19,7 @@ type ListReplaysRequest struct {
 	TenantFilter
 
 	// State is the state of the replays.
-	State string `json:"state,omitempty"`
+	State string `json:"state,omitempty" flag:"--state only this state:"`
 }
 
 // ListReplays lists replays. A replay that is not narrowed to a tenant belongs to the whole
@@ -111,13 +111,13 @@ type ListReplayItemsRequest struct {
 	LeftOut replay.LeftOut `json:"left_out,omitempty"`
 
 	// Verdict is what today's configuration would make of the items.
-	Verdict replay.Verdict `json:"verdict,omitempty"`
+	Verdict replay.Verdict `json:"verdict,omitempty" flag:"--verdict only this verdict:"`
 
 	// Outcome is the outcome of the items.
-	Outcome replay.ItemOutcome `json:"outcome,omitempty"`
+	Outcome replay.ItemOutcome `json:"outcome,omitempty" flag:"--outcome only this outcome:"`
 
 	// Open selects the items on which a run has not acted yet.
-	Open bool `json:"open,omitempty"`
+	Open bool `json:"open,omitempty" flag:"--open only those that a run has not acted on yet"`
 }
 
 // ReplayItem is an item of a replay.

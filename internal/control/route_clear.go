@@ -20,10 +20,10 @@ type DiscardRouteRequest struct {
 
 	// Max is the largest number that a dry run may find; it is refused if it finds more. It defaults to 1,000 and is at
 	// most 100,000.
-	Max int `json:"max,omitempty"`
+	Max int `json:"max,omitempty" flag:"--max do nothing if more match"`
 
 	// DryRun counts the waiting effects and changes nothing.
-	DryRun bool `json:"dry_run,omitempty"`
+	DryRun bool `json:"dry_run,omitempty" flag:"--dry-run count them and change nothing"`
 }
 
 // MoveRouteRequest names the route to which the effects of a removed route move.
@@ -31,7 +31,7 @@ type MoveRouteRequest struct {
 	DiscardRouteRequest
 
 	// To is a route of the same source, without an order.
-	To string `json:"to"`
+	To string `json:"to" flag:"--to the route of the same source that carries them out"`
 }
 
 // ClearedRoute is the result for the effects that wait for a route.
@@ -52,6 +52,7 @@ type ClearedRoute struct {
 var DiscardRoute = Operation[DiscardRouteRequest, ClearedRoute]{
 	ID: "discard_route", Method: "POST", Path: "/routes/{source}/{route}/discard", Scope: Operate,
 	Summary: "Discard what waits for a route that is gone. Find it with dry_run, then hand back its seen.",
+	Why:     "why need they not happen?", Confirm: "discard",
 	Do: func(ctx context.Context, s *Service, access Access, r DiscardRouteRequest) (ClearedRoute, error) {
 		return s.clearRoute(ctx, access, r, "")
 	},
@@ -61,6 +62,7 @@ var DiscardRoute = Operation[DiscardRouteRequest, ClearedRoute]{
 var MoveRoute = Operation[MoveRouteRequest, ClearedRoute]{
 	ID: "move_route", Method: "POST", Path: "/routes/{source}/{route}/move", Scope: Operate,
 	Summary: "Move what waits for a route that is gone to another route of its source. Find it with dry_run, then hand back its seen.",
+	Why:     "why do they move?", Confirm: "move",
 	Do: func(ctx context.Context, s *Service, access Access, r MoveRouteRequest) (out ClearedRoute, err error) {
 		if r.To == "" || r.To == r.Route {
 			return out, invalid("to: name another route of the same source")

@@ -18,10 +18,10 @@ import (
 // RunScope names a run, or a label: the events of one workflow or of one agent session.
 type RunScope struct {
 	// Run is the first part of the keys of operations, as the caller sends it. It is one of a source, which must be named.
-	Run string `json:"run,omitempty"`
+	Run string `json:"run,omitempty" flag:"--run only this run of --source: the first part of its keys"`
 
 	// Label is what the source declares that its events are searched by, as name=value.
-	Label string `json:"label,omitempty"`
+	Label string `json:"label,omitempty" flag:"--label only events with this label of their source: ''name=value''"`
 }
 
 // check reads the label, and refuses a run without a source of operations.

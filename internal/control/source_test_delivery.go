@@ -21,7 +21,7 @@ type TestSourceRequest struct {
 	Source string `json:"source"`
 
 	// DryRun only signs the delivery and verifies it: nothing is recorded.
-	DryRun bool `json:"dry_run,omitempty"`
+	DryRun bool `json:"dry_run,omitempty" flag:"--dry-run sign the example and verify it, and send nothing"`
 }
 
 // TestDelivery is the result of a test delivery.
@@ -44,6 +44,7 @@ type TestDelivery struct {
 var TestSource = Operation[TestSourceRequest, TestDelivery]{
 	ID: "test_source", Method: "POST", Path: "/sources/{source}/test", Scope: Operate,
 	Summary: "Send the example of the source's provider to the server itself, signed with the source's newest secret. It is an event like any other: its routes act on it.",
+	Why:     "why is a test sent?",
 	Do: func(ctx context.Context, s *Service, access Access, r TestSourceRequest) (out TestDelivery, err error) {
 		source := s.configured(r.Source)
 		if source == nil || access.owns(source.Tenant, "source", r.Source) != nil {

@@ -12,7 +12,7 @@ import (
 
 // ListSourcesRequest asks for the sources.
 type ListSourcesRequest struct {
-	TenantFilter
+	TenantFilter `flag:"--tenant only this tenant"`
 }
 
 // Source is a source in a list.

@@ -44,6 +44,7 @@ type StreamPassed struct {
 var SkipStream = Operation[DecideStreamRequest, StreamPassed]{
 	ID: "skip_stream", Method: "POST", Path: "/streams/{ref}/skip", Scope: Operate,
 	Summary: "Give up what a stream waits for: its missing numbers, else the effect that blocks it, else the effects that are held for a person.",
+	Why:     "why may the stream continue without it?", Confirm: "skip",
 	Do: func(ctx context.Context, s *Service, access Access, r DecideStreamRequest) (StreamPassed, error) {
 		return s.passStream(ctx, access, r, decide.StreamSkip)
 	},
@@ -53,6 +54,7 @@ var SkipStream = Operation[DecideStreamRequest, StreamPassed]{
 var UnblockStream = Operation[DecideStreamRequest, StreamPassed]{
 	ID: "unblock_stream", Method: "POST", Path: "/streams/{ref}/unblock", Scope: Operate,
 	Summary: "Let the effects behind the one that blocks a stream go on, and leave that one as it is.",
+	Why:     "why may the stream continue without it?", Confirm: "unblock",
 	Do: func(ctx context.Context, s *Service, access Access, r DecideStreamRequest) (StreamPassed, error) {
 		return s.passStream(ctx, access, r, decide.StreamUnblock)
 	},
@@ -62,6 +64,7 @@ var UnblockStream = Operation[DecideStreamRequest, StreamPassed]{
 var ApplyStream = Operation[DecideStreamRequest, StreamPassed]{
 	ID: "apply_stream", Method: "POST", Path: "/streams/{ref}/apply", Scope: Operate,
 	Summary: "Let the effects of a stream run that are held for a person.",
+	Why:     "why is it right to let it run?", Confirm: "apply",
 	Do: func(ctx context.Context, s *Service, access Access, r DecideStreamRequest) (out StreamPassed, err error) {
 		stream, err := s.stream(ctx, access, r.Ref)
 		if err == nil {

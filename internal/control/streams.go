@@ -10,21 +10,21 @@ import (
 // ListStreamsRequest narrows a list of streams. A zero field does not narrow it.
 type ListStreamsRequest struct {
 	PageRequest
-	TenantFilter
+	TenantFilter `flag:"--tenant only streams with an effect of this tenant"`
 
 	// Source is the name of a source.
-	Source string `json:"source,omitempty"`
+	Source string `json:"source,omitempty" flag:"--source only this source"`
 
 	// Route is the name of a route.
-	Route string `json:"route,omitempty"`
+	Route string `json:"route,omitempty" flag:"--route only this route"`
 
 	// Key selects the streams with exactly this sequence key, even if the key was erased.
-	Key string `json:"key,omitempty"`
+	Key string `json:"key,omitempty" flag:"--key only the stream with exactly this sequence key, even if the key was erased"`
 
 	// Blocked selects streams that are blocked by an effect in a resting state. Gap selects streams that wait for a
 	// missing number. Blocked and Gap together select the streams for which one of them is true.
-	Blocked bool `json:"blocked,omitempty"`
-	Gap     bool `json:"gap,omitempty"`
+	Blocked bool `json:"blocked,omitempty" flag:"--blocked only streams that a dead or indeterminate effect blocks"`
+	Gap     bool `json:"gap,omitempty" flag:"--gap only those that wait for a missing number"`
 }
 
 func (r *ListStreamsRequest) filter(access Access) (read.StreamFilter, error) {

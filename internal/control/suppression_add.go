@@ -10,10 +10,10 @@ import (
 // SuppressionTerms are what the entries of one request have in common.
 type SuppressionTerms struct {
 	// As is the reason: bounce, complaint, unsubscribe or manual. It defaults to manual.
-	As suppression.Reason `json:"as,omitempty"`
+	As suppression.Reason `json:"as,omitempty" flag:"--as bounce, complaint, unsubscribe or manual"`
 
 	// Target limits the entries to messages of one target. Empty is every target.
-	Target string `json:"target,omitempty"`
+	Target string `json:"target,omitempty" flag:"--target only messages of this target (default every target)"`
 
 	// ExpiresAt is when the suppression ends. Without it the suppression does not end.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
@@ -44,6 +44,7 @@ type AddSuppressionRequest struct {
 var AddSuppression = Operation[AddSuppressionRequest, suppression.Added]{
 	ID: "add_suppression", Method: "POST", Path: "/suppressions", Scope: Operate,
 	Summary: "Send no more messages to an address. Adding it again changes nothing, unless it is suppressed for longer then.",
+	Why:     "why is nothing to be sent?",
 	Do: func(ctx context.Context, s *Service, access Access, r AddSuppressionRequest) (out suppression.Added, err error) {
 		return s.suppress(ctx, access, r.SuppressionTerms, r.Explained, false, r.Address)
 	},

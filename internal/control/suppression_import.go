@@ -30,6 +30,7 @@ type ImportedSuppressions struct {
 var ImportSuppressions = Operation[ImportSuppressionsRequest, ImportedSuppressions]{
 	ID: "import_suppressions", Method: "POST", Path: "/suppressions/import", Scope: Operate,
 	Summary: "Send no more messages to any of up to 1,000 addresses. A longer file is imported in parts; importing one again changes nothing.",
+	Why:     "where does the file come from?", Confirm: "import",
 	Do: func(ctx context.Context, s *Service, access Access, r ImportSuppressionsRequest) (out ImportedSuppressions, err error) {
 		if len(r.Addresses) == 0 || len(r.Addresses) > suppression.MaxBatch {
 			return out, invalid("addresses: from 1 to %d at once, not %d", suppression.MaxBatch, len(r.Addresses))

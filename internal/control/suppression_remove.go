@@ -17,7 +17,7 @@ type RemoveSuppressionRequest struct {
 	Address string `json:"address"`
 
 	// Target selects the entry for one target. Empty selects the entry for every target.
-	Target string `json:"target,omitempty"`
+	Target string `json:"target,omitempty" flag:"--target the entry for this target (default the general one)"`
 }
 
 // RemovedSuppression says whether an entry was removed.
@@ -29,6 +29,7 @@ type RemovedSuppression struct {
 var RemoveSuppression = Operation[RemoveSuppressionRequest, RemovedSuppression]{
 	ID: "remove_suppression", Method: "POST", Path: "/suppressions/remove", Scope: Operate,
 	Summary: "Let messages to an address be sent again. What was skipped stays skipped.",
+	Why:     "why may messages be sent again?", Confirm: "remove",
 	Do: func(ctx context.Context, s *Service, access Access, r RemoveSuppressionRequest) (out RemovedSuppression, err error) {
 		if err := access.untenanted("suppressed addresses"); err != nil {
 			return out, err

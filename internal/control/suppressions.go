@@ -13,13 +13,13 @@ type ListSuppressionsRequest struct {
 	PageRequest
 
 	// Reason is why the addresses are suppressed.
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty" flag:"--as only those suppressed as bounce, complaint, unsubscribe or manual"`
 
 	// Target selects only the entries of this target, without those for every target.
-	Target string `json:"target,omitempty"`
+	Target string `json:"target,omitempty" flag:"--target only those that hold for this target alone"`
 
 	// Since is the earliest creation.
-	Since time.Time `json:"since,omitzero"`
+	Since time.Time `json:"since,omitzero" flag:"--since only those suppressed since"`
 }
 
 // Suppression is an address to which no message is sent.
@@ -61,7 +61,7 @@ type CheckSuppressionRequest struct {
 	Address string `json:"address"`
 
 	// Target is the name of a target. Empty checks only the entries for every target.
-	Target string `json:"target,omitempty"`
+	Target string `json:"target,omitempty" flag:"--target also look among those that hold for this target alone"`
 }
 
 // SuppressionCheck says whether messages to an address are sent.

@@ -16,10 +16,10 @@ const DefaultTokenLife = 90 * 24 * time.Hour
 // ListTokensRequest narrows a list of tokens. A zero field does not narrow it.
 type ListTokensRequest struct {
 	PageRequest
-	TenantFilter
+	TenantFilter `flag:"--tenant only tokens of this tenant"`
 
 	// All includes the tokens that have expired or were revoked.
-	All bool `json:"all,omitempty"`
+	All bool `json:"all,omitempty" flag:"--ended also those that have expired or were revoked"`
 }
 
 // ListTokens lists tokens.
@@ -44,11 +44,11 @@ type CreateTokenRequest struct {
 	Name string `json:"name"`
 
 	// Scopes are what the token permits.
-	Scopes []string `json:"scopes"`
+	Scopes []string `json:"scopes" flag:"--scope what the token permits, several separated by commas:"`
 
 	// Tenant limits the token to the objects of one tenant. Empty is no limit, or the caller's own tenant if the caller
 	// is limited to one.
-	Tenant string `json:"tenant,omitempty"`
+	Tenant string `json:"tenant,omitempty" flag:"--tenant the only tenant whose things the token reaches"`
 
 	// ExpiresAt is when the token stops working. It defaults to 90 days from now.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
@@ -107,6 +107,7 @@ type RevokeTokenRequest struct {
 var RevokeToken = Operation[RevokeTokenRequest, *tokens.Token]{
 	ID: "revoke_token", Method: "POST", Path: "/tokens/{ref}/revoke", Scope: Admin,
 	Summary: "Revoke a token and end the console logins that began with it. Every process notices within seconds.",
+	Why:     "why does the token end?", Confirm: "revoke",
 	Do: func(ctx context.Context, s *Service, access Access, r RevokeTokenRequest) (*tokens.Token, error) {
 		found, err := s.token(ctx, access, r.Ref)
 		if err != nil {

@@ -13,21 +13,27 @@ import (
 )
 
 type callFlags struct {
-	url                               string
-	secretEnv, secretFile, credential string
-	key                               string
-	keyFrom                           []string
-	data                              string
-	headers                           []string
-	contract, resumes, insteadOf      string
-	wait, timeout                     time.Duration
+	URL        string        `flag:"--url the ''url'' of the server, or of the source if it ends in /in/<source>"`
+	SecretEnv  string        `flag:"--secret-env environment variable with the secret of the credential, or a session's token"`
+	SecretFile string        `flag:"--secret-file file with the secret or token"`
+	Credential string        `flag:"--credential the credential of the configuration to call as (default the only one)"`
+	Key        string        `flag:"--key the idempotency key, sent unchanged"`
+	KeyFrom    []string      `flag:"--key-from make the key from these ''name=value'' parts; a part with a comma is put in double quotes"`
+	Data       string        `flag:"--data the payload: @file, - for stdin, or the text itself"`
+	Contract   string        `flag:"--contract the contract version that the caller was built for"`
+	Resumes    string        `flag:"--resumes continue this earlier ''call'', by its event or its key: effects that it has done are left out"`
+	InsteadOf  string        `flag:"--instead-of have all of this call done in the place of this earlier ''call'', by its event or its key"`
+	Wait       time.Duration `flag:"--wait wait for the result, this long at most once the call is recorded"`
+	Timeout    time.Duration `flag:"--timeout keep trying this long until the call is recorded"`
+
+	headers []string
 }
 
 // defaultCallWait is how long --wait without a value waits for the result.
 const defaultCallWait = 30 * time.Second
 
 func (s *shell) callCommand() *cobra.Command {
-	var f callFlags
+	f := callFlags{Timeout: 30 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "call <source> <operation>",
 		Short: "Call an operation of a source, once, and show its result",
@@ -61,21 +67,9 @@ func (s *shell) callCommand() *cobra.Command {
 			return s.call(cmd.Context(), args[0], args[1], f)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.url, "url", "", "the `url` of the server, or of the source if it ends in /in/<source>")
-	flags.StringVar(&f.secretEnv, "secret-env", "", "environment variable with the secret of the credential, or a session's token")
-	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret or token")
-	flags.StringVar(&f.credential, "credential", "", "the credential of the configuration to call as (default the only one)")
-	flags.StringVar(&f.key, "key", "", "the idempotency key, sent unchanged")
-	flags.StringSliceVar(&f.keyFrom, "key-from", nil, "make the key from these `name=value` parts; a part with a comma is put in double quotes")
-	flags.StringVar(&f.data, "data", "", "the payload: @file, - for stdin, or the text itself")
-	flags.StringArrayVar(&f.headers, "header", nil, "one more header, such as 'Traceparent: 00-...'; may be repeated")
-	flags.StringVar(&f.contract, "contract", "", "the contract version that the caller was built for")
-	flags.StringVar(&f.resumes, "resumes", "", "continue this earlier `call`, by its event or its key: effects that it has done are left out")
-	flags.StringVar(&f.insteadOf, "instead-of", "", "have all of this call done in the place of this earlier `call`, by its event or its key")
-	flags.DurationVar(&f.wait, "wait", 0, "wait for the result, this long at most once the call is recorded")
-	flags.Lookup("wait").NoOptDefVal = defaultCallWait.String()
-	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "keep trying this long until the call is recorded")
+	requestFlags(cmd, &f)
+	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "one more header, such as 'Traceparent: 00-...'; may be repeated")
+	cmd.Flags().Lookup("wait").NoOptDefVal = defaultCallWait.String()
 	return cmd
 }
 
@@ -97,20 +91,20 @@ type callReport struct {
 }
 
 func (s *shell) call(ctx context.Context, source, operation string, f callFlags) error {
-	if f.timeout <= 0 {
-		return usagef("--timeout %s: must be longer than zero, such as 30s", f.timeout)
+	if f.Timeout <= 0 {
+		return usagef("--timeout %s: must be longer than zero, such as 30s", f.Timeout)
 	}
-	if f.wait < 0 {
-		return usagef("--wait=%s: must not be negative; leave it out to return once the call is recorded", f.wait)
+	if f.Wait < 0 {
+		return usagef("--wait=%s: must not be negative; leave it out to return once the call is recorded", f.Wait)
 	}
 	request, err := s.callRequest(source, operation, f)
 	if err != nil {
 		return err
 	}
-	caller := &operationCaller{request: request, client: newCallClient(), wait: f.wait, timeout: f.timeout, waiting: s.noteWaiting}
+	caller := &operationCaller{request: request, wait: f.Wait, timeout: f.Timeout, waiting: s.noteWaiting}
 	last := caller.run(ctx)
 	report := callReport{
-		Outcome: last.outcome, Source: source, Operation: operation, Key: request.key, Event: last.event,
+		Outcome: last.outcome, Source: source, Operation: operation, Key: request.key, Event: last.Event,
 		Location: last.location, HTTPStatus: last.status, Replayed: last.replayed, Requests: caller.requests,
 	}
 	if json.Valid(last.body) {
@@ -120,7 +114,7 @@ func (s *shell) call(ctx context.Context, source, operation string, f callFlags)
 		if err := s.json(report); err != nil {
 			return err
 		}
-	} else if last.event != "" {
+	} else if last.Event != "" {
 		s.showCall(&report, last)
 	}
 	return callVerdict(request, last, f)
@@ -135,65 +129,60 @@ func (s *shell) noteWaiting(fault string, timeout time.Duration) {
 
 // showCall writes the result as text.
 func (s *shell) showCall(report *callReport, last *callAnswer) {
-	replayed := ""
-	if report.Replayed {
-		replayed = "yes, this is the stored result of an earlier call"
-	}
-	document := last.document()
 	page(s.out, []pair{
 		{"operation", report.Operation},
 		{"outcome", string(report.Outcome)},
 		{"event", report.Event},
 		{"location", report.Location},
 		{"key", report.Key},
-		{"repeated", replayed},
-		{"parent", document.Parent},
-		{"next", string(document.Next)},
+		{"repeated", onlyIf(report.Replayed, "yes, this is the stored result of an earlier call")},
+		{"parent", last.Parent},
+		{"next", string(last.Next)},
 	})
-	if len(document.Effects) == 0 {
+	if len(last.Effects) == 0 {
 		return
 	}
 	fmt.Fprintln(s.out)
 	t := &table{header: []string{"ROUTE", "STATE", "REASON", "RESULT"}, spare: []string{"REASON"}}
-	for _, e := range document.Effects {
-		result := string(e.Result)
-		if result == "null" {
-			result = ""
-		}
-		t.add(e.Route, e.State, e.Reason, oneLine(result))
+	for _, e := range last.Effects {
+		t.add(e.Route, e.State, e.Reason, oneLine(strings.TrimPrefix(string(e.Result), "null")))
 	}
 	t.write(s.out, s.width())
 }
 
 // callVerdict returns the error that determines the exit code, or nil.
 func callVerdict(request *callRequest, last *callAnswer, f callFlags) error {
+	event := clean(last.Event)
 	switch last.outcome {
 	case callDone:
 		return nil
 	case callRecorded:
-		if f.wait == 0 {
+		if f.Wait == 0 {
 			return nil
 		}
-		return tryLaterf("the operation is recorded as %s but not finished after %s; repeat the same command to wait longer", clean(last.event), f.wait)
+		return tryLaterf("the operation is recorded as %s but not finished after %s; repeat the same command to wait longer", event, f.Wait)
 	case callFailed:
 		return &failure{text: "the operation failed" + last.effectsThat("failed") + "; " + last.advice()}
 	case callPartial:
 		return &failure{text: "the operation is done in part" + last.effectsThat("failed") + "; " + last.advice()}
 	case callIndeterminate:
-		return &unknownOutcomeError{text: fmt.Sprintf("the outcome of the operation is unknown%s; do not call again under another key: ask %s later, when a person or a probe has found out", last.effectsThat("indeterminate"), clean(cmp.Or(last.location, last.event)))}
+		return &unknownOutcomeError{text: fmt.Sprintf("the outcome of the operation is unknown%s; do not call again under another key: ask %s later, when a person or a probe has found out",
+			last.effectsThat("indeterminate"), clean(cmp.Or(last.location, last.Event)))}
 	case callRefused:
-		if last.recorded {
-			return usagef("the operation is recorded as %s, and its result was refused (%s)", clean(last.event), last.problem(request))
+		why := last.problem(request)
+		switch {
+		case last.recorded:
+			return usagef("the operation is recorded as %s, and its result was refused (%s)", event, why)
+		case last.Code == "invalid_key" && len(f.KeyFrom) > 0:
+			why += "); the key " + clean(request.key) + " is made of --key-from: add a part that names what the call means, such as order=1742"
+			return usagef("the call was refused (%s", why)
 		}
-		if last.problemDocument().Code == "invalid_key" && len(f.keyFrom) > 0 {
-			return usagef("the call was refused (%s); the key %s is made of --key-from: add a part that names what the call means, such as order=1742", last.problem(request), clean(request.key))
-		}
-		return usagef("the call was refused (%s)", last.problem(request))
+		return usagef("the call was refused (%s)", why)
 	case callNoAnswer:
 	}
 	text := last.fault
-	if last.event != "" {
-		text += "; the operation is recorded as " + clean(last.event)
+	if last.Event != "" {
+		text += "; the operation is recorded as " + event
 	}
 	return tryLaterf("%s; repeat the same command: its key makes that safe", text)
 }

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,15 +34,33 @@ const (
 
 // callAnswer is a response to a call, or the reason why there is none.
 type callAnswer struct {
+	callDocument
 	outcome  callOutcome
 	status   int
 	header   http.Header
 	body     []byte
-	event    string
 	location string
 	replayed bool
 	recorded bool   // the response is about a recorded operation
 	fault    string // why there is no response
+}
+
+// callDocument contains the fields of a result, and of a problem document, that the command shows.
+type callDocument struct {
+	Event   string         `json:"event"`
+	Status  any            `json:"status"` // the outcome of a result, or the HTTP status of a problem
+	Next    operation.Next `json:"next"`
+	Parent  string         `json:"parent"`
+	Effects []struct {
+		Route  string          `json:"route"`
+		State  string          `json:"state"`
+		Reason string          `json:"reason"`
+		Result json.RawMessage `json:"result"`
+	} `json:"effects"`
+	Title  string   `json:"title"`
+	Detail string   `json:"detail"`
+	Code   string   `json:"code"`
+	Paths  []string `json:"paths"`
 }
 
 const (
@@ -58,17 +77,13 @@ const (
 // operationCaller makes a call and waits for its result.
 type operationCaller struct {
 	request       *callRequest
-	client        *http.Client
 	wait, timeout time.Duration
 	waiting       func(fault string, timeout time.Duration) // called once, when the call is repeated
 	requests      int
 }
 
-// newCallClient returns a client that follows no redirects, because a redirect could send the
-// secret to another server.
-func newCallClient() *http.Client {
-	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-}
+// callClient follows no redirects, because a redirect could send the secret to another server.
+var callClient = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // run repeats the call until the server has recorded or refused it, and then follows it to its
 // result.
@@ -97,7 +112,7 @@ func (c *operationCaller) run(ctx context.Context) *callAnswer {
 func (c *operationCaller) follow(ctx context.Context, recorded *callAnswer, until time.Time) *callAnswer {
 	last := recorded
 	at, err := url.Parse(recorded.location)
-	if err != nil || recorded.event == "" {
+	if err != nil || recorded.Event == "" {
 		return recorded
 	}
 	for {
@@ -105,7 +120,7 @@ func (c *operationCaller) follow(ctx context.Context, recorded *callAnswer, unti
 			return last
 		}
 		next := c.ask(ctx, http.MethodGet, at, min(time.Until(until), longestPreference))
-		next.event, next.location = recorded.event, recorded.location
+		next.Event, next.location = recorded.Event, recorded.location
 		switch next.outcome {
 		case callRecorded, callNoAnswer:
 			last = next
@@ -123,13 +138,16 @@ func (c *operationCaller) follow(ctx context.Context, recorded *callAnswer, unti
 // ask makes one request. It asks the server to wait up to the given time for the result.
 func (c *operationCaller) ask(ctx context.Context, method string, to *url.URL, wait time.Duration) *callAnswer {
 	c.requests++
-	request := c.request.newRequest(method, to)
+	ctx, cancel := context.WithTimeout(ctx, wait+answerWithin)
+	defer cancel()
+	request, err := c.request.newRequest(ctx, method, to)
+	if err != nil {
+		return &callAnswer{outcome: callNoAnswer, fault: noAnswer(err)}
+	}
 	if seconds := int(math.Ceil(wait.Seconds())); seconds > 0 {
 		request.Header.Set("Prefer", "wait="+strconv.Itoa(seconds))
 	}
-	ctx, cancel := context.WithTimeout(ctx, wait+answerWithin)
-	defer cancel()
-	response, err := c.client.Do(request.WithContext(ctx))
+	response, err := callClient.Do(request)
 	if err != nil {
 		return &callAnswer{outcome: callNoAnswer, fault: noAnswer(err)}
 	}
@@ -152,42 +170,9 @@ func noAnswer(err error) string {
 	return oneLine(err.Error())
 }
 
-// resultDocument contains the fields of a result that the command shows.
-type resultDocument struct {
-	Event   string         `json:"event"`
-	Status  string         `json:"status"`
-	Next    operation.Next `json:"next"`
-	Parent  string         `json:"parent"`
-	Effects []struct {
-		Route  string          `json:"route"`
-		State  string          `json:"state"`
-		Reason string          `json:"reason"`
-		Result json.RawMessage `json:"result"`
-	} `json:"effects"`
-}
-
-// problemDocument contains the fields of a problem document that the command shows.
-type problemDocument struct {
-	Title  string   `json:"title"`
-	Detail string   `json:"detail"`
-	Code   string   `json:"code"`
-	Event  string   `json:"event"`
-	Paths  []string `json:"paths"`
-}
-
-// document parses the response as a result. It returns the zero value if the response is not a
-// result.
-func (a *callAnswer) document() resultDocument {
-	var d resultDocument
-	if json.Unmarshal(a.body, &d) != nil {
-		return resultDocument{}
-	}
-	return d
-}
-
 // advice returns what the user can do after a result other than done.
 func (a *callAnswer) advice() string {
-	switch event := clean(a.event); a.document().Next {
+	switch event := clean(a.Event); a.Next {
 	case operation.NextResume:
 		return "to have the rest done, make the same call under a new key with --resumes " + event
 	case operation.NextReplace:
@@ -197,53 +182,29 @@ func (a *callAnswer) advice() string {
 	}
 }
 
-func (a *callAnswer) problemDocument() problemDocument {
-	var d problemDocument
-	if json.Unmarshal(a.body, &d) != nil {
-		return problemDocument{}
-	}
-	return d
-}
-
 // read determines the outcome of the response.
 func (a *callAnswer) read(source *url.URL) {
-	document := a.document()
-	a.event = cmp.Or(a.header.Get("Oncegate-Event"), document.Event, a.problemDocument().Event)
+	_ = json.Unmarshal(a.body, &a.callDocument) // what cannot be read is empty
+	result, isResult := a.Status.(string)
+	if !isResult {
+		a.Next = ""
+	}
+	a.Event = cmp.Or(a.header.Get("Oncegate-Event"), a.Event)
 	a.replayed = a.header.Get("Idempotent-Replayed") == "true"
-	if a.event != "" {
-		a.location = followURL(source, a.header.Get("Location"), a.event)
+	if a.Event != "" {
+		a.location = followURL(source, a.header.Get("Location"), a.Event)
 	}
-	switch a.status {
-	case http.StatusOK:
-		switch outcome := callOutcome(document.Status); outcome {
-		case callDone, callFailed, callPartial, callIndeterminate:
-			a.outcome = outcome
-			return
-		case callRecorded, callRefused, callNoAnswer: // these are not statuses of a result
-		}
-		a.outcome = callRefused
-	case http.StatusAccepted:
+	a.outcome = callRefused
+	switch ended := []callOutcome{callDone, callFailed, callPartial, callIndeterminate}; {
+	case a.status == http.StatusOK && slices.Contains(ended, callOutcome(result)):
+		a.outcome = callOutcome(result)
+	case a.status == http.StatusAccepted && a.Event != "", a.status == http.StatusConflict && a.Code == "in_flight":
 		a.outcome = callRecorded
-		if a.event == "" {
-			a.outcome = callRefused
-		}
-	case http.StatusConflict:
-		a.outcome = callRefused
-		if a.problemDocument().Code == "in_flight" {
-			a.outcome = callRecorded
-		}
-	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+	case a.status == http.StatusRequestTimeout, a.status == http.StatusTooManyRequests, a.status >= http.StatusInternalServerError:
 		a.outcome = callNoAnswer
-	default:
-		a.outcome = callRefused
-		if a.status >= http.StatusInternalServerError {
-			a.outcome = callNoAnswer
-		}
-	}
-	if a.outcome == callNoAnswer {
 		a.fault = "it answered " + strconv.Itoa(a.status)
-		if p := a.problemDocument(); p.Title != "" {
-			a.fault += ", " + clean(oneLine(p.Title))
+		if a.Title != "" {
+			a.fault += ", " + clean(oneLine(a.Title))
 		}
 	}
 }
@@ -280,7 +241,7 @@ func pause(ctx context.Context, d time.Duration, until time.Time) bool {
 // effectsThat lists the effects of a result that did not end as done.
 func (a *callAnswer) effectsThat(outcome string) string {
 	var parts []string
-	for _, e := range a.document().Effects {
+	for _, e := range a.Effects {
 		if e.State == "done" || outcome == "indeterminate" && e.State != "indeterminate" {
 			continue
 		}
@@ -296,36 +257,35 @@ func (a *callAnswer) effectsThat(outcome string) string {
 	return ": " + strings.Join(parts, "; ")
 }
 
+// bareStatuses explain the refusals that have no document. %s is the source.
+var bareStatuses = map[int]string{
+	http.StatusUnauthorized:          "source %s has no credential with this secret",
+	http.StatusRequestEntityTooLarge: "the payload is larger than source %s takes",
+	http.StatusUnsupportedMediaType:  "source %s does not take this content type",
+	http.StatusMethodNotAllowed:      "source %s takes no operations",
+}
+
 // problem describes in one line why the call was refused.
 func (a *callAnswer) problem(r *callRequest) string {
-	p := a.problemDocument()
-	text := strconv.Itoa(a.status)
-	if p.Code != "" {
-		text += " " + p.Code
-	}
+	text := strings.TrimSpace(strconv.Itoa(a.status) + " " + a.Code)
+	bare := bareStatuses[a.status]
 	switch {
-	case p.Title != "":
-		text += ": " + p.Title
-	case a.status == http.StatusOK || a.status == http.StatusAccepted || a.status >= 300 && a.status < 400:
+	case a.Title != "":
+		text += ": " + a.Title
+	case a.status < 400:
 		text += ": that is not how Oncegate answers; check --url"
-	case a.status == http.StatusUnauthorized:
-		text += ": source " + r.source + " has no credential with this secret"
-	case a.status == http.StatusNotFound && a.event != "":
+	case a.status == http.StatusNotFound && a.Event != "":
 		text += ": the operation is not known there any more"
 	case a.status == http.StatusNotFound:
 		text += ": there is no source " + r.source + " at " + cleanURL(r.url.String())
-	case a.status == http.StatusRequestEntityTooLarge:
-		text += ": the payload is larger than the source takes"
-	case a.status == http.StatusUnsupportedMediaType:
-		text += ": the source does not take this content type"
-	case a.status == http.StatusMethodNotAllowed:
-		text += ": source " + r.source + " takes no operations"
+	case bare != "":
+		text += ": " + fmt.Sprintf(bare, r.source)
 	}
-	if p.Detail != "" {
-		text += ": " + p.Detail
+	if a.Detail != "" {
+		text += ": " + a.Detail
 	}
-	if len(p.Paths) > 0 {
-		text += "; what differs: " + strings.Join(p.Paths, ", ")
+	if len(a.Paths) > 0 {
+		text += "; what differs: " + strings.Join(a.Paths, ", ")
 	}
 	return clean(oneLine(text))
 }

@@ -3,9 +3,8 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -30,10 +29,6 @@ type callRequest struct {
 	key    string // for display; empty if the source computes the key
 }
 
-// maxCallBody is the most bytes that are read as a payload. A source accepts 1 MiB unless it is
-// configured otherwise.
-const maxCallBody = 64 << 20
-
 // callHeaders maps the headers that flags and arguments set to the flag or argument that sets them.
 var callHeaders = map[string]string{
 	"Authorization":       "--secret-env",
@@ -55,11 +50,13 @@ var connectionHeaders = []string{
 
 // callRequest returns the request that the flags describe.
 func (s *shell) callRequest(source, operation string, f callFlags) (*callRequest, error) {
-	if f.key != "" && len(f.keyFrom) > 0 {
+	switch {
+	case f.Key != "" && len(f.KeyFrom) > 0:
 		return nil, usagef("--key and --key-from exclude each other")
-	}
-	if strings.ContainsAny(source, "/?#%") || source == "" {
+	case strings.ContainsAny(source, "/?#%") || source == "":
 		return nil, usagef("%q is not the name of a source; an address belongs in --url", clean(source))
+	case f.Resumes != "" && f.InsteadOf != "":
+		return nil, usagef("--resumes and --instead-of exclude each other: the first leaves out what the earlier call has done, the second has all of this call done")
 	}
 	r := &callRequest{source: source, header: http.Header{}}
 	secret, err := s.callAddressee(r, f)
@@ -70,23 +67,19 @@ func (s *shell) callRequest(source, operation string, f callFlags) (*callRequest
 		return nil, usagef("the secret has characters that no header can carry; is it the right one?")
 	}
 	r.header.Set("Authorization", "Bearer "+secret)
-	if err := checkHeaderText("the operation", operation); err != nil {
-		return nil, err
-	}
-	r.header.Set("Oncegate-Operation", operation)
-	if f.resumes != "" && f.insteadOf != "" {
-		return nil, usagef("--resumes and --instead-of exclude each other: the first leaves out what the earlier call has done, the second has all of this call done")
-	}
-	for flag, text := range map[string]string{"--contract": f.contract, "--resumes": f.resumes, "--instead-of": f.insteadOf} {
-		if text == "" {
-			continue
+	for _, h := range []struct{ from, name, text string }{
+		{"the operation", "Oncegate-Operation", cmp.Or(operation, " ")}, {"--contract", "Oncegate-Contract", f.Contract},
+		{"--resumes", "Oncegate-Resumes", f.Resumes}, {"--instead-of", "Oncegate-Instead-Of", f.InsteadOf},
+	} {
+		switch {
+		case h.text == "":
+		case h.text != strings.TrimSpace(h.text) || !httpguts.ValidHeaderFieldValue(h.text):
+			return nil, usagef("%s is empty, begins or ends with a space, or has control characters", h.from)
+		default:
+			r.header.Set(h.name, h.text)
 		}
-		if err := checkHeaderText(flag, text); err != nil {
-			return nil, err
-		}
-		r.header.Set("Oncegate-"+flag[2:], text)
 	}
-	if r.body, err = s.callData(f.data); err != nil {
+	if r.body, err = s.callData(f.Data); err != nil {
 		return nil, err
 	}
 	switch {
@@ -106,94 +99,86 @@ func (s *shell) callRequest(source, operation string, f callFlags) (*callRequest
 // only for values that the flags do not give, so that a caller on another machine needs no
 // configuration.
 func (s *shell) callAddressee(r *callRequest, f callFlags) (secret string, err error) {
-	if f.secretEnv != "" && f.secretFile != "" || f.credential != "" && (f.secretEnv != "" || f.secretFile != "") {
+	if f.SecretEnv != "" && f.SecretFile != "" || f.Credential != "" && f.SecretEnv+f.SecretFile != "" {
 		return "", usagef("--secret-env, --secret-file and --credential exclude each other")
 	}
-	switch {
-	case f.secretEnv != "":
-		if secret = s.env(f.secretEnv); secret == "" {
-			return "", usagef("--secret-env: environment variable %s is not set or empty", clean(f.secretEnv))
-		}
-	case f.secretFile != "":
-		if secret, err = config.ReadSecretFile(f.secretFile); err != nil {
-			return "", usagef("--secret-file: %s", oneLine(err.Error()))
-		}
+	if secret, err = s.givenSecret(f.SecretEnv, f.SecretFile); err != nil {
+		return "", err
 	}
-	address, from := f.url, "--url"
+	address, from := f.URL, "--url"
 	if address == "" {
 		address, from = s.env("ONCEGATE_URL"), "ONCEGATE_URL"
 	}
 	if secret == "" || address == "" {
-		found, err := s.configuredCall(r.source, f, secret == "")
+		source, err := s.configuredCall(r.source, secret == "")
 		if err != nil {
 			return "", err
 		}
-		secret = cmp.Or(secret, found.secret)
 		if address == "" {
-			address, from = found.address, "the address of the source"
+			address, from = source.address, "the address of the source"
+		}
+		if secret == "" {
+			if secret, err = credentialSecret(source.Source, f.Credential); err != nil {
+				return "", err
+			}
 		}
 	}
 	r.url, err = callURL(address, from, r.source)
 	return secret, err
 }
 
-// foundCall contains the values that the configuration supplies for a call.
-type foundCall struct{ address, secret string }
+// givenSecret returns the secret of --secret-env or --secret-file, or "" without these flags.
+func (s *shell) givenSecret(variable, file string) (secret string, err error) {
+	switch {
+	case variable != "":
+		if secret = s.env(variable); secret == "" {
+			return "", usagef("--secret-env: environment variable %s is not set or empty", clean(variable))
+		}
+	case file != "":
+		if secret, err = config.ReadSecretFile(file); err != nil {
+			return "", usagef("--secret-file: %s", oneLine(err.Error()))
+		}
+	}
+	return secret, nil
+}
 
-func (s *shell) configuredCall(name string, f callFlags, secret bool) (foundCall, error) {
+// configuredSource is a source of operations and its address. The source of `oncegate dev` is nil.
+type configuredSource struct {
+	*config.Source
+	address string
+}
+
+// configuredCall returns a source of the configuration. needed says that its secret is needed, too.
+func (s *shell) configuredCall(name string, needed bool) (configuredSource, error) {
 	cfg, err := s.load()
 	if err != nil {
 		state, running := s.readDevState()
-		if running && s.configFile == "" && !secret {
-			return foundCall{address: state.Public}, nil
+		if running && s.configFile == "" && !needed {
+			return configuredSource{address: state.Public}, nil
 		}
-		if s.configFile == "" && s.env("ONCEGATE_CONFIG") == "" && noConfiguration(err) {
-			if secret {
-				return foundCall{}, usagef("no secret to call with: add --secret-env NAME or --secret-file PATH, or name the server's configuration with --config")
-			}
-			return foundCall{}, usagef("no server to call: add --url https://..., set ONCEGATE_URL, or name the server's configuration with --config")
+		if _, missing := os.Stat(config.DefaultFile); missing == nil || s.configFile+s.env("ONCEGATE_CONFIG") != "" {
+			return configuredSource{}, err
 		}
-		return foundCall{}, err
+		if needed {
+			return configuredSource{}, usagef("no secret to call with: add --secret-env NAME or --secret-file PATH, or name the server's configuration with --config")
+		}
+		return configuredSource{}, usagef("no server to call: add --url https://..., set ONCEGATE_URL, or name the server's configuration with --config")
 	}
 	var known []string
 	for _, source := range cfg.Sources {
-		if !source.Provider.IsOperation() {
-			if source.Name == name {
-				return foundCall{}, usagef("source %s takes webhooks of %s, not operations: `oncegate send` sends it one", source.Name, source.Provider.Name())
-			}
-			continue
+		switch {
+		case !source.Provider.IsOperation() && source.Name == name:
+			return configuredSource{}, usagef("source %s takes webhooks of %s, not operations: `oncegate send` sends it one", source.Name, source.Provider.Name())
+		case source.Name == name:
+			return configuredSource{source, cmp.Or(source.ExternalURL, loopback(cfg.Listen.Public)+"/in/"+source.Name)}, nil
+		case source.Provider.IsOperation():
+			known = append(known, source.Name)
 		}
-		known = append(known, source.Name)
-		if source.Name != name {
-			continue
-		}
-		found := foundCall{address: source.ExternalURL}
-		if found.address == "" {
-			found.address = loopback(cfg.Listen.Public) + "/in/" + source.Name
-		}
-		if secret {
-			if found.secret, err = credentialSecret(source, f.credential); err != nil {
-				return foundCall{}, err
-			}
-		}
-		return found, nil
 	}
 	if len(known) == 0 {
-		return foundCall{}, usagef("unknown source %q: the configuration has no source of operations", clean(name))
+		return configuredSource{}, usagef("unknown source %q: the configuration has no source of operations", clean(name))
 	}
-	return foundCall{}, usagef("unknown source %q; %ssources of operations are %s", clean(name), yamltree.DidYouMean(known, name), strings.Join(known, ", "))
-}
-
-// noConfiguration reports whether there is no configuration at all, as opposed to an invalid one.
-func noConfiguration(err error) bool {
-	problems, ok := errors.AsType[config.Problems](err)
-	if !ok {
-		return false
-	}
-	if _, err := os.Stat(config.DefaultFile); err == nil {
-		return false
-	}
-	return len(problems) > 0
+	return configuredSource{}, usagef("unknown source %q; %ssources of operations are %s", clean(name), yamltree.DidYouMean(known, name), strings.Join(known, ", "))
 }
 
 // credentialSecret returns the newest secret of a credential.
@@ -241,30 +226,16 @@ func callURL(address, from, source string) (*url.URL, error) {
 
 // callData returns the payload.
 func (s *shell) callData(data string) ([]byte, error) {
-	var in io.Reader
 	switch path, isFile := strings.CutPrefix(data, "@"); {
-	case data == "-", data == "@-":
-		in = s.in
+	case data == "-":
+		return s.readFile("--data", data)
 	case !isFile:
 		return []byte(data), nil
 	case path == "":
 		return nil, usagef("--data @ names no file: write @file, - for stdin, or the text itself")
 	default:
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, usagef("--data: %s", oneLine(err.Error()))
-		}
-		defer file.Close()
-		in = file
+		return s.readFile("--data", path)
 	}
-	content, err := io.ReadAll(io.LimitReader(in, maxCallBody+1))
-	if err != nil {
-		return nil, usagef("--data: %s", oneLine(err.Error()))
-	}
-	if len(content) > maxCallBody {
-		return nil, usagef("--data is longer than %d MiB", maxCallBody>>20)
-	}
-	return content, nil
 }
 
 // partName is the form of the name of a key part. The name is also the name of a header.
@@ -274,104 +245,79 @@ var partName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
 // line.
 var orderedParts = []string{"run", "step", "tick"}
 
-// setKey sets the headers for the key.
+// setKey sets the headers for the key. A session supplies the key but for the step.
 func (r *callRequest) setKey(f callFlags, session bool) error {
-	if session {
-		return r.setStep(f)
-	}
-	if f.key != "" {
-		for i := range len(f.key) {
-			if f.key[i] <= 0x20 || f.key[i] >= 0x7f {
-				return usagef("--key has characters other than visible ASCII; --key-from escapes them")
-			}
-		}
-		r.key = f.key
-		r.header.Set("Idempotency-Key", f.key)
-		return nil
-	}
-	if len(f.keyFrom) == 0 {
-		return nil // a source with a recipe needs no key; any other source reports that it is missing
-	}
-	names, values, err := keyParts(f.keyFrom)
-	if err != nil {
+	parts, err := keyParts(f.KeyFrom)
+	switch {
+	case err != nil:
 		return err
-	}
-	var parts []string
-	for _, name := range orderedNames(names) {
-		value := values[name]
-		parts = append(parts, value)
-		header := name
-		if name == "run" {
-			header = "Run-Id"
+	case session && f.Key != "":
+		return usagef("--key does not go with a session, which makes the key: use --key-from step=...")
+	case session:
+		return r.setStep(parts)
+	case strings.ContainsFunc(f.Key, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return usagef("--key has characters other than visible ASCII; --key-from escapes them")
+	case len(parts) == 0:
+		r.key = f.Key // a source with a recipe needs no key; any other source reports that it is missing
+	default:
+		var values []string
+		for _, part := range parts {
+			r.header.Set(cmp.Or(map[string]string{"run": "Run-Id"}[part.name], part.name), part.value)
+			values = append(values, part.value)
 		}
-		r.header.Set(header, value)
+		r.key = providers.KeyFrom(values...)
 	}
-	r.key = providers.KeyFrom(parts...)
-	r.header.Set("Idempotency-Key", r.key)
+	if r.key != "" {
+		r.header.Set("Idempotency-Key", r.key)
+	}
 	return nil
 }
 
-// setStep sets the header for the step of a session. The session supplies the rest of the key.
-func (r *callRequest) setStep(f callFlags) error {
-	if f.key != "" {
-		return usagef("--key does not go with a session, which makes the key: use --key-from step=...")
-	}
-	names, values, err := keyParts(f.keyFrom)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if name != "step" && name != "tick" {
-			return usagef("--key-from %s=: a session has the rest of the key; it takes step, and tick if the step happens several times", clean(name))
+// setStep sets the headers for the step of a session.
+func (r *callRequest) setStep(parts []keyPart) error {
+	for _, part := range parts {
+		switch part.name {
+		case "step":
+			r.header.Set("Oncegate-Step", part.value)
+		case "tick":
+			r.header.Set("Oncegate-Tick", part.value)
+		default:
+			return usagef("--key-from %s=: a session has the rest of the key; it takes step, and tick if the step happens several times", clean(part.name))
 		}
 	}
-	if values["step"] == "" {
+	if r.header.Get("Oncegate-Step") == "" {
 		return usagef("--key-from step=... is missing: under a session the step distinguishes the calls of its run")
 	}
-	r.header.Set("Oncegate-Step", values["step"])
-	if tick := values["tick"]; tick != "" {
-		r.header.Set("Oncegate-Tick", tick)
-	}
 	return nil
 }
 
-func keyParts(pairs []string) (names []string, values map[string]string, err error) {
-	values = make(map[string]string, len(pairs))
+// keyPart is a part of a key. Its name is also the name of a header.
+type keyPart struct{ name, value string }
+
+// keyParts returns the parts of a key in their order.
+func keyParts(pairs []string) (parts []keyPart, err error) {
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || !partName.MatchString(name) {
-			return nil, nil, usagef("--key-from %q is not name=value, such as run=42,step=3; a part with a comma is put in double quotes", clean(pair))
+			return nil, usagef("--key-from %q is not name=value, such as run=42,step=3; a part with a comma is put in double quotes", clean(pair))
 		}
 		header := http.CanonicalHeaderKey(name)
-		switch _, twice := values[name]; {
-		case twice:
-			return nil, nil, usagef("--key-from names %s twice", name)
+		switch {
+		case slices.ContainsFunc(parts, func(p keyPart) bool { return p.name == name }):
+			return nil, usagef("--key-from names %s twice", name)
 		case callHeaders[header] != "", slices.Contains(connectionHeaders, header), header == "Content-Type":
-			return nil, nil, usagef("--key-from %s=: the call has a header of this name already; choose another name", name)
+			return nil, usagef("--key-from %s=: the call has a header of this name already; choose another name", name)
 		case value == "":
-			return nil, nil, usagef("--key-from %s= has no value", name)
+			return nil, usagef("--key-from %s= has no value", name)
 		case value != strings.TrimSpace(value), !httpguts.ValidHeaderFieldValue(value):
-			return nil, nil, usagef("--key-from %s= begins or ends with a space, or has control characters, which no header keeps", name)
+			return nil, usagef("--key-from %s= begins or ends with a space, or has control characters, which no header keeps", name)
 		}
-		values[name] = value
-		names = append(names, name)
+		parts = append(parts, keyPart{name, value})
 	}
-	return names, values, nil
-}
-
-func orderedNames(names []string) []string {
-	var out []string
-	for _, name := range orderedParts {
-		if slices.Contains(names, name) {
-			out = append(out, name)
-		}
-	}
-	for _, name := range names {
-		if !slices.Contains(orderedParts, name) {
-			out = append(out, name)
-		}
-	}
-	return out
+	// The parts without a place in orderedParts come last, as written.
+	place := func(p keyPart) int { return slices.Index(orderedParts, p.name) }
+	slices.SortStableFunc(parts, func(a, b keyPart) int { return cmp.Compare(uint(place(a)), uint(place(b))) })
+	return parts, nil
 }
 
 func (r *callRequest) addHeaders(lines []string) error {
@@ -399,25 +345,18 @@ func (r *callRequest) addHeaders(lines []string) error {
 	return nil
 }
 
-func checkHeaderText(what, text string) error {
-	if text == "" || text != strings.TrimSpace(text) || !httpguts.ValidHeaderFieldValue(text) {
-		return usagef("%s is empty, begins or ends with a space, or has control characters", what)
-	}
-	return nil
-}
-
 // newRequest returns a request of the call. The method GET requests a result.
-func (r *callRequest) newRequest(method string, to *url.URL) *http.Request {
-	request := &http.Request{Method: method, URL: to, Host: to.Host, Header: http.Header{}}
-	if method == http.MethodPost {
-		request.Header = r.header.Clone()
-		request.Body = io.NopCloser(bytes.NewReader(r.body))
-		request.ContentLength = int64(len(r.body))
-		if len(r.body) == 0 {
-			request.Body = http.NoBody
+func (r *callRequest) newRequest(ctx context.Context, method string, to *url.URL) (*http.Request, error) {
+	if method != http.MethodPost {
+		request, err := http.NewRequestWithContext(ctx, method, to.String(), http.NoBody)
+		if err == nil {
+			request.Header.Set("Authorization", r.header.Get("Authorization"))
 		}
-		return request
+		return request, err
 	}
-	request.Header.Set("Authorization", r.header.Get("Authorization"))
-	return request
+	request, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(r.body))
+	if err == nil {
+		request.Header = r.header.Clone()
+	}
+	return request, err
 }

@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/oncegate/oncegate/inbox/read"
-	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -26,13 +25,17 @@ func (s *shell) addCompletions(cmd *cobra.Command) {
 	}
 	for flag, values := range map[string]func() []string{
 		"source": s.sourceNames, "route": s.routeNames, "target": s.targetNames, "tenant": s.tenantNames, "to": s.routeNames,
-		"cause": receiver.Causes, "error-class": errorClassNames, "scope": knownScopeNames,
-		"state": func() []string { return wordsOfUsage(cmd, "state") },
+		"scope": func() []string { return texts(control.KnownScopes()) },
 	} {
 		if cmd.LocalNonPersistentFlags().Lookup(flag) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(flag, completing(values)) // the flag exists and has no completion yet
 		}
 	}
+	cmd.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
+		if words, restricted := flag.Annotations[knownWords]; restricted {
+			_ = cmd.RegisterFlagCompletionFunc(flag.Name, completing(func() []string { return words })) // as above
+		}
+	})
 	switch strings.TrimPrefix(cmd.CommandPath(), "oncegate ") {
 	case "send", "providers show", "providers verify", "providers inspect", "providers sign":
 		cmd.ValidArgsFunction = firstArgument(s.providerNames)
@@ -74,32 +77,6 @@ func startingWith(values []string, begun string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// wordsOfUsage returns the words that the help of a flag lists, as in "only this state: done,
-// dead".
-func wordsOfUsage(cmd *cobra.Command, flag string) []string {
-	_, words, _ := strings.Cut(cmd.Flags().Lookup(flag).Usage, ": ")
-	if words == "" {
-		return nil
-	}
-	return strings.Split(words, ", ")
-}
-
-func errorClassNames() []string {
-	var out []string
-	for _, class := range read.ErrorClasses() {
-		out = append(out, string(class))
-	}
-	return out
-}
-
-func knownScopeNames() []string {
-	var out []string
-	for _, scope := range control.KnownScopes() {
-		out = append(out, string(scope))
-	}
-	return out
 }
 
 func (s *shell) providerNames() []string {

@@ -25,6 +25,10 @@ type decision struct {
 // add adds the flags of a decision to a command.
 func (d *decision) add(cmd *cobra.Command) {
 	d.addExplanation(cmd)
+	d.addYes(cmd)
+}
+
+func (d *decision) addYes(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask for confirmation")
 }
 
@@ -94,4 +98,13 @@ func (s *shell) confirm(d decision, word string, show func()) error {
 		return &failure{text: "not confirmed; nothing was changed"}
 	}
 	return nil
+}
+
+// warn writes a line that the user reads before confirming.
+func (s *shell) warn(text string) { _, _ = fmt.Fprintln(s.err, clean(text)) }
+
+// print writes a line for a person.
+func (s *shell) print(format string, args ...any) error {
+	_, err := fmt.Fprintln(s.out, clean(fmt.Sprintf(format, args...)))
+	return err
 }

@@ -20,56 +20,23 @@ func (s *shell) conflictsCommand() *cobra.Command {
 }
 
 func (s *shell) conflictsListCommand() *cobra.Command {
-	var f listFlags
-	var event string
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the payloads that conflict with an event, newest first", Args: cobra.NoArgs,
+	return newList(s, &control.ListConflicts, &conflictColumns, &cobra.Command{
+		Short: "List the payloads that conflict with an event, newest first",
 		Long: "List payloads that were delivered under the id of an event that had been recorded with another\n" +
 			"payload. The newest five different payloads of each event are kept for as long as the bodies of\n" +
 			"their source. `oncegate events show` counts all of them.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, err := f.parse(nil)
-			if err != nil {
-				return err
-			}
-			r := control.ListConflictsRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Since: since}
-			if event != "" {
-				if r.Event, err = inbox.ParseID(event); err != nil {
-					return usagef("--event %q is not our id of an event; `oncegate events list` shows them in the column ID", clean(event))
-				}
-			}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.ConflictRow], error) {
-				r.PageRequest = p
-				return control.Call(ctx, caller, &control.ListConflicts, r)
-			}, s.conflictTable, conflictEntry)
-		},
-	}
-	cmd.Flags().StringVar(&f.source, "source", "", "only this source")
-	f.addTenant(cmd)
-	cmd.Flags().StringVar(&event, "event", "", "only this event, by Oncegate's id")
-	f.addSince(cmd, "delivered ")
-	f.pageFlags.add(cmd)
-	return cmd
+	}).Command
 }
 
-func (s *shell) conflictTable(rows []read.ConflictRow) *table {
-	t := &table{
-		header: []string{"FIRST SEEN", "SOURCE", "EVENT ID", "TYPE", "DELIVERIES", "ADMITTED", "DIFFERS IN", "LAST SEEN", "ID"},
-		spare:  []string{"LAST SEEN", "DIFFERS IN", "DELIVERIES", "TYPE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"FIRST SEEN", "LAST SEEN"},
-	}
-	for i := range rows {
-		row := &rows[i]
-		admitted := ""
-		if row.AdmittedAs != nil {
-			admitted = "yes"
-		}
-		t.add(s.tableClock(row.FirstSeenAt), row.Source, row.EventID, row.Type, fmt.Sprint(row.Deliveries), admitted, strings.Join(row.Paths, ", "), s.tableClock(row.LastSeenAt), row.ID.String())
-	}
-	return t
-}
-
-func conflictEntry(row *read.ConflictRow) listEntry {
-	return listEntry{IDs: map[string]string{kindConflict: row.ID.String(), kindEvent: row.Event.String()}, Name: row.Source + "/" + row.EventID}
+var conflictColumns = columns[read.ConflictRow]{
+	header: []string{"FIRST SEEN", "SOURCE", "EVENT ID", "TYPE", "DELIVERIES", "ADMITTED", "DIFFERS IN", "LAST SEEN", "ID"},
+	spare:  []string{"LAST SEEN", "DIFFERS IN", "DELIVERIES", "TYPE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"FIRST SEEN", "LAST SEEN"},
+	cells: func(row *read.ConflictRow) []any {
+		return []any{row.FirstSeenAt, row.Source, row.EventID, row.Type, row.Deliveries, row.AdmittedAs != nil, row.Paths, row.LastSeenAt, row.ID}
+	},
+	entry: func(row *read.ConflictRow) listEntry {
+		return listEntry{IDs: map[string]string{kindConflict: row.ID.String(), kindEvent: row.Event.String()}, Name: row.Source + "/" + row.EventID}
+	},
 }
 
 // conflictID parses the only argument of a command.
@@ -157,9 +124,9 @@ func (s *shell) showConflict(c *read.ConflictRow, changes []replay.Change) error
 }
 
 func (s *shell) conflictsAdmitCommand() *cobra.Command {
-	var d decision
 	var follow bool
-	cmd := &cobra.Command{
+	var row *read.ConflictRow
+	d := newDecision(s, &control.AdmitConflict, &cobra.Command{
 		Use: "admit <id>", Short: "Admit the payload of a conflict as a separate event", Args: cobra.ExactArgs(1),
 		Long: "Admit the payload of a conflict as a separate event, with the effects of the routes of its source. The\n" +
 			"new event id is the id of the event, a ~ and the first 12 hex digits of the payload's SHA-256, so\n" +
@@ -167,41 +134,30 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 			"may happen again.\n\n" +
 			"On a terminal you type the decision; elsewhere the command needs --yes.",
 		Example: "  oncegate conflicts admit 0199... --reason \"the sender reuses ids; this is another payment\"",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := conflictID(args[0])
-			if err != nil {
-				return err
-			}
-			if err := d.check(s, "why is it a separate event?"); err != nil {
-				return err
-			}
-			ctx := cmd.Context()
-			return s.controlWith(ctx, onDatabase{actor: d.actor, settings: s.servedConfig}, func(caller control.Caller) error {
-				row, err := control.Call(ctx, caller, &control.ShowConflict, control.IDRequest{ID: id})
-				if err != nil {
-					return err
-				}
-				if err := s.confirm(d, "admit", func() { s.showConflictFacts(row) }); err != nil {
-					return err
-				}
-				out, err := control.Call(ctx, caller, &control.AdmitConflict, control.AdmitConflictRequest{Explained: control.Explained{Reason: d.reason}, ID: id})
-				switch {
-				case isOverloaded(err):
-					return tryLaterf("%v; run it again, it admits the payload once", err)
-				case err != nil:
-					return refusedRequest(err)
-				}
-				return s.showAdmitted(ctx, row, &out, follow)
-			})
-		},
+	})
+	d.Flags().BoolVar(&follow, "follow", false, "wait until its effects are done, and not only queued")
+	d.check = func(args []string) (err error) {
+		d.request.ID, err = conflictID(args[0])
+		return err
 	}
-	d.add(cmd)
-	cmd.Flags().BoolVar(&follow, "follow", false, "wait until its effects are done, and not only queued")
-	return cmd
+	d.on.settings = s.servedConfig
+	d.facts = func(ctx context.Context, caller control.Caller) (show func(), err error) {
+		row, err = control.Call(ctx, caller, &control.ShowConflict, control.IDRequest{ID: d.request.ID})
+		return func() { s.showConflictFacts(row) }, err
+	}
+	d.failed = func(err error) error {
+		if isOverloaded(err) {
+			return tryLaterf("%v; run it again, it admits the payload once", err)
+		}
+		return refusedRequest(err)
+	}
+	d.json = true // which follows, too
+	d.done = func(out *decide.AdmittedConflict) error { return s.showAdmitted(d.Context(), row, out, follow) }
+	return d.Command
 }
 
-// showAdmitted prints the event that was created from the payload. With follow, it first waits
-// until the effects of that event are done.
+// showAdmitted prints the event that was created from the payload. With follow, it waits until the effects of that event
+// are done.
 func (s *shell) showAdmitted(ctx context.Context, row *read.ConflictRow, out *decide.AdmittedConflict, follow bool) error {
 	if s.output == "json" {
 		if follow {
@@ -215,7 +171,7 @@ func (s *shell) showAdmitted(ctx context.Context, row *read.ConflictRow, out *de
 	if out.Outcome == inbox.Duplicate {
 		what = fmt.Sprintf("was admitted before, as event %s", out.Event)
 	}
-	fmt.Fprintln(s.out, clean(fmt.Sprintf("conflict %s %s: %s/%s", out.Conflict, what, row.Source, out.EventID)))
+	_ = s.print("conflict %s %s: %s/%s", out.Conflict, what, row.Source, out.EventID)
 	if !follow {
 		return nil
 	}
@@ -224,7 +180,7 @@ func (s *shell) showAdmitted(ctx context.Context, row *read.ConflictRow, out *de
 		return err
 	}
 	fmt.Fprintln(s.out)
-	s.effectTable(event.EffectRows, false).write(s.out, s.width())
+	effectsOfEvent.table(s, event.EffectRows).write(s.out, s.width())
 	return nil
 }
 

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/internal/control"
-	"github.com/oncegate/oncegate/internal/visible"
 )
 
 func (s *shell) deadCommand() *cobra.Command {
@@ -23,175 +20,97 @@ func (s *shell) deadCommand() *cobra.Command {
 		s.deadListCommand(), s.deadShowCommand(), s.deadReplayCommand(), s.deadDiscardCommand())
 }
 
-// deadFlags filter dead letters, for commands that list them and commands that act on them.
-type deadFlags struct {
-	list                                     listFlags
-	target, reason, class, text, id, tillEnd string
+// deadFilter checks the flags of a filter for dead letters, which requestFlags has added.
+func deadFilter(cmd *cobra.Command, filter *control.DeadLetterFilter, parse func() error) func() error {
+	restrict(cmd, "error-class", texts(read.ErrorClasses()))
+	return func() error {
+		if _, known := reasons.Reason(filter.Reason).Known(); filter.Reason != "" && !known && !slices.Contains(control.Admissions(), filter.Reason) {
+			return usagef("--dead-reason %q is no reason; `oncegate dead list --group` shows those there are", clean(filter.Reason))
+		}
+		return parse()
+	}
 }
 
-func (f *deadFlags) add(cmd *cobra.Command) {
-	classes := make([]string, 0, len(read.ErrorClasses()))
-	for _, c := range read.ErrorClasses() {
-		classes = append(classes, string(c))
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.list.source, "source", "", "only this source")
-	f.list.addTenant(cmd)
-	flags.StringVar(&f.list.kind, "type", "", "only this event type")
-	flags.StringVar(&f.list.route, "route", "", "only this route")
-	flags.StringVar(&f.target, "target", "", "only this target")
-	flags.StringVar(&f.reason, "dead-reason", "", "only this reason, such as attempts_exhausted; for events: unusable, beyond_retention")
-	flags.StringVar(&f.class, "error-class", "", "only this class of errors: "+strings.Join(classes, ", "))
-	flags.StringVar(&f.text, "text", "", "only where a message of the last attempt contains this")
-	flags.StringVar(&f.id, "event-id", "", "only this event id of the sender")
-	f.list.addSince(cmd, "received ")
-	flags.StringVar(&f.tillEnd, "until", "", "only those received before: a duration before now or an instant")
-	f.list.limit = 1
-}
-
-func (f *deadFlags) filter() (control.DeadLetterFilter, error) {
-	var out control.DeadLetterFilter
-	if f.class != "" && !slices.Contains(read.ErrorClasses(), read.ErrorClass(f.class)) {
-		return out, usagef("--error-class %q is unknown; `oncegate dead list --help` names them", clean(f.class))
-	}
-	if _, known := reasons.Reason(f.reason).Known(); f.reason != "" && !known && !slices.Contains(control.Admissions(), f.reason) {
-		return out, usagef("--dead-reason %q is no reason; `oncegate dead list --group` shows those there are", clean(f.reason))
-	}
-	since, err := f.list.parse(nil)
-	if err != nil {
-		return out, err
-	}
-	until, err := parseInstant("--until", f.tillEnd)
-	if err != nil {
-		return out, err
-	}
-	if !until.IsZero() && until.Before(since) {
-		return out, usagef("--until is before --since: nothing could match")
-	}
-	return control.DeadLetterFilter{
-		TenantFilter: control.TenantFilter{Tenant: f.list.tenant}, Source: f.list.source, Type: f.list.kind, Route: f.list.route, Target: f.target,
-		Reason: f.reason, ErrorClass: read.ErrorClass(f.class), EventID: f.id, Text: f.text, Since: since, Until: until,
-	}, nil
+// deadFlags adds the flags of a filter for dead letters. It returns a function that reads them.
+func deadFlags(cmd *cobra.Command, filter *control.DeadLetterFilter) (parse func() error) {
+	return deadFilter(cmd, filter, requestFlags(cmd, filter))
 }
 
 func (s *shell) deadListCommand() *cobra.Command {
-	var f deadFlags
 	var grouped bool
 	var export string
-	var pages pageFlags
-	cmd := &cobra.Command{
-		Use: "list", Short: "List dead letters, newest first, or grouped", Args: cobra.NoArgs,
+	list := newList(s, &control.ListDeadLetters, &deadColumns, &cobra.Command{
+		Short: "List dead letters, newest first, or grouped",
 		Long: "List dead letters, newest first: effects that did not happen and will not by themselves, and\n" +
 			"events that were recorded as unusable or beyond_retention.\n\n" +
 			"--group sums them up by what looks like one fault. Beneath, it counts unknown outcomes, which are\n" +
 			"no dead letters (as JSON: `effects resolve --dry-run`). --export jsonl writes all of them, one\n" +
 			"JSON object on each line.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := f.filter()
-			if err != nil {
-				return err
-			}
-			if err := pages.check(); err != nil {
-				return err
-			}
-			if export != "" && export != "jsonl" {
-				return usagef("--export %q is unknown; known is jsonl", clean(export))
-			}
-			if export != "" && grouped {
-				return usagef("--export and --group exclude each other")
-			}
-			if _, err := f.list.parse(nil); err != nil {
-				return err
-			}
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				switch {
-				case grouped:
-					groups, err := control.Call(cmd.Context(), caller, &control.GroupDeadLetters, filter)
-					if err != nil {
-						return err
-					}
-					if err := showRows(s, cmd, groups.Data, s.deadGroupTable, deadGroupEntry); err != nil {
-						return err
-					}
-					return s.unknownBeneath(cmd.Context(), caller, &filter)
-				case export != "":
-					return s.exportDead(cmd.Context(), caller, &filter)
-				}
-				return listPagesOf(s, cmd, caller, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[control.DeadLetter], error) {
-					return control.Call(ctx, caller, &control.ListDeadLetters, control.ListDeadLettersRequest{PageRequest: p, DeadLetterFilter: filter})
-				}, s.deadTable, deadEntry)
-			})
-		},
+	})
+	filter := &list.request.DeadLetterFilter
+	list.readFlags = deadFilter(list.Command, filter, list.readFlags)
+	list.Flags().BoolVar(&grouped, "group", false, "sum them up by source, route, reason and code")
+	list.Flags().StringVar(&export, "export", "", "write all that match: jsonl")
+	list.check = func([]string) error {
+		if export != "" && export != "jsonl" {
+			return usagef("--export %q is unknown; known is jsonl", clean(export))
+		}
+		if export != "" && grouped {
+			return usagef("--export and --group exclude each other")
+		}
+		if export != "" { // it is every page as JSON lines, whatever --limit says
+			s.output, s.jsonLines, list.pages.all = "json", true, true
+			list.Flags().Lookup("limit").Changed = false
+		}
+		return nil
 	}
-	f.add(cmd)
-	cmd.Flags().BoolVar(&grouped, "group", false, "sum them up by source, route, reason and code")
-	cmd.Flags().StringVar(&export, "export", "", "write all that match: jsonl")
-	pages.add(cmd)
-	return cmd
+	list.instead = func(ctx context.Context, caller control.Caller) (done bool, err error) {
+		if !grouped {
+			return false, nil
+		}
+		groups, err := control.Call(ctx, caller, &control.GroupDeadLetters, *filter)
+		if err == nil {
+			err = showRows(s, list.Command, &deadGroupColumns, groups.Data)
+		}
+		if err == nil {
+			err = s.unknownBeneath(ctx, caller, filter)
+		}
+		return true, err
+	}
+	return list.Command
 }
 
-// exportDead writes the dead letters as it reads them, one JSON object per line.
-func (s *shell) exportDead(ctx context.Context, caller control.Caller, filter *control.DeadLetterFilter) error {
-	out := bufio.NewWriter(s.out)
-	lines := json.NewEncoder(visible.NewWriter(out))
-	lines.SetEscapeHTML(false)
-	for r := (control.ListDeadLettersRequest{PageRequest: control.PageRequest{Limit: allPage}, DeadLetterFilter: *filter}); ; {
-		page, err := control.Call(ctx, caller, &control.ListDeadLetters, r)
-		if err != nil {
-			return err
+var deadColumns = columns[control.DeadLetter]{
+	header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "REASON", "CODE", "ATTEMPTS", "DIED", "SAID", "ID"},
+	spare:  []string{"SAID", "TARGET", "ATTEMPTS", "DIED", "TYPE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECEIVED", "DIED", "CODE"},
+	cells: func(row *control.DeadLetter) []any {
+		attempts := onlyIf(row.Route != "", fmt.Sprint(row.Attempts))
+		return []any{
+			row.ReceivedAt, row.Source, row.Type, row.EventID, row.Route, row.Target, cmp.Or(row.LastReason, row.Reason), row.Code, attempts,
+			row.DiedAt, cut(oneLine(row.Said), 80), row.ID,
 		}
-		for i := range page.Data {
-			if err := lines.Encode(&page.Data[i]); err != nil {
-				return fmt.Errorf("writing json: %w", err)
-			}
-		}
-		if r.After = page.Next; !page.HasMore {
-			return out.Flush()
-		}
-	}
-}
-
-func (s *shell) deadTable(rows []control.DeadLetter) *table {
-	t := &table{
-		header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "REASON", "CODE", "ATTEMPTS", "DIED", "SAID", "ID"},
-		spare:  []string{"SAID", "TARGET", "ATTEMPTS", "DIED", "TYPE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECEIVED", "DIED", "CODE"},
-	}
-	for i := range rows {
-		row := &rows[i]
-		attempts := ""
+	},
+	entry: func(row *control.DeadLetter) listEntry {
+		ids := map[string]string{kindEvent: row.Event.String()}
 		if row.Route != "" {
-			attempts = fmt.Sprint(row.Attempts)
+			ids[kindEffect] = row.ID.String()
 		}
-		t.add(s.tableClock(row.ReceivedAt), row.Source, row.Type, row.EventID, row.Route, row.Target, cmp.Or(row.LastReason, row.Reason), row.Code, attempts,
-			s.tableClockOf(row.DiedAt), cut(oneLine(row.Said), 80), row.ID.String())
-	}
-	return t
+		return listEntry{IDs: ids, Name: strings.TrimSpace(row.Source + "/" + row.EventID + " " + row.Route)}
+	},
 }
 
-func deadEntry(row *control.DeadLetter) listEntry {
-	ids := map[string]string{kindEvent: row.Event.String()}
-	if row.Route != "" {
-		ids[kindEffect] = row.ID.String()
-	}
-	return listEntry{IDs: ids, Name: strings.TrimSpace(row.Source + "/" + row.EventID + " " + row.Route)}
-}
-
-func (s *shell) deadGroupTable(groups []read.DeadGroup) *table {
-	t := &table{
-		header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "REASON", "CODE", "FIRST", "LAST", "EXAMPLE"},
-		spare:  []string{"TARGET", "FIRST"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST", "LAST"},
-	}
-	for _, g := range groups {
-		t.add(fmt.Sprint(g.Count), g.Source, g.Route, g.Target, g.Reason, g.Code, s.tableClock(g.First), s.tableClock(g.Last), g.Example.String())
-	}
-	return t
-}
-
-func deadGroupEntry(g *read.DeadGroup) listEntry {
-	if g.Route == "" {
-		return listEntry{IDs: map[string]string{kindEvent: g.Example.String()}, Name: g.Source}
-	}
-	return listEntry{IDs: map[string]string{kindEffect: g.Example.String()}, Name: g.Source + "/" + g.Route}
+var deadGroupColumns = columns[read.DeadGroup]{
+	header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "REASON", "CODE", "FIRST", "LAST", "EXAMPLE"},
+	spare:  []string{"TARGET", "FIRST"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST", "LAST"},
+	cells: func(g *read.DeadGroup) []any {
+		return []any{g.Count, g.Source, g.Route, g.Target, g.Reason, g.Code, g.First, g.Last, g.Example}
+	},
+	entry: func(g *read.DeadGroup) listEntry {
+		if g.Route == "" {
+			return listEntry{IDs: map[string]string{kindEvent: g.Example.String()}, Name: g.Source}
+		}
+		return listEntry{IDs: map[string]string{kindEffect: g.Example.String()}, Name: g.Source + "/" + g.Route}
+	},
 }
 
 func (s *shell) deadShowCommand() *cobra.Command {
@@ -210,9 +129,9 @@ func (s *shell) deadShowCommand() *cobra.Command {
 				case err != nil:
 					return err
 				case dead.Effect != nil:
-					return s.showEffect(dead.Effect)
+					return shown(s, dead.Effect, s.showEffect)
 				}
-				return s.showEvent(dead.Event)
+				return shown(s, dead.Event, s.showEvent)
 			})
 		},
 	}

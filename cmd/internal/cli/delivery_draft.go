@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -63,13 +61,8 @@ func (s *shell) draft(p *providers.Provider, f sendFlags) (*draft, error) {
 // type must be inserted.
 func (s *shell) replaceBody(d *draft, p *providers.Provider, f sendFlags) error {
 	var err error
-	if f.file == "-" {
-		d.body, err = io.ReadAll(s.in)
-	} else {
-		d.body, err = os.ReadFile(f.file)
-	}
-	if err != nil {
-		return usagef("--file: %v", err)
+	if d.body, err = s.readFile("--file", f.file); err != nil {
+		return err
 	}
 	candidates := p.Spec().Identity.Candidates
 	inBody := slices.ContainsFunc(candidates, func(c providers.Field) bool { return c.JSON != "" })

@@ -13,23 +13,19 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-func (s *shell) effectTable(rows []read.EffectRow, withEvent bool) *table {
-	t := &table{
-		header: []string{"ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"},
-		spare:  []string{"TARGET", "NEXT", "ATTEMPTS", "TYPE", "CODE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECORDED", "STATE", "NEXT"},
-	}
-	if withEvent {
-		t.header = append([]string{"RECORDED", "SOURCE", "TYPE", "EVENT ID"}, t.header...)
-	}
-	for i := range rows {
-		row := &rows[i]
-		cells := []string{row.Route, row.Target, row.State, row.Reason, fmt.Sprint(row.Attempts), row.Code, s.tableClockOf(row.NextAt), row.ID.String()}
-		if withEvent {
-			cells = append([]string{s.tableClock(row.ID.Time()), row.Source, row.Type, row.EventID}, cells...)
-		}
-		t.add(cells...)
-	}
-	return t
+var effectColumns = columns[read.EffectRow]{
+	header: []string{"RECORDED", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"},
+	spare:  []string{"TARGET", "NEXT", "ATTEMPTS", "TYPE", "CODE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECORDED", "STATE", "NEXT"},
+	cells: func(row *read.EffectRow) []any {
+		return []any{row.ID.Time(), row.Source, row.Type, row.EventID, row.Route, row.Target, row.State, row.Reason, row.Attempts, row.Code, row.NextAt, row.ID}
+	},
+	entry: effectEntry,
+}
+
+// effectsOfEvent are the columns for the effects of one event.
+var effectsOfEvent = columns[read.EffectRow]{
+	header: effectColumns.header[4:], spare: effectColumns.spare, ids: effectColumns.ids, whole: effectColumns.whole,
+	cells: func(row *read.EffectRow) []any { return effectColumns.cells(row)[4:] },
 }
 
 func effectEntry(row *read.EffectRow) listEntry {
@@ -40,50 +36,30 @@ func effectEntry(row *read.EffectRow) listEntry {
 }
 
 func (s *shell) effectsCommand() *cobra.Command {
-	var f listFlags
-	var listOf, target, reason, key string
-	list := &cobra.Command{
-		Use: "list", Short: "List effects, newest first", Args: cobra.NoArgs,
+	var of string
+	list := newList(s, &control.ListEffects, &effectColumns, &cobra.Command{
+		Short:   "List effects, newest first",
 		Long:    "List effects, newest first, or with --list the items of the list that an effect became, in their order.",
 		Example: "  oncegate effects list --state dead\n  oncegate effects list --target billing --since 2h --reason attempts_exhausted",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, err := f.parse(control.EffectStates())
-			if err != nil {
-				return err
-			}
-			if cmd.Flags().Changed("key") && !read.IsKeyReference(key) {
-				return usagef("--key %q is %s", clean(key), read.ErrKeyReference)
-			}
-			if cmd.Flags().Changed("list") {
-				for _, flag := range []string{"target", "reason", "until", "key"} {
-					if cmd.Flags().Changed(flag) {
-						return usagef("--%s and --list: leave out --%s", flag, flag)
-					}
-				}
-				return s.listItems(cmd, listOf, &f)
-			}
-			until, err := f.parseUntil(since)
-			if err != nil {
-				return err
-			}
-			r := control.ListEffectsRequest{
-				TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Type: f.kind, State: f.state, Route: f.route, Target: target, Reason: reason,
-				Key: key, Since: since, Until: until,
-			}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.EffectRow], error) {
-				r.PageRequest = p
-				return control.Call(ctx, caller, &control.ListEffects, r)
-			}, func(rows []read.EffectRow) *table {
-				return s.effectTable(rows, true)
-			}, effectEntry)
-		},
+	})
+	restrict(list.Command, "state", control.EffectStates())
+	list.Flags().StringVar(&of, "list", "", "only the items of the list that this effect became, by its id")
+	var items control.ListItemsRequest
+	list.check = func([]string) (err error) {
+		if key := list.request.Key; list.Flags().Changed("key") && !read.IsKeyReference(key) {
+			return usagef("--key %q is %s", clean(key), read.ErrKeyReference)
+		}
+		if list.Flags().Changed("list") {
+			items, err = itemsOf(list.Command, of, list.request.State)
+		}
+		return err
 	}
-	f.add(list, strings.Join(control.EffectStates(), ", "))
-	f.addUntil(list, "recorded ")
-	list.Flags().StringVar(&target, "target", "", "only this target")
-	list.Flags().StringVar(&reason, "reason", "", "only this reason of the state, such as attempts_exhausted")
-	list.Flags().StringVar(&key, "key", "", "only effects that were attempted under this idempotency key of Oncegate or Message-ID")
-	list.Flags().StringVar(&listOf, "list", "", "only the items of the list that this effect became, by its id")
+	list.instead = func(ctx context.Context, caller control.Caller) (done bool, err error) {
+		if items.ID.IsZero() {
+			return false, nil
+		}
+		return true, s.listItems(ctx, caller, list.Command, &list.pages, items)
+	}
 	show := &cobra.Command{
 		Use: "show <id | source/event-id | key | Message-ID>", Short: "Show the effect of an id, event or key, with its attempts", Args: cobra.ExactArgs(1),
 		Long: "Show one effect with its attempts, by its id, or every effect of an event, by the event's id or\n" +
@@ -94,7 +70,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 			return s.control(cmd.Context(), "", func(caller control.Caller) error { return s.showEffects(cmd.Context(), caller, args[0]) })
 		},
 	}
-	return group("effects", "List, show or resolve effects", list, show, s.resolveCommand())
+	return group("effects", "List, show or resolve effects", list.Command, show, s.resolveCommand())
 }
 
 // showEffects shows the effect with the id. If there is none, it shows the effects of the event
@@ -103,7 +79,7 @@ func (s *shell) showEffects(ctx context.Context, caller control.Caller, ref stri
 	if id, err := inbox.ParseID(ref); err == nil {
 		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: id})
 		if err == nil {
-			return s.showEffect(effect)
+			return shown(s, effect, s.showEffect)
 		}
 		if problemCode(err) != control.CodeNotFound {
 			return err
@@ -165,16 +141,6 @@ func (s *shell) showAll(ctx context.Context, caller control.Caller, rows []read.
 }
 
 func (s *shell) showEffect(e *control.Effect) error {
-	if s.output == "json" {
-		return s.json(e)
-	}
-	rearms, duplicateOf := "", ""
-	if e.Rearms > 0 {
-		rearms = fmt.Sprint(e.Rearms)
-	}
-	if e.DuplicateOf != nil {
-		duplicateOf = e.DuplicateOf.String()
-	}
 	message := e.Message.Shown()
 	page(s.out, []pair{
 		{"effect", e.ID.String()},
@@ -198,9 +164,9 @@ func (s *shell) showEffect(e *control.Effect) error {
 		{"lease until", timeOrEmpty(e.LeaseUntil)},
 		{"next", timeOrEmpty(e.NextAt)},
 		{"finished", timeOrEmpty(e.FinishedAt)},
-		{"re-armed", rearms},
-		{"duplicate of", duplicateOf},
-		{"item", itemOrEmpty(e.Item)},
+		{"re-armed", nonzero(e.Rearms)},
+		{"duplicate of", optionalID(e.DuplicateOf)},
+		{"item", nonzero(e.Item)},
 		{"list", listText(e.List)},
 	})
 	if e.List != nil && e.List.States[inbox.EffectDead]+e.List.States[inbox.EffectIndeterminate] > 0 {
@@ -212,7 +178,7 @@ func (s *shell) showEffect(e *control.Effect) error {
 	}
 	t := &table{header: []string{"ATTEMPT", "TRIGGER", "STARTED", "TOOK", "OUTCOME", "REASON", "CODE", "KEY", "SAID"}, spare: []string{"KEY", "TRIGGER", "TOOK"}}
 	for _, a := range e.AttemptRows {
-		t.add(fmt.Sprint(a.Attempt), a.Trigger, clock(a.StartedAt), a.FinishedAt.Sub(a.StartedAt).Round(time.Millisecond).String(), a.Outcome, a.Reason, a.Code, recognised(a.Recognised), a.Excerpt)
+		t.add(fmt.Sprint(a.Attempt), a.Trigger, clock(a.StartedAt), a.FinishedAt.Sub(a.StartedAt).Round(time.Millisecond).String(), a.Outcome, a.Reason, a.Code, onlyIf(a.Recognised, "recognised"), a.Excerpt)
 	}
 	fmt.Fprintln(s.out)
 	t.write(s.out, s.width())
@@ -236,12 +202,4 @@ func lastFailure(e *control.Effect) string {
 		return ""
 	}
 	return strings.TrimSuffix(last.Reason+": "+cut(oneLine(last.Excerpt), 120), ": ")
-}
-
-// recognised returns the text for a key that the target recognized.
-func recognised(yes bool) string {
-	if yes {
-		return "recognised"
-	}
-	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,20 +13,24 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// listItems shows one page of the items of a list effect.
-func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags) error {
-	id, err := inbox.ParseID(list)
-	if err != nil {
-		return usagef("--list %q: not an id; `oncegate effects show <event>` shows the effect that became the list", list)
+// itemsOf returns the request for the items of a list effect. It refuses flags that do not go with --list.
+func itemsOf(cmd *cobra.Command, effect, state string) (r control.ListItemsRequest, err error) {
+	if r.ID, err = inbox.ParseID(effect); err != nil {
+		return r, usagef("--list %q: not an id; `oncegate effects show <event>` shows the effect that became the list", effect)
 	}
-	for name, given := range map[string]string{"--source": f.source, "--type": f.kind, "--route": f.route, "--since": f.since} {
-		if given != "" {
-			return usagef("%s and --list: a list has one event and one route; leave out %s", name, name)
+	for _, flag := range []string{"source", "type", "route", "target", "reason", "key", "since", "until"} {
+		if cmd.Flags().Changed(flag) {
+			return r, usagef("--%s and --list: a list has one event and one route; leave out --%s", flag, flag)
 		}
 	}
+	r.State = state
+	return r, nil
+}
+
+// listItems shows one page of the items of a list effect.
+func (s *shell) listItems(ctx context.Context, caller control.Caller, cmd *cobra.Command, pages *pageFlags, r control.ListItemsRequest) error {
 	hidden := false
-	r := control.ListItemsRequest{IDRequest: control.IDRequest{ID: id}, State: f.state}
-	err = listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[control.Item], error) {
+	err := showList(s, cmd, pages, &itemColumns, func(p control.PageRequest) (read.Page[control.Item], error) {
 		r.PageRequest = p
 		page, err := control.Call(ctx, caller, &control.ListItems, r)
 		hidden = hidden || slices.ContainsFunc(page.Data, func(i control.Item) bool { return i.Message.Shown().PayloadHidden })
@@ -35,36 +38,27 @@ func (s *shell) listItems(cmd *cobra.Command, list string, f *listFlags) error {
 			return page, err
 		}
 		if _, err := control.Call(ctx, caller, &control.ShowEffect, r.IDRequest); err != nil {
-			return page, &failure{text: fmt.Sprintf("effect %s: not found; `oncegate effects list` shows what there is", id)}
+			return page, &failure{text: fmt.Sprintf("effect %s: not found; `oncegate effects list` shows what there is", r.ID)}
 		}
-		return page, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", id, id)}
-	}, s.listItemTable, func(i *control.Item) listEntry { return effectEntry(&i.EffectRow) })
+		return page, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", r.ID, r.ID)}
+	})
 	if err == nil {
 		s.sayHidden(hidden)
 	}
 	return err
 }
 
-func (s *shell) listItemTable(rows []control.Item) *table {
-	t := &table{
-		header: []string{"ITEM", "RECIPIENT", "STATE", "REASON", "SUBJECT", "MESSAGE-ID", "ATTEMPTS", "CODE", "NEXT", "ID"},
-		spare:  []string{"MESSAGE-ID", "NEXT", "CODE", "ATTEMPTS", "SUBJECT"}, ids: []string{"ID"}, whole: []string{"STATE", "NEXT"},
-	}
-	for _, row := range rows {
+var itemColumns = columns[control.Item]{
+	header: []string{"ITEM", "RECIPIENT", "STATE", "REASON", "SUBJECT", "MESSAGE-ID", "ATTEMPTS", "CODE", "NEXT", "ID"},
+	spare:  []string{"MESSAGE-ID", "NEXT", "CODE", "ATTEMPTS", "SUBJECT"}, ids: []string{"ID"}, whole: []string{"STATE", "NEXT"},
+	cells: func(row *control.Item) []any {
 		m := row.Message.Shown()
 		if m.Problem != "" {
 			m.Subject = "(" + m.Problem + ")"
 		}
-		t.add(fmt.Sprint(row.Item), m.Recipient, row.State, row.Reason, m.Subject, m.MessageID, fmt.Sprint(row.Attempts), row.Code, s.tableClockOf(row.NextAt), row.ID.String())
-	}
-	return t
-}
-
-func itemOrEmpty(item int) string {
-	if item == 0 {
-		return ""
-	}
-	return strconv.Itoa(item)
+		return []any{row.Item, m.Recipient, row.State, row.Reason, m.Subject, m.MessageID, row.Attempts, row.Code, row.NextAt, row.ID}
+	},
+	entry: func(i *control.Item) listEntry { return effectEntry(&i.EffectRow) },
 }
 
 // listText summarizes a list effect, as in "written 500 of 10000: done 480, pending 20".

@@ -12,8 +12,9 @@ import (
 )
 
 func (s *shell) resolveCommand() *cobra.Command {
-	var done, resend, again bool
+	var done, resend bool
 	var d decision
+	var one control.ResolveEffectRequest
 	var f unknownFlags
 	cmd := &cobra.Command{
 		Use:   "resolve [id]",
@@ -27,45 +28,42 @@ func (s *shell) resolveCommand() *cobra.Command {
 			"  oncegate effects resolve --route billing --since 12h --dry-run\n" +
 			"  oncegate effects resolve --route billing --since 12h --resend --reason 'billing has none of them'",
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var id inbox.ID
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) > 0 {
-				var err error
-				if id, err = inbox.ParseID(args[0]); err != nil {
+				if one.ID, err = inbox.ParseID(args[0]); err != nil {
 					return usagef("%q is not an effect's id; `oncegate effects list --state indeterminate` shows them", clean(args[0]))
 				}
 			}
-			filter, err := f.filter(len(args) > 0)
+			many, err := f.request(len(args) > 0)
 			if err != nil {
 				return err
 			}
-			if done == resend && (done || !f.dryRun) {
+			if done == resend && (done || !many.DryRun) {
 				return usagef("say either --done or --resend")
 			}
-			if again && (!resend || len(args) == 0) {
+			if one.CalledAgain && (!resend || len(args) == 0) {
 				return usagef("--called-again goes with --resend and an effect's id")
 			}
-			as := decide.ResolveDone
-			if resend {
-				as = decide.ResolveResend
+			if many.DryRun {
+				return s.resolveDry(cmd.Context(), many.Filter)
 			}
-			if f.dryRun {
-				return s.resolveDry(cmd.Context(), filter)
-			}
-			if err := d.check(s, "how do you know?"); err != nil {
+			if err := d.check(s, control.ResolveEffect.Why); err != nil {
 				return err
 			}
-			if len(args) > 0 {
-				return s.resolve(cmd.Context(), control.ResolveEffectRequest{Explained: control.Explained{Reason: d.reason}, ID: id, As: as, CalledAgain: again}, d)
+			one.As = decide.ResolveDone
+			if resend {
+				one.As = decide.ResolveResend
 			}
-			return s.resolveMany(cmd.Context(), control.ResolveEffectsRequest{
-				Explained: control.Explained{Reason: d.reason}, As: as, Filter: filter, All: filter == (control.UnknownFilter{}), Max: f.max,
-			}, d)
+			one.Reason, many.Reason, many.As = d.reason, d.reason, one.As
+			if len(args) > 0 {
+				return s.resolve(cmd.Context(), one, d)
+			}
+			return s.resolveMany(cmd.Context(), many, d)
 		},
 	}
 	cmd.Flags().BoolVar(&done, "done", false, "the effects happened: nothing more is sent")
 	cmd.Flags().BoolVar(&resend, "resend", false, "send it again: it happens twice if it had happened")
-	cmd.Flags().BoolVar(&again, "called-again", false, "with --resend: although a later call repeats its operation")
+	requestFlags(cmd, &one)
 	f.add(cmd)
 	d.add(cmd)
 	return cmd

@@ -15,61 +15,35 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// Limits of one `effects resolve` with a filter.
-const (
-	defaultResolves = 1000
-	maxResolves     = 100_000
-)
-
-// unknownFlags filter the effects with an unknown outcome.
+// unknownFlags are the flags that select effects with an unknown outcome.
 type unknownFlags struct {
-	list            listFlags
-	target, tillEnd string
-	all, dryRun     bool
-	max             int
+	many  control.ResolveEffectsRequest
+	state string
+	read  func() error
 }
 
 func (f *unknownFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.list.source, "source", "", "only this source")
-	f.list.addTenant(cmd)
-	flags.StringVar(&f.list.kind, "type", "", "only this event type")
-	flags.StringVar(&f.list.route, "route", "", "only this route")
-	flags.StringVar(&f.target, "target", "", "only this target")
-	flags.StringVar(&f.list.state, "state", "", "only this state; all of them are indeterminate")
-	f.list.addSince(cmd, "received ")
-	flags.StringVar(&f.tillEnd, "until", "", "only those received before: a duration before now or an instant")
-	flags.BoolVar(&f.all, "all", false, "every indeterminate effect there is")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "count those that a filter finds, and change nothing")
-	flags.IntVar(&f.max, "max", defaultResolves, "do nothing if more match")
-	f.list.limit = 1
+	f.many.Max = decide.DefaultDiscards
+	requestFlags(cmd, &f.many)
+	cmd.Flags().StringVar(&f.state, "state", "", "only this state; all of them are indeterminate")
+	restrict(cmd, "state", []string{string(inbox.EffectIndeterminate)})
+	f.read = requestFlags(cmd, &f.many.Filter)
 }
 
-// filter returns the filter of the flags. one is true if the command names an effect by its id.
-func (f *unknownFlags) filter(one bool) (control.UnknownFilter, error) {
-	var out control.UnknownFilter
-	since, err := f.list.parse([]string{string(inbox.EffectIndeterminate)})
-	if err != nil {
-		return out, err
+// request returns the request that the flags describe. one is true if the command names an effect by its id.
+func (f *unknownFlags) request(one bool) (r control.ResolveEffectsRequest, err error) {
+	if err := f.read(); err != nil {
+		return r, err
 	}
-	until, err := parseInstant("--until", f.tillEnd)
-	if err != nil {
-		return out, err
-	}
-	out = control.UnknownFilter{
-		TenantFilter: control.TenantFilter{Tenant: f.list.tenant}, Source: f.list.source, Type: f.list.kind, Route: f.list.route, Target: f.target, Since: since, Until: until,
-	}
-	switch named := out != (control.UnknownFilter{}) || f.all || f.list.state != ""; {
-	case one && (named || f.dryRun):
-		return out, usagef("name one effect by its id, or many by a filter, not both; --dry-run is for filters")
+	r = f.many
+	switch named := r.Filter != (control.UnknownFilter{}) || r.All || f.state != ""; {
+	case one && (named || r.DryRun):
+		return r, usagef("name one effect by its id, or many by a filter, not both; --dry-run is for filters")
 	case !one && !named:
-		return out, usagef("name an effect by its id or a filter such as --route, or say --all; `oncegate effects list --state indeterminate` shows them")
-	case !until.IsZero() && until.Before(since):
-		return out, usagef("--until is before --since: nothing could match")
-	case f.max < 1 || f.max > maxResolves:
-		return out, usagef("--max %d: must be from 1 to %d", f.max, maxResolves)
+		return r, usagef("name an effect by its id or a filter such as --route, or say --all; `oncegate effects list --state indeterminate` shows them")
 	}
-	return out, nil
+	r.All = r.Filter == (control.UnknownFilter{})
+	return r, checkMax(r.Max)
 }
 
 // resolveDry counts the effects that match a filter.
@@ -83,7 +57,7 @@ func (s *shell) resolveDry(ctx context.Context, filter control.UnknownFilter) er
 			return s.json(map[string]any{"matched": matched, "groups": groups})
 		}
 		if matched > 0 {
-			s.unknownGroupTable(groups).write(s.out, s.width())
+			unknownGroupColumns.table(s, groups).write(s.out, s.width())
 		}
 		fmt.Fprintf(s.out, "%s would be resolved\n", plural(matched, "indeterminate effect", "indeterminate effects"))
 		return nil
@@ -100,62 +74,47 @@ func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownF
 }
 
 // resolveMany finds the effects, asks the user to confirm the decision and the count, and resolves
-// them in batches.
+// them in batches. If the user interrupts it, it finishes the current batch and shows the counts so far.
 func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest, d decision) error {
 	interrupted, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return s.controlWith(ctx, onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
-		find := r
-		find.As, find.DryRun = "", true
-		found, err := control.Call(interrupted, caller, &control.ResolveEffects, find)
-		switch {
-		case problemCode(err) == control.CodeBound:
-			return &failure{text: fmt.Sprintf("more than %d match and nothing was changed; narrow the filter or raise --max", r.Max)}
-		case err != nil:
-			return refusedRequest(err)
-		}
-		if found.Matched > 0 {
-			err := s.confirm(d, fmt.Sprintf("%s %d", r.As, found.Matched), func() {
-				s.unknownGroupTable(found.Groups).write(s.err, s.width())
-				if r.As == decide.ResolveResend {
-					fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
-				}
-			})
-			if err != nil {
-				return err
+		var sum decide.ResolvedMany
+		var groups []read.UnknownGroup
+		matched, err := s.decideMany(d, false, string(r.As), "resolving", func() {
+			unknownGroupColumns.table(s, groups).write(s.err, s.width())
+			if r.As == decide.ResolveResend {
+				fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
 			}
-		}
-		sum, err := s.resolveSeen(ctx, interrupted, caller, r, found.Seen, found.Matched)
+		}, func(seen control.Seen) (batch, error) {
+			request, within := control.ResolveEffectsRequest{Explained: r.Explained, As: r.As, Seen: seen}, ctx
+			switch {
+			case seen == "":
+				request, within = r, interrupted
+				request.As, request.DryRun = "", true
+			case interrupted.Err() != nil:
+				return batch{}, nil //nolint:nilerr // the user interrupted it, and the caller shows the counts so far
+			}
+			out, err := control.Call(within, caller, &control.ResolveEffects, request)
+			if seen == "" {
+				groups = out.Groups
+			}
+			sum = decide.ResolvedMany{
+				Resolved: sum.Resolved + out.Resolved, Changed: sum.Changed + out.Changed, CalledAgain: sum.CalledAgain + out.CalledAgain, Gone: sum.Gone + out.Gone,
+			}
+			return batch{out.Matched, out.Left, out.Seen}, tooMany(err, r.Max)
+		})
 		if err != nil {
 			return err
 		}
 		if err := s.showResolvedMany(sum, r.As); err != nil {
 			return err
 		}
-		if rest := found.Matched - sum.Looked(); rest > 0 {
+		if rest := matched - sum.Looked(); rest > 0 {
 			return tryLaterf("interrupted: %s not looked at; the same command continues with them", plural(rest, "effect was", "effects were"))
 		}
 		return nil
 	})
-}
-
-// resolveSeen resolves the effects that were found. If the user interrupts it, it finishes the
-// current batch and returns the counts so far.
-func (s *shell) resolveSeen(ctx, interrupted context.Context, caller control.Caller, r control.ResolveEffectsRequest, seen control.Seen, matched int) (sum decide.ResolvedMany, err error) {
-	bar := s.progress(int64(matched), "resolving")
-	defer bar.done()
-	for seen != "" && interrupted.Err() == nil {
-		out, err := control.Call(ctx, caller, &control.ResolveEffects, control.ResolveEffectsRequest{Explained: r.Explained, As: r.As, Seen: seen})
-		if err != nil {
-			return sum, err
-		}
-		sum = decide.ResolvedMany{
-			Resolved: sum.Resolved + out.Resolved, Changed: sum.Changed + out.Changed, CalledAgain: sum.CalledAgain + out.CalledAgain, Gone: sum.Gone + out.Gone,
-		}
-		seen = out.Seen
-		bar.at(int64(matched - out.Left))
-	}
-	return sum, nil
 }
 
 func (s *shell) showResolvedMany(out decide.ResolvedMany, as decide.Resolution) error {
@@ -179,19 +138,16 @@ func (s *shell) showResolvedMany(out decide.ResolvedMany, as decide.Resolution) 
 	return nil
 }
 
-func (s *shell) unknownGroupTable(groups []read.UnknownGroup) *table {
-	t := &table{
-		header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "FIRST SENT", "LAST SENT", "EXAMPLE"},
-		spare:  []string{"FIRST SENT", "SOURCE"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST SENT", "LAST SENT"},
-	}
-	for _, g := range groups {
+var unknownGroupColumns = columns[read.UnknownGroup]{
+	header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "FIRST SENT", "LAST SENT", "EXAMPLE"},
+	spare:  []string{"FIRST SENT", "SOURCE"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST SENT", "LAST SENT"},
+	cells: func(g *read.UnknownGroup) []any {
 		count := read.Count(g.Count)
 		if g.More {
 			count = read.MaxCount + 1
 		}
-		t.add(count.String(), g.Source, g.Route, g.Target, s.tableClock(g.First), s.tableClock(g.Last), g.Example.String())
-	}
-	return t
+		return []any{count, g.Source, g.Route, g.Target, g.First, g.Last, g.Example}
+	},
 }
 
 // unknownBeneath prints the unknown outcomes after a list of dead letters, because they are not in
@@ -208,6 +164,6 @@ func (s *shell) unknownBeneath(ctx context.Context, caller control.Caller, f *co
 	}
 	fmt.Fprintf(s.out, "\n%s, which no replay takes by itself; look at the target, then `oncegate effects resolve`:\n\n",
 		plural(n, "unknown outcome (indeterminate)", "unknown outcomes (indeterminate)"))
-	s.unknownGroupTable(groups).write(s.out, s.width())
+	unknownGroupColumns.table(s, groups).write(s.out, s.width())
 	return nil
 }

@@ -7,13 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/inbox/prune"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) eraseCommand() *cobra.Command {
 	var source, key string
-	var d decision
-	cmd := &cobra.Command{
+	var event *read.EventDetail
+	d := newDecision(s, &control.EraseEvent, &cobra.Command{
 		Use: "erase", Short: "Erase the content of one event and keep its key", Args: cobra.NoArgs,
 		Long: "Erase the content of one event: its body, rendered requests, results, excerpts and documents, what\n" +
 			"replays and refusals quote, payloads that conflicted with it, and the sequence keys of its\n" +
@@ -22,46 +24,35 @@ func (s *shell) eraseCommand() *cobra.Command {
 			"content.\n\n" +
 			"This cannot be undone. It is refused while an effect of the event is not at rest.",
 		Example: "  oncegate erase --source stripe --key evt_1 --reason \"ticket 4711\"",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if source == "" || key == "" {
-				return usagef("--source and --key are required: the source's name and the provider's event id, as `oncegate events list` shows them")
-			}
-			if err := d.check(s, "who asked for it?"); err != nil {
-				return err
-			}
-			return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
-				return s.erase(cmd.Context(), caller, source+"/"+key, d)
-			})
-		},
+	})
+	d.Flags().StringVar(&source, "source", "", "the source's name; required")
+	d.Flags().StringVar(&key, "key", "", "the provider's event id; required")
+	d.check = func([]string) error {
+		if source == "" || key == "" {
+			return usagef("--source and --key are required: the source's name and the provider's event id, as `oncegate events list` shows them")
+		}
+		return nil
 	}
-	cmd.Flags().StringVar(&source, "source", "", "the source's name; required")
-	cmd.Flags().StringVar(&key, "key", "", "the provider's event id; required")
-	d.add(cmd)
-	return cmd
+	d.on.changes = true
+	d.facts = func(ctx context.Context, caller control.Caller) (show func(), err error) {
+		if event, err = control.Call(ctx, caller, &control.ShowEvent, control.EventReference{Ref: source + "/" + key}); err != nil {
+			return nil, err
+		}
+		d.request.Ref = event.ID.String()
+		return func() {
+			page(s.err, []pair{
+				{"event", event.ID.String()}, {"key", event.Source + "/" + event.EventID}, {"type", event.Type},
+				{"received", s.tableClock(event.ReceivedAt)}, {"effects", event.Effects}, {"body", strconv.Itoa(event.BodyLength) + " bytes"},
+			})
+			s.warn("This cannot be undone.")
+		}, nil
+	}
+	d.done = func(out *prune.Erased) error { return s.showErased(event, out) }
+	return d.Command
 }
 
-func (s *shell) erase(ctx context.Context, caller control.Caller, ref string, d decision) error {
-	event, err := control.Call(ctx, caller, &control.ShowEvent, control.EventReference{Ref: ref})
-	if err != nil {
-		return err
-	}
-	err = s.confirm(d, "erase", func() {
-		page(s.err, []pair{
-			{"event", event.ID.String()}, {"key", event.Source + "/" + event.EventID}, {"type", event.Type},
-			{"received", s.tableClock(event.ReceivedAt)}, {"effects", event.Effects}, {"body", strconv.Itoa(event.BodyLength) + " bytes"},
-		})
-		fmt.Fprintln(s.err, "This cannot be undone.")
-	})
-	if err != nil {
-		return err
-	}
-	out, err := control.Call(ctx, caller, &control.EraseEvent, control.EraseEventRequest{Explained: control.Explained{Reason: d.reason}, Ref: event.ID.String()})
-	if err != nil {
-		return err
-	}
-	if s.output == "json" {
-		return s.json(out)
-	}
+// showErased says what was erased of an event.
+func (s *shell) showErased(event *read.EventDetail, out *prune.Erased) error {
 	body := "was gone already"
 	switch {
 	case out.Unopened:
@@ -83,7 +74,7 @@ func (s *shell) erase(ctx context.Context, caller control.Caller, ref string, d 
 			"event's reach. Erase it again where the key is in the keyring, or erase the delivery's other events too.")
 	}
 	for _, id := range out.Admitted {
-		fmt.Fprintln(s.out, clean("A payload that conflicted with it was admitted as "+event.Source+"/"+id+", which keeps its content: erase it too."))
+		_ = s.print("A payload that conflicted with it was admitted as %s/%s, which keeps its content: erase it too.", event.Source, id)
 	}
 	if out.NotSearched {
 		fmt.Fprintln(s.out, "The id is too short to be searched for in refusals; `oncegate refusals list` shows them.")

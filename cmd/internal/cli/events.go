@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -13,57 +12,34 @@ import (
 )
 
 func (s *shell) eventsCommand() *cobra.Command {
-	var f listFlags
-	var labelText string
-	states := append(control.EffectStates(), control.Admissions()...)
-	list := &cobra.Command{
-		Use: "list", Short: "List events, newest first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, err := f.parse(states)
-			if err != nil {
-				return err
-			}
-			until, err := f.parseUntil(since)
-			if err != nil {
-				return err
-			}
-			if labelText != "" {
-				if _, err := inbox.ParseLabel(labelText); err != nil {
-					return usagef("--label %q: %v", clean(labelText), err)
-				}
-			}
-			r := control.ListEventsRequest{
-				TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Type: f.kind, State: f.state, Route: f.route, Label: labelText, Since: since, Until: until,
-			}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.EventRow], error) {
-				r.PageRequest = p
-				return control.Call(ctx, caller, &control.ListEvents, r)
-			}, s.eventTable, eventEntry)
-		},
+	list := newList(s, &control.ListEvents, &eventColumns, &cobra.Command{Short: "List events, newest first"})
+	restrict(list.Command, "state", append(control.EffectStates(), control.Admissions()...))
+	list.check = func([]string) error {
+		if _, err := inbox.ParseLabel(list.request.Label); list.request.Label != "" && err != nil {
+			return usagef("--label %q: %v", clean(list.request.Label), err)
+		}
+		return nil
 	}
-	f.add(list, strings.Join(states, ", "))
-	f.addUntil(list, "received ")
-	list.Flags().StringVar(&labelText, "label", "", "only events with this label of their source: `name=value`")
 	var body bool
 	show := &cobra.Command{
 		Use: "show <id | source/event-id>", Short: "Show one event with its effects", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				ref := control.EventReference{Ref: args[0]}
-				if body {
-					content, err := control.Call(cmd.Context(), caller, &control.ReadEventBody, ref)
-					return s.writeContent(content, err)
-				}
-				event, err := control.Call(cmd.Context(), caller, &control.ShowEvent, ref)
-				if err != nil {
-					return err
-				}
-				return s.showEvent(event)
-			})
+			ref := control.EventReference{Ref: args[0]}
+			if body {
+				return content(s, cmd, &control.ReadEventBody, ref)
+			}
+			return answer(s, cmd, onDatabase{}, &control.ShowEvent, ref, s.showEvent)
 		},
 	}
 	show.Flags().BoolVar(&body, "body", false, "write the exact body, and nothing else")
-	return group("events", "List, show or follow recorded events", list, show, s.eventsTailCommand())
+	return group("events", "List, show or follow recorded events", list.Command, show, s.eventsTailCommand())
+}
+
+// content carries out an operation that returns content, and writes it and nothing else.
+func content[Request any](s *shell, cmd *cobra.Command, operation *control.Operation[Request, control.Content], request Request) error {
+	return s.control(cmd.Context(), "", func(caller control.Caller) error {
+		return s.writeContent(control.Call(cmd.Context(), caller, operation, request))
+	})
 }
 
 // writeContent writes exactly the bytes that were received.
@@ -75,31 +51,22 @@ func (s *shell) writeContent(content control.Content, err error) error {
 	return err
 }
 
-func (s *shell) eventTable(rows []read.EventRow) *table {
-	t := &table{
-		header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"},
-		spare:  []string{"DELIVERIES"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECEIVED"},
-	}
-	for i := range rows {
-		row := &rows[i]
+var eventColumns = columns[read.EventRow]{
+	header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"},
+	spare:  []string{"DELIVERIES"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECEIVED"},
+	cells: func(row *read.EventRow) []any {
 		effects := row.Effects
 		if row.Admission != "ok" {
 			effects = row.Admission
 		}
-		t.add(s.tableClock(row.ReceivedAt), row.Source, row.Type, row.EventID, fmt.Sprint(row.Deliveries), effects, row.ID.String())
-	}
-	return t
-}
-
-func eventEntry(row *read.EventRow) listEntry {
-	return listEntry{IDs: map[string]string{kindEvent: row.ID.String()}, Name: row.Source + "/" + row.EventID}
+		return []any{row.ReceivedAt, row.Source, row.Type, row.EventID, row.Deliveries, effects, row.ID}
+	},
+	entry: func(row *read.EventRow) listEntry {
+		return listEntry{IDs: map[string]string{kindEvent: row.ID.String()}, Name: row.Source + "/" + row.EventID}
+	},
 }
 
 func (s *shell) showEvent(e *read.EventDetail) error {
-	if s.output == "json" {
-		e.EffectRows = emptyList(e.EffectRows)
-		return s.json(e)
-	}
 	kept := "kept"
 	switch {
 	case e.Erased():
@@ -107,15 +74,12 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 	case !e.BodyKept:
 		kept = "pruned"
 	}
-	conflicts, replay := "", ""
+	conflicts := ""
 	if e.Conflicts > 0 {
 		conflicts = fmt.Sprintf("%d, last %s, in %s", e.Conflicts, timeOrEmpty(e.ConflictAt), strings.Join(e.ConflictPaths, ", "))
 		if e.ConflictsKept > 0 {
 			conflicts += fmt.Sprintf("; %s kept: `oncegate conflicts list --event %s`", plural(e.ConflictsKept, "payload", "payloads"), e.ID)
 		}
-	}
-	if e.SuspectedReplay {
-		replay = "suspected: the same body was recorded under another id"
 	}
 	pairs := []pair{
 		{"event", e.ID.String()},
@@ -130,7 +94,7 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 		{"deliveries", fmt.Sprint(e.Deliveries)},
 		{"last", timeOrEmpty(e.LastDeliveryAt)},
 		{"conflicts", conflicts},
-		{"replay", replay},
+		{"replay", onlyIf(e.SuspectedReplay, "suspected: the same body was recorded under another id")},
 		{"class", e.Class},
 		{"body", fmt.Sprintf("%d bytes, %s, sha256 %s", e.BodyLength, kept, e.BodySHA256)},
 		{"labels", labelTexts(e.Labels)},
@@ -143,6 +107,6 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 		return nil
 	}
 	fmt.Fprintln(s.out)
-	s.effectTable(e.EffectRows, false).write(s.out, s.width())
+	effectsOfEvent.table(s, e.EffectRows).write(s.out, s.width())
 	return nil
 }

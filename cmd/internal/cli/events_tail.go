@@ -21,10 +21,19 @@ import (
 // tailEvery is the interval at which a tail reads new rows.
 const tailEvery = time.Second
 
+// tailFlags are the flags of `events tail`.
+type tailFlags struct {
+	Source string    `flag:"--source only this source"`
+	Tenant string    `flag:"--tenant only this tenant"`
+	Type   string    `flag:"--type only this event type"`
+	Route  string    `flag:"--route only events with an effect of this route"`
+	State  string    `flag:"--state only this state:"`
+	Since  time.Time `flag:"--since only those received since"`
+	From   string    `flag:"--from continue where another tail ended, by the ''cursor'' that it printed"`
+}
+
 func (s *shell) eventsTailCommand() *cobra.Command {
-	var f listFlags
-	var from string
-	states := append(control.EffectStates(), control.Admissions()...)
+	var f tailFlags
 	cmd := &cobra.Command{
 		Use: "tail", Short: "Show events as they are recorded, and effects as they end", Args: cobra.NoArgs,
 		Long: "Show events as they are recorded, and effects as they end or are tried again, until Ctrl-C or SIGTERM. At\n" +
@@ -37,41 +46,33 @@ func (s *shell) eventsTailCommand() *cobra.Command {
 		Example: "  oncegate events tail\n" +
 			"  oncegate events tail --since 10m --source stripe\n" +
 			"  oncegate events tail --state dead --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.limit = 1
-			since, err := f.parse(states)
-			if err != nil {
-				return err
-			}
-			if from != "" && f.since != "" {
-				return usagef("--from and --since exclude each other")
-			}
-			filter := tailFilter{source: f.source, tenant: f.tenant, kind: f.kind, route: f.route}
-			if slices.Contains(control.Admissions(), f.state) {
-				filter.admission = f.state
-			} else {
-				filter.effectState = f.state
-			}
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				t := newTail(caller, filter)
-				if from != "" && !t.resume(from) {
-					return usagef("--from %q is not a cursor that `oncegate events tail` printed", clean(from))
-				}
-				if from == "" {
-					t.floor = since
-				}
-				return s.followEvents(cmd.Context(), t, from == "" && since.IsZero())
-			})
-		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.source, "source", "", "only this source")
-	f.addTenant(cmd)
-	flags.StringVar(&f.kind, "type", "", "only this event type")
-	flags.StringVar(&f.route, "route", "", "only events with an effect of this route")
-	flags.StringVar(&f.state, "state", "", "only this state: "+strings.Join(states, ", "))
-	f.addSince(cmd, "received ")
-	flags.StringVar(&from, "from", "", "continue where another tail ended, by the `cursor` that it printed")
+	readFlags := requestFlags(cmd, &f)
+	restrict(cmd, "state", append(control.EffectStates(), control.Admissions()...))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := readFlags(); err != nil {
+			return err
+		}
+		if f.From != "" && !f.Since.IsZero() {
+			return usagef("--from and --since exclude each other")
+		}
+		filter := tailFilter{source: f.Source, tenant: f.Tenant, kind: f.Type, route: f.Route}
+		if slices.Contains(control.Admissions(), f.State) {
+			filter.admission = f.State
+		} else {
+			filter.effectState = f.State
+		}
+		return s.control(cmd.Context(), "", func(caller control.Caller) error {
+			t := newTail(caller, filter)
+			if f.From != "" && !t.resume(f.From) {
+				return usagef("--from %q is not a cursor that `oncegate events tail` printed", clean(f.From))
+			}
+			if f.From == "" {
+				t.floor = f.Since
+			}
+			return s.followEvents(cmd.Context(), t, f.From == "" && f.Since.IsZero())
+		})
+	}
 	return cmd
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -61,3 +63,6 @@ func ExitCode(err error) int { return exitCode(err) }
 func CheckDownSteps(current, version, from int) error {
 	return downFlags{yes: true, from: from}.checkSteps(current, version)
 }
+
+// RequestFlags adds the flags that a request declares to a command.
+func RequestFlags(cmd *cobra.Command, request any) { requestFlags(cmd, request) }

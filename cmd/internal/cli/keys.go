@@ -51,27 +51,27 @@ func (s *shell) ring() (config.Seal, *seal.Ring, error) {
 }
 
 func (s *shell) keysListCommand() *cobra.Command {
-	var usage bool
+	var r control.ListKeysRequest
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the keys of the keyring; never their content", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rows, err := s.listKeys(cmd.Context(), usage)
+			rows, err := s.listKeys(cmd.Context(), r)
 			if err != nil {
 				return err
 			}
-			return showRows(s, cmd, rows, func(rows []control.Key) *table { return keyTable(rows, usage) }, nil)
+			return showRows(s, cmd, keyColumns(r.Usage), rows)
 		},
 	}
-	cmd.Flags().BoolVar(&usage, "usage", false, "count the rows sealed with each key; reads every row")
+	requestFlags(cmd, &r)
 	return cmd
 }
 
 // listKeys returns the keys of a server or of the local keyring. The latter requires no database
-// unless usage is set.
-func (s *shell) listKeys(ctx context.Context, usage bool) (rows []control.Key, err error) {
+// unless the usage is asked for.
+func (s *shell) listKeys(ctx context.Context, r control.ListKeysRequest) (rows []control.Key, err error) {
 	if s.server != "" {
 		err := s.control(ctx, "", func(caller control.Caller) error {
-			page, err := control.Call(ctx, caller, &control.ListKeys, control.ListKeysRequest{Usage: usage})
+			page, err := control.Call(ctx, caller, &control.ListKeys, r)
 			rows = page.Data
 			return err
 		})
@@ -82,7 +82,7 @@ func (s *shell) listKeys(ctx context.Context, usage bool) (rows []control.Key, e
 		return nil, err
 	}
 	var used []prune.KeyUsage
-	if usage {
+	if r.Usage {
 		if used, err = s.keyUsages(ctx); err != nil {
 			return nil, err
 		}
@@ -100,31 +100,29 @@ func (s *shell) keyUsages(ctx context.Context) ([]prune.KeyUsage, error) {
 }
 
 // showKeys lists the keys after a change.
-func (s *shell) showKeys(ring *seal.Ring) error {
+func (s *shell) showKeys() error {
+	_, ring, err := s.ring()
+	if err != nil {
+		return err
+	}
 	rows := control.KeysOf(ring, nil)
-	return s.show(keyTable(rows, false), emptyList(rows))
+	return s.show(keyColumns(false).table(s, rows), emptyList(rows))
 }
 
-func keyTable(rows []control.Key, counted bool) *table {
-	t := &table{header: []string{"KEY", "ACTIVE", "FINGERPRINT"}, ids: []string{"KEY", "FINGERPRINT"}}
+// keyColumns returns the columns of keys. counted adds the number of values that each key seals.
+func keyColumns(counted bool) *columns[control.Key] {
+	c := &columns[control.Key]{header: []string{"KEY", "ACTIVE", "FINGERPRINT"}, ids: []string{"KEY", "FINGERPRINT"}}
 	if counted {
-		t.header = append(t.header, "VALUES")
+		c.header = append(c.header, "VALUES")
 	}
-	for _, r := range rows {
-		cells := []string{strconv.Itoa(int(r.ID)), "", r.Fingerprint}
-		if r.Active {
-			cells[1] = "yes"
+	c.cells = func(r *control.Key) []any {
+		values := int64(0)
+		for _, u := range r.Usage {
+			values += u.Values
 		}
-		if counted {
-			n := int64(0)
-			for _, u := range r.Usage {
-				n += u.Values
-			}
-			cells = append(cells, strconv.FormatInt(n, 10))
-		}
-		t.add(cells...)
+		return []any{r.ID, r.Active, r.Fingerprint, values}[:len(c.header)]
 	}
-	return t
+	return c
 }
 
 func (s *shell) keysRotateCommand() *cobra.Command {
@@ -160,11 +158,7 @@ func (s *shell) keysRotateCommand() *cobra.Command {
 					return err
 				}
 			}
-			_, ring, err := s.ring()
-			if err != nil {
-				return err
-			}
-			return s.showKeys(ring)
+			return s.showKeys()
 		},
 	}
 	cmd.Flags().BoolVar(&prepare, "prepare", false, "only add the key: the active one stays")
@@ -205,11 +199,7 @@ func (s *shell) keysActivateCommand() *cobra.Command {
 			if err := s.activate(cmd.Context(), d, id, wait); err != nil {
 				return err
 			}
-			_, ring, err := s.ring()
-			if err != nil {
-				return err
-			}
-			return s.showKeys(ring)
+			return s.showKeys()
 		},
 	}
 	addWait(cmd, &wait)
@@ -261,11 +251,7 @@ func (s *shell) keysRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, ring, err := s.ring()
-			if err != nil {
-				return err
-			}
-			return s.showKeys(ring)
+			return s.showKeys()
 		},
 	}
 	d.add(cmd)

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,56 +11,93 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// listFlags are the flags that filter lists.
-type listFlags struct {
-	pageFlags
-	source, tenant, kind, state, route, since, until string
+// list is a command that shows the list of an operation. The fields of the operation's request declare its flags, and
+// columns declares its table.
+type list[Request, Row any] struct {
+	*cobra.Command
+	s         *shell
+	operation *control.Operation[Request, read.Page[Row]]
+	columns   *columns[Row]
+	request   Request
+	pages     pageFlags
+	readFlags func() error
+
+	// check reads the arguments and further flags into the request. It may be nil.
+	check func(args []string) error
+
+	// instead may show something else than the list, and reports whether it did. It may be nil.
+	instead func(ctx context.Context, caller control.Caller) (done bool, err error)
+
+	// below shows something below the rows of the last page. It may be nil.
+	below func(caller control.Caller, rows []Row) error
+
+	// on is how the operation runs directly on the database.
+	on onDatabase
 }
 
-func (f *listFlags) add(cmd *cobra.Command, states string) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.source, "source", "", "only this source")
-	f.addTenant(cmd)
-	flags.StringVar(&f.kind, "type", "", "only this event type")
-	flags.StringVar(&f.state, "state", "", "only this state: "+states)
-	flags.StringVar(&f.route, "route", "", "only events with an effect of this route")
-	f.addSince(cmd, "received ")
-	f.pageFlags.add(cmd)
-}
-
-// addTenant adds --tenant, for objects that belong to a tenant.
-func (f *listFlags) addTenant(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant")
-}
-
-// addSince adds --since, for objects that have a time. what names that time.
-func (f *listFlags) addSince(cmd *cobra.Command, what string) {
-	cmd.Flags().StringVar(&f.since, "since", "", "only those "+what+"since: a duration before now (2h, 7d) or an instant (2026-11-20T12:00:00Z)")
-}
-
-// addUntil adds --until, for lists that can end at a time.
-func (f *listFlags) addUntil(cmd *cobra.Command, what string) {
-	cmd.Flags().StringVar(&f.until, "until", "", "only those "+what+"before: a duration before now or an instant")
-}
-
-// parseUntil parses --until, which must not be before since.
-func (f *listFlags) parseUntil(since time.Time) (time.Time, error) {
-	until, err := parseInstant("--until", f.until)
-	if err == nil && !until.IsZero() && until.Before(since) {
-		err = usagef("--until is before --since: nothing could match")
+// newList returns the list of an operation. If cmd has no name, it is named list.
+func newList[Request, Row any](s *shell, operation *control.Operation[Request, read.Page[Row]], c *columns[Row], cmd *cobra.Command) *list[Request, Row] {
+	l := &list[Request, Row]{Command: cmd, s: s, operation: operation, columns: c, pages: pageFlags{limit: 1}}
+	if cmd.Use == "" {
+		cmd.Use, cmd.Args = "list", cobra.NoArgs
 	}
-	return until, err
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if err := l.read(args); err != nil {
+			return err
+		}
+		return s.controlWith(cmd.Context(), l.on, l.show)
+	}
+	l.readFlags = requestFlags(cmd, &l.request)
+	if _, paged := any(&l.request).(paged); paged {
+		l.pages.add(cmd)
+	}
+	return l
 }
 
-// parse validates the flags.
-func (f *listFlags) parse(states []string) (since time.Time, err error) {
-	if err := f.check(); err != nil {
-		return since, err
+// paged is the request of a list that has pages.
+type paged interface {
+	SetPage(page control.PageRequest)
+}
+
+// read reads the arguments and flags.
+func (l *list[Request, Row]) read(args []string) error {
+	if err := l.pages.check(); err != nil {
+		return err
 	}
-	if f.state != "" && !slices.Contains(states, f.state) {
-		return since, usagef("--state %q is unknown; known are %s", f.state, strings.Join(states, ", "))
+	if err := l.readFlags(); err != nil || l.check == nil {
+		return err
 	}
-	return parseInstant("--since", f.since)
+	return l.check(args)
+}
+
+// show reads the list and shows it.
+func (l *list[Request, Row]) show(caller control.Caller) error {
+	if l.instead != nil {
+		if done, err := l.instead(l.Context(), caller); done || err != nil {
+			return err
+		}
+	}
+	var page read.Page[Row]
+	err := showList(l.s, l.Command, &l.pages, l.columns, func(p control.PageRequest) (_ read.Page[Row], err error) {
+		if request, ok := any(&l.request).(paged); ok {
+			request.SetPage(p)
+		}
+		page, err = control.Call(l.Context(), caller, l.operation, l.request)
+		return page, err
+	})
+	if err == nil && l.below != nil && l.s.output == "table" {
+		err = l.below(caller, page.Data)
+	}
+	return err
+}
+
+// allIncludes makes --all include ended objects as well, as --ended does, which sets ended.
+func (l *list[Request, Row]) allIncludes(ended *bool, what string) {
+	l.Flags().Lookup("all").Usage += ", also of " + what
+	l.check = func([]string) error {
+		*ended = *ended || l.pages.all
+		return nil
+	}
 }
 
 // pageFlags are the flags that select pages of a list.
@@ -73,14 +108,9 @@ type pageFlags struct {
 }
 
 func (f *pageFlags) add(cmd *cobra.Command) {
-	f.addTo(cmd, "all")
-}
-
-// addTo is like add, for a command in which --all means something else.
-func (f *pageFlags) addTo(cmd *cobra.Command, all string) {
 	cmd.Flags().IntVar(&f.limit, "limit", 50, "rows on a page, at most 1000")
 	cmd.Flags().StringVar(&f.after, "after", "", "show the page after this `cursor`, which the page before names")
-	cmd.Flags().BoolVar(&f.all, all, false, "every page, one after the other")
+	cmd.Flags().BoolVar(&f.all, "all", false, "every page, one after the other")
 }
 
 // check validates the flags.
@@ -103,23 +133,14 @@ func (f *pageFlags) request() control.PageRequest {
 // allPage is how many rows --all requests at once.
 const allPage = 500
 
-// listing describes a list that is shown in pages.
-type listing[Row any] struct {
-	// page reads one page.
-	page func(control.PageRequest) (read.Page[Row], error)
-	draw func([]Row) *table
-	// entry returns the row's entry for @1. It is nil if the rows have no ids.
-	entry func(*Row) listEntry
-}
-
 // showList shows one page of a list, or every page with --all, and explains how to see the next
 // page.
-func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, l listing[Row]) error {
-	if err := s.checkView(l.draw(nil), f, cmd); err != nil {
+func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, c *columns[Row], ask func(control.PageRequest) (read.Page[Row], error)) error {
+	if err := s.checkView(c.table(s, nil), f, cmd); err != nil {
 		return err
 	}
 	request := f.request()
-	page, err := l.page(request)
+	page, err := ask(request)
 	if err != nil {
 		return err
 	}
@@ -133,9 +154,9 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, l listing[Row
 				}
 			}
 		}
-		if l.entry != nil && s.remembers() {
+		if c.entry != nil && s.remembers() {
 			for i := range page.Data {
-				entries = append(entries, l.entry(&page.Data[i]))
+				entries = append(entries, c.entry(&page.Data[i]))
 			}
 		}
 		if !f.all || !page.HasMore {
@@ -143,7 +164,7 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, l listing[Row
 		}
 		before := page.Data
 		request.After = page.Next
-		if page, err = l.page(request); err != nil {
+		if page, err = ask(request); err != nil {
 			return err
 		}
 		if s.output != "json" { // the layout of a table depends on all rows
@@ -156,9 +177,9 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, l listing[Row
 			return err
 		}
 	} else {
-		s.drawList(l.draw(page.Data), s.remembers() && l.entry != nil)
+		s.drawList(c.table(s, page.Data), s.remembers() && c.entry != nil)
 	}
-	if l.entry != nil {
+	if c.entry != nil {
 		s.rememberList(cmd, entries)
 	}
 	s.sayMore(page.HasMore, page.Next, page.SearchedTo)
@@ -166,10 +187,9 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, l listing[Row
 }
 
 // showRows shows a list that is not paged.
-func showRows[Row any](s *shell, cmd *cobra.Command, rows []Row, draw func([]Row) *table, entry func(*Row) listEntry) error {
-	return showList(s, cmd, &pageFlags{limit: 1}, listing[Row]{
-		draw: draw, entry: entry,
-		page: func(control.PageRequest) (read.Page[Row], error) { return read.Page[Row]{Data: emptyList(rows)}, nil },
+func showRows[Row any](s *shell, cmd *cobra.Command, c *columns[Row], rows []Row) error {
+	return showList(s, cmd, &pageFlags{limit: 1}, c, func(control.PageRequest) (read.Page[Row], error) {
+		return read.Page[Row]{Data: emptyList(rows)}, nil
 	})
 }
 
@@ -183,23 +203,6 @@ func (s *shell) sayMore(more bool, next string, searchedTo *time.Time) {
 		what = "the search ran out of time and has looked back to " + clock(*searchedTo)
 	}
 	fmt.Fprintf(s.err, "oncegate: %s: add --after %s, or --all\n", what, clean(next))
-}
-
-// pageReader reads one page of a list from an operation.
-type pageReader[Row any] func(context.Context, control.Caller, control.PageRequest) (read.Page[Row], error)
-
-// listPages shows the list of an operation.
-func listPages[Row any](s *shell, cmd *cobra.Command, f *pageFlags, ask pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
-	return s.control(cmd.Context(), "", func(caller control.Caller) error {
-		return listPagesOf(s, cmd, caller, f, ask, draw, entry)
-	})
-}
-
-// listPagesOf is like listPages with an existing caller.
-func listPagesOf[Row any](s *shell, cmd *cobra.Command, caller control.Caller, f *pageFlags, ask pageReader[Row], draw func([]Row) *table, entry func(*Row) listEntry) error {
-	return showList(s, cmd, f, listing[Row]{draw: draw, entry: entry, page: func(p control.PageRequest) (read.Page[Row], error) {
-		return ask(cmd.Context(), caller, p)
-	}})
 }
 
 // emptyList returns an empty list for nil, so that JSON shows [] instead of null.

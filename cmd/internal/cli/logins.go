@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/access"
 	"github.com/oncegate/oncegate/internal/access/logins"
 	"github.com/oncegate/oncegate/internal/control"
@@ -23,7 +22,7 @@ func (s *shell) loginsCommand() *cobra.Command {
 
 func (s *shell) loginsLinkCommand() *cobra.Command {
 	var d decision
-	var r control.CreateLoginLinkRequest
+	r := control.CreateLoginLinkRequest{Scopes: []string{string(control.Admin)}}
 	var valid, url string
 	cmd := &cobra.Command{
 		Use: "link", Short: "Print a link that logs in to the console, once", Args: cobra.NoArgs,
@@ -63,8 +62,8 @@ func (s *shell) loginsLinkCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&r.Scopes, "scope", []string{string(control.Admin)}, "what the login permits, several separated by commas: "+scopeNames())
-	flags.StringVar(&r.Tenant, "tenant", "", "the only tenant whose things the login reaches")
+	requestFlags(cmd, &r)
+	flags.Lookup("scope").Usage += " " + scopeNames()
 	flags.StringVar(&valid, "valid", "10m", "how long the link is valid, at most 1h")
 	flags.StringVar(&url, "url", "", "the address of the console (default console.url, then the private listener on this machine)")
 	flags.StringVar(&d.actor, "actor", "", "who makes it "+actorDefault)
@@ -108,77 +107,37 @@ func (s *shell) consoleAddress(given string) (string, error) {
 }
 
 func (s *shell) loginsListCommand() *cobra.Command {
-	var f listFlags
-	var r control.ListLoginsRequest
-	var ended bool
-	cmd := &cobra.Command{
-		Use: "list", Short: "List who is logged in to the console, newest first", Args: cobra.NoArgs,
+	list := newList(s, &control.ListLogins, &loginColumns, &cobra.Command{
+		Short: "List who is logged in to the console, newest first",
 		Long: "List who is logged in to the console, newest first. A login ends two hours after its last use, twelve\n" +
 			"hours after its beginning, with its token, and when it is revoked. Prune removes it a day later.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := f.parse(nil); err != nil {
-				return err
-			}
-			r.All = ended || f.all
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				return showList(s, cmd, &f.pageFlags, listing[*logins.Login]{draw: s.loginTable, entry: loginEntry, page: func(p control.PageRequest) (read.Page[*logins.Login], error) {
-					r.PageRequest = p
-					return control.Call(cmd.Context(), caller, &control.ListLogins, r)
-				}})
-			})
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&r.Tenant, "tenant", "", "only logins of this tenant")
-	flags.BoolVar(&ended, "ended", false, "also those that are over")
-	f.pageFlags.add(cmd)
-	flags.Lookup("all").Usage = "every page, one after the other, also of those that are over"
-	return cmd
+	})
+	list.allIncludes(&list.request.All, "those that are over")
+	return list.Command
 }
 
-func (s *shell) loginTable(rows []*logins.Login) *table {
-	t := &table{
-		header: []string{"BEGAN", "WHO", "BY", "SCOPES", "TENANT", "STATE", "LAST USED", "ID"},
-		spare:  []string{"BY", "LAST USED"}, ids: []string{"ID"}, whole: []string{"BEGAN", "LAST USED", "STATE"},
-	}
-	for _, row := range rows {
-		t.add(s.tableClock(row.CreatedAt), row.Actor, string(row.Method), strings.Join(row.Scopes, ", "), row.Tenant, string(row.State), s.tableClock(row.UsedAt), row.ID.String())
-	}
-	return t
-}
-
-func loginEntry(login **logins.Login) listEntry {
-	return listEntry{IDs: map[string]string{kindLogin: (*login).ID.String()}, Name: (*login).Actor}
+var loginColumns = columns[*logins.Login]{
+	header: []string{"BEGAN", "WHO", "BY", "SCOPES", "TENANT", "STATE", "LAST USED", "ID"},
+	spare:  []string{"BY", "LAST USED"}, ids: []string{"ID"}, whole: []string{"BEGAN", "LAST USED", "STATE"},
+	cells: func(login **logins.Login) []any {
+		row := *login
+		return []any{row.CreatedAt, row.Actor, row.Method, row.Scopes, row.Tenant, row.State, row.UsedAt, row.ID}
+	},
+	entry: func(login **logins.Login) listEntry {
+		return listEntry{IDs: map[string]string{kindLogin: (*login).ID.String()}, Name: (*login).Actor}
+	},
 }
 
 func (s *shell) loginsRevokeCommand() *cobra.Command {
-	var d decision
-	cmd := &cobra.Command{
+	d := newDecision(s, &control.RevokeLogin, &cobra.Command{
 		Use: "revoke <id>", Short: "End a login to the console", Args: cobra.ExactArgs(1),
 		Long: "End a login to the console. Processes notice within seconds. A person who logged in with a token can log\n" +
 			"in again until the token is revoked. On a terminal you type the decision; elsewhere the command needs\n" +
 			"--yes.",
 		Example: "  oncegate logins revoke 0199... --reason 'the laptop was stolen'",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := d.check(s, "why does the login end?"); err != nil {
-				return err
-			}
-			if err := s.confirm(d, "revoke", func() { _, _ = fmt.Fprintf(s.err, "Login %s will end.\n", clean(args[0])) }); err != nil {
-				return err
-			}
-			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
-				revoked, err := control.Call(cmd.Context(), caller, &control.RevokeLogin, control.RevokeLoginRequest{ID: args[0], Reason: d.reason})
-				if err != nil {
-					return err
-				}
-				if s.output == "json" {
-					return s.json(revoked)
-				}
-				fmt.Fprintf(s.out, "the login of %s is revoked\n", clean(revoked.Actor))
-				return nil
-			})
-		},
-	}
-	d.add(cmd)
-	return cmd
+	})
+	d.check = func(args []string) error { d.request.ID = args[0]; return nil }
+	d.warning = func() string { return fmt.Sprintf("Login %s will end.", d.request.ID) }
+	d.done = func(login **logins.Login) error { return s.print("the login of %s is revoked", (*login).Actor) }
+	return d.Command
 }

@@ -18,55 +18,41 @@ func (s *shell) nodesCommand() *cobra.Command {
 }
 
 func (s *shell) nodesListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the processes, with their versions, roles and sealing keys", Args: cobra.NoArgs,
+	list := newList(s, &control.ListNodes, &nodeColumns, &cobra.Command{
+		Short: "List the processes, with their versions, roles and sealing keys",
 		Long: "List the processes that serve this database. A star marks the key that a process seals with. A\n" +
 			"process whose last heartbeat is older than 30 s is silent: it was killed or cannot reach the\n" +
 			"database. Processes of versions that do not know this list are not in it.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				nodes, err := control.Call(cmd.Context(), caller, &control.ListNodes, control.NoRequest{})
-				if err != nil {
-					return err
-				}
-				if err := showRows(s, cmd, nodes.Data, s.nodeTable, nil); err != nil {
-					return err
-				}
-				s.hintConfigurations(nodes.Data)
-				return nil
-			})
-		},
-	}
+	})
+	list.below = s.hintConfigurations
+	return list.Command
 }
 
-func (s *shell) nodeTable(nodes []control.Node) *table {
-	t := &table{
-		header: []string{"NAME", "STATE", "HEARD", "VERSION", "ROLES", "KEYS", "CONFIGURATION", "STARTED"},
-		spare:  []string{"CONFIGURATION", "STARTED", "VERSION"}, ids: []string{"NAME"}, whole: []string{"STATE", "HEARD", "KEYS", "STARTED"},
-	}
-	for i := range nodes {
-		n := &nodes[i]
+var nodeColumns = columns[control.Node]{
+	header: []string{"NAME", "STATE", "HEARD", "VERSION", "ROLES", "KEYS", "CONFIGURATION", "STARTED"},
+	spare:  []string{"CONFIGURATION", "STARTED", "VERSION"}, ids: []string{"NAME"}, whole: []string{"STATE", "HEARD", "KEYS", "STARTED"},
+	cells: func(n *control.Node) []any {
 		state := "live"
 		if !n.Live {
 			state = "silent"
 		}
-		t.add(n.Name, state, ago(time.Duration(n.SilentSeconds*float64(time.Second))), n.Version, strings.Join(n.Roles, ","), nodeKeys(&n.Row), n.Configuration, s.tableClock(n.StartedAt))
-	}
-	return t
+		return []any{n.Name, state, ago(time.Duration(n.SilentSeconds * float64(time.Second))), n.Version, strings.Join(n.Roles, ","), nodeKeys(&n.Row), n.Configuration, n.StartedAt}
+	},
 }
 
 // hintConfigurations warns, below a table, if live processes have different configurations.
-func (s *shell) hintConfigurations(nodes []control.Node) {
+func (s *shell) hintConfigurations(_ control.Caller, nodes []control.Node) error {
 	var found []string
 	for i := range nodes {
 		if n := &nodes[i]; n.Live && !slices.Contains(found, n.Configuration) {
 			found = append(found, n.Configuration)
 		}
 	}
-	if s.output == "table" && len(found) > 1 {
+	if len(found) > 1 {
 		slices.Sort(found)
 		fmt.Fprintf(s.err, "oncegate: the live processes have %d configurations (%s): outside of a deploy, start them all with one\n", len(found), strings.Join(found, ", "))
 	}
+	return nil
 }
 
 // ago formats how long ago something happened.

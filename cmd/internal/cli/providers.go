@@ -84,7 +84,7 @@ func (s *shell) providersListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := showRows(s, cmd, rows, providerTable, nil); err != nil {
+			if err := showRows(s, cmd, &providerColumns, rows); err != nil {
 				return err
 			}
 			if len(rows) == 0 {
@@ -119,16 +119,12 @@ func (s *shell) listProviders(ctx context.Context, text string, unproved bool) (
 	return rows, " of the server", err
 }
 
-func providerTable(rows []control.ProviderRow) *table {
-	t := &table{
-		header: []string{"NAME", "TITLE", "VERIFIES", "PROVES", "ID", "PROVED BY", "ORDER", "RETRIES"},
-		spare:  []string{"RETRIES", "ORDER", "PROVES", "PROVED BY", "ID"}, ids: []string{"NAME"},
-	}
-	for i := range rows {
-		row := &rows[i]
-		t.add(row.Name, row.Title, row.Verifies, row.Proves, row.ID, row.ProvedBy, row.Order, row.Retries)
-	}
-	return t
+var providerColumns = columns[control.ProviderRow]{
+	header: []string{"NAME", "TITLE", "VERIFIES", "PROVES", "ID", "PROVED BY", "ORDER", "RETRIES"},
+	spare:  []string{"RETRIES", "ORDER", "PROVES", "PROVED BY", "ID"}, ids: []string{"NAME"},
+	cells: func(row *control.ProviderRow) []any {
+		return []any{row.Name, row.Title, row.Verifies, row.Proves, row.ID, row.ProvedBy, row.Order, row.Retries}
+	},
 }
 
 func (s *shell) providersShowCommand() *cobra.Command {

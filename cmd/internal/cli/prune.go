@@ -20,7 +20,7 @@ import (
 )
 
 func (s *shell) pruneCommand() *cobra.Command {
-	var dry bool
+	var r control.RunPruneRequest
 	var include []string
 	var d decision
 	cmd := &cobra.Command{
@@ -33,7 +33,6 @@ func (s *shell) pruneCommand() *cobra.Command {
 			"this command ends. With --include it then exits with 75, because the other prune does not remove what you\n" +
 			"named. You can interrupt it at any time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var r control.RunPruneRequest
 			if cmd.Flags().Changed("include") && len(include) == 0 {
 				return usagef("--include is empty; known are %s", known())
 			}
@@ -43,22 +42,22 @@ func (s *shell) pruneCommand() *cobra.Command {
 				}
 				r.Include = append(r.Include, prune.Prunable(name))
 			}
-			if !dry && len(include) > 0 {
-				if err := d.check(s, "why may undecided effects be removed?"); err != nil {
+			if !r.DryRun && len(include) > 0 {
+				if err := d.check(s, control.RunPrune.Why); err != nil {
 					return err
 				}
 				r.Reason = d.reason
 			}
 			on := onDatabase{actor: d.actor, changes: true}
-			if !dry {
+			if !r.DryRun {
 				on.progress = s.progress(-1, "pruning")
 			}
 			return s.controlWith(cmd.Context(), on, func(caller control.Caller) error {
-				if r.DryRun = dry; dry {
+				if r.DryRun {
 					return s.pruneDry(cmd.Context(), caller, r)
 				}
 				if len(include) > 0 {
-					if err := s.confirm(d, "prune", func() {
+					if err := s.confirm(d, control.RunPrune.Confirm, func() {
 						fmt.Fprintf(s.err, "Everything past its horizon is removed, including effects that are %s. `--dry-run` counts it first.\n", strings.Join(include, ", "))
 					}); err != nil {
 						return err
@@ -68,19 +67,13 @@ func (s *shell) pruneCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what would go, by class, and remove nothing")
+	requestFlags(cmd, &r)
 	cmd.Flags().StringSliceVar(&include, "include", nil, "take these too: "+known())
 	d.add(cmd)
 	return cmd
 }
 
-func known() string {
-	names := make([]string, 0, 4)
-	for _, p := range prune.Prunables() {
-		names = append(names, string(p))
-	}
-	return strings.Join(names, ", ")
-}
+func known() string { return joined(prune.Prunables()) }
 
 func (s *shell) prune(ctx context.Context, caller control.Caller, r control.RunPruneRequest, bar *progress) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

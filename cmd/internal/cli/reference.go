@@ -26,34 +26,27 @@ const (
 	kindLogin    = "login"
 )
 
-// takenIDs returns the kinds of objects that the arguments of a command name, by the command's
-// path. For @1, the first kind for which the row has an id is used.
-func takenIDs(path string) []string {
-	switch path {
-	case "events show", "erase":
-		return []string{kindEvent}
-	case "effects show", "dead show", "dead replay", "dead discard", "replay plan":
-		return []string{kindEffect, kindEvent}
-	case "effects resolve":
-		return []string{kindEffect}
-	case "streams apply", "streams skip":
-		return []string{kindStream, kindEffect}
-	case "conflicts show", "conflicts admit":
-		return []string{kindConflict}
-	case "refusals show":
-		return []string{kindRefusal}
-	case "streams show", "streams unblock":
-		return []string{kindStream}
-	case "replay run", "replay status", "replay cancel", "replay items":
-		return []string{kindReplay}
-	case "sessions revoke":
-		return []string{kindSession}
-	case "logins revoke":
-		return []string{kindLogin}
-	case "outbox show", "outbox discard":
-		return []string{kindOutbox}
-	}
-	return nil
+// idArgument declares that the arguments of commands name objects of some kinds.
+type idArgument struct {
+	commands, kinds []string
+	referred        read.Kind
+}
+
+// idArguments declares the commands whose arguments name objects. For @1, the first kind for which the row has an id is
+// used. The commands with a referred kind themselves accept only ids, so other references are replaced by ids.
+var idArguments = []idArgument{
+	{[]string{"events show", "erase"}, []string{kindEvent}, ""},
+	{[]string{"effects show"}, []string{kindEffect, kindEvent}, ""},
+	{[]string{"dead show", "dead replay", "dead discard", "replay plan"}, []string{kindEffect, kindEvent}, read.KindDeadLetter},
+	{[]string{"effects resolve"}, []string{kindEffect}, read.KindEffect},
+	{[]string{"streams apply", "streams skip"}, []string{kindStream, kindEffect}, ""},
+	{[]string{"streams show", "streams unblock"}, []string{kindStream}, ""},
+	{[]string{"conflicts show", "conflicts admit"}, []string{kindConflict}, read.KindConflict},
+	{[]string{"refusals show"}, []string{kindRefusal}, read.KindRefusal},
+	{[]string{"replay run", "replay status", "replay cancel", "replay items"}, []string{kindReplay}, read.KindReplay},
+	{[]string{"sessions revoke"}, []string{kindSession}, read.KindAgentSession},
+	{[]string{"logins revoke"}, []string{kindLogin}, ""},
+	{[]string{"outbox show", "outbox discard"}, []string{kindOutbox}, ""},
 }
 
 // flagKinds lists the flags that take ids, with the kind of object.
@@ -62,19 +55,16 @@ var flagKinds = [...]struct{ flag, kind string }{{"event", kindEvent}, {"list", 
 // resolveRows replaces @1 and similar references by ids, in the arguments and flags that take ids.
 func (s *shell) resolveRows(cmd *cobra.Command, args []string) error {
 	path := strings.TrimPrefix(cmd.CommandPath(), "oncegate ")
-	if kinds := takenIDs(path); kinds != nil {
-		for i, arg := range args {
-			if _, ok := rowNumber(arg); !ok {
-				if err := s.resolveReference(cmd, path, &args[i]); err != nil {
-					return err
-				}
-				continue
-			}
-			id, err := s.resolveRow(arg, kinds)
-			if err != nil {
-				return err
-			}
-			args[i] = id
+	at := slices.IndexFunc(idArguments, func(a idArgument) bool { return slices.Contains(a.commands, path) })
+	for i := 0; at >= 0 && i < len(args); i++ {
+		var err error
+		if _, ok := rowNumber(args[i]); ok {
+			args[i], err = s.resolveRow(args[i], idArguments[at].kinds)
+		} else {
+			args[i], err = s.resolveReference(cmd, idArguments[at].referred, args[i])
+		}
+		if err != nil {
+			return err
 		}
 	}
 	for _, f := range flagKinds {
@@ -96,47 +86,25 @@ func (s *shell) resolveRows(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// referredKind returns the kind of object that the arguments of a command name, for commands that
-// themselves accept only ids.
-func referredKind(path string) (read.Kind, bool) {
-	switch path {
-	case "dead show", "dead replay", "dead discard", "replay plan":
-		return read.KindDeadLetter, true
-	case "effects resolve":
-		return read.KindEffect, true
-	case "conflicts show", "conflicts admit":
-		return read.KindConflict, true
-	case "refusals show":
-		return read.KindRefusal, true
-	case "replay run", "replay status", "replay cancel", "replay items":
-		return read.KindReplay, true
-	case "sessions revoke":
-		return read.KindAgentSession, true
-	}
-	return "", false
-}
-
-// resolveReference replaces source/event-id, a sender's id, or the beginning of an id by the id. It
-// leaves a reference to nothing unchanged, because the command reports it in its own words.
-func (s *shell) resolveReference(cmd *cobra.Command, path string, arg *string) error {
-	kind, ok := referredKind(path)
-	if _, err := inbox.ParseID(*arg); !ok || err == nil || *arg == "" {
-		return nil
+// resolveReference returns the id for source/event-id, a sender's id, or the beginning of an id. It
+// returns a reference to nothing unchanged, because the command reports it in its own words.
+func (s *shell) resolveReference(cmd *cobra.Command, kind read.Kind, arg string) (string, error) {
+	if _, err := inbox.ParseID(arg); kind == "" || err == nil || arg == "" {
+		return arg, nil
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), namesBound)
 	defer cancel()
 	var found control.FoundReference
 	err := s.control(ctx, "", func(caller control.Caller) (err error) {
-		found, err = control.Call(ctx, caller, &control.FindReference, control.FindReferenceRequest{Kind: strings.ReplaceAll(string(kind), " ", "_"), Ref: *arg})
+		found, err = control.Call(ctx, caller, &control.FindReference, control.FindReferenceRequest{Kind: strings.ReplaceAll(string(kind), " ", "_"), Ref: arg})
 		return err
 	})
 	switch {
 	case problemCode(err) == control.CodeAmbiguous:
-		return usagef("%s", oneLine(err.Error()))
+		return "", usagef("%s", oneLine(err.Error()))
 	case err != nil:
-		return nil // the command reports the error
+		return arg, nil // the command reports the error
 	}
-	fmt.Fprintf(s.err, "oncegate: %s is %s %s\n", clean(*arg), kind, found.ID)
-	*arg = found.ID.String()
-	return nil
+	fmt.Fprintf(s.err, "oncegate: %s is %s %s\n", clean(arg), kind, found.ID)
+	return found.ID.String(), nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,57 +23,25 @@ func (s *shell) refusalsCommand() *cobra.Command {
 }
 
 func (s *shell) refusalsListCommand() *cobra.Command {
-	var f listFlags
-	var cause string
-	var whole bool
-	cmd := &cobra.Command{
-		Use: "list", Short: "List refused deliveries, newest first", Args: cobra.NoArgs,
+	list := newList(s, &control.ListRefusals, &refusalColumns, &cobra.Command{
+		Short: "List refused deliveries, newest first",
 		Long: "List refused deliveries, newest first, with the cause of each.\n\n" +
 			"Deliveries whose signature did not match are kept whole, and some of them are diagnosed. Of all\n" +
 			"others a sample is kept, without content.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, err := f.parse(nil)
-			if err != nil {
-				return err
-			}
-			if err := checkCause(cause); err != nil {
-				return err
-			}
-			r := control.ListRefusalsRequest{TenantFilter: control.TenantFilter{Tenant: f.tenant}, Source: f.source, Cause: cause, Whole: whole, Since: since}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.RefusalRow], error) {
-				r.PageRequest = p
-				return control.Call(ctx, caller, &control.ListRefusals, r)
-			}, s.refusalTable, refusalEntry)
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.source, "source", "", "only this source")
-	f.addTenant(cmd)
-	flags.StringVar(&cause, "cause", "", "only this cause, such as mismatch")
-	flags.BoolVar(&whole, "whole", false, "only those kept whole")
-	f.addSince(cmd, "received ")
-	f.pageFlags.add(cmd)
-	return cmd
+	})
+	restrict(list.Command, "cause", receiver.Causes())
+	return list.Command
 }
 
-func (s *shell) refusalTable(rows []read.RefusalRow) *table {
-	t := &table{
-		header: []string{"RECEIVED", "SOURCE", "CAUSE", "DIAGNOSIS", "FROM", "BYTES", "KEPT", "ID"},
-		spare:  []string{"BYTES", "FROM", "KEPT"}, ids: []string{"ID"}, whole: []string{"RECEIVED", "CAUSE"},
-	}
-	for i := range rows {
-		row := &rows[i]
-		kept := ""
-		if row.Whole {
-			kept = "whole"
-		}
-		t.add(s.tableClock(row.ReceivedAt), row.Source, row.Cause, row.Diagnosis, row.Remote, fmt.Sprint(row.Size), kept, row.ID.String())
-	}
-	return t
-}
-
-func refusalEntry(row *read.RefusalRow) listEntry {
-	return listEntry{IDs: map[string]string{kindRefusal: row.ID.String()}, Name: row.Source + " " + row.Cause}
+var refusalColumns = columns[read.RefusalRow]{
+	header: []string{"RECEIVED", "SOURCE", "CAUSE", "DIAGNOSIS", "FROM", "BYTES", "KEPT", "ID"},
+	spare:  []string{"BYTES", "FROM", "KEPT"}, ids: []string{"ID"}, whole: []string{"RECEIVED", "CAUSE"},
+	cells: func(row *read.RefusalRow) []any {
+		return []any{row.ReceivedAt, row.Source, row.Cause, row.Diagnosis, row.Remote, row.Size, onlyIf(row.Whole, "whole"), row.ID}
+	},
+	entry: func(row *read.RefusalRow) listEntry {
+		return listEntry{IDs: map[string]string{kindRefusal: row.ID.String()}, Name: row.Source + " " + row.Cause}
+	},
 }
 
 func (s *shell) refusalsShowCommand() *cobra.Command {
@@ -90,25 +59,14 @@ func (s *shell) refusalsShowCommand() *cobra.Command {
 			if body && request {
 				return usagef("--body and --request exclude each other")
 			}
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				var content control.Content
-				if body || request {
-					if content, err = control.Call(cmd.Context(), caller, &control.ReadRefusalBody, control.IDRequest{ID: id}); err != nil || body {
-						return s.writeContent(content, err)
-					}
-				}
-				refusal, err := control.Call(cmd.Context(), caller, &control.ShowRefusal, control.IDRequest{ID: id})
-				switch {
-				case err != nil:
-					return err
-				case request:
-					_, err = s.out.Write(rawHTTP(&providers.Request{
-						Method: refusal.Method, URL: refusal.URL, Header: http.Header(refusal.Headers), Body: content.Bytes,
-					}))
-					return err
-				}
-				return s.showRefusal(refusal)
-			})
+			r := control.IDRequest{ID: id}
+			switch {
+			case body:
+				return content(s, cmd, &control.ReadRefusalBody, r)
+			case request:
+				return s.writeRefused(cmd.Context(), r)
+			}
+			return answer(s, cmd, onDatabase{}, &control.ShowRefusal, r, s.showRefusal)
 		},
 	}
 	cmd.Flags().BoolVar(&body, "body", false, "write the exact body, and nothing else")
@@ -116,10 +74,23 @@ func (s *shell) refusalsShowCommand() *cobra.Command {
 	return cmd
 }
 
+// writeRefused writes what was kept of a refused request, as raw HTTP.
+func (s *shell) writeRefused(ctx context.Context, r control.IDRequest) error {
+	return s.control(ctx, "", func(caller control.Caller) error {
+		body, err := control.Call(ctx, caller, &control.ReadRefusalBody, r)
+		if err != nil {
+			return err
+		}
+		refusal, err := control.Call(ctx, caller, &control.ShowRefusal, r)
+		if err != nil {
+			return err
+		}
+		_, err = s.out.Write(rawHTTP(&providers.Request{Method: refusal.Method, URL: refusal.URL, Header: http.Header(refusal.Headers), Body: body.Bytes}))
+		return err
+	})
+}
+
 func (s *shell) showRefusal(r *control.Refusal) error {
-	if s.output == "json" {
-		return s.json(r)
-	}
 	kept := fmt.Sprintf("%d bytes, kept whole", r.Size)
 	if !r.Whole {
 		kept = fmt.Sprintf("%d bytes, not kept", r.Size)
@@ -136,24 +107,11 @@ func (s *shell) showRefusal(r *control.Refusal) error {
 		{"from", r.Remote},
 		{"body", kept},
 	})
-	names := make([]string, 0, len(r.Headers))
-	for name := range r.Headers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		for _, value := range r.Headers[name] {
-			fmt.Fprintln(s.out, clean("header "+name+": "+value))
+			_ = s.print("header %s: %s", name, value)
 		}
 	}
 	s.sayHidden(r.PayloadHidden)
-	return nil
-}
-
-// checkCause returns an error for an unknown cause.
-func checkCause(cause string) error {
-	if cause != "" && !slices.Contains(receiver.Causes(), cause) {
-		return usagef("--cause %q is unknown; known are %s", clean(cause), strings.Join(receiver.Causes(), ", "))
-	}
 	return nil
 }

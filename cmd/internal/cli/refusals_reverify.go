@@ -6,15 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) refusalsReverifyCommand() *cobra.Command {
-	var f listFlags
 	var d decision
-	var cause string
-	var dryRun bool
+	var r control.ReverifyRefusalsRequest
 	cmd := &cobra.Command{
 		Use: "reverify --source <name>", Short: "Verify kept refusals with today's secrets, and admit those that verify", Args: cobra.NoArgs,
 		Long: "Verify the kept refusals of a source with the secrets of the configuration, each at the time at which it\n" +
@@ -23,36 +22,28 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 			"Admitted deliveries are removed from the refusals. --dry-run admits nothing and writes nothing.",
 		Example: "  oncegate refusals reverify --source stripe --dry-run\n" +
 			"  oncegate refusals reverify --source stripe --since 12h --reason \"the new secret was missing from 2 to 5\"",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.limit = 1
-			since, err := f.parse(nil)
-			if err != nil {
-				return err
-			}
-			if f.source == "" {
-				return usagef("--source is missing")
-			}
-			if err := checkCause(cause); err != nil {
-				return err
-			}
-			if !dryRun {
-				if err := d.check(s, "why did they not verify? (--dry-run needs none.)"); err != nil {
-					return err
-				}
-			}
-			r := control.ReverifyRefusalsRequest{Explained: control.Explained{Reason: d.reason}, Source: f.source, Cause: cause, Since: since, DryRun: dryRun}
-			return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: s.servedConfig}, func(caller control.Caller) error {
-				return s.reverify(cmd.Context(), caller, r)
-			})
-		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.source, "source", "", "the source; required")
-	flags.StringVar(&cause, "cause", "", "only this cause, such as mismatch")
-	f.addSince(cmd, "received ")
-	flags.BoolVar(&dryRun, "dry-run", false, "say what would be admitted, and do nothing")
-	flags.StringVar(&d.reason, "reason", "", "the reason, for the audit; required without --dry-run")
-	flags.StringVar(&d.actor, "actor", "", "who decides "+actorDefault)
+	readFlags := requestFlags(cmd, &r)
+	restrict(cmd, "cause", receiver.Causes())
+	d.addExplanation(cmd)
+	cmd.Flags().Lookup("reason").Usage += " without --dry-run"
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := readFlags(); err != nil {
+			return err
+		}
+		if r.Source == "" {
+			return usagef("--source is missing")
+		}
+		if !r.DryRun {
+			if err := d.check(s, control.ReverifyRefusals.Why); err != nil {
+				return err
+			}
+		}
+		r.Reason = d.reason
+		return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: s.servedConfig}, func(caller control.Caller) error {
+			return s.reverify(cmd.Context(), caller, r)
+		})
+	}
 	return cmd
 }
 

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
@@ -48,40 +46,44 @@ func parseReplay(text string) (inbox.ID, error) {
 
 func (s *shell) replayRunCommand() *cobra.Command {
 	var d decision
-	var digest string
-	var rate float32
+	var r control.RunReplayRequest
 	var follow bool
 	cmd := &cobra.Command{
 		Use: "run <plan>", Short: "Run a planned replay", Args: cobra.ExactArgs(1),
 		Long: "Run a planned replay. It runs the planned items, except effects that have changed since. The workers\n" +
 			"prefer live deliveries. --digest is what the plan printed, or its first 8 characters; on a terminal the\n" +
 			"command asks for it. If the replay runs already, the command wakes it in case its job was lost.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseReplay(args[0])
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if r.ID, err = parseReplay(args[0]); err != nil {
 				return err
 			}
-			if err := d.check(s, "why is it replayed?"); err != nil {
+			if err := d.check(s, control.RunReplay.Why); err != nil {
 				return err
 			}
-			if rate < 0 || rate > 1e6 {
-				return usagef("--rate %g: must be from 0 to 1000000 items a second", rate)
+			if err := checkRate(r.Rate); err != nil {
+				return err
 			}
+			r.Reason = d.reason
 			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
-				plan, err := control.Call(cmd.Context(), caller, &control.ShowReplay, control.IDRequest{ID: id})
+				plan, err := control.Call(cmd.Context(), caller, &control.ShowReplay, control.IDRequest{ID: r.ID})
 				if err != nil {
 					return err
 				}
-				start := control.RunReplayRequest{Explained: control.Explained{Reason: d.reason}, ID: id, Digest: digest, Rate: rate}
-				return s.runReplay(cmd.Context(), caller, &plan.Replay, start, d, follow)
+				return s.runReplay(cmd.Context(), caller, &plan.Replay, r, d, follow)
 			})
 		},
 	}
+	requestFlags(cmd, &r)
 	d.add(cmd)
-	cmd.Flags().StringVar(&digest, "digest", "", "the digest that the plan printed")
-	cmd.Flags().Float32Var(&rate, "rate", 0, "items a second at most; 0 is as many as live deliveries leave room for")
 	cmd.Flags().BoolVar(&follow, "follow", false, "show how far it is until the effects are done, and not only queued")
 	return cmd
+}
+
+func checkRate(rate float32) error {
+	if rate < 0 || rate > 1e6 {
+		return usagef("--rate %g: must be from 0 to 1000000 items a second", rate)
+	}
+	return nil
 }
 
 // runReplay starts a plan that the user has seen.
@@ -121,141 +123,79 @@ func (s *shell) runReplay(ctx context.Context, caller control.Caller, plan *repl
 }
 
 func (s *shell) replayCancelCommand() *cobra.Command {
-	var d decision
-	cmd := &cobra.Command{
+	d := newDecision(s, &control.CancelReplay, &cobra.Command{
 		Use: "cancel <plan>", Short: "Cancel a replay; its remaining effects do not change", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseReplay(args[0])
-			if err != nil {
-				return err
-			}
-			if err := d.check(s, "why is it cancelled?"); err != nil {
-				return err
-			}
-			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
-				plan, err := control.Call(cmd.Context(), caller, &control.CancelReplay, control.CancelReplayRequest{Explained: control.Explained{Reason: d.reason}, ID: id})
-				if err != nil {
-					return err
-				}
-				if s.output == "json" {
-					return s.json(plan)
-				}
-				fmt.Fprintf(s.out, "replay %s is cancelled: %d of %s had been acted on, the rest is as it was\n",
-					id, plan.Summary.Acted(), plural(plan.Summary.ToDo, "item", "items"))
-				return nil
-			})
-		},
+	})
+	d.addYes(d.Command) // accepted, although there is nothing to confirm
+	d.check = func(args []string) (err error) {
+		d.request.ID, err = parseReplay(args[0])
+		return err
 	}
-	d.add(cmd)
-	return cmd
+	d.done = func(plan *replay.Replay) error {
+		return s.print("replay %s is cancelled: %d of %s had been acted on, the rest is as it was", plan.ID, plan.Summary.Acted(), plural(plan.Summary.ToDo, "item", "items"))
+	}
+	return d.Command
 }
 
 func (s *shell) replayListCommand() *cobra.Command {
-	var f listFlags
-	states := []string{"planning", "planned", "running", "cancelled", "done", "expired"}
-	cmd := &cobra.Command{
-		Use: "list", Short: "List replays, newest first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := f.parse(states); err != nil {
-				return err
-			}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[control.Replay], error) {
-				return control.Call(ctx, caller, &control.ListReplays, control.ListReplaysRequest{PageRequest: p, State: f.state})
-			}, s.replayTable, replayEntry)
-		},
-	}
-	cmd.Flags().StringVar(&f.state, "state", "", "only this state: "+strings.Join(states, ", "))
-	f.pageFlags.add(cmd)
-	return cmd
+	list := newList(s, &control.ListReplays, &replayColumns, &cobra.Command{Short: "List replays, newest first"})
+	restrict(list.Command, "state", []string{"planning", "planned", "running", "cancelled", "done", "expired"})
+	return list.Command
 }
 
-func (s *shell) replayTable(rows []control.Replay) *table {
-	t := &table{
-		header: []string{"PLANNED", "STATE", "ITEMS", "TO DO", "ACTED", "ACTOR", "REASON", "ONLY", "ID"},
-		spare:  []string{"REASON", "ACTOR", "ITEMS", "ONLY"}, ids: []string{"ID"}, whole: []string{"PLANNED", "STATE"},
-	}
-	for i := range rows {
-		r := &rows[i]
-		t.add(s.tableClock(r.CreatedAt), string(r.State), fmt.Sprint(r.Summary.Items), fmt.Sprint(r.Summary.ToDo), fmt.Sprint(r.Summary.Acted()), r.Actor, r.Reason, r.Scope.OfRun(), r.ID.String())
-	}
-	return t
-}
-
-func replayEntry(r *control.Replay) listEntry {
-	return listEntry{IDs: map[string]string{kindReplay: r.ID.String()}, Name: string(r.State)}
+var replayColumns = columns[control.Replay]{
+	header: []string{"PLANNED", "STATE", "ITEMS", "TO DO", "ACTED", "ACTOR", "REASON", "ONLY", "ID"},
+	spare:  []string{"REASON", "ACTOR", "ITEMS", "ONLY"}, ids: []string{"ID"}, whole: []string{"PLANNED", "STATE"},
+	cells: func(r *control.Replay) []any {
+		return []any{r.CreatedAt, r.State, r.Summary.Items, r.Summary.ToDo, r.Summary.Acted(), r.Actor, r.Reason, r.Scope.OfRun(), r.ID}
+	},
+	entry: func(r *control.Replay) listEntry {
+		return listEntry{IDs: map[string]string{kindReplay: r.ID.String()}, Name: string(r.State)}
+	},
 }
 
 func (s *shell) replayItemsCommand() *cobra.Command {
-	var r control.ListReplayItemsRequest
-	var pages pageFlags
-	var verdict, outcome string
-	cmd := &cobra.Command{
+	list := newList(s, &control.ListReplayItems, &replayItemColumns, &cobra.Command{
 		Use: "items <plan>", Short: "List the items of a replay, in the order in which they run", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if r.ID, err = parseReplay(args[0]); err != nil {
-				return err
-			}
-			if err := pages.check(); err != nil {
-				return err
-			}
-			if err := s.checkView(itemTable(nil), &pages, cmd); err != nil {
-				return err
-			}
-			if r.Verdict = replay.Verdict(verdict); verdict != "" && !slices.Contains(replay.Verdicts(), r.Verdict) {
-				return usagef("--verdict %q is unknown; known are %s", clean(verdict), joined(replay.Verdicts()))
-			}
-			if r.Outcome = replay.ItemOutcome(outcome); outcome != "" && !slices.Contains(replay.ItemOutcomes(), r.Outcome) {
-				return usagef("--outcome %q is unknown; known are %s", clean(outcome), joined(replay.ItemOutcomes()))
-			}
-			return listPages(s, cmd, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[control.ReplayItem], error) {
-				r.PageRequest = p
-				return control.Call(ctx, caller, &control.ListReplayItems, r)
-			}, itemTable, itemEntry)
-		},
+	})
+	restrict(list.Command, "verdict", texts(replay.Verdicts()))
+	restrict(list.Command, "outcome", texts(replay.ItemOutcomes()))
+	list.check = func(args []string) (err error) {
+		list.request.ID, err = parseReplay(args[0])
+		return err
 	}
-	cmd.Flags().StringVar(&verdict, "verdict", "", "only this verdict: "+joined(replay.Verdicts()))
-	cmd.Flags().StringVar(&outcome, "outcome", "", "only this outcome: "+joined(replay.ItemOutcomes()))
-	cmd.Flags().BoolVar(&r.Open, "open", false, "only those that a run has not acted on yet")
-	pages.add(cmd)
-	return cmd
+	return list.Command
 }
 
-func joined[T ~string](words []T) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = string(w)
-	}
-	return strings.Join(out, ", ")
-}
-
-func itemTable(items []control.ReplayItem) *table {
-	t := &table{
-		header: []string{"POSITION", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "ACTION", "VERDICT", "OUTCOME", "STATE", "EFFECT"},
-		spare:  []string{"TARGET", "TYPE", "STATE", "POSITION"}, ids: []string{"EVENT ID", "EFFECT"}, whole: []string{"ACTION", "VERDICT"},
-	}
-	for i := range items {
-		it := &items[i]
-		effect := ""
-		if it.Effect != nil {
-			effect = it.Effect.String()
-		}
+var replayItemColumns = columns[control.ReplayItem]{
+	header: []string{"POSITION", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "ACTION", "VERDICT", "OUTCOME", "STATE", "EFFECT"},
+	spare:  []string{"TARGET", "TYPE", "STATE", "POSITION"}, ids: []string{"EVENT ID", "EFFECT"}, whole: []string{"ACTION", "VERDICT"},
+	cells: func(it *control.ReplayItem) []any {
 		outcome := string(it.Outcome)
 		if it.Detail != "" {
 			outcome += " (" + it.Detail + ")"
 		}
-		t.add(fmt.Sprint(it.Position), it.Source, it.Type, it.EventID, it.Route, it.Target, would(it.Action, it.LeftOut), string(it.Verdict), outcome, it.State, effect)
-	}
-	return t
+		return []any{it.Position, it.Source, it.Type, it.EventID, it.Route, it.Target, would(it.Action, it.LeftOut), it.Verdict, outcome, it.State, it.Effect}
+	},
+	entry: func(it *control.ReplayItem) listEntry {
+		ids := map[string]string{kindEvent: it.Event.String()}
+		if it.Effect != nil {
+			ids[kindEffect] = it.Effect.String()
+		}
+		return listEntry{IDs: ids, Name: it.Source + "/" + it.EventID + " " + it.Route}
+	},
 }
 
-func itemEntry(it *control.ReplayItem) listEntry {
-	ids := map[string]string{kindEvent: it.Event.String()}
-	if it.Effect != nil {
-		ids[kindEffect] = it.Effect.String()
+// texts returns words of a string type as strings.
+func texts[T ~string](words []T) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
 	}
-	return listEntry{IDs: ids, Name: it.Source + "/" + it.EventID + " " + it.Route}
+	return out
 }
+
+func joined[T ~string](words []T) string { return strings.Join(texts(words), ", ") }
 
 // would describes what a run does with an item.
 func would(action replay.Action, leftOut replay.LeftOut) string {

@@ -18,20 +18,17 @@ import (
 
 // planFlags are the flags that define a plan.
 type planFlags struct {
-	dead    deadFlags
-	of      control.RunScope
-	options replay.Options
-	file    string
-	all     bool
+	scope      control.ReplayScope
+	readFilter func() error
+	options    replay.Options
+	file       string
 }
 
 func (f *planFlags) add(cmd *cobra.Command) {
-	f.dead.add(cmd)
+	f.readFilter = deadFlags(cmd, &f.scope.Filter)
+	requestFlags(cmd, &f.scope)
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "ids", "", "only the effects and events in this `file`: one id on each line, or the output of dead list --export jsonl; - is stdin")
-	flags.BoolVar(&f.all, "all", false, "everything that is at rest")
-	flags.StringVar(&f.of.Run, "run", "", "only this run of --source: the first part of its keys")
-	flags.StringVar(&f.of.Label, "label", "", "only events with this label of their source: `name=value`")
 	flags.BoolVar(&f.options.IncludeIndeterminate, "include-indeterminate", false, "include what may have happened; it may happen twice")
 	flags.BoolVar(&f.options.IncludeDone, "include-done", false, "include what happened, with --new-key; it happens twice")
 	flags.BoolVar(&f.options.IncludeDiscarded, "include-discarded", false, "include what was discarded")
@@ -40,17 +37,19 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.options.NewKey, "new-key", false, "use new idempotency keys and render anew; targets recognise nothing")
 }
 
-func (f *planFlags) scope(s *shell, args []string) (control.ReplayScope, error) {
-	scope := control.ReplayScope{All: f.all, RunScope: f.of}
-	var err error
-	if scope.Filter, err = f.dead.filter(); err != nil {
+// read returns the scope of the flags, with the ids of the arguments and of the file.
+func (f *planFlags) read(s *shell, args []string) (control.ReplayScope, error) {
+	scope := f.scope
+	err := f.readFilter()
+	if err != nil {
 		return scope, err
 	}
+	scope.Filter = f.scope.Filter
 	if scope.IDs, err = parseIDs(args); err != nil {
 		return scope, err
 	}
 	if f.file == "" {
-		if len(scope.IDs) == 0 && scope.Filter == (control.DeadLetterFilter{}) && f.of == (control.RunScope{}) && !scope.All {
+		if len(scope.IDs) == 0 && scope.Filter == (control.DeadLetterFilter{}) && scope.RunScope == (control.RunScope{}) && !scope.All {
 			return scope, errNoScope
 		}
 		return scope, nil
@@ -131,16 +130,16 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 			if show < 0 || show > 1000 {
 				return usagef("--show %d: must be from 0 to 1000", show)
 			}
-			if compare, err := c.asked(s, cmd, args, f.of); err != nil {
+			if compare, err := c.asked(s, cmd, args, f.scope.RunScope); err != nil {
 				return err
 			} else if compare {
-				filter, err := f.dead.filter()
-				if err != nil {
+				if err := f.readFilter(); err != nil {
 					return err
 				}
-				return s.compareRun(cmd, &c, control.CompareRunRequest{TenantFilter: filter.TenantFilter, RunScope: f.of, Source: filter.Source, Since: filter.Since})
+				filter := &f.scope.Filter
+				return s.compareRun(cmd, &c, control.CompareRunRequest{TenantFilter: filter.TenantFilter, RunScope: f.scope.RunScope, Source: filter.Source, Since: filter.Since})
 			}
-			scope, err := f.scope(s, args)
+			scope, err := f.read(s, args)
 			if err != nil {
 				return err
 			}
@@ -209,17 +208,17 @@ func (s *shell) deadReplayCommand() *cobra.Command {
 		Long: "Plan a replay and run it. This is the short form of `replay plan` and `replay run`, with the same\n" +
 			"rules. On a terminal the command shows the plan and asks for its digest; elsewhere it needs --yes.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			scope, err := f.scope(s, args)
+			scope, err := f.read(s, args)
 			if err != nil {
 				return err
 			}
-			if rate < 0 || rate > 1e6 {
-				return usagef("--rate %g: must be from 0 to 1000000 items a second", rate)
+			if err := checkRate(rate); err != nil {
+				return err
 			}
 			if dryRun {
 				err = d.fillActor(s)
 			} else {
-				err = d.check(s, "why are they replayed?")
+				err = d.check(s, control.ReplayDeadLetters.Why)
 			}
 			if err != nil {
 				return err

@@ -18,88 +18,60 @@ func (s *shell) routesCommand() *cobra.Command {
 }
 
 func (s *shell) routesListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List every route with its unsettled effects", Args: cobra.NoArgs,
+	return newList(s, &control.ListRoutes, &routeColumns, &cobra.Command{
+		Short: "List every route with its unsettled effects",
 		Long: "List every route that a server was ever started with, and how many of its effects are not settled.\n" +
 			"A route is gone if the server that started last does not have it and no live process works on it.\n" +
 			"Its effects wait until the route is configured again, or until you discard or move them.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				routes, err := control.Call(cmd.Context(), caller, &control.ListRoutes, control.ListRoutesRequest{})
-				if err != nil {
-					return err
-				}
-				return showRows(s, cmd, routes.Data, s.routeTable, nil)
-			})
-		},
-	}
+	}).Command
 }
 
-func (s *shell) routeTable(routes []read.RouteBacklog) *table {
-	t := &table{
-		header: []string{"SOURCE", "ROUTE", "TARGET", "GONE", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST"},
-		spare:  []string{"TARGET", "CLAIMED", "OLDEST"}, ids: []string{"SOURCE", "ROUTE"}, whole: []string{"WAITING", "OLDEST"},
-	}
-	for i := range routes {
-		r := &routes[i]
-		gone := ""
-		if r.Gone {
-			gone = "gone"
-		}
-		t.add(r.Source, r.Route, r.Target, gone, fmt.Sprint(r.Waiting), fmt.Sprint(r.Claimed), fmt.Sprint(r.Dead), fmt.Sprint(r.Indeterminate), s.tableClockOf(r.Oldest))
-	}
-	return t
+var routeColumns = columns[read.RouteBacklog]{
+	header: []string{"SOURCE", "ROUTE", "TARGET", "GONE", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST"},
+	spare:  []string{"TARGET", "CLAIMED", "OLDEST"}, ids: []string{"SOURCE", "ROUTE"}, whole: []string{"WAITING", "OLDEST"},
+	cells: func(r *read.RouteBacklog) []any {
+		return []any{r.Source, r.Route, r.Target, onlyIf(r.Gone, "gone"), r.Waiting, r.Claimed, r.Dead, r.Indeterminate, r.Oldest}
+	},
 }
 
-// clearFlags are the flags of both commands that clear a route.
-type clearFlags struct {
-	decision decision
-	ask      control.MoveRouteRequest
-}
-
-func (f *clearFlags) add(cmd *cobra.Command) {
-	f.decision.add(cmd)
-	cmd.Flags().BoolVar(&f.ask.DryRun, "dry-run", false, "count them and change nothing")
-	cmd.Flags().IntVar(&f.ask.Max, "max", decide.DefaultDiscards, "do nothing if more match")
-}
-
-func (f *clearFlags) check(s *shell, arg, question string) error {
+// checkRoute reads the route that a command clears, and checks its flags.
+func (s *shell) checkRoute(arg string, r *control.DiscardRouteRequest, d *decision, question string) error {
 	var ok bool
-	if f.ask.Source, f.ask.Route, ok = strings.Cut(arg, "/"); !ok || f.ask.Source == "" || f.ask.Route == "" {
+	if r.Source, r.Route, ok = strings.Cut(arg, "/"); !ok || r.Source == "" || r.Route == "" {
 		return usagef("%q is not a route: write <source>/<route>; `oncegate routes list` shows them", clean(arg))
 	}
-	if f.ask.Max < 1 || f.ask.Max > decide.MaxDiscards {
-		return usagef("--max %d: must be from 1 to %d", f.ask.Max, decide.MaxDiscards)
-	}
-	if f.ask.DryRun {
-		return nil
-	}
-	if err := f.decision.check(s, question); err != nil {
+	if err := checkMax(r.Max); err != nil || r.DryRun {
 		return err
 	}
-	f.ask.Reason = f.decision.reason
+	if err := d.check(s, question); err != nil {
+		return err
+	}
+	r.Reason = d.reason
 	return nil
 }
 
 func (s *shell) routesDiscardCommand() *cobra.Command {
-	var f clearFlags
+	var d decision
+	r := control.DiscardRouteRequest{Max: decide.DefaultDiscards}
 	cmd := &cobra.Command{
 		Use: "discard <source>/<route>", Short: "Discard what waits for a route that is gone", Args: cobra.ExactArgs(1),
 		Long: "Decide that what waits for a route that is gone will not happen. The effects become skipped, each\n" +
 			"with an entry in the audit. Discard dead letters with `dead discard --route`.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(s, args[0], "why need they not happen?"); err != nil {
+			if err := s.checkRoute(args[0], &r, &d, control.DiscardRoute.Why); err != nil {
 				return err
 			}
-			return s.clearRoute(cmd.Context(), onDatabase{actor: f.decision.actor}, &f, "discard", "discarded")
+			return s.clearRoute(cmd.Context(), onDatabase{actor: d.actor}, control.MoveRouteRequest{DiscardRouteRequest: r}, d, "discarded")
 		},
 	}
-	f.add(cmd)
+	requestFlags(cmd, &r)
+	d.add(cmd)
 	return cmd
 }
 
 func (s *shell) routesMoveCommand() *cobra.Command {
-	var f clearFlags
+	var d decision
+	r := control.MoveRouteRequest{DiscardRouteRequest: control.DiscardRouteRequest{Max: decide.DefaultDiscards}}
 	cmd := &cobra.Command{
 		Use: "move <source>/<route> --to <route>", Short: "Move what waits for a route that is gone to another route", Args: cobra.ExactArgs(1),
 		Long: "Move what waits for a route that is gone to another route of the same source. The effects keep\n" +
@@ -108,58 +80,55 @@ func (s *shell) routesMoveCommand() *cobra.Command {
 			"in the audit.",
 		Example: "  oncegate routes move stripe/billing --to billing-eu --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.ask.To == "" {
+			if r.To == "" {
 				return usagef("--to is missing: which route of the same source should carry them out?")
 			}
-			if err := f.check(s, args[0], "why do they move?"); err != nil {
+			if err := s.checkRoute(args[0], &r.DiscardRouteRequest, &d, control.MoveRoute.Why); err != nil {
 				return err
 			}
-			if f.ask.To == f.ask.Route {
-				return usagef("--to %s is the route itself: name another one", clean(f.ask.To))
+			if r.To == r.Route {
+				return usagef("--to %s is the route itself: name another one", clean(r.To))
 			}
-			return s.clearRoute(cmd.Context(), onDatabase{actor: f.decision.actor, settings: s.load}, &f, "move", "moved")
+			return s.clearRoute(cmd.Context(), onDatabase{actor: d.actor, settings: s.load}, r, d, "moved")
 		},
 	}
-	f.add(cmd)
-	cmd.Flags().StringVar(&f.ask.To, "to", "", "the route of the same source that carries them out")
+	requestFlags(cmd, &r)
+	d.add(cmd)
 	return cmd
 }
 
 // clearRoute counts the effects that wait for a route, asks the user to confirm the count, and
 // clears them in batches.
-func (s *shell) clearRoute(ctx context.Context, on onDatabase, f *clearFlags, verb, done string) error {
-	return s.controlWith(ctx, on, func(caller control.Caller) error {
-		clearSome := func(r control.MoveRouteRequest) (control.ClearedRoute, error) {
+func (s *shell) clearRoute(ctx context.Context, on onDatabase, ask control.MoveRouteRequest, d decision, done string) error {
+	return s.controlWith(ctx, on, func(caller control.Caller) (err error) {
+		var sum decide.ClearedRoute
+		sum.Matched, err = s.decideMany(d, ask.DryRun, confirmOf(&ask), "clearing", nothing, func(seen control.Seen) (found batch, err error) {
+			r := ask
+			r.Seen, r.DryRun = seen, seen == ""
+			var out control.ClearedRoute
 			if r.To == "" {
-				return control.Call(ctx, caller, &control.DiscardRoute, r.DiscardRouteRequest)
+				out, err = control.Call(ctx, caller, &control.DiscardRoute, r.DiscardRouteRequest)
+			} else {
+				out, err = control.Call(ctx, caller, &control.MoveRoute, r)
 			}
-			return control.Call(ctx, caller, &control.MoveRoute, r)
-		}
-		count := f.ask
-		count.DryRun = true
-		found, err := clearSome(count)
+			if err == nil && seen != "" {
+				sum.Cleared, sum.Left = sum.Cleared+out.Cleared, sum.Left+out.Stay
+			}
+			return batch{out.Matched, out.Left, out.Seen}, routeProblem(err, &ask)
+		})
 		if err != nil {
-			return routeProblem(err, &f.ask)
+			return err
 		}
-		sum := decide.ClearedRoute{Matched: found.Matched}
-		if !f.ask.DryRun && found.Matched > 0 {
-			if err := s.confirm(f.decision, fmt.Sprintf("%s %d", verb, found.Matched), func() {}); err != nil {
-				return err
-			}
-			bar := s.progress(int64(found.Matched), "clearing")
-			defer bar.done()
-			for next := f.ask; found.Seen != ""; {
-				next.Seen = found.Seen
-				if found, err = clearSome(next); err != nil {
-					return routeProblem(err, &f.ask)
-				}
-				sum.Cleared, sum.Left = sum.Cleared+found.Cleared, sum.Left+found.Stay
-				bar.at(int64(sum.Matched - found.Left))
-			}
-			bar.done()
-		}
-		return s.showCleared(sum, f.ask.DryRun, done)
+		return s.showCleared(sum, ask.DryRun, done)
 	})
+}
+
+// confirmOf returns what a person types to clear a route.
+func confirmOf(r *control.MoveRouteRequest) string {
+	if r.To == "" {
+		return control.DiscardRoute.Confirm
+	}
+	return control.MoveRoute.Confirm
 }
 
 // routeProblem describes a problem with a route in terms of the command line.

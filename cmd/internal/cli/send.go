@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,14 +10,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
@@ -173,21 +172,14 @@ func (s *shell) addressee(name string, f sendFlags) (*addressee, error) {
 		return nil, usagef("--url %q is not an address such as http://127.0.0.1:8080/in/%s", cleanURL(to.url), clean(name))
 	}
 	to.secret.Name = "send"
-	switch {
-	case f.secretEnv != "":
-		to.secret.Value = []byte(s.env(f.secretEnv))
-		if len(to.secret.Value) == 0 {
-			return nil, usagef("--secret-env: environment variable %s is not set or empty", clean(f.secretEnv))
-		}
-	case f.secretFile != "":
-		content, err := os.ReadFile(f.secretFile)
-		if err != nil {
-			return nil, usagef("--secret-file: %v", err)
-		}
-		to.secret.Value = bytes.TrimRight(content, "\r\n")
-	case running && strings.HasPrefix(to.url, state.Public+"/"):
-		to.secret.Value = []byte(devSecret(name))
+	secret, err := s.givenSecret(f.secretEnv, f.secretFile)
+	if err != nil {
+		return nil, err
 	}
+	if secret == "" && running && strings.HasPrefix(to.url, state.Public+"/") {
+		secret = devSecret(name)
+	}
+	to.secret.Value = []byte(secret)
 	if len(to.secret.Value) == 0 {
 		return nil, usagef("no secret to sign with: add --secret-env NAME, --secret-file PATH or --source NAME")
 	}
@@ -200,29 +192,19 @@ func (s *shell) configured(name string, f sendFlags) (*addressee, error) {
 	if err != nil {
 		return nil, err
 	}
-	var known []string
-	for _, source := range cfg.Sources {
-		known = append(known, source.Name)
-		if source.Name != f.source {
-			continue
-		}
-		if source.Provider.Name() != name {
-			return nil, usagef("source %s is of provider %s, not %s", source.Name, source.Provider.Name(), clean(name))
-		}
-		bound, err := source.Provider.Bind(providers.Binding{Settings: source.Values()})
-		if err != nil {
-			return nil, usagef("%s", oneLine(err.Error()))
-		}
-		to := &addressee{provider: bound, url: f.url}
-		if keys := source.Keys(); len(keys) > 0 {
-			to.secret = keys[0]
-		}
-		if to.url == "" {
-			to.url = loopback(cfg.Listen.Public) + "/in/" + source.Name
-		}
-		return to, nil
+	source, err := findSource(cfg, f.source, name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, usagef("unknown source %q; %sknown are %s", clean(f.source), yamltree.DidYouMean(known, f.source), strings.Join(known, ", "))
+	bound, err := source.Provider.Bind(providers.Binding{Settings: source.Values()})
+	if err != nil {
+		return nil, usagef("%s", oneLine(err.Error()))
+	}
+	to := &addressee{provider: bound, url: cmp.Or(f.url, loopback(cfg.Listen.Public)+"/in/"+source.Name)}
+	if keys := source.Keys(); len(keys) > 0 {
+		to.secret = keys[0]
+	}
+	return to, nil
 }
 
 // loopback returns the address at which this machine reaches a listener.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,60 +17,35 @@ func (s *shell) sessionsCommand() *cobra.Command {
 }
 
 func (s *shell) sessionsListCommand() *cobra.Command {
-	var f listFlags
-	var credential, run string
-	var ended bool
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the sessions of agents, newest first", Args: cobra.NoArgs,
+	list := newList(s, &control.ListAgentSessions, &sessionColumns, &cobra.Command{
+		Short: "List the sessions of agents, newest first",
 		Long: "List the open sessions that engines have opened for agents, newest first. --ended adds those that have\n" +
 			"expired or were revoked; prune removes a session a day after it has expired. The token of a session\n" +
 			"is stored nowhere and cannot be shown.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			since, err := f.parse(nil)
-			if err != nil {
-				return err
-			}
-			r := control.ListAgentSessionsRequest{Source: f.source, Credential: credential, Run: run, All: f.all || ended, Since: since}
-			return listPages(s, cmd, &f.pageFlags, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[read.AgentSessionRow], error) {
-				r.PageRequest = p
-				return control.Call(ctx, caller, &control.ListAgentSessions, r)
-			}, s.sessionTable, sessionEntry)
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.source, "source", "", "only this source")
-	flags.StringVar(&credential, "credential", "", "only sessions that this credential opened")
-	flags.StringVar(&run, "run", "", "only sessions of this run")
-	flags.BoolVar(&ended, "ended", false, "also those that have expired or were revoked")
-	f.addSince(cmd, "opened ")
-	f.pageFlags.add(cmd)
-	flags.Lookup("all").Usage = "every page, one after the other, also of those that have expired or were revoked"
-	return cmd
+	})
+	list.allIncludes(&list.request.All, "those that have expired or were revoked")
+	return list.Command
 }
 
-func (s *shell) sessionTable(rows []read.AgentSessionRow) *table {
-	t := &table{
-		header: []string{"OPENED", "SOURCE", "CREDENTIAL", "RUN", "OPERATIONS", "STATE", "EXPIRES", "ID"},
-		spare:  []string{"OPERATIONS", "EXPIRES"}, ids: []string{"RUN", "ID"}, whole: []string{"OPENED", "STATE", "EXPIRES"},
-	}
-	for i := range rows {
-		row := &rows[i]
+var sessionColumns = columns[read.AgentSessionRow]{
+	header: []string{"OPENED", "SOURCE", "CREDENTIAL", "RUN", "OPERATIONS", "STATE", "EXPIRES", "ID"},
+	spare:  []string{"OPERATIONS", "EXPIRES"}, ids: []string{"RUN", "ID"}, whole: []string{"OPENED", "STATE", "EXPIRES"},
+	cells: func(row *read.AgentSessionRow) []any {
 		operations := "all"
 		if row.Operations != nil {
 			operations = strings.Join(row.Operations, ", ")
 		}
-		t.add(s.tableClock(row.CreatedAt), row.Source, row.Credential, row.Run, operations, row.State, s.tableClock(row.ExpiresAt), row.ID.String())
-	}
-	return t
-}
-
-func sessionEntry(row *read.AgentSessionRow) listEntry {
-	return listEntry{IDs: map[string]string{kindSession: row.ID.String()}, Name: row.Source + " " + row.Run}
+		return []any{row.CreatedAt, row.Source, row.Credential, row.Run, operations, row.State, row.ExpiresAt, row.ID}
+	},
+	entry: func(row *read.AgentSessionRow) listEntry {
+		return listEntry{IDs: map[string]string{kindSession: row.ID.String()}, Name: row.Source + " " + row.Run}
+	},
 }
 
 func (s *shell) sessionsRevokeCommand() *cobra.Command {
 	var d decision
-	var source, credential, run string
+	var one control.RevokeSessionRequest
+	var several control.RevokeSessionsRequest
 	cmd := &cobra.Command{
 		Use: "revoke [<id>]", Short: "End sessions of agents before their time", Args: cobra.MaximumNArgs(1),
 		Long: "End one session by its id, or the open sessions of a source, which --credential and --run narrow.\n" +
@@ -79,52 +53,51 @@ func (s *shell) sessionsRevokeCommand() *cobra.Command {
 			"same run makes the same keys. On a terminal you type the decision; elsewhere the command needs --yes.",
 		Example: "  oncegate sessions revoke 0199... --reason 'the agent loops'\n" +
 			"  oncegate sessions revoke --source agents --credential engine --reason 'its secret leaked'",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var id inbox.ID
-			what := "The open sessions of source " + source
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			what := "The open sessions of source " + several.Source
 			switch {
-			case len(args) == 0 && source == "":
+			case len(args) == 0 && several.Source == "":
 				return usagef("name a session by its id, or sessions with --source; `oncegate sessions list` shows them")
-			case len(args) == 1 && source+credential+run != "":
+			case len(args) == 1 && several != (control.RevokeSessionsRequest{}):
 				return usagef("an id names one session already: leave --source, --credential and --run out")
 			case len(args) == 1:
-				var err error
-				if id, err = inbox.ParseID(args[0]); err != nil {
+				if one.ID, err = inbox.ParseID(args[0]); err != nil {
 					return usagef("%q is not the id of a session; `oncegate sessions list` shows them", clean(args[0]))
 				}
-				what = "Session " + id.String()
+				what = "Session " + one.ID.String()
 			}
-			if err := d.check(s, "why do they end before their time?"); err != nil {
+			if err := d.check(s, control.RevokeSessions.Why); err != nil {
 				return err
 			}
-			if err := s.confirm(d, "revoke", func() { _, _ = fmt.Fprintf(s.err, "%s will end.\n", clean(what)) }); err != nil {
+			if err := s.confirm(d, control.RevokeSessions.Confirm, func() { s.warn(what + " will end.") }); err != nil {
 				return err
 			}
-			why := control.Explained{Reason: d.reason}
-			return s.control(cmd.Context(), d.actor, func(caller control.Caller) (err error) {
-				var out control.RevokedSessions
-				if id.IsZero() {
-					out, err = control.Call(cmd.Context(), caller, &control.RevokeSessions, control.RevokeSessionsRequest{Explained: why, Source: source, Credential: credential, Run: run})
-				} else {
-					out, err = control.Call(cmd.Context(), caller, &control.RevokeSession, control.RevokeSessionRequest{Explained: why, ID: id})
-				}
-				switch {
-				case err != nil && problemCode(err) != control.CodeNotFound:
-					return err
-				case s.output == "json":
-					return s.json(control.RevokedSessions{Revoked: emptyList(out.Revoked)})
-				case len(out.Revoked) == 0:
-					return &failure{text: "no such session is open; nothing was changed"}
-				}
-				fmt.Fprintln(s.out, plural(len(out.Revoked), "session is", "sessions are")+" revoked")
-				return nil
+			one.Reason, several.Reason = d.reason, d.reason
+			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
+				return s.revokeSessions(cmd.Context(), caller, one, several)
 			})
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&source, "source", "", "the sessions of this source")
-	flags.StringVar(&credential, "credential", "", "only those that this credential opened")
-	flags.StringVar(&run, "run", "", "only the sessions of this run")
+	requestFlags(cmd, &several)
 	d.add(cmd)
 	return cmd
+}
+
+// revokeSessions ends one session, or several if one has no id.
+func (s *shell) revokeSessions(ctx context.Context, caller control.Caller, one control.RevokeSessionRequest, several control.RevokeSessionsRequest) (err error) {
+	var out control.RevokedSessions
+	if one.ID.IsZero() {
+		out, err = control.Call(ctx, caller, &control.RevokeSessions, several)
+	} else {
+		out, err = control.Call(ctx, caller, &control.RevokeSession, one)
+	}
+	switch {
+	case err != nil && problemCode(err) != control.CodeNotFound:
+		return err
+	case s.output == "json":
+		return s.json(control.RevokedSessions{Revoked: emptyList(out.Revoked)})
+	case len(out.Revoked) == 0:
+		return &failure{text: "no such session is open; nothing was changed"}
+	}
+	return s.print("%s revoked", plural(len(out.Revoked), "session is", "sessions are"))
 }

@@ -14,39 +14,21 @@ func (s *shell) sourcesCommand() *cobra.Command {
 }
 
 func (s *shell) sourcesListCommand() *cobra.Command {
-	var r control.ListSourcesRequest
-	cmd := &cobra.Command{
-		Use: "list", Short: "List every source that a server was ever started with", Args: cobra.NoArgs,
+	list := newList(s, &control.ListSources, &sourceColumns, &cobra.Command{
+		Short: "List every source that a server was ever started with",
 		Long: "List every source that a server was ever started with, with the path at which it takes deliveries. One\n" +
 			"that is not configured any more takes nothing, and keeps its events.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.configuredControl(cmd.Context(), func(caller control.Caller) error {
-				page, err := control.Call(cmd.Context(), caller, &control.ListSources, r)
-				if err != nil {
-					return err
-				}
-				return showRows(s, cmd, page.Data, s.sourceTable, nil)
-			})
-		},
-	}
-	cmd.Flags().StringVar(&r.Tenant, "tenant", "", "only this tenant")
-	return cmd
+	})
+	list.on.settings = s.optionalConfig
+	return list.Command
 }
 
-func (s *shell) sourceTable(rows []control.Source) *table {
-	t := &table{
-		header: []string{"NAME", "PROVIDER", "ADDRESS", "CONFIGURED", "CLASS", "TENANT", "CREATED"},
-		spare:  []string{"CREATED", "CLASS", "TENANT"}, ids: []string{"NAME", "ADDRESS"}, whole: []string{"CREATED"},
-	}
-	for i := range rows {
-		row := &rows[i]
-		configured := ""
-		if row.Configured {
-			configured = "yes"
-		}
-		t.add(row.Name, row.Provider, row.Address, configured, row.Class, row.Tenant, s.tableClock(row.CreatedAt))
-	}
-	return t
+var sourceColumns = columns[control.Source]{
+	header: []string{"NAME", "PROVIDER", "ADDRESS", "CONFIGURED", "CLASS", "TENANT", "CREATED"},
+	spare:  []string{"CREATED", "CLASS", "TENANT"}, ids: []string{"NAME", "ADDRESS"}, whole: []string{"CREATED"},
+	cells: func(row *control.Source) []any {
+		return []any{row.Name, row.Provider, row.Address, row.Configured, row.Class, row.Tenant, row.CreatedAt}
+	},
 }
 
 func (s *shell) sourcesShowCommand() *cobra.Command {
@@ -55,14 +37,8 @@ func (s *shell) sourcesShowCommand() *cobra.Command {
 		Long: "Show the configuration of one source: the address that its sender posts to, the references and expiry of\n" +
 			"its secrets, and its routes. The output contains no secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.configuredControl(cmd.Context(), func(caller control.Caller) error {
-				source, err := control.Call(cmd.Context(), caller, &control.ShowSource, control.SourceReference{Name: args[0]})
-				if err != nil {
-					return err
-				}
-				if s.output == "json" {
-					return s.json(source)
-				}
+			on := onDatabase{settings: s.optionalConfig}
+			return answer(s, cmd, on, &control.ShowSource, control.SourceReference{Name: args[0]}, func(source *control.SourceDetail) error {
 				configured := "no: it takes nothing"
 				if source.Configured {
 					configured = "yes"

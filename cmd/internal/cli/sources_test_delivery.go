@@ -11,7 +11,7 @@ import (
 
 func (s *shell) sourcesTestCommand() *cobra.Command {
 	var d decision
-	var dry bool
+	var ask control.TestSourceRequest
 	cmd := &cobra.Command{
 		Use: "test <name>", Short: "Have a server send itself a test delivery of a source", Args: cobra.ExactArgs(1),
 		Long: "Have a server send itself the example of the source's provider, signed with the source's newest\n" +
@@ -23,25 +23,25 @@ func (s *shell) sourcesTestCommand() *cobra.Command {
 		Example: "  oncegate sources test stripe --dry-run\n" +
 			"  oncegate sources test stripe --server http://127.0.0.1:8081 --reason 'a new secret'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if s.server == "" && !dry {
+			if ask.Source = args[0]; s.server == "" && !ask.DryRun {
 				return usagef("a server sends the delivery: name one with --server, check the secret with --dry-run, or use `oncegate send`")
 			}
-			if !dry {
-				if err := d.check(s, "why is a test sent?"); err != nil {
+			if !ask.DryRun {
+				if err := d.check(s, control.TestSource.Why); err != nil {
 					return err
 				}
 			}
-			ask := control.TestSourceRequest{Explained: control.Explained{Reason: d.reason}, Source: args[0], DryRun: dry}
+			ask.Reason = d.reason
 			return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: s.servedConfig}, func(caller control.Caller) error {
 				found, err := control.Call(cmd.Context(), caller, &control.TestSource, ask)
 				if err != nil {
 					return refusedRequest(err)
 				}
-				return s.showTest(args[0], &found, dry)
+				return s.showTest(ask.Source, &found, ask.DryRun)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "sign the example and verify it, and send nothing")
+	requestFlags(cmd, &ask)
 	d.addExplanation(cmd)
 	return cmd
 }

@@ -18,72 +18,53 @@ func (s *shell) streamsCommand() *cobra.Command {
 }
 
 func (s *shell) streamsListCommand() *cobra.Command {
-	var r control.ListStreamsRequest
-	var pages pageFlags
 	var undecided bool
-	cmd := &cobra.Command{
-		Use: "list", Short: "List streams, newest first", Args: cobra.NoArgs,
+	list := newList(s, &control.ListStreams, &streamColumns, &cobra.Command{
+		Short: "List streams, newest first",
 		Long: "List the streams of ordered routes, newest first: the number up to which each is applied, the number of\n" +
 			"waiting effects, and the reason. --blocked and --gap together show every stream that does not move.\n" +
 			"--undecided lists instead the effects that are held for a person: those without a key or a number, or\n" +
 			"with the number of another one. End their wait with `oncegate streams apply` or `oncegate streams skip`.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := pages.check(); err != nil {
-				return err
-			}
-			held := control.ListUndecidedRequest{TenantFilter: r.TenantFilter, Source: r.Source, Route: r.Route, Key: r.Key, Limit: pages.limit}
-			if undecided && (r.Blocked || r.Gap || pages.after != "" || pages.all) {
-				return usagef("--undecided lists effects: leave out --blocked, --gap, --after and --all")
-			}
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				if undecided {
-					return s.listUndecided(cmd, caller, held)
-				}
-				err := listPagesOf(s, cmd, caller, &pages, func(ctx context.Context, caller control.Caller, p control.PageRequest) (read.Page[control.Stream], error) {
-					r.PageRequest = p
-					return control.Call(ctx, caller, &control.ListStreams, r)
-				}, s.streamTable, streamEntry)
-				if err != nil || s.output == "json" {
-					return err
-				}
-				return s.hintUndecided(cmd.Context(), caller, held)
-			})
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&r.Source, "source", "", "only this source")
-	flags.StringVar(&r.Tenant, "tenant", "", "only streams with an effect of this tenant")
-	flags.StringVar(&r.Route, "route", "", "only this route")
-	flags.StringVar(&r.Key, "key", "", "only the stream with exactly this sequence key, even if the key was erased")
-	flags.BoolVar(&r.Blocked, "blocked", false, "only streams that a dead or indeterminate effect blocks")
-	flags.BoolVar(&r.Gap, "gap", false, "only those that wait for a missing number")
-	flags.BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
-	pages.add(cmd)
-	return cmd
-}
-
-func (s *shell) streamTable(rows []control.Stream) *table {
-	t := &table{
-		header: []string{"STARTED", "SOURCE", "ROUTE", "KEY", "APPLIED", "HELD", "UNDECIDED", "GAP SINCE", "BLOCKED BY", "IN FLIGHT", "ID"},
-		spare:  []string{"IN FLIGHT"}, ids: []string{"KEY", "BLOCKED BY", "IN FLIGHT", "ID"}, whole: []string{"STARTED", "GAP SINCE", "HELD"},
-	}
-	for i := range rows {
-		row := &rows[i]
-		gap := ""
-		if row.GapSince != nil {
-			gap = s.tableClock(*row.GapSince)
+	})
+	list.Flags().BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
+	r, pages := &list.request, &list.pages
+	list.check = func([]string) error {
+		if undecided && (r.Blocked || r.Gap || pages.after != "" || pages.all) {
+			return usagef("--undecided lists effects: leave out --blocked, --gap, --after and --all")
 		}
-		t.add(s.tableClock(row.StartedAt), row.Source, row.Route, streamKey(row.Key, row.KeyMissing), row.Applied, heldCount(row.Held), heldCount(row.Undecided), gap, optionalID(row.BlockedBy), optionalID(row.InFlight), fmt.Sprint(row.ID))
+		return nil
 	}
-	return t
+	held := func() control.ListUndecidedRequest {
+		return control.ListUndecidedRequest{TenantFilter: r.TenantFilter, Source: r.Source, Route: r.Route, Key: r.Key, Limit: pages.limit}
+	}
+	list.instead = func(_ context.Context, caller control.Caller) (bool, error) {
+		if !undecided {
+			return false, nil
+		}
+		return true, s.listUndecided(list.Command, caller, held())
+	}
+	list.below = func(caller control.Caller, _ []control.Stream) error {
+		return s.hintUndecided(list.Context(), caller, held())
+	}
+	return list.Command
 }
 
-func streamEntry(row *control.Stream) listEntry {
-	ids := map[string]string{kindStream: fmt.Sprint(row.ID)}
-	if row.BlockedBy != nil {
-		ids[kindEffect] = row.BlockedBy.String()
-	}
-	return listEntry{IDs: ids, Name: row.Source + "/" + row.Route}
+var streamColumns = columns[control.Stream]{
+	header: []string{"STARTED", "SOURCE", "ROUTE", "KEY", "APPLIED", "HELD", "UNDECIDED", "GAP SINCE", "BLOCKED BY", "IN FLIGHT", "ID"},
+	spare:  []string{"IN FLIGHT"}, ids: []string{"KEY", "BLOCKED BY", "IN FLIGHT", "ID"}, whole: []string{"STARTED", "GAP SINCE", "HELD"},
+	cells: func(row *control.Stream) []any {
+		return []any{
+			row.StartedAt, row.Source, row.Route, streamKey(row.Key, row.KeyMissing), row.Applied, heldCount(row.Held), heldCount(row.Undecided),
+			row.GapSince, row.BlockedBy, row.InFlight, row.ID,
+		}
+	},
+	entry: func(row *control.Stream) listEntry {
+		ids := map[string]string{kindStream: fmt.Sprint(row.ID)}
+		if row.BlockedBy != nil {
+			ids[kindEffect] = row.BlockedBy.String()
+		}
+		return listEntry{IDs: ids, Name: row.Source + "/" + row.Route}
+	},
 }
 
 // streamKey returns the key of a stream, or the reason why it is not shown. The readable key is
@@ -117,34 +98,28 @@ func (s *shell) streamsShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <id | source/route/key>", Short: "Show what one stream waits for", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				stream, err := control.Call(cmd.Context(), caller, &control.ShowStream, control.StreamReference{Ref: args[0]})
-				if err != nil {
-					return err
-				}
-				return s.showStream(stream)
-			})
+			return answer(s, cmd, onDatabase{}, &control.ShowStream, control.StreamReference{Ref: args[0]}, s.showStream)
 		},
 	}
 }
 
 func (s *shell) showStream(d *control.StreamDetail) error {
-	if s.output == "json" {
-		return s.json(d)
-	}
 	page(s.out, streamPairs(d))
 	s.sayHidden(d.PayloadHidden)
 	if len(d.Waiting) == 0 {
 		return nil
 	}
 	fmt.Fprintln(s.out)
-	t := &table{header: []string{"NUMBER", "STATE", "TYPE", "EVENT ID", "REASON", "NEXT", "EFFECT"}, spare: []string{"NEXT", "TYPE"}, ids: []string{"EVENT ID", "EFFECT"}, whole: []string{"NUMBER"}}
-	for i := range d.Waiting {
-		e := &d.Waiting[i]
-		t.add(e.Number, e.State, e.Type, e.EventID, e.Reason, s.tableClockOf(e.NextAt), e.ID.String())
-	}
-	t.write(s.out, s.width())
+	waitingColumns.table(s, d.Waiting).write(s.out, s.width())
 	return nil
+}
+
+var waitingColumns = columns[read.StreamEffect]{
+	header: []string{"NUMBER", "STATE", "TYPE", "EVENT ID", "REASON", "NEXT", "EFFECT"},
+	spare:  []string{"NEXT", "TYPE"}, ids: []string{"EVENT ID", "EFFECT"}, whole: []string{"NUMBER"},
+	cells: func(e *read.StreamEffect) []any {
+		return []any{e.Number, e.State, e.Type, e.EventID, e.Reason, e.NextAt, e.ID}
+	},
 }
 
 // streamPairs returns what the user needs to know before a decision.

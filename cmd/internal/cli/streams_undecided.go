@@ -29,7 +29,7 @@ func (s *shell) listUndecided(cmd *cobra.Command, caller control.Caller, r contr
 		next.Data = append(page.Data, next.Data...)
 		page = next
 	}
-	if err := showRows(s, cmd, page.Data, s.undecidedTable, undecidedEntry); err != nil {
+	if err := showRows(s, cmd, &undecidedColumns, page.Data); err != nil {
 		return err
 	}
 	if page.HasMore {
@@ -38,24 +38,19 @@ func (s *shell) listUndecided(cmd *cobra.Command, caller control.Caller, r contr
 	return nil
 }
 
-func (s *shell) undecidedTable(rows []control.Undecided) *table {
-	t := &table{
-		header: []string{"RECEIVED", "SOURCE", "ROUTE", "KEY", "NUMBER", "REASON", "EVENT ID", "EFFECT"},
-		spare:  []string{"NUMBER"}, ids: []string{"KEY", "EVENT ID", "EFFECT"}, whole: []string{"RECEIVED", "REASON"},
-	}
-	for i := range rows {
-		u := &rows[i]
+var undecidedColumns = columns[control.Undecided]{
+	header: []string{"RECEIVED", "SOURCE", "ROUTE", "KEY", "NUMBER", "REASON", "EVENT ID", "EFFECT"},
+	spare:  []string{"NUMBER"}, ids: []string{"KEY", "EVENT ID", "EFFECT"}, whole: []string{"RECEIVED", "REASON"},
+	cells: func(u *control.Undecided) []any {
 		key := ""
 		if u.Stream != 0 {
 			key = streamKey(u.Key, u.KeyMissing)
 		}
-		t.add(s.tableClock(u.ReceivedAt), u.Source, u.Route, key, u.Number, string(u.Reason), u.EventID, u.Effect.String())
-	}
-	return t
-}
-
-func undecidedEntry(u *control.Undecided) listEntry {
-	return listEntry{IDs: map[string]string{kindEffect: u.Effect.String()}, Name: u.Source + "/" + u.EventID + " " + u.Route}
+		return []any{u.ReceivedAt, u.Source, u.Route, key, u.Number, u.Reason, u.EventID, u.Effect}
+	},
+	entry: func(u *control.Undecided) listEntry {
+		return listEntry{IDs: map[string]string{kindEffect: u.Effect.String()}, Name: u.Source + "/" + u.EventID + " " + u.Route}
+	},
 }
 
 // hintUndecided mentions, below a list of streams, that effects are held for an operator, because
@@ -67,13 +62,13 @@ func (s *shell) hintUndecided(ctx context.Context, caller control.Caller, r cont
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	counted := map[reasons.Reason]int{}
+	counts := map[reasons.Reason]int{}
 	for i := range rows {
-		counted[rows[i].Reason]++
+		counts[rows[i].Reason]++
 	}
 	fmt.Fprintf(s.err, "oncegate: %s effects are held for a person", heldCount(len(rows)))
 	for _, reason := range []reasons.Reason{reasons.NoKey, reasons.NoNumber, reasons.Tie, reasons.Ahead} {
-		if n := counted[reason]; n > 0 {
+		if n := counts[reason]; n > 0 {
 			fmt.Fprintf(s.err, ", %d %s", n, reason)
 		}
 	}
@@ -82,39 +77,26 @@ func (s *shell) hintUndecided(ctx context.Context, caller control.Caller, r cont
 }
 
 func (s *shell) streamsApplyCommand() *cobra.Command {
-	var d decision
-	cmd := &cobra.Command{
-		Use: "apply <effect id | id | source/route/key>", Short: "Let effects run that are held for a person", Args: cobra.ExactArgs(1),
+	return s.streamDecision(&control.ApplyStream, &control.ApplyEffect, &cobra.Command{
+		Use: "apply <effect id | id | source/route/key>", Short: "Let effects run that are held for a person",
 		Long: "Let an effect run that is held for a person, or all such effects of one stream. An effect whose\n" +
 			"number another one has takes its turn in the order, as with `ties: apply`. An effect without a key\n" +
 			"or a number, or whose number is a time more than a day ahead, runs as soon as it can. On a terminal you type the decision; elsewhere the command\n" +
 			"needs --yes. The decision is audited.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := d.check(s, "why is it right to let it run?"); err != nil {
-				return err
-			}
-			if id, err := inbox.ParseID(args[0]); err == nil {
-				return s.decideEffect(cmd.Context(), &control.ApplyEffect, id, d)
-			}
-			return s.decideStream(cmd.Context(), &control.ApplyStream, args[0], string(decide.UndecidedApply), d)
-		},
-	}
-	d.add(cmd)
-	return cmd
+	})
 }
 
 // decideEffect decides about one effect that is held for an operator.
-func (s *shell) decideEffect(ctx context.Context, operation *control.Operation[control.DecideEffectRequest, control.DecidedEffects], id inbox.ID, d decision) error {
+func (s *shell) decideEffect(ctx context.Context, operation *decideEffect, id inbox.ID, d *decision) error {
+	if err := d.check(s, operation.Why); err != nil {
+		return err
+	}
 	return s.control(ctx, d.actor, func(caller control.Caller) error {
 		effect, err := control.Call(ctx, caller, &control.ShowEffect, control.IDRequest{ID: id})
 		if err != nil {
 			return err
 		}
-		word := string(decide.UndecidedApply)
-		if operation == &control.SkipEffect {
-			word = string(decide.UndecidedSkip)
-		}
-		if err := s.confirm(d, word, func() { _, _ = fmt.Fprintf(s.err, "effect %s\n", id) }); err != nil {
+		if err := s.confirm(*d, operation.Confirm, func() { s.warn("effect " + id.String()) }); err != nil {
 			return err
 		}
 		out, err := control.Call(ctx, caller, operation, control.DecideEffectRequest{
@@ -136,6 +118,5 @@ func (s *shell) showDecided(out control.DecidedEffects) error {
 	if out.As == decide.UndecidedSkip {
 		what = "skipped"
 	}
-	fmt.Fprintf(s.out, "%d effects are %s\n", out.Ended, what)
-	return nil
+	return s.print("%d effects are %s", out.Ended, what)
 }

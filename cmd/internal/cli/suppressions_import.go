@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +19,7 @@ import (
 
 func (s *shell) suppressionsImportCommand() *cobra.Command {
 	var d decision
-	var as, target string
-	var keep time.Duration
+	var r control.ImportSuppressionsRequest
 	var skipInvalid bool
 	cmd := &cobra.Command{
 		Use: "import <file.csv>", Short: "Suppress all addresses of a file", Args: cobra.ExactArgs(1),
@@ -31,38 +29,36 @@ func (s *shell) suppressionsImportCommand() *cobra.Command {
 			"Importing a file again changes nothing, so an import that was interrupted is run again.\n\n" +
 			"On a terminal you type the decision; elsewhere the command needs --yes.",
 		Example: "  oncegate suppressions import bounces.csv --as bounce --reason 'moved from the old provider' --yes",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			terms, err := suppressionTerms(as, target, keep)
-			if err != nil {
-				return err
-			}
-			if err := d.check(s, "where does the file come from?"); err != nil {
-				return err
-			}
-			file := addressFile{path: args[0]}
-			if err := file.count(); err != nil {
-				return err
-			}
-			switch {
-			case len(file.invalid) > 0 && !skipInvalid:
-				return usagef("%s: %s, on %s: mend the file, or add --skip-invalid; nothing was changed",
-					clean(file.path), plural(file.bad, "line has no address", "lines have no address"), file.badLines())
-			case file.good == 0:
-				return usagef("%s contains no address", clean(file.path))
-			}
-			return s.controlWith(cmd.Context(), s.suppressed(d, true), func(caller control.Caller) error {
-				if err := s.confirm(d, fmt.Sprintf("import %d", file.good), func() {
-					fmt.Fprintf(s.err, "%s of %s will get no more messages.\n", plural(file.good, "address", "addresses"), clean(file.path))
-				}); err != nil {
-					return err
-				}
-				return s.importSuppressions(cmd.Context(), caller, file, control.ImportSuppressionsRequest{Explained: control.Explained{Reason: d.reason}, SuppressionTerms: terms})
-			})
-		},
 	}
-	addSuppressionFlags(cmd, &as, &target, &keep)
+	readFlags := requestFlags(cmd, &r)
+	readTerms := suppressionTerms(cmd, &r.SuppressionTerms)
 	cmd.Flags().BoolVar(&skipInvalid, "skip-invalid", false, "leave out lines that hold no address")
 	d.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		file := addressFile{path: args[0]}
+		for _, check := range []func() error{readFlags, readTerms, func() error { return d.check(s, control.ImportSuppressions.Why) }, file.count} {
+			if err := check(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case len(file.invalid) > 0 && !skipInvalid:
+			return usagef("%s: %s, on %s: mend the file, or add --skip-invalid; nothing was changed",
+				clean(file.path), plural(file.bad, "line has no address", "lines have no address"), file.badLines())
+		case file.good == 0:
+			return usagef("%s contains no address", clean(file.path))
+		}
+		on := s.onSuppressions()
+		on.actor, r.Reason = d.actor, d.reason
+		return s.controlWith(cmd.Context(), on, func(caller control.Caller) error {
+			if err := s.confirm(d, fmt.Sprintf("%s %d", control.ImportSuppressions.Confirm, file.good), func() {
+				s.warn(fmt.Sprintf("%s of %s will get no more messages.", plural(file.good, "address", "addresses"), file.path))
+			}); err != nil {
+				return err
+			}
+			return s.importSuppressions(cmd.Context(), caller, file, r)
+		})
+	}
 	return cmd
 }
 

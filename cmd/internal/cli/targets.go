@@ -2,9 +2,7 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +37,7 @@ func (s *shell) targetsListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return showRows(s, cmd, targetsOf(page.Data), s.targetTable, nil)
+				return showRows(s, cmd, &targetColumns, targetsOf(page.Data))
 			})
 		},
 	}
@@ -70,14 +68,10 @@ func targetsOf(routes []read.RouteBacklog) []targetRow {
 	return out
 }
 
-func (s *shell) targetTable(rows []targetRow) *table {
-	t := &table{
-		header: []string{"TARGET", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST", "ROUTES"},
-		spare:  []string{"ROUTES", "CLAIMED"}, ids: []string{"TARGET"}, whole: []string{"OLDEST"},
-	}
-	for i := range rows {
-		r := &rows[i]
-		t.add(r.Target, fmt.Sprint(r.Waiting), fmt.Sprint(r.Claimed), fmt.Sprint(r.Dead), fmt.Sprint(r.Indeterminate), s.tableClockOf(r.Oldest), strings.Join(r.Routes, ", "))
-	}
-	return t
+var targetColumns = columns[targetRow]{
+	header: []string{"TARGET", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST", "ROUTES"},
+	spare:  []string{"ROUTES", "CLAIMED"}, ids: []string{"TARGET"}, whole: []string{"OLDEST"},
+	cells: func(r *targetRow) []any {
+		return []any{r.Target, r.Waiting, r.Claimed, r.Dead, r.Indeterminate, r.Oldest, r.Routes}
+	},
 }

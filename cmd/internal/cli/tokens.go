@@ -2,12 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/access/tokens"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -22,8 +20,8 @@ func scopeNames() string { return control.Scopes(control.KnownScopes()).String()
 
 func (s *shell) tokensCreateCommand() *cobra.Command {
 	var d decision
-	var scopes []string
-	var tenant, expires string
+	var r control.CreateTokenRequest
+	var expires string
 	cmd := &cobra.Command{
 		Use: "create <name>", Short: "Create a token and print it, once", Args: cobra.ExactArgs(1),
 		Long: "Create a token with which a program calls the API, or a person logs in to the console. The token is\n" +
@@ -34,41 +32,31 @@ func (s *shell) tokensCreateCommand() *cobra.Command {
 			"  admin           everything, also tokens, erasure and what concerns the whole installation",
 		Example: "  oncegate tokens create ci --scope read-metadata\n" +
 			"  oncegate tokens create support --scope operate,read-payload --tenant acme --expires 8h",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			request := control.CreateTokenRequest{Name: args[0], Scopes: scopes, Tenant: tenant}
-			if len(scopes) == 0 {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if r.Name = args[0]; len(r.Scopes) == 0 {
 				return usagef("--scope is missing: say what the token permits, such as --scope read-metadata; known are %s", scopeNames())
 			}
-			var err error
-			if request.NeverExpires, request.ExpiresAt, err = parseExpiry(expires, time.Now()); err != nil {
+			if r.NeverExpires, r.ExpiresAt, err = parseExpiry(expires, time.Now()); err != nil {
 				return err
 			}
 			if err := d.fillActor(s); err != nil {
 				return err
 			}
-			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
-				created, err := control.Call(cmd.Context(), caller, &control.CreateToken, request)
-				if err != nil {
-					return err
-				}
-				if s.output == "json" {
-					return s.json(created)
-				}
+			return answer(s, cmd, onDatabase{actor: d.actor}, &control.CreateToken, r, func(created *control.CreatedToken) error {
 				fmt.Fprintln(s.out, created.Text)
 				until := "never expires"
 				if created.ExpiresAt != nil {
 					until = "expires at " + clock(*created.ExpiresAt)
 				}
-				fmt.Fprintf(s.err, "Token %s (%s...) is shown this once; it %s.\n", clean(created.Name), clean(created.Prefix), until)
+				s.warn(fmt.Sprintf("Token %s (%s...) is shown this once; it %s.", created.Name, created.Prefix, until))
 				return nil
 			})
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringSliceVar(&scopes, "scope", nil, "what the token permits, several separated by commas: "+scopeNames())
-	flags.StringVar(&tenant, "tenant", "", "the only tenant whose things the token reaches")
-	flags.StringVar(&expires, "expires", "90d", "how long the token works: a duration (8h, 90d), an instant (2027-01-31T12:00:00Z) or never")
-	flags.StringVar(&d.actor, "actor", "", "who creates it "+actorDefault)
+	requestFlags(cmd, &r)
+	cmd.Flags().Lookup("scope").Usage += " " + scopeNames()
+	cmd.Flags().StringVar(&expires, "expires", "90d", "how long the token works: a duration (8h, 90d), an instant (2027-01-31T12:00:00Z) or never")
+	cmd.Flags().StringVar(&d.actor, "actor", "", "who creates it "+actorDefault)
 	return cmd
 }
 
@@ -87,83 +75,46 @@ func parseExpiry(text string, now time.Time) (never bool, at time.Time, err erro
 }
 
 func (s *shell) tokensListCommand() *cobra.Command {
-	var f listFlags
-	var r control.ListTokensRequest
-	var ended bool
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the tokens, newest first", Args: cobra.NoArgs,
+	list := newList(s, &control.ListTokens, &tokenColumns, &cobra.Command{
+		Short: "List the tokens, newest first",
 		Long: "List the tokens that work, newest first. A token is shown by its first characters: the rest is stored\n" +
 			"nowhere. The last use is exact to the minute.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := f.parse(nil); err != nil {
-				return err
-			}
-			r.All = ended || f.all
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				return showList(s, cmd, &f.pageFlags, listing[*tokens.Token]{draw: s.tokenTable, page: func(p control.PageRequest) (read.Page[*tokens.Token], error) {
-					r.PageRequest = p
-					return control.Call(cmd.Context(), caller, &control.ListTokens, r)
-				}})
-			})
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&r.Tenant, "tenant", "", "only tokens of this tenant")
-	flags.BoolVar(&ended, "ended", false, "also those that have expired or were revoked")
-	f.pageFlags.add(cmd)
-	flags.Lookup("all").Usage = "every page, one after the other, also of those that have expired or were revoked"
-	return cmd
+	})
+	list.allIncludes(&list.request.All, "those that have expired or were revoked")
+	return list.Command
 }
 
-func (s *shell) tokenTable(rows []*tokens.Token) *table {
-	t := &table{
-		header: []string{"CREATED", "NAME", "TOKEN", "SCOPES", "TENANT", "STATE", "EXPIRES", "LAST USED", "CREATED BY"},
-		spare:  []string{"CREATED BY", "LAST USED", "CREATED"}, ids: []string{"NAME"}, whole: []string{"CREATED", "TOKEN", "EXPIRES", "LAST USED", "STATE"},
-	}
-	for _, row := range rows {
-		t.add(s.tableClock(row.CreatedAt), row.Name, row.Prefix+"...", strings.Join(row.Scopes, ", "), row.Tenant, string(row.State), s.orNever(row.ExpiresAt), s.orNever(row.LastUsedAt), row.CreatedBy)
-	}
-	return t
+var tokenColumns = columns[*tokens.Token]{
+	header: []string{"CREATED", "NAME", "TOKEN", "SCOPES", "TENANT", "STATE", "EXPIRES", "LAST USED", "CREATED BY"},
+	spare:  []string{"CREATED BY", "LAST USED", "CREATED"}, ids: []string{"NAME"}, whole: []string{"CREATED", "TOKEN", "EXPIRES", "LAST USED", "STATE"},
+	cells: func(token **tokens.Token) []any {
+		row := *token
+		return []any{row.CreatedAt, row.Name, row.Prefix + "...", row.Scopes, row.Tenant, row.State, orNever(row.ExpiresAt), orNever(row.LastUsedAt), row.CreatedBy}
+	},
 }
 
-// orNever formats a time for a table, and returns "never" for nil.
-func (s *shell) orNever(t *time.Time) string {
+// orNever returns a time for a table, and "never" for nil.
+func orNever(t *time.Time) any {
 	if t == nil {
 		return "never"
 	}
-	return s.tableClock(*t)
+	return *t
 }
 
 func (s *shell) tokensRevokeCommand() *cobra.Command {
-	var d decision
-	cmd := &cobra.Command{
+	d := newDecision(s, &control.RevokeToken, &cobra.Command{
 		Use: "revoke <name>", Short: "End a token, and the console logins that began with it", Args: cobra.ExactArgs(1),
 		Long: "End a token by its name or its id, and the console logins that began with it. Processes notice within\n" +
 			"seconds. On a terminal you type the decision; elsewhere the command needs --yes.",
 		Example: "  oncegate tokens revoke ci --reason 'it was in a log'",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if tokens.Plausible(args[0]) {
-				return usagef("that is the token itself, which is in the history of your shell now: name it, as `oncegate tokens list` does")
-			}
-			if err := d.check(s, "why does the token end?"); err != nil {
-				return err
-			}
-			if err := s.confirm(d, "revoke", func() { _, _ = fmt.Fprintf(s.err, "Token %s will stop working.\n", clean(args[0])) }); err != nil {
-				return err
-			}
-			return s.control(cmd.Context(), d.actor, func(caller control.Caller) error {
-				revoked, err := control.Call(cmd.Context(), caller, &control.RevokeToken, control.RevokeTokenRequest{Ref: args[0], Reason: d.reason})
-				if err != nil {
-					return err
-				}
-				if s.output == "json" {
-					return s.json(revoked)
-				}
-				fmt.Fprintf(s.out, "token %s is revoked\n", clean(revoked.Name))
-				return nil
-			})
-		},
+	})
+	d.check = func(args []string) error {
+		if d.request.Ref = args[0]; tokens.Plausible(args[0]) {
+			return usagef("that is the token itself, which is in the history of your shell now: name it, as `oncegate tokens list` does")
+		}
+		return nil
 	}
-	d.add(cmd)
-	return cmd
+	d.warning = func() string { return fmt.Sprintf("Token %s will stop working.", d.request.Ref) }
+	d.done = func(token **tokens.Token) error { return s.print("token %s is revoked", (*token).Name) }
+	return d.Command
 }

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/oncegate/oncegate/inbox/decide"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// batch is the result of one request of a decision about many objects.
+type batch struct {
+	matched, left int
+	seen          control.Seen // names the objects that are left
+}
+
+// decideMany decides about many objects in batches. request without what was seen counts them, which is all that a dry
+// run does. Then show shows what is known of them, and the user confirms the word with the count. It returns how many
+// there were.
+func (s *shell) decideMany(d decision, dryRun bool, word, doing string, show func(), request func(seen control.Seen) (batch, error)) (matched int, err error) {
+	found, err := request("")
+	if matched = found.matched; err != nil || dryRun || matched == 0 {
+		return matched, err
+	}
+	if err := s.confirm(d, fmt.Sprintf("%s %d", word, matched), show); err != nil {
+		return matched, err
+	}
+	bar := s.progress(int64(matched), doing)
+	defer bar.done()
+	for found.seen != "" {
+		if found, err = request(found.seen); err != nil {
+			return matched, err
+		}
+		bar.at(int64(matched - found.left))
+	}
+	return matched, nil
+}
+
+// nothing shows nothing.
+func nothing() {}
+
+// checkMax checks --max of a decision about many objects.
+func checkMax(most int) error {
+	if most < 1 || most > decide.MaxDiscards {
+		return usagef("--max %d: must be from 1 to %d", most, decide.MaxDiscards)
+	}
+	return nil
+}
+
+// tooMany describes the error of a decision that found more objects than --max.
+func tooMany(err error, most int) error {
+	if problemCode(err) == control.CodeBound {
+		return &failure{text: fmt.Sprintf("more than %d match and nothing was changed; narrow the filter or raise --max", most)}
+	}
+	return refusedRequest(err)
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+)
+
+// columns declares the columns of a list. header, spare, ids and whole are those of its [table].
+type columns[Row any] struct {
+	header, spare, ids, whole []string
+
+	// cells returns the values of a row, as [shell.cell] formats them.
+	cells func(row *Row) []any
+
+	// entry returns the row's entry for @1. It is nil if the rows have no ids.
+	entry func(row *Row) listEntry
+}
+
+// table returns a table of the rows.
+func (c *columns[Row]) table(s *shell, rows []Row) *table {
+	t := &table{header: c.header, spare: c.spare, ids: c.ids, whole: c.whole}
+	for i := range rows {
+		values := c.cells(&rows[i])
+		cells := make([]string, len(values))
+		for i, value := range values {
+			cells[i] = s.cell(value)
+		}
+		t.add(cells...)
+	}
+	return t
+}
+
+// cell formats a value for a table: true as yes, and false and nil as nothing.
+func (s *shell) cell(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case time.Time:
+		return s.tableClock(v)
+	case *time.Time:
+		return s.tableClockOf(v)
+	case *inbox.ID:
+		return optionalID(v)
+	case []string:
+		return strings.Join(v, ", ")
+	case bool:
+		return onlyIf(v, "yes")
+	}
+	return fmt.Sprint(value)
+}
+
+// onlyIf returns text if yes is true, and nothing otherwise.
+func onlyIf(yes bool, text string) string {
+	if yes {
+		return text
+	}
+	return ""
+}
