@@ -6,8 +6,6 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 )
 
-const day = storetest.Day
-
 // past is what a gate recorded whose clock can be set back.
 type past struct{ *storetest.Past }
 

@@ -25,13 +25,13 @@ func (s *shell) drillCommand() *cobra.Command {
 		Short: "Prove Oncegate on this machine and a database of yours: deliver, break things, check",
 		Long: "Start several processes of this program on this machine, deliver signed events to them, break things\n" +
 			"meanwhile, and check at the end that every promise was kept. Nothing of your own configuration is used.\n\n" +
-			"The drill makes a schema of its own, oncegate_drill_<run>, in the database that --database names, and\n" +
-			"touches no other schema. --database env:NAME reads the URL from an environment variable, which keeps the\n" +
+			"The drill makes the schema oncegate_drill_<run> in the database that --database names, and touches no\n" +
+			"other schema. --database env:NAME reads the URL from an environment variable, which keeps the\n" +
 			"password out of the list of processes. The role of the URL must be able to create a schema.\n\n" +
 			"The deliveries come from senders of three providers: new events, duplicates, some at the same time,\n" +
 			"other payloads under a known id, wrong signatures, and events out of their order. The targets are an HTTP\n" +
 			"target that deduplicates, one that cannot, and tables without a unique constraint; they fail, hang and\n" +
-			"close connections after their work. --faults selects what is broken:\n" +
+			"close connections after their work. --faults selects the faults:\n" +
 			"  kill   ends a process with SIGKILL and starts it again\n" +
 			"  cut    drops a connection at a COMMIT, before PostgreSQL has it or before its answer arrives\n" +
 			"  stall  holds back everything between a process and PostgreSQL for up to 3 s\n" +

@@ -340,7 +340,7 @@ func (s *shell) resealCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "reseal", Short: "Seal everything that is kept with the active key", Args: cobra.NoArgs,
-		Long: "Seal everything that is kept with the active key, including what is still in plain. It works in small\n" +
+		Long: "Seal all kept content with the active key, including content that is not sealed yet. It works in small\n" +
 			"transactions during deliveries. You can stop it and start it again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keys, err := s.keyring()

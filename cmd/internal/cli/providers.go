@@ -93,7 +93,7 @@ func (s *shell) providersListCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&unproved, "unproved", false, "list only providers with rules that nobody outside Oncegate confirmed")
+	cmd.Flags().BoolVar(&unproved, "unproved", false, "list only providers whose rules are confirmed by no source outside Oncegate")
 	return cmd
 }
 

@@ -34,7 +34,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.options.IncludeDiscarded, "include-discarded", false, "include what was discarded")
 	flags.BoolVar(&f.options.IncludeCalledAgain, "include-called-again", false, "include the one named effect although a later call repeats its operation; it may happen twice")
 	flags.BoolVar(&f.options.NewRoutes, "new-routes", false, "also make effects for routes that take the events today and did not when they were received")
-	flags.BoolVar(&f.options.NewKey, "new-key", false, "use new idempotency keys and render anew; targets recognise nothing")
+	flags.BoolVar(&f.options.NewKey, "new-key", false, "use new idempotency keys and render again; targets recognise nothing")
 }
 
 // read returns the scope of the flags, with the ids of the arguments and of the file.
