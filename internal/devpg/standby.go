@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,22 +21,79 @@ import (
 // standby streams from the server under the given name, which synchronous_standby_names can list.
 // It has the server's settings and a separate directory, which [Server.Stop] removes.
 func (s *Server) StartStandby(ctx context.Context, name string) (*Server, error) {
-	cfg := s.cfg
-	standby := &Server{cfg: cfg, account: s.account, throwAway: true}
-	var err error
-	if standby.cfg.Dir, err = os.MkdirTemp(cmp.Or(cfg.Under, "/var/tmp"), "oncegate-standby-"); err != nil {
-		return nil, fmt.Errorf("making a directory for the standby: %w", err)
-	}
-	if err := standby.copyFrom(ctx, s, name); err != nil {
-		return nil, errors.Join(err, standby.discard())
-	}
-	if err := standby.lay(ctx); err != nil {
-		return nil, errors.Join(err, standby.discard())
+	standby, err := s.backup(ctx, name, "-R")
+	if err != nil {
+		return nil, err
 	}
 	if err := standby.start(ctx); err != nil {
 		return nil, errors.Join(err, standby.discard())
 	}
 	return standby, nil
+}
+
+// Backup takes a base backup of the server. It returns a server that contains the backup and does not run yet: [Server.Recover]
+// starts it.
+func (s *Server) Backup(ctx context.Context) (*Server, error) { return s.backup(ctx, "backup") }
+
+func (s *Server) backup(ctx context.Context, name string, options ...string) (*Server, error) {
+	out := &Server{cfg: s.cfg, account: s.account, throwAway: true, done: make(chan struct{})}
+	close(out.done) // no postmaster runs yet
+	var err error
+	if out.cfg.Dir, err = os.MkdirTemp(cmp.Or(s.cfg.Under, "/var/tmp"), "oncegate-"+name+"-"); err != nil {
+		return nil, fmt.Errorf("making a directory for a copy of the server: %w", err)
+	}
+	if err := out.copyFrom(ctx, s, name, options...); err != nil {
+		return nil, errors.Join(err, out.discard())
+	}
+	if err := out.lay(ctx); err != nil {
+		return nil, errors.Join(err, out.discard())
+	}
+	return out, nil
+}
+
+// Recover starts a server from its base backup and recovers it to a point in time, as PostgreSQL's manual describes it: it replays the
+// write-ahead log of the other server, which must have ended, up to the last commit before the time, and begins a new timeline. It
+// returns when the server accepts writes.
+func (s *Server) Recover(ctx context.Context, archive *Server, to time.Time) error {
+	signal := filepath.Join(s.data(), "recovery.signal")
+	if err := os.WriteFile(signal, nil, 0o600); err != nil {
+		return fmt.Errorf("recovering to a point in time: %w", err)
+	}
+	if err := s.account.own(signal); err != nil {
+		return fmt.Errorf("recovering to a point in time: %w", err)
+	}
+	settings := maps.Clone(s.cfg.Settings)
+	if settings == nil {
+		settings = map[string]string{}
+	}
+	settings["restore_command"] = "cp '" + filepath.Join(archive.data(), "pg_wal") + "/%f' '%p'"
+	settings["recovery_target_time"] = to.UTC().Format("2006-01-02 15:04:05.999999+00")
+	settings["recovery_target_action"] = "promote"
+	s.cfg.Settings = settings
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	for {
+		recovering, err := s.inRecovery(ctx)
+		if err != nil {
+			return fmt.Errorf("recovering to a point in time: %w", err)
+		}
+		if !recovering {
+			return nil
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Server) inRecovery(ctx context.Context) (recovering bool, err error) {
+	conn, err := pgx.Connect(ctx, s.dsn("postgres"))
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return recovering, conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&recovering)
 }
 
 // Promote makes a standby a primary and returns when it accepts writes.
@@ -67,7 +125,7 @@ func (s *Server) Rejoin(ctx context.Context, primary *Server, name string) error
 	if err != nil {
 		return fmt.Errorf("clearing %s: %w", s.data(), err)
 	}
-	if err := s.copyFrom(ctx, primary, name); err != nil {
+	if err := s.copyFrom(ctx, primary, name, "-R"); err != nil {
 		return err
 	}
 	return s.start(ctx)
@@ -136,8 +194,8 @@ func childrenOf(parent int) ([]int, error) {
 	return children, nil
 }
 
-// copyFrom takes a base backup of the primary and copies its password.
-func (s *Server) copyFrom(ctx context.Context, primary *Server, name string) error {
+// copyFrom takes a base backup of the primary and copies its password. The option -R makes it a standby.
+func (s *Server) copyFrom(ctx context.Context, primary *Server, name string, options ...string) error {
 	if err := makeDir(s.cfg.Dir, 0o711, s.account); err != nil {
 		return err
 	}
@@ -152,7 +210,7 @@ func (s *Server) copyFrom(ctx context.Context, primary *Server, name string) err
 		return fmt.Errorf("making %s: %w", s.data(), err)
 	}
 	from := "host=127.0.0.1 port=" + strconv.Itoa(primary.port) + " user=" + superuser + " password=" + primary.password + " application_name=" + name
-	cmd := exec.CommandContext(ctx, s.cfg.Binaries.Path("pg_basebackup"), "-d", from, "-D", s.data(), "-R", "-X", "stream", "-c", "fast") //nolint:gosec // a program of the installation we found
+	cmd := exec.CommandContext(ctx, s.cfg.Binaries.Path("pg_basebackup"), append([]string{"-d", from, "-D", s.data(), "-X", "stream", "-c", "fast"}, options...)...) //nolint:gosec // a program of the installation we found
 	cmd.Dir = "/"
 	cmd.Env = s.cfg.Binaries.Env()
 	cmd.SysProcAttr = s.account.attributes()

@@ -78,7 +78,7 @@ func TestRecoveryToAPointInTime(t *testing.T) { //nolint:paralleltest // as abov
 	if *wrong != "" {
 		t.Skip("it is about what the fence leaves")
 	}
-	world, err := lab.NewWorld(t.Context(), lab.WorldConfig{Name: "recovery", Dir: t.TempDir(), Postgres: devpg.Config{Volatile: true}})
+	world, err := lab.NewWorld(t.Context(), lab.WorldConfig{Name: "recovery", Dir: t.TempDir(), Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"wal_keep_size": "256MB"}}})
 	if world != nil {
 		t.Cleanup(func() {
 			if err := world.Close(); err != nil {

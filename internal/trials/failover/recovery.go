@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/drill/invariant"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
@@ -24,8 +27,8 @@ type Recovery struct {
 const countRestored = `SELECT count(*) FROM effect e JOIN route r ON r.id = e.route_id
 WHERE r.name = 'once' AND e.state = 'indeterminate' AND e.reason = 'restored'`
 
-// RunRecovery records events, takes a copy of the server, carries the effects out, and recovers the database to the moment of the copy.
-// No process remembers anything then.
+// RunRecovery takes a base backup, records events, carries their effects out, and recovers the database to the time between the two. No
+// process remembers anything then.
 func RunRecovery(ctx context.Context, w *lab.World, events int) (_ *Recovery, err error) {
 	c := &campaign{world: w, schema: "recovery_" + rig.RunID(), seen: newSeen(), primary: w.Server, stopSending: func() {}}
 	defer func() {
@@ -68,15 +71,16 @@ func RunRecovery(ctx context.Context, w *lab.World, events int) (_ *Recovery, er
 		}
 		return err
 	}
+	if c.standby, err = c.primary.Backup(ctx); err != nil {
+		return nil, err
+	}
 	for i := range events {
 		if err := deliver(receiver, fmt.Sprintf("evt_%d", i)); err != nil {
 			return nil, err
 		}
 	}
-	if c.standby, err = c.primary.StartStandby(ctx, "copy"); err != nil {
-		return nil, err
-	}
-	if err := c.standby.ShutDown(ctx); err != nil {
+	point, err := databaseTime(ctx, c.primary)
+	if err != nil {
 		return nil, err
 	}
 	worker, err := serve("work", c.primary.DSN())
@@ -91,10 +95,7 @@ func RunRecovery(ctx context.Context, w *lab.World, events int) (_ *Recovery, er
 	if err := errors.Join(heard(events), receiver.Kill(), worker.Kill(), c.primary.Crash()); err != nil {
 		return nil, err
 	}
-	if err := c.standby.Restart(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.standby.Promote(ctx); err != nil {
+	if err := c.standby.Recover(ctx, c.primary, point); err != nil {
 		return nil, err
 	}
 	node, err := serve("", c.standby.DSN())
@@ -125,4 +126,16 @@ func RunRecovery(ctx context.Context, w *lab.World, events int) (_ *Recovery, er
 		return nil, fmt.Errorf("counting: %w", err)
 	}
 	return out, nil
+}
+
+func databaseTime(ctx context.Context, server *devpg.Server) (now time.Time, err error) {
+	conn, err := pgx.Connect(ctx, server.DSN())
+	if err != nil {
+		return now, fmt.Errorf("asking for the time: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+		return now, fmt.Errorf("asking for the time: %w", err)
+	}
+	return now, nil
 }
