@@ -2,7 +2,6 @@ package oncegate
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -24,10 +23,6 @@ const (
 
 // mountPrivate creates the API and the console and serves them on the private listener.
 func (i *Inbox) mountPrivate(ctx context.Context) error {
-	known, err := catalog.Load()
-	if err != nil {
-		return fmt.Errorf("reading the catalogue of providers: %w", err)
-	}
 	pool, err := i.app.OpenPool(ctx, "control pool", controlConnections)
 	if err != nil {
 		return err
@@ -37,7 +32,7 @@ func (i *Inbox) mountPrivate(ctx context.Context) error {
 		return err
 	}
 	service, err := control.NewService(control.Config{
-		Pool: pool, Lists: i.app.ListPool(), Plans: plans, Keyring: i.app.Keyring(), Settings: i.settings, Catalog: known, DevURL: i.app.DevURL(), Logger: i.log,
+		Pool: pool, Lists: i.app.ListPool(), Plans: plans, Keyring: i.app.Keyring(), Settings: i.settings, Catalog: new(catalog.Lazy), DevURL: i.app.DevURL(), Logger: i.log,
 		Ready: i.app.Ready, Deliver: i.app.Deliver(),
 	})
 	if err != nil {

@@ -39,6 +39,10 @@ func TestStreamsAreListed(t *testing.T) {
 		}
 		return ids
 	}
+	first, err := b.Lister.Streams(t.Context(), read.StreamFilter{Limit: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		filter read.StreamFilter
 		want   []int64
@@ -52,7 +56,7 @@ func TestStreamsAreListed(t *testing.T) {
 		"blocked":        {read.StreamFilter{Blocked: true}, []int64{blocked}},
 		"standing still": {read.StreamFilter{Blocked: true, Gap: true}, []int64{blocked, gap}},
 		"first page":     {read.StreamFilter{Limit: 2}, []int64{blocked, gap}},
-		"next page":      {read.StreamFilter{Limit: 2, Before: gap}, []int64{plain}},
+		"next page":      {read.StreamFilter{Limit: 2, Cursor: first.Next}, []int64{plain}},
 	} {
 		if got := list(c.filter); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

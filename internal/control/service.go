@@ -51,8 +51,8 @@ type Config struct {
 	// Logger gets the messages of background work. It defaults to discarding.
 	Logger *slog.Logger
 
-	// Catalog are the known providers, by name.
-	Catalog providers.Map
+	// Catalog contains the known providers. It is asked for them when they are listed. nil is an empty one.
+	Catalog providers.Catalog
 
 	// Version is the version of the program.
 	Version string
