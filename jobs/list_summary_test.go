@@ -87,7 +87,7 @@ func TestAListIsSummedUp(t *testing.T) {
 		t.Errorf("the list of nothing: %v", err)
 	}
 
-	operations, err := operation.NewOperations(operation.OperationsConfig{Pool: b.pool})
+	operations, err := operation.New(operation.Config{Pool: b.pool})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,8 +106,8 @@ type PageQuery[Row any, P listPlace] struct {
 	Now func() time.Time
 }
 
-// ReadPage reads the page. It returns [ErrCursor] for a cursor of another list or filter.
-func ReadPage[Row any, P listPlace](ctx context.Context, q PageQuery[Row, P]) (page Page[Row], err error) {
+// NextPage reads the page. It returns [ErrCursor] for a cursor of another list or filter.
+func NextPage[Row any, P listPlace](ctx context.Context, q PageQuery[Row, P]) (page Page[Row], err error) {
 	if q.Now == nil {
 		q.Now = time.Now
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Outcomes returns the outcomes of events. [operation.Operations] is one.
+// Outcomes returns the outcomes of events. [operation.Store] is one.
 type Outcomes interface {
 	// Await returns the result of an operation; ok is false if it was not at rest within atMost, which may
 	// be 0.

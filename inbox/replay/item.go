@@ -167,7 +167,7 @@ func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) (read.Page
 			return at, event.Time(), err
 		}
 	}
-	page, err := read.ReadPage(ctx, q)
+	page, err := read.NextPage(ctx, q)
 	if err != nil {
 		return page, fmt.Errorf("listing the items of replay %s: %w", id, err)
 	}

@@ -292,7 +292,7 @@ func (r *Store) List(ctx context.Context, f Filter) (read.Page[Replay], error) {
 			return at, at.Time(), err
 		}
 	}
-	page, err := read.ReadPage(ctx, q)
+	page, err := read.NextPage(ctx, q)
 	if err != nil {
 		return page, fmt.Errorf("listing replays: %w", err)
 	}

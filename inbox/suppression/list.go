@@ -41,7 +41,7 @@ const edgeOfEntries = ` ORDER BY id DESC OFFSET ? - 1 LIMIT 1`
 // List returns one page of the entries, newest first. It returns [read.ErrCursor] for a cursor of another list or
 // filter.
 func (s *Store) List(ctx context.Context, f Filter) (read.Page[Row], error) {
-	page, err := read.ReadPage(ctx, read.PageQuery[Row, inbox.ID]{
+	page, err := read.NextPage(ctx, read.PageQuery[Row, inbox.ID]{
 		List: "suppressions", Filter: []string{string(f.Reason), f.Target}, Cursor: f.Cursor, Limit: f.Limit,
 		Place: func(r *Row) inbox.ID { return r.ID },
 		Read: func(ctx context.Context, from, to inbox.ID, limit int) ([]Row, error) {

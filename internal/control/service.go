@@ -83,7 +83,7 @@ type Service struct {
 	cfg          Config
 	lister       *read.Lister
 	replays      *replay.Store
-	operations   *operation.Operations
+	operations   *operation.Store
 	suppressions *suppression.Store
 
 	acting
@@ -117,7 +117,7 @@ func NewService(cfg Config) (*Service, error) {
 	if s.replays, err = replay.New(replay.Config{Pool: cfg.Pool, Store: effects, ListBudget: cfg.ListBudget}); err != nil {
 		return nil, err
 	}
-	if s.operations, err = operation.NewOperations(operation.OperationsConfig{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
+	if s.operations, err = operation.New(operation.Config{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
 		return nil, err
 	}
 	if s.suppressions, err = suppression.New(suppression.Config{Pool: cfg.Lists, Keyring: cfg.Keyring, ListBudget: cfg.ListBudget, Now: cfg.Now}); err != nil {
