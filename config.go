@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/config"
 )
 
 // Config configures an [Inbox]. DatabaseURL and Sources are required; every other field has a
@@ -84,8 +84,7 @@ type Config struct {
 	// Now returns the current time. It defaults to time.Now.
 	Now func() time.Time
 
-	loaded *app.Config // the configuration from Load or FromInternal
-	binary bool        // used by the module's own binary, which prints warnings itself
+	loaded *config.Config // the file that Load read
 }
 
 // Role selects what a process does for the database that it shares with other processes.

@@ -2,16 +2,11 @@ package oncegate
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/app"
-	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/jobs/effect"
 )
 
@@ -50,72 +45,16 @@ func After(d time.Duration, err error) error { return effect.After(d, err) }
 // Run also returns an error of Handle, so you need not check it here.
 func (i *Inbox) Handle(route string, handle func(ctx context.Context, tx pgx.Tx, e Event) error) error {
 	if handle == nil {
-		return i.attach(route, app.Handler{})
+		return i.server.Handle(route, app.Handler{})
 	}
-	return i.attach(route, app.Handler{Transactional: effect.HandlerFunc(handle)})
+	return i.server.Handle(route, app.Handler{Transactional: effect.HandlerFunc(handle)})
 }
 
 // HandleOutside is like [Inbox.Handle] for work outside the database. Oncegate commits the claim
 // before it calls the function, so no transaction stays open during the call.
 func (i *Inbox) HandleOutside(route string, handler OutsideHandler) error {
 	if handler.Handle == nil {
-		return i.attach(route, app.Handler{})
+		return i.server.Handle(route, app.Handler{})
 	}
-	return i.attach(route, app.Handler{Sender: &handler})
-}
-
-func (i *Inbox) attach(route string, handler app.Handler) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.phase != opened {
-		return fmt.Errorf("attaching a handler to route %q: %w", route, i.phase.refusal())
-	}
-	err := i.check(route, handler)
-	if err != nil {
-		i.mistakes = append(i.mistakes, err)
-		return err
-	}
-	i.handlers[route] = handler
-	return nil
-}
-
-func (i *Inbox) check(route string, handler app.Handler) error {
-	if _, twice := i.handlers[route]; twice {
-		return fmt.Errorf("route %q has two handlers: attach one", route)
-	}
-	if handler.Transactional == nil && handler.Sender == nil {
-		return fmt.Errorf("the handler of route %q is nil", route)
-	}
-	if names := i.handled(); !slices.Contains(names, route) {
-		if len(names) == 0 {
-			return fmt.Errorf("there is no route %q without a target: every route of the configuration has one", route)
-		}
-		return fmt.Errorf("there is no route %q without a target; those that need a handler are %s", route, strings.Join(names, ", "))
-	}
-	return nil
-}
-
-// handled returns the names of the routes that need a handler.
-func (i *Inbox) handled() (names []string) {
-	for _, t := range i.settings.Targets {
-		if t.Kind == config.KindHandler {
-			names = append(names, t.Name)
-		}
-	}
-	return names
-}
-
-// complete returns an error for each invalid or missing handler.
-func (i *Inbox) complete() error {
-	errs := slices.Clone(i.mistakes)
-	if i.works {
-		for _, s := range i.settings.Sources {
-			for _, r := range s.Routes {
-				if _, ok := i.handlers[r.Target.Name]; r.Target.Kind == config.KindHandler && !ok {
-					errs = append(errs, fmt.Errorf("route %q of source %q has neither a target nor a handler: call Handle(%q, ...) before Run", r.Name, s.Name, r.Name))
-				}
-			}
-		}
-	}
-	return errors.Join(errs...)
+	return i.server.Handle(route, app.Handler{Sender: &handler})
 }

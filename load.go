@@ -26,25 +26,7 @@ func Load(file string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	c := FromInternal(app.Config{Settings: settings, Receive: true, Work: true})
-	c.binary = false
-	return c, nil
-}
-
-// FromInternal returns the Config for a configuration that the module's own binary has read. Other
-// programs use [Load].
-func FromInternal(cfg app.Config) Config {
-	c := Config{
-		DatabaseURL: cfg.Settings.Database.URL, Schema: cfg.Settings.Database.Schema, Logger: cfg.Logger, Now: cfg.Now,
-		Migrate: cfg.Migrate, Metrics: cfg.Metrics, loaded: &cfg, binary: true,
-	}
-	switch {
-	case cfg.Receive && !cfg.Work:
-		c.Role = Receive
-	case cfg.Work && !cfg.Receive:
-		c.Role = Work
-	}
-	return c
+	return Config{DatabaseURL: settings.Database.URL, Schema: settings.Database.Schema, loaded: settings}, nil
 }
 
 // lookupEnvironment returns the value of a variable that a Secret names.
@@ -61,8 +43,7 @@ func (c *Config) resolve() (app.Config, error) {
 			c.Drain != 0 || c.TrustedProxies != nil || c.GateConnections != 0 || c.WorkConnections != 0 || c.QueueConnections != 0 {
 			return out, errors.New("a Config that was loaded takes DatabaseURL, Schema, Migrate, Role, Logger, Metrics and Now: write the rest into the file")
 		}
-		out = *c.loaded
-		settings := *out.Settings
+		settings := *c.loaded
 		settings.Database.URL, settings.Database.Schema = c.DatabaseURL, c.Schema
 		out.Settings = &settings
 	} else {
@@ -79,12 +60,9 @@ func (c *Config) resolve() (app.Config, error) {
 		return out, fmt.Errorf("Config.Role %q is unknown; known are Both, Receive and Work", string(c.Role))
 	}
 	out.Receive, out.Work = c.Role != Work, c.Role != Receive
-	out.Logger, out.Metrics, out.Migrate, out.Now = c.Logger, c.Metrics, c.Migrate, c.Now
+	out.Logger, out.Metrics, out.Migrate, out.Now, out.Version = c.Logger, c.Metrics, c.Migrate, c.Now, version()
 	if out.Logger == nil {
 		out.Logger = slog.Default()
-	}
-	if out.Version == "" {
-		out.Version = version()
 	}
 	return out, nil
 }

@@ -18,10 +18,10 @@ func (c Config) String() string {
 		targets = append(targets, c.Targets[i].Name)
 	}
 	if c.loaded != nil {
-		for _, source := range c.loaded.Settings.Sources {
+		for _, source := range c.loaded.Sources {
 			sources = append(sources, source.Name)
 		}
-		for _, target := range c.loaded.Settings.Targets {
+		for _, target := range c.loaded.Targets {
 			targets = append(targets, target.Name)
 		}
 	}

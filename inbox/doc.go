@@ -8,7 +8,7 @@
 // packages are built on this one, one noun each:
 //
 //   - read answers what people ask ([read.Lister]), and decide carries out what they decide ([decide.Decider]);
-//   - operation answers the callers of operations ([operation.Operations]);
+//   - operation answers the callers of operations ([operation.Store]);
 //   - gate records deliveries, relay admits what SQL callers emit, refusal keeps what was not accepted;
 //   - suppression keeps the addresses to which nothing is sent;
 //   - labels moves the labels of events, which the gate writes as one row a commit, into the index by which they are found;
@@ -132,7 +132,7 @@
 // the tenant, records nothing. Quotas are counted in each process, because one row that all calls of a tenant write
 // would cost more than it guards.
 //
-// A caller that is not a provider gets a result: [operation.Operations] renders it once all effects of the event are at rest, and
+// A caller that is not a provider gets a result: [operation.Store] renders it once all effects of the event are at rest, and
 // stores it. Every later answer is those bytes. The first caller that asks renders it, under the event's lock; the
 // worker reports the end of each attempt so that this happens soon. A decision that moves an effect out of rest deletes
 // a result that is no longer true, in the same transaction: resolving ([decide.Decider.Resolve]) deletes an indeterminate

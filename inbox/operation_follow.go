@@ -30,6 +30,6 @@ type Follow struct {
 }
 
 // ErrNotFollowed means that a call cannot follow the earlier one as that is now: it has no settled result,
-// another call follows it already, or what it did is not kept any more. [operation.Operations.FollowedCall] says which.
+// another call follows it already, or what it did is not kept any more. [operation.Store.FollowedCall] says which.
 // Nothing was recorded.
 var ErrNotFollowed = errors.New("the call cannot follow the earlier one as that is now")

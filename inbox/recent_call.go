@@ -23,7 +23,7 @@ type RecentCall struct {
 }
 
 // ErrSuspectedRepeat means that another call with the same arguments was recorded a moment ago under another key.
-// Nothing was recorded. [operation.Operations.RecentCall] says which call that is.
+// Nothing was recorded. [operation.Store.RecentCall] says which call that is.
 var ErrSuspectedRepeat = errors.New("the same arguments came a moment ago under another key")
 
 // RecentCallHash is the same for two calls of one credential that ask one operation for the same.

@@ -57,19 +57,18 @@ func TestAListIsSummedUp(t *testing.T) {
 	}
 
 	var items []int
-	for before := (inbox.ID{}); ; {
-		page, err := inboxtest.Rows(lister.Items(t.Context(), id, read.EffectFilter{State: "dead", Before: before, Limit: 10}))
-		if err != nil {
-			t.Fatal(err)
+	for cursor := ""; ; {
+		page, err := lister.Items(t.Context(), id, read.EffectFilter{State: "dead", Cursor: cursor, Limit: 10})
+		if err != nil || page.SearchedTo != nil {
+			t.Fatalf("searched to %v, %v", page.SearchedTo, err)
 		}
-		for _, row := range page {
+		for _, row := range page.Data {
 			items = append(items, row.Item)
-			before = row.ID
 			if row.State != "dead" || row.Code != "550" {
 				t.Errorf("%+v is listed as dead", row)
 			}
 		}
-		if len(page) < 10 {
+		if cursor = page.Next; !page.HasMore {
 			break
 		}
 	}
@@ -88,7 +87,7 @@ func TestAListIsSummedUp(t *testing.T) {
 		t.Errorf("the list of nothing: %v", err)
 	}
 
-	operations, err := operation.NewOperations(operation.OperationsConfig{Pool: b.pool})
+	operations, err := operation.New(operation.Config{Pool: b.pool})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 func TestTheWorkerWakesWhoWaits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	operations, err := operation.NewOperations(operation.OperationsConfig{Pool: b.pool, Poll: time.Hour})
+	operations, err := operation.New(operation.Config{Pool: b.pool, Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func (p *Provider) operation(req *Request, credential string) (Item, *GivenKey, 
 	var given *GivenKey
 	if recipe != nil {
 		key, err = recipe.key(req, maxID-len(scope))
-	} else if given, err = p.givenKey(req, scope); err == nil {
+	} else if given, err = p.givenKey(req); err == nil {
 		key = given.Key
 	}
 	if err != nil {

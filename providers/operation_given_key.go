@@ -7,15 +7,10 @@ type GivenKey struct {
 	// Key is the key without the quotes of a string, which the draft "The Idempotency-Key HTTP
 	// Header Field" requires.
 	Key string
-
-	// FormerID is the event id that a quoted key resulted in before Oncegate treated the quoted and
-	// the bare form as equal. It is empty if that id would be too long.
-	FormerID string
 }
 
-// givenKey returns the key that the caller chose. scope is the credential and the operation that
-// precede it in the event id.
-func (p *Provider) givenKey(req *Request, scope string) (*GivenKey, *Refusal) {
+// givenKey returns the key that the caller chose.
+func (p *Provider) givenKey(req *Request) (*GivenKey, *Refusal) {
 	name := p.spec.Verify.Operation.Key
 	key, present, err := header(req, []string{name})
 	if err != nil {
@@ -33,11 +28,7 @@ func (p *Provider) givenKey(req *Request, scope string) (*GivenKey, *Refusal) {
 			return nil, unidentified(ProblemInvalidKey, "header "+name+" has characters other than visible ASCII")
 		}
 	}
-	given := &GivenKey{Key: key}
-	if former := scope + quoteKey(key); len(former) <= maxID {
-		given.FormerID = former
-	}
-	return given, nil
+	return &GivenKey{Key: key}, nil
 }
 
 // KeyForms returns the two forms in which an idempotency key may be sent and recorded: bare, and

@@ -27,8 +27,8 @@ type Row struct {
 	ActiveKey   int32      `json:"active_key"`
 	ActiveSince *time.Time `json:"active_since,omitempty"`
 
-	// Routes are the ids of the routes whose effects the process carries out. It is
-	// nil for a process of an earlier version, which does not say.
+	// Routes are the ids of the routes whose effects the process carries out. It is nil for a
+	// process that has not announced any.
 	Routes []int32 `json:"routes" nullable:"true"`
 
 	StartedAt time.Time `json:"started_at"`

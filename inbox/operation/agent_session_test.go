@@ -85,7 +85,11 @@ func TestAgentSessions(t *testing.T) {
 	is(read.AgentSessionFilter{Source: "others"}, "")
 	is(read.AgentSessionFilter{Run: "42", Open: true, Limit: 1}, "42 engine open")
 	is(read.AgentSessionFilter{Credential: "clerk"}, "7 clerk open")
-	is(read.AgentSessionFilter{Source: "agents", Open: true, Before: other.ID}, "42 engine open, 42 engine open")
+	newest, err := lister.AgentSessions(t.Context(), read.AgentSessionFilter{Source: "agents", Open: true, Limit: 1})
+	if err != nil || len(newest.Data) != 1 || newest.Data[0].ID != other.ID {
+		t.Fatalf("the first page has %+v, %v", newest.Data, err)
+	}
+	is(read.AgentSessionFilter{Source: "agents", Open: true, Cursor: newest.Next}, "42 engine open, 42 engine open")
 
 	if err := store.End(t.Context(), first.ID); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package operation answers the callers of operations: it renders results, lets callers wait for them ([Operations]), finds
+// Package operation answers the callers of operations: it renders results, lets callers wait for them ([Store]), finds
 // an earlier call by its key, and opens sessions of agents ([AgentSessions]). It says what became of an event
 // ([EventOutcome]) and what a caller should do next ([Next]).
 //

@@ -38,7 +38,7 @@ FROM inbox_event v
 WHERE v.id = $1`
 
 // FollowedCall reads the call that f.Parent names. It returns [inbox.ErrNotFound] if its event is gone.
-func (o *Operations) FollowedCall(ctx context.Context, f *inbox.Follow) (*FollowedCall, error) {
+func (o *Store) FollowedCall(ctx context.Context, f *inbox.Follow) (*FollowedCall, error) {
 	out := &FollowedCall{Event: f.Parent}
 	err := o.cfg.Pool.QueryRow(ctx, readFollowedCall, f.Parent, f.Kind, f.Intent[:]).Scan(&out.Key, &out.Operation, &out.Intent, &out.EffectsKept, &out.Follower)
 	switch {

@@ -23,7 +23,7 @@ LIMIT 1`
 // Find returns the event of a credential's operation: by its whole key, which is tried
 // first, or by our id. It returns [inbox.ErrNotFound] if there is none, or if it belongs to
 // another credential.
-func (o *Operations) Find(ctx context.Context, source int32, credential, ref string) (inbox.ID, error) {
+func (o *Store) Find(ctx context.Context, source int32, credential, ref string) (inbox.ID, error) {
 	id, err := inbox.ParseID(ref)
 	if err != nil {
 		id = inbox.ID{}

@@ -13,7 +13,7 @@ import (
 
 // Outcome returns the current state of the effects of an event. It returns
 // [inbox.ErrNotFound] if there is no such event.
-func (o *Operations) Outcome(ctx context.Context, event inbox.ID) (*EventOutcome, error) {
+func (o *Store) Outcome(ctx context.Context, event inbox.ID) (*EventOutcome, error) {
 	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, []inbox.ID{event}, true)
 	if err == nil && found[event] != nil {
 		err = found[event].sealed
@@ -51,7 +51,7 @@ var resultColumns = row.ColumnsFrom(1,
 
 // documents returns the stored results of the events. It first renders the results of
 // events that are at rest and have none.
-func (o *Operations) documents(ctx context.Context, events []inbox.ID) (map[inbox.ID][]byte, error) {
+func (o *Store) documents(ctx context.Context, events []inbox.ID) (map[inbox.ID][]byte, error) {
 	found, err := outcomes(ctx, o.cfg.Pool, o.cfg.Keyring, events, false)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (o *Operations) documents(ctx context.Context, events []inbox.ID) (map[inbo
 	return out, nil
 }
 
-func (o *Operations) renderTx(ctx context.Context, tx pgx.Tx, events []inbox.ID) error {
+func (o *Store) renderTx(ctx context.Context, tx pgx.Tx, events []inbox.ID) error {
 	if _, err := tx.Exec(ctx, row.LockOperations, events); err != nil {
 		return err
 	}

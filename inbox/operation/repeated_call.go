@@ -21,7 +21,7 @@ WHERE r.source_id = $1 AND r.call_hash = $2 AND r.expires_at >= now()`
 
 // RecentCall finds the call with the hash that was recorded within its window, and its whole key. It returns
 // [inbox.ErrNotFound] if there is none. It only spares the gate a call that will be refused: the gate's constraint decides.
-func (o *Operations) RecentCall(ctx context.Context, source int32, hash [sha256.Size]byte) (event inbox.ID, key string, err error) {
+func (o *Store) RecentCall(ctx context.Context, source int32, hash [sha256.Size]byte) (event inbox.ID, key string, err error) {
 	err = o.cfg.Pool.QueryRow(ctx, readRecentCall, source, hash[:]).Scan(&event, &key)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

@@ -27,8 +27,6 @@ type AgentSessionFilter struct {
 	Since time.Time `json:"-"`
 	// Cursor is the Next of the page before this one; empty is the first page.
 	Cursor string `json:"-"`
-	// Before, for callers that have no cursor, is the last ID of the page before this one.
-	Before inbox.ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int `json:"-"`
 }
@@ -65,7 +63,7 @@ ORDER BY a.id DESC`
 // of another list or filter.
 func (l *Lister) AgentSessions(ctx context.Context, f AgentSessionFilter) (page Page[AgentSessionRow], err error) {
 	w := listWalk[AgentSessionRow, inbox.ID]{cursor: newListCursor[inbox.ID]("sessions", f), limit: f.Limit, place: func(r *AgentSessionRow) inbox.ID { return r.ID }}
-	if w.from, err = w.cursor.begin(f.Cursor, f.Before); err != nil {
+	if w.from, err = w.cursor.begin(f.Cursor); err != nil {
 		return page, fmt.Errorf("listing sessions: %w", err)
 	}
 	since := idSince(f.Since)

@@ -28,8 +28,6 @@ type ConflictFilter struct {
 	Since time.Time `json:"-"`
 	// Cursor is the Next of the page before this one; empty is the first page.
 	Cursor string `json:"-"`
-	// Before, for callers that have no cursor, is the last ID of the page before this one.
-	Before inbox.ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int `json:"-"`
 }
@@ -75,7 +73,7 @@ FROM conflict c JOIN inbox_event e ON e.id = c.event_id JOIN source s ON s.id = 
 // [ErrCursor] for a cursor of another list or filter.
 func (l *Lister) Conflicts(ctx context.Context, f ConflictFilter) (page Page[ConflictRow], err error) {
 	w := listWalk[ConflictRow, inbox.ID]{cursor: newListCursor[inbox.ID]("conflicts", f), limit: f.Limit, place: func(r *ConflictRow) inbox.ID { return r.ID }}
-	if w.from, err = w.cursor.begin(f.Cursor, f.Before); err != nil {
+	if w.from, err = w.cursor.begin(f.Cursor); err != nil {
 		return page, fmt.Errorf("listing conflicts: %w", err)
 	}
 	var narrow row.Predicates

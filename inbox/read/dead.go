@@ -218,8 +218,6 @@ ORDER BY d.id DESC`
 type PageRequest struct {
 	// Cursor is the Next of the page before this one; empty is the first page.
 	Cursor string
-	// Before, for callers that have no cursor, is the last ID of the page before this one.
-	Before inbox.ID
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int
 }
@@ -238,7 +236,7 @@ func (l *Lister) dead(ctx context.Context, f DeadFilter, p PageRequest) (page Pa
 	asked := f
 	asked.Since, asked.Until = time.Time{}, time.Time{}
 	w := listWalk[DeadRow, inbox.ID]{cursor: newListCursor[inbox.ID]("dead", asked), limit: p.Limit, place: func(r *DeadRow) inbox.ID { return r.ID }}
-	if w.from, err = w.cursor.begin(p.Cursor, p.Before); err != nil {
+	if w.from, err = w.cursor.begin(p.Cursor); err != nil {
 		return page, err
 	}
 	effects, events := l.deadPredicates(&f)

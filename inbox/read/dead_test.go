@@ -115,21 +115,20 @@ func TestDeadLettersAreGroupedAndPaged(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	var paged []string
-	for before := (inbox.ID{}); ; {
-		rows, err := inboxtest.Rows(b.Lister.Dead(t.Context(), read.DeadFilter{}, read.PageRequest{Before: before, Limit: 3}))
-		if err != nil {
-			t.Fatal(err)
+	for cursor := ""; ; {
+		page, err := b.Lister.Dead(t.Context(), read.DeadFilter{}, read.PageRequest{Cursor: cursor, Limit: 3})
+		if err != nil || page.SearchedTo != nil {
+			t.Fatalf("searched to %v, %v", page.SearchedTo, err)
 		}
-		for _, row := range rows {
+		for _, row := range page.Data {
 			paged = append(paged, row.EventID)
 			if (row.Route == "") != (row.ID == row.Event) || row.DiedAt == nil {
 				t.Errorf("%+v", row)
 			}
 		}
-		if len(rows) < 3 {
+		if cursor = page.Next; !page.HasMore {
 			break
 		}
-		before = rows[2].ID
 	}
 	if got := strings.Join(paged, " "); got != "evt_8 ~7 guid_6 guid_5 evt_4 evt_3 evt_2 evt_1" {
 		t.Errorf("pages give %s", got)

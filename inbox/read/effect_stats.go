@@ -51,9 +51,9 @@ SELECT r.id, d.dead, i.indeterminate
 const readByIndex = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)`
 
-// ReadEffectStats counts the effects of the routes in one read that stays short for any number of
+// CountEffects counts the effects of the routes in one read that stays short for any number of
 // rows. A route without effects has zeros.
-func ReadEffectStats(ctx context.Context, pool *pgxpool.Pool, routes []int32) (map[int32]EffectStats, error) {
+func CountEffects(ctx context.Context, pool *pgxpool.Pool, routes []int32) (map[int32]EffectStats, error) {
 	out := make(map[int32]EffectStats, len(routes))
 	for _, id := range routes {
 		out[id] = EffectStats{}

@@ -26,7 +26,7 @@ func TestReadEffectStats(t *testing.T) {
 	}
 	old := inbox.NewID(time.Now().Add(-time.Hour))
 	storetest.Exec(t, o.Pool, `UPDATE effect SET id = $1 WHERE state = 'retry'`, old)
-	stats, err := read.ReadEffectStats(t.Context(), o.Pool, append(o.Routes, 999))
+	stats, err := read.CountEffects(t.Context(), o.Pool, append(o.Routes, 999))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestEffectStatsPlans(t *testing.T) {
 			for sql, args := range read.EffectStatsStatements {
 				var lines []string
 				err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-					if _, err := tx.Exec(t.Context(), read.ReadByIndex); err != nil {
+					if _, err := tx.Exec(t.Context(), read.ByIndex); err != nil {
 						return err
 					}
 					rows, err := tx.Query(t.Context(), "EXPLAIN "+sql, args...)

@@ -5,14 +5,14 @@ var EffectStatsStatements = map[string][]any{
 	readRestingEffects: {[]int32{1, 2}, MaxCountedEffects}, readPendingEffects: {MaxCountedEffects},
 }
 
-// ReadByIndex is what is set before them.
-const ReadByIndex = readByIndex
+// ByIndex is what is set before them.
+const ByIndex = readByIndex
 
 // Statements about streams, for the tests of their plans.
 const (
-	ReadStreamStatsSQL = readStreamStats
-	WaitingEffects     = waitingStreamEffects
-	ReadPlaces         = readPlaces
+	CountStreamsSQL = readStreamStats
+	WaitingEffects  = waitingStreamEffects
+	ReadPlaces      = readPlaces
 )
 
 // ListItemStatements read the items of lists that effects became, for the test of their plans.

@@ -38,10 +38,10 @@ SELECT count(*) FILTER (WHERE expires_at < now()),
     count(*) FILTER (WHERE expires_at >= now() + interval '30 days')
 FROM (SELECT expires_at FROM effect_key WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT $1) k`
 
-// ReadKeyStats reads them in one short transaction. To count all keys by age would walk a table that
+// CountKeys reads the counts in one short transaction. To count all keys by age would walk a table that
 // may have hundreds of millions of rows, so the planner is asked how many it expects, by its
 // statistics: an event's id begins with its time.
-func ReadKeyStats(ctx context.Context, pool *pgxpool.Pool, now time.Time) (KeyStats, error) {
+func CountKeys(ctx context.Context, pool *pgxpool.Pool, now time.Time) (KeyStats, error) {
 	s := KeyStats{ByAge: map[string]float64{}, ByExpiry: map[string]float64{}}
 	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, readByIndex); err != nil {

@@ -24,7 +24,7 @@ func TestReadKeyStats(t *testing.T) {
 	storetest.Exec(t, o.Pool, `ANALYZE inbox_event`)
 	storetest.Exec(t, o.Pool, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at, expires_at)
 		SELECT $1, sha256(n::text::bytea), gen_random_uuid(), now(), now() + (n - 1) * interval '10 hours' FROM generate_series(0, 9) n`, o.Routes[0])
-	s, err := read.ReadKeyStats(t.Context(), o.Pool, now)
+	s, err := read.CountKeys(t.Context(), o.Pool, now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,6 @@ type AuditFilter struct {
 	Until time.Time `json:"-"`
 	// Cursor is the Next of the page before this one; empty is the first page.
 	Cursor string `json:"-"`
-	// Before, for callers that have no cursor, is the last ID of the page before this one.
-	Before inbox.ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int `json:"-"`
 }
@@ -59,7 +57,7 @@ const auditTenant = `CASE
 // Audit returns one page of the audit, newest first. It returns [ErrCursor] for a cursor of another list or filter.
 func (l *Lister) Audit(ctx context.Context, f AuditFilter) (page Page[AuditRow], err error) {
 	w := listWalk[AuditRow, inbox.ID]{cursor: newListCursor[inbox.ID]("audit", f), limit: f.Limit, place: func(r *AuditRow) inbox.ID { return r.ID }}
-	if w.from, err = w.cursor.begin(f.Cursor, f.Before, idSince(f.Until)); err != nil {
+	if w.from, err = w.cursor.begin(f.Cursor, idSince(f.Until)); err != nil {
 		return page, fmt.Errorf("listing the audit: %w", err)
 	}
 	since := idSince(f.Since)

@@ -34,8 +34,6 @@ type EffectFilter struct {
 	Until time.Time `json:"-"`
 	// Cursor is Next of the previous page; empty is the first page.
 	Cursor string `json:"-"`
-	// Before is the last ID of the previous page, for callers without a cursor.
-	Before inbox.ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int `json:"-"`
 }
@@ -135,7 +133,7 @@ func (l *Lister) readEffects(ctx context.Context, from func(*row.Statement), p r
 
 func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectRow], err error) {
 	w := listWalk[EffectRow, inbox.ID]{cursor: newListCursor[inbox.ID]("effects", f), limit: f.Limit, place: func(r *EffectRow) inbox.ID { return r.ID }}
-	if w.from, err = w.cursor.begin(f.Cursor, f.Before, idSince(f.Until)); err != nil {
+	if w.from, err = w.cursor.begin(f.Cursor, idSince(f.Until)); err != nil {
 		return page, err
 	}
 	since, routes := idSince(f.Since), routesOf(f.Source, f.Route, f.Target)
@@ -276,7 +274,7 @@ type AttemptRow struct {
 	StartedAt  time.Time `json:"started_at"`
 	FinishedAt time.Time `json:"finished_at"`
 	Outcome    string    `json:"outcome"`
-	// Reason is why the attempt failed; empty for attempts of older versions.
+	// Reason is why the attempt failed; empty if it did not fail.
 	Reason  string `json:"reason,omitempty"`
 	Code    string `json:"code,omitempty"`
 	Excerpt string `json:"excerpt,omitempty"`

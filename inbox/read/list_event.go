@@ -33,8 +33,6 @@ type EventFilter struct {
 	Until time.Time `json:"-"`
 	// Cursor is Next of the previous page; empty is the first page.
 	Cursor string `json:"-"`
-	// Before is the last ID of the previous page, for callers without a cursor.
-	Before inbox.ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int `json:"-"`
 }
@@ -147,7 +145,7 @@ func (l *Lister) Events(ctx context.Context, f EventFilter) (Page[EventRow], err
 
 func (l *Lister) events(ctx context.Context, f EventFilter) (page Page[EventRow], err error) {
 	w := listWalk[EventRow, inbox.ID]{cursor: newListCursor[inbox.ID]("events", f), limit: f.Limit, place: func(r *EventRow) inbox.ID { return r.ID }}
-	if w.from, err = w.cursor.begin(f.Cursor, f.Before, idSince(f.Until)); err != nil {
+	if w.from, err = w.cursor.begin(f.Cursor, idSince(f.Until)); err != nil {
 		return page, err
 	}
 	since, narrow := idSince(f.Since), f.predicates(l.tenant)

@@ -91,7 +91,7 @@ FROM effect h
 WHERE h.id = $1`
 
 // Items returns one page of the items of the list that an effect became, in the order of
-// the list. It uses State, Cursor, Before and Limit of the filter. It returns [inbox.ErrNotFound],
+// the list. It uses State, Cursor and Limit of the filter. It returns [inbox.ErrNotFound],
 // [ErrNoList] for an effect that became no list, and [ErrCursor] for a cursor of another list.
 func (l *Lister) Items(ctx context.Context, list inbox.ID, f EffectFilter) (page Page[EffectRow], err error) {
 	var event inbox.ID
@@ -115,8 +115,6 @@ func (l *Lister) Items(ctx context.Context, list inbox.ID, f EffectFilter) (page
 	return page, nil
 }
 
-const readItemPlace = `SELECT coalesce((SELECT e.item FROM effect e WHERE e.id = $1), 0)`
-
 // items finds the items through the unique index of events, routes and items, and not through that of all effects, so
 // that a page of a list reads only that list.
 func (l *Lister) items(ctx context.Context, list, event inbox.ID, route int32, f EffectFilter) (page Page[EffectRow], err error) {
@@ -127,13 +125,7 @@ func (l *Lister) items(ctx context.Context, list, event inbox.ID, route int32, f
 		}{list, f.State}),
 		limit: f.Limit, place: func(r *EffectRow) int64 { return int64(r.Item) },
 	}
-	var before int64
-	if !f.Before.IsZero() {
-		if err := l.pool.QueryRow(ctx, readItemPlace, f.Before).Scan(&before); err != nil {
-			return page, err
-		}
-	}
-	if w.from, err = w.cursor.begin(f.Cursor, before); err != nil {
+	if w.from, err = w.cursor.begin(f.Cursor); err != nil {
 		return page, err
 	}
 	between := func(from, to int64) (p row.Predicates) {

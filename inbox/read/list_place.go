@@ -21,16 +21,13 @@ func idSince(at time.Time) inbox.ID {
 	return inbox.FirstID(at)
 }
 
-// begin returns the place after which a page begins: the cursor's place or, without a cursor, the place before. If an
-// end in until is lower, begin returns that end, so that the page skips rows outside the time range. It returns [ErrCursor]
-// for a cursor of another list.
-func (c listCursor[P]) begin(cursor string, before P, until ...P) (from P, err error) {
+// begin returns the place after which a page begins: the cursor's place, or zero without a cursor. If an end in until
+// is lower, begin returns that end, so that the page skips rows outside the time range. It returns [ErrCursor] for a
+// cursor of another list.
+func (c listCursor[P]) begin(cursor string, until ...P) (from P, err error) {
 	var none P
 	if from, err = c.parse(cursor); err != nil {
 		return from, err
-	}
-	if from == none {
-		from = before
 	}
 	for _, end := range until {
 		if end != none && (from == none || lower(end, from)) {

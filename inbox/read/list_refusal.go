@@ -28,8 +28,6 @@ type RefusalFilter struct {
 	Until time.Time `json:"-"`
 	// Cursor is Next of the previous page; empty is the first page.
 	Cursor string `json:"-"`
-	// Before is the last ID of the previous page, for callers without a cursor.
-	Before inbox.ID `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int `json:"-"`
 }
@@ -74,7 +72,7 @@ const edgeOfRefusals = ` ORDER BY o.source_id DESC, o.id DESC OFFSET greatest(? 
 // filter.
 func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) (page Page[RefusalRow], err error) {
 	w := listWalk[RefusalRow, inbox.ID]{cursor: newListCursor[inbox.ID]("refusals", f), limit: f.Limit, place: func(r *RefusalRow) inbox.ID { return r.ID }}
-	if w.from, err = w.cursor.begin(f.Cursor, f.Before, idSince(f.Until)); err != nil {
+	if w.from, err = w.cursor.begin(f.Cursor, idSince(f.Until)); err != nil {
 		return page, fmt.Errorf("listing refusals: %w", err)
 	}
 	var sources, rows row.Predicates

@@ -71,6 +71,10 @@ func newListed(t *testing.T) *listed {
 func TestListerNarrowsEvents(t *testing.T) {
 	t.Parallel()
 	l := newListed(t)
+	first, err := l.lister.Events(t.Context(), read.EventFilter{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		filter read.EventFilter
 		want   []string
@@ -82,7 +86,7 @@ func TestListerNarrowsEvents(t *testing.T) {
 		"by route":          {read.EventFilter{Route: "build"}, []string{"guid/3"}},
 		"since":             {read.EventFilter{Since: listStart.Add(time.Hour)}, []string{"guid/3", "evt_2"}},
 		"a page":            {read.EventFilter{Limit: 1}, []string{"guid/3"}},
-		"the page after it": {read.EventFilter{Limit: 1, Before: l.events[2]}, []string{"evt_2"}},
+		"the page after it": {read.EventFilter{Limit: 1, Cursor: first.Next}, []string{"evt_2"}},
 		"nothing there":     {read.EventFilter{Source: "nope"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

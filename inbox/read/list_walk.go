@@ -83,9 +83,8 @@ type PageQuery[Row any, P listPlace] struct {
 	List   string
 	Filter any
 
-	// The page begins after Cursor or, without a cursor, after From. Zero is the beginning of the list.
+	// Cursor is the Next of the page before this one; empty is the first page.
 	Cursor string
-	From   P
 
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int
@@ -107,13 +106,13 @@ type PageQuery[Row any, P listPlace] struct {
 	Now func() time.Time
 }
 
-// ReadPage reads the page. It returns [ErrCursor] for a cursor of another list or filter.
-func ReadPage[Row any, P listPlace](ctx context.Context, q PageQuery[Row, P]) (page Page[Row], err error) {
+// NextPage reads the page. It returns [ErrCursor] for a cursor of another list or filter.
+func NextPage[Row any, P listPlace](ctx context.Context, q PageQuery[Row, P]) (page Page[Row], err error) {
 	if q.Now == nil {
 		q.Now = time.Now
 	}
 	w := listWalk[Row, P]{cursor: newListCursor[P](q.List, q.Filter), limit: q.Limit, place: q.Place, read: q.Read, edge: q.Edge}
-	if w.from, err = w.cursor.begin(q.Cursor, q.From); err != nil {
+	if w.from, err = w.cursor.begin(q.Cursor); err != nil {
 		return page, err
 	}
 	return w.page(ctx, newSearch(cmp.Or(q.Budget, ListBudget), q.Now))

@@ -61,7 +61,7 @@ ORDER BY o.id`
 // first. It returns [ErrCursor] for a cursor of another list or filter.
 func (l *Lister) Outbox(ctx context.Context, f OutboxFilter) (page Page[OutboxRow], err error) {
 	w := listWalk[OutboxRow, int64]{cursor: newListCursor[int64]("outbox", f), limit: f.Limit, place: func(r *OutboxRow) int64 { return r.ID }}
-	if w.from, err = w.cursor.begin(f.Cursor, 0); err != nil {
+	if w.from, err = w.cursor.begin(f.Cursor); err != nil {
 		return page, fmt.Errorf("listing the outbox: %w", err)
 	}
 	var walked, narrow row.Predicates

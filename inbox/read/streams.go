@@ -26,8 +26,6 @@ type StreamFilter struct {
 	Gap     bool `json:"gap,omitempty"`
 	// Cursor is the Next of the page before this one; empty is the first page.
 	Cursor string `json:"-"`
-	// Before, for callers that have no cursor, is the last ID of the page before this one.
-	Before int64 `json:"-"`
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int `json:"-"`
 }
@@ -101,7 +99,7 @@ func (l *Lister) Streams(ctx context.Context, f StreamFilter) (Page[StreamRow], 
 
 func (l *Lister) streams(ctx context.Context, f StreamFilter) (page Page[StreamRow], err error) {
 	w := listWalk[StreamRow, int64]{cursor: newListCursor[int64]("streams", f), limit: f.Limit, place: func(r *StreamRow) int64 { return r.ID }}
-	if w.from, err = w.cursor.begin(f.Cursor, f.Before); err != nil {
+	if w.from, err = w.cursor.begin(f.Cursor); err != nil {
 		return page, err
 	}
 	routes, hashes, err := l.keyed(ctx, f)

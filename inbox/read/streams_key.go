@@ -44,15 +44,12 @@ func (l *Lister) keyed(ctx context.Context, f StreamFilter) (routes []int32, has
 		return nil, nil, err
 	}
 	routes, hashes = []int32{}, [][]byte{}
-	var id, last int32
+	var id int32
 	var source, route string
 	var salt, sealed []byte
 	var secret inbox.ID
 	var keyID *int32
 	_, err = pgx.ForEachRow(rows, []any{&id, &source, &route, &salt, &secret, &sealed, &keyID}, func() error {
-		if id != last { // also for streams that are older than definitions
-			routes, hashes, last = append(routes, id), append(hashes, inbox.Series{}.KeyHash(source, route, f.Key)), id
-		}
 		series, err := inbox.OpenSeries(l.keys, salt, secret, sealed, keyID)
 		if err != nil {
 			return err

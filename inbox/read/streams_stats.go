@@ -63,9 +63,9 @@ WHERE route_id = $1 AND gap_since <= now() - $2::bigint * interval '1 microsecon
 ORDER BY gap_since
 LIMIT $3`
 
-// ReadStreamStats returns the counts of the streams of a route, and the gaps that have
+// CountStreams returns the counts of the streams of a route, and the gaps that have
 // lasted longer than long.
-func ReadStreamStats(ctx context.Context, pool *pgxpool.Pool, route int32, long time.Duration) (StreamStats, error) {
+func CountStreams(ctx context.Context, pool *pgxpool.Pool, route int32, long time.Duration) (StreamStats, error) {
 	var s StreamStats
 	var oldest int64
 	err := pool.QueryRow(ctx, readStreamStats, route, row.MaxCounted).Scan(&s.Held, &s.Gaps, &s.Blocked, &oldest)

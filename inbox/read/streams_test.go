@@ -39,6 +39,10 @@ func TestStreamsAreListed(t *testing.T) {
 		}
 		return ids
 	}
+	first, err := b.Lister.Streams(t.Context(), read.StreamFilter{Limit: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		filter read.StreamFilter
 		want   []int64
@@ -52,7 +56,7 @@ func TestStreamsAreListed(t *testing.T) {
 		"blocked":        {read.StreamFilter{Blocked: true}, []int64{blocked}},
 		"standing still": {read.StreamFilter{Blocked: true, Gap: true}, []int64{blocked, gap}},
 		"first page":     {read.StreamFilter{Limit: 2}, []int64{blocked, gap}},
-		"next page":      {read.StreamFilter{Limit: 2, Before: gap}, []int64{plain}},
+		"next page":      {read.StreamFilter{Limit: 2, Cursor: first.Next}, []int64{plain}},
 	} {
 		if got := list(c.filter); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -116,7 +120,7 @@ func TestStreamIsShown(t *testing.T) {
 func TestStreamStats(t *testing.T) {
 	t.Parallel()
 	b := storetest.NewStreamBook(t)
-	if s, err := read.ReadStreamStats(t.Context(), b.Pool, b.Route, time.Minute); err != nil || s.Held+s.Gaps+s.Blocked+len(s.Long) != 0 || s.OldestGap != 0 {
+	if s, err := read.CountStreams(t.Context(), b.Pool, b.Route, time.Minute); err != nil || s.Held+s.Gaps+s.Blocked+len(s.Long) != 0 || s.OldestGap != 0 {
 		t.Errorf("empty: %+v, %v", s, err)
 	}
 	gap, blocked := b.Stream("a", "1"), b.Stream("b", "1")
@@ -127,15 +131,15 @@ func TestStreamStats(t *testing.T) {
 	b.Effect("b", 1, inbox.EffectDone)
 	b.Gap(gap)
 	b.Blocked(blocked, b.Effect("b", 2, inbox.EffectDead))
-	s, err := read.ReadStreamStats(t.Context(), b.Pool, b.Route, 5*time.Minute)
+	s, err := read.CountStreams(t.Context(), b.Pool, b.Route, 5*time.Minute)
 	if err != nil || s.Held != 3 || s.Gaps != 1 || s.Blocked != 1 || s.OldestGap < 10*time.Minute || s.OldestGap > 20*time.Minute ||
 		len(s.Long) != 1 || s.Long[0].Stream != gap {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s, err := read.ReadStreamStats(t.Context(), b.Pool, b.Route, time.Hour); err != nil || len(s.Long) != 0 {
+	if s, err := read.CountStreams(t.Context(), b.Pool, b.Route, time.Hour); err != nil || len(s.Long) != 0 {
 		t.Errorf("no gap is an hour old: %+v, %v", s, err)
 	}
-	if s, err := read.ReadStreamStats(t.Context(), b.Pool, b.Route+1, time.Hour); err != nil || s.Held != 0 || s.Gaps != 0 {
+	if s, err := read.CountStreams(t.Context(), b.Pool, b.Route+1, time.Hour); err != nil || s.Held != 0 || s.Gaps != 0 {
 		t.Errorf("another route: %+v, %v", s, err)
 	}
 }
@@ -158,10 +162,10 @@ func TestStreamPlans(t *testing.T) {
 		args []any
 		want []string
 	}{
-		read.ReadStreamStatsSQL: {[]any{b.Route, 10}, []string{"effect_open_idx", "stream_gap_idx", "stream_blocked_idx"}},
-		read.WaitingEffects:     {[]any{b.Route, hash, 10}, []string{"effect_open_idx"}},
-		row.MissingNumbers:      {[]any{1}, []string{"stream_pkey", "effect_sequence_idx"}},
-		read.ReadPlaces:         {[]any{inbox.NewID(time.Now()), ""}, []string{"effect_event_route_item_key", "stream_key", "Backward using effect_sequence_idx"}},
+		read.CountStreamsSQL: {[]any{b.Route, 10}, []string{"effect_open_idx", "stream_gap_idx", "stream_blocked_idx"}},
+		read.WaitingEffects:  {[]any{b.Route, hash, 10}, []string{"effect_open_idx"}},
+		row.MissingNumbers:   {[]any{1}, []string{"stream_pkey", "effect_sequence_idx"}},
+		read.ReadPlaces:      {[]any{inbox.NewID(time.Now()), ""}, []string{"effect_event_route_item_key", "stream_key", "Backward using effect_sequence_idx"}},
 	} {
 		rows, err := tx.Query(t.Context(), "EXPLAIN "+sql, c.args...)
 		if err != nil {

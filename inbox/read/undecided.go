@@ -91,7 +91,7 @@ func (l *Lister) undecided(ctx context.Context, f StreamFilter, stream int64) (p
 		}{f, stream}),
 		limit: f.Limit, place: func(u *Undecided) inbox.ID { return u.Effect },
 	}
-	if w.from, err = w.cursor.begin(f.Cursor, inbox.ID{}); err != nil {
+	if w.from, err = w.cursor.begin(f.Cursor); err != nil {
 		return page, err
 	}
 	var in, narrow row.Predicates

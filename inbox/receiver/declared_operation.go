@@ -2,7 +2,6 @@ package receiver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -113,12 +112,11 @@ func (o *operations) recorded(ctx context.Context, req *request, event *inbox.Ne
 	if o.cfg.Outcomes == nil {
 		return false, nil
 	}
-	_, err := o.cfg.Outcomes.FindKey(ctx, req.source.Inbox.ID, event.EventID, "")
-	if err != nil && !errors.Is(err, inbox.ErrNotFound) {
+	known, err := o.cfg.Outcomes.FindKey(ctx, req.source.Inbox.ID, event.EventID)
+	if err != nil {
 		o.logUnrecorded(req, err)
-		return false, err
 	}
-	return err == nil, nil
+	return known, err
 }
 
 func checkVersion(accepted Versions, h http.Header) (detail string) {
@@ -143,32 +141,24 @@ func checkVersion(accepted Versions, h http.Header) (detail string) {
 	return "header " + HeaderContract + " is there twice" + want
 }
 
-// settleKey decides under which event id a key that the caller chose is recorded. That is the id of the quoted key,
-// from the time before quoted and bare keys were one, if that one is recorded. It refuses a new key that is too short.
-func (o *operations) settleKey(ctx context.Context, req *request, given *providers.GivenKey, event *inbox.NewEvent) (result, bool) {
+// checkKey refuses a new key that the caller chose and that is too short. A short key that is recorded already is
+// accepted.
+func (o *operations) checkKey(ctx context.Context, req *request, given *providers.GivenKey, event *inbox.NewEvent) (result, bool) {
 	if given == nil || o.cfg.Outcomes == nil {
 		return result{}, true
 	}
-	short := 0
-	if least := req.source.declared(event.Type).MinKey; len(given.Key) < least {
-		short = least
-	}
-	if given.FormerID == "" && short == 0 {
+	least := req.source.declared(event.Type).MinKey
+	if len(given.Key) >= least {
 		return result{}, true
 	}
-	found, err := o.cfg.Outcomes.FindKey(ctx, req.source.Inbox.ID, event.EventID, given.FormerID)
-	switch {
-	case err == nil:
-		event.EventID = found
-		return result{}, true
-	case !errors.Is(err, inbox.ErrNotFound):
-		o.logUnrecorded(req, err)
+	switch known, err := o.recorded(ctx, req, event); {
+	case err != nil:
 		return result{outcome: outcomeUnavailable}, false
-	case short == 0:
+	case known:
 		return result{}, true
 	}
 	res := o.refuse(req, nil, reason(providers.ReasonUnidentified),
-		fmt.Sprintf("the key has %d characters, and at least %d are asked for: name what the call means, such as order-1742/charge", len(given.Key), short))
+		fmt.Sprintf("the key has %d characters, and at least %d are asked for: name what the call means, such as order-1742/charge", len(given.Key), least))
 	res.code = CodeInvalidKey
 	return res, false
 }

@@ -47,13 +47,13 @@ func (g faultyGate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Recei
 
 // faultyOutcomes plants wrong outcomes for the receiver.
 type faultyOutcomes struct {
-	*operation.Operations
+	*operation.Store
 	fault *fault
 	sent  *[]byte // the intent hash of the payload that was sent last
 }
 
 func (o faultyOutcomes) Await(ctx context.Context, event inbox.ID, atMost time.Duration) ([]byte, bool, error) {
-	document, ok, err := o.Operations.Await(ctx, event, atMost)
+	document, ok, err := o.Store.Await(ctx, event, atMost)
 	if *o.fault == unsettledInsist && !ok {
 		return []byte(`{"status":"failed","next":"resume"}`), true, err
 	}
@@ -61,7 +61,7 @@ func (o faultyOutcomes) Await(ctx context.Context, event inbox.ID, atMost time.D
 }
 
 func (o faultyOutcomes) FollowedCall(ctx context.Context, f *inbox.Follow) (*operation.FollowedCall, error) {
-	call, err := o.Operations.FollowedCall(ctx, f)
+	call, err := o.Store.FollowedCall(ctx, f)
 	if call != nil && *o.fault == resumedTwice {
 		call.Follower = inbox.ID{}
 	}

@@ -114,7 +114,7 @@ func newModel(t *testing.T) *model {
 	if m.pruner, err = prune.New(prune.Config{Pool: m.pool, Effects: m.store, Rate: -1}); err != nil {
 		t.Fatal(err)
 	}
-	results, err := operation.NewOperations(operation.OperationsConfig{Pool: m.pool})
+	results, err := operation.New(operation.Config{Pool: m.pool})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/oncegate/oncegate/providers"
 )
 
-// Outcomes returns the outcomes of events. [operation.Operations] is one.
+// Outcomes returns the outcomes of events. [operation.Store] is one.
 type Outcomes interface {
 	// Await returns the result of an operation; ok is false if it was not at rest within atMost, which may
 	// be 0.
@@ -28,9 +28,8 @@ type Outcomes interface {
 	// [inbox.ErrNotFound].
 	Find(ctx context.Context, source int32, credential, ref string) (inbox.ID, error)
 
-	// FindKey returns the one of two event ids that is recorded, the first if both are, or
-	// [inbox.ErrNotFound]. former may be empty.
-	FindKey(ctx context.Context, source int32, eventID, former string) (string, error)
+	// FindKey reports whether an event with the id is recorded.
+	FindKey(ctx context.Context, source int32, eventID string) (bool, error)
 
 	// FollowedCall returns the call that another one wants to follow, or [inbox.ErrNotFound].
 	FollowedCall(ctx context.Context, f *inbox.Follow) (*operation.FollowedCall, error)

@@ -65,13 +65,9 @@ func (o *outcomes) Find(_ context.Context, source int32, credential, ref string)
 	return inbox.ID{}, inbox.ErrNotFound
 }
 
-func (o *outcomes) FindKey(_ context.Context, source int32, eventID, former string) (string, error) {
-	for _, id := range []string{eventID, former} {
-		if _, ok := o.keys[fmt.Sprint(source, "/", id)]; ok {
-			return id, nil
-		}
-	}
-	return "", inbox.ErrNotFound
+func (o *outcomes) FindKey(_ context.Context, source int32, eventID string) (bool, error) {
+	_, ok := o.keys[fmt.Sprint(source, "/", eventID)]
+	return ok, nil
 }
 
 func (o *outcomes) FollowedCall(context.Context, *inbox.Follow) (*operation.FollowedCall, error) {

@@ -84,7 +84,7 @@ func (o *operations) prepare(req *request, delivery *providers.Delivery, event *
 	if !req.caller.mayCall(event.Type) {
 		return o.refuse(req, nil, reasonNotAllowed, "credential "+req.caller.credential+" may not call operation "+event.Type), false
 	}
-	if res, ok := o.settleKey(ctx, req, delivery.GivenKey, event); !ok {
+	if res, ok := o.checkKey(ctx, req, delivery.GivenKey, event); !ok {
 		return res, false
 	}
 	if res, ok := o.checkDeclared(ctx, req, event, body); !ok {

@@ -82,12 +82,16 @@ func TestListRefusals(t *testing.T) {
 	if len(all) != 3 || all[0].Cause != "stale" || all[2].Diagnosis != "number 0" || all[0].Source != "shop" {
 		t.Fatalf("listed %+v", all)
 	}
+	first, err := lister.Refusals(t.Context(), read.RefusalFilter{Limit: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct {
 		filter read.RefusalFilter
 		want   int
 	}{
 		"cause": {read.RefusalFilter{Cause: "stale"}, 1}, "whole": {read.RefusalFilter{Whole: true}, 2},
-		"before": {read.RefusalFilter{Before: all[1].ID}, 1}, "limit": {read.RefusalFilter{Limit: 2}, 2},
+		"after": {read.RefusalFilter{Limit: 2, Cursor: first.Next}, 1}, "limit": {read.RefusalFilter{Limit: 2}, 2},
 		"source": {read.RefusalFilter{Source: "nobody"}, 0}, "since": {read.RefusalFilter{Since: refusedAt.Add(time.Hour)}, 0},
 	} {
 		rows, err := inboxtest.Rows(lister.Refusals(t.Context(), test.filter))

@@ -96,8 +96,6 @@ type ItemFilter struct {
 	Open bool
 	// Cursor is the Next of the page before this one; empty is the first page.
 	Cursor string
-	// After, for callers that have no cursor, is the last position of the page before this one.
-	After int64
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int
 }
@@ -152,7 +150,7 @@ LEFT JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)`
 // [read.ErrCursor] for a cursor of another list or filter.
 func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) (read.Page[Item], error) {
 	q := read.PageQuery[Item, int64]{
-		List: "replay items", Filter: []any{id, f.Action, f.LeftOut, f.Verdict, f.Outcome, f.Open}, Cursor: f.Cursor, From: f.After, Limit: f.Limit,
+		List: "replay items", Filter: []any{id, f.Action, f.LeftOut, f.Verdict, f.Outcome, f.Open}, Cursor: f.Cursor, Limit: f.Limit,
 		Place: func(i *Item) int64 { return i.Position },
 		Read: func(ctx context.Context, from, to int64, limit int) ([]Item, error) {
 			return r.items(ctx, id, f, from, to, limit)
@@ -169,7 +167,7 @@ func (r *Store) Items(ctx context.Context, id inbox.ID, f ItemFilter) (read.Page
 			return at, event.Time(), err
 		}
 	}
-	page, err := read.ReadPage(ctx, q)
+	page, err := read.NextPage(ctx, q)
 	if err != nil {
 		return page, fmt.Errorf("listing the items of replay %s: %w", id, err)
 	}

@@ -261,8 +261,6 @@ type Filter struct {
 	Tenant string
 	// Cursor is the Next of the page before this one; empty is the first page.
 	Cursor string
-	// Before, for callers that have no cursor, is the last ID of the page before this one.
-	Before inbox.ID
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int
 }
@@ -270,7 +268,7 @@ type Filter struct {
 // List returns one page of replays, newest first. It returns [read.ErrCursor] for a cursor of another list or filter.
 func (r *Store) List(ctx context.Context, f Filter) (read.Page[Replay], error) {
 	q := read.PageQuery[Replay, inbox.ID]{
-		List: "replays", Filter: []string{string(f.State), f.Tenant}, Cursor: f.Cursor, From: f.Before, Limit: f.Limit,
+		List: "replays", Filter: []string{string(f.State), f.Tenant}, Cursor: f.Cursor, Limit: f.Limit,
 		Place: func(r *Replay) inbox.ID { return r.ID },
 		Read: func(ctx context.Context, from, to inbox.ID, limit int) ([]Replay, error) {
 			var p row.Predicates
@@ -294,7 +292,7 @@ func (r *Store) List(ctx context.Context, f Filter) (read.Page[Replay], error) {
 			return at, at.Time(), err
 		}
 	}
-	page, err := read.ReadPage(ctx, q)
+	page, err := read.NextPage(ctx, q)
 	if err != nil {
 		return page, fmt.Errorf("listing replays: %w", err)
 	}

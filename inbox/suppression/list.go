@@ -25,8 +25,6 @@ type Filter struct {
 	Since time.Time
 	// Cursor is the Next of the page before this one; empty is the first page.
 	Cursor string
-	// Before, for callers that have no cursor, is the last ID of the page before this one.
-	Before inbox.ID
 	// Limit is the size of the page; 0 is 50, and 1,000 is the most.
 	Limit int
 }
@@ -43,8 +41,8 @@ const edgeOfEntries = ` ORDER BY id DESC OFFSET ? - 1 LIMIT 1`
 // List returns one page of the entries, newest first. It returns [read.ErrCursor] for a cursor of another list or
 // filter.
 func (s *Store) List(ctx context.Context, f Filter) (read.Page[Row], error) {
-	page, err := read.ReadPage(ctx, read.PageQuery[Row, inbox.ID]{
-		List: "suppressions", Filter: []string{string(f.Reason), f.Target}, Cursor: f.Cursor, From: f.Before, Limit: f.Limit,
+	page, err := read.NextPage(ctx, read.PageQuery[Row, inbox.ID]{
+		List: "suppressions", Filter: []string{string(f.Reason), f.Target}, Cursor: f.Cursor, Limit: f.Limit,
 		Place: func(r *Row) inbox.ID { return r.ID },
 		Read: func(ctx context.Context, from, to inbox.ID, limit int) ([]Row, error) {
 			return s.list(ctx, f, from, to, limit)

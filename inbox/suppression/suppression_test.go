@@ -167,19 +167,17 @@ func TestListPages(t *testing.T) {
 		add(t, s, suppression.Entry{Address: fmt.Sprintf("u%d@example.com", i), Reason: suppression.Reasons()[i%2]})
 	}
 	seen := map[string]bool{}
-	var before inbox.ID
-	for {
-		rows, err := inboxtest.Rows(s.List(t.Context(), suppression.Filter{Before: before, Limit: 10}))
+	for cursor := ""; ; {
+		page, err := s.List(t.Context(), suppression.Filter{Cursor: cursor, Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(rows) == 0 {
-			break
-		}
-		for _, row := range rows {
+		for _, row := range page.Data {
 			seen[row.Address] = true
 		}
-		before = rows[len(rows)-1].ID
+		if cursor = page.Next; !page.HasMore {
+			break
+		}
 	}
 	rows, err := inboxtest.Rows(s.List(t.Context(), suppression.Filter{Reason: suppression.Bounce, Limit: 1000}))
 	if len(seen) != 25 || err != nil || len(rows) != 13 {

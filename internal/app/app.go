@@ -104,7 +104,7 @@ type App struct {
 
 	sources map[string]registry.Registered
 
-	outcomes   *operation.Operations    // nil if no source needs it
+	outcomes   *operation.Store         // nil if no source needs it
 	agents     *operation.AgentSessions // likewise
 	operations map[string]bool          // by source
 

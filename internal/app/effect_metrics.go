@@ -66,7 +66,7 @@ func (a *App) makeEffectMetrics(client *jobs.Client) error {
 		a.every(ctx, "effect gauges", orderGaugesEvery, func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
 			defer cancel()
-			stats, err := read.ReadEffectStats(ctx, a.adminPool, ids)
+			stats, err := read.CountEffects(ctx, a.adminPool, ids)
 			if err != nil {
 				a.log.WarnContext(ctx, "reading how effects stand failed", slog.Any("error", err))
 				return

@@ -34,7 +34,7 @@ func (a *App) makeKeyMetrics() error {
 		a.every(ctx, "key gauges", keyGaugesEvery, func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
 			defer cancel()
-			stats, err := read.ReadKeyStats(ctx, a.adminPool, a.cfg.Now())
+			stats, err := read.CountKeys(ctx, a.adminPool, a.cfg.Now())
 			if err != nil {
 				a.log.WarnContext(ctx, "reading how old keys are failed", slog.Any("error", err))
 				return

@@ -37,7 +37,7 @@ func (a *App) makeOperations() error {
 	if err != nil {
 		return err
 	}
-	if a.outcomes, err = operation.NewOperations(operation.OperationsConfig{Pool: pool, Keyring: a.keys, Logger: a.log}); err != nil {
+	if a.outcomes, err = operation.New(operation.Config{Pool: pool, Keyring: a.keys, Logger: a.log}); err != nil {
 		return err
 	}
 	a.agents = operation.NewAgentSessions(pool)

@@ -149,7 +149,7 @@ func (a *App) makeOrderMetrics() error {
 		defer cancel()
 		long := map[int64]time.Time{}
 		for id, r := range routes {
-			stats, err := read.ReadStreamStats(ctx, a.adminPool, id, r.warn)
+			stats, err := read.CountStreams(ctx, a.adminPool, id, r.warn)
 			if err != nil {
 				a.log.WarnContext(ctx, "reading how streams stand failed", slog.String("source", r.source), slog.String("route", r.route), slog.Any("error", err))
 				return

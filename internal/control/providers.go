@@ -113,7 +113,11 @@ var ListProviders = Operation[ListProvidersRequest, read.Page[ProviderRow]]{
 // providers returns the providers of the catalogue and of the configuration.
 func (s *Service) providers() providers.Map {
 	all := providers.Map{}
-	maps.Copy(all, s.cfg.Catalog)
+	if s.cfg.Catalog != nil {
+		for _, name := range s.cfg.Catalog.Names() {
+			all[name] = s.cfg.Catalog.Provider(name)
+		}
+	}
 	if s.cfg.Settings != nil {
 		maps.Copy(all, s.cfg.Settings.Providers)
 	}

@@ -51,8 +51,8 @@ type Config struct {
 	// Logger gets the messages of background work. It defaults to discarding.
 	Logger *slog.Logger
 
-	// Catalog are the known providers, by name.
-	Catalog providers.Map
+	// Catalog contains the known providers. It is asked for them when they are listed. nil is an empty one.
+	Catalog providers.Catalog
 
 	// Version is the version of the program.
 	Version string
@@ -83,7 +83,7 @@ type Service struct {
 	cfg          Config
 	lister       *read.Lister
 	replays      *replay.Store
-	operations   *operation.Operations
+	operations   *operation.Store
 	suppressions *suppression.Store
 
 	acting
@@ -117,7 +117,7 @@ func NewService(cfg Config) (*Service, error) {
 	if s.replays, err = replay.New(replay.Config{Pool: cfg.Pool, Store: effects, ListBudget: cfg.ListBudget}); err != nil {
 		return nil, err
 	}
-	if s.operations, err = operation.NewOperations(operation.OperationsConfig{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
+	if s.operations, err = operation.New(operation.Config{Pool: cfg.Lists, Keyring: cfg.Keyring, Now: cfg.Now}); err != nil {
 		return nil, err
 	}
 	if s.suppressions, err = suppression.New(suppression.Config{Pool: cfg.Lists, Keyring: cfg.Keyring, ListBudget: cfg.ListBudget, Now: cfg.Now}); err != nil {

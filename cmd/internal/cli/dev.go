@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/server"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
 
@@ -110,20 +110,20 @@ func (s *shell) dev(ctx context.Context, f devFlags) error {
 	}()
 	err = s.run(ctx, app.Config{
 		Settings: cfg, Logger: logger, Receive: true, Work: true, DevURL: sink.url, Version: readBuild().Version, Migrate: true,
-	}, func(og *oncegate.Inbox) error {
+	}, func(srv *server.Server) error {
 		state := devState{
-			Public: "http://" + reachable(og.PublicAddr()), Admin: "http://" + reachable(og.AdminAddr()),
+			Public: "http://" + reachable(srv.PublicAddr()), Admin: "http://" + reachable(srv.AdminAddr()),
 			DatabaseURL: cfg.Database.URL, Schema: cfg.Database.Schema,
 		}
 		if err := place.write(state); err != nil {
 			return err
 		}
 		wrote = true
-		link, err := s.devLink(ctx, cfg, og.AdminAddr())
+		link, err := s.devLink(ctx, cfg, srv.AdminAddr())
 		if err != nil {
 			return err
 		}
-		s.banner(state, link, og.PublicAddr(), cfg, place)
+		s.banner(state, link, srv.PublicAddr(), cfg, place)
 		if address == "" {
 			return nil
 		}

@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/fold"
+	"github.com/oncegate/oncegate/internal/server"
 	"github.com/oncegate/oncegate/internal/visible"
 )
 
@@ -55,9 +55,9 @@ func (s *shell) serveCommand() *cobra.Command {
 			}
 			return s.run(cmd.Context(), app.Config{
 				Settings: cfg, Logger: logger, LogFolds: true, Receive: receive, Work: work, Version: readBuild().Version,
-			}, func(og *oncegate.Inbox) error {
-				attrs := []any{slog.String("admin", og.AdminAddr().String()), slog.Bool("receive", receive), slog.Bool("work", work)}
-				if addr := og.PublicAddr(); addr != nil {
+			}, func(srv *server.Server) error {
+				attrs := []any{slog.String("admin", srv.AdminAddr().String()), slog.Bool("receive", receive), slog.Bool("work", work)}
+				if addr := srv.PublicAddr(); addr != nil {
 					attrs = append(attrs, slog.String("public", addr.String()))
 				}
 				logger.Info("serving", attrs...)
@@ -86,30 +86,30 @@ func parseRoles(roles []string) (receive, work bool, err error) {
 	return receive, work, nil
 }
 
-// run opens an Inbox and serves until the process receives a signal or a part of the Inbox fails.
-// It calls ready once the Inbox serves.
-func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*oncegate.Inbox) error) error {
+// run opens a Server and serves until the process receives a signal or a part of the Server fails.
+// It calls ready once the Server serves.
+func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*server.Server) error) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	started, ended := make(chan *oncegate.Inbox, 1), make(chan error, 1)
+	started, ended := make(chan *server.Server, 1), make(chan error, 1)
 	go func() {
-		og, err := oncegate.Open(ctx, oncegate.FromInternal(cfg))
+		srv, err := server.Open(ctx, cfg)
 		if err != nil {
 			ended <- err
 			return
 		}
 		go func() {
 			select {
-			case <-og.Started():
-				started <- og
+			case <-srv.Started():
+				started <- srv
 			case <-ctx.Done():
 			}
 		}()
-		ended <- og.Serve(ctx)
+		ended <- srv.Serve(ctx)
 	}()
 	var failure error
 	select {
@@ -119,8 +119,8 @@ func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*oncegate.In
 		cancel()
 		<-ended //nolint:errcheck // the start was interrupted and undone
 		return nil
-	case og := <-started:
-		failure = ready(og)
+	case srv := <-started:
+		failure = ready(srv)
 	}
 	if failure == nil {
 		select {

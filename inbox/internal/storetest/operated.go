@@ -17,7 +17,7 @@ import (
 // Operated is a database with operations whose effects the test writes as rows.
 type Operated struct {
 	Pool   *pgxpool.Pool
-	Ops    *operation.Operations
+	Ops    *operation.Store
 	Source int32
 	Routes []int32
 }
@@ -44,9 +44,9 @@ func NewOperated(t *testing.T, routes int) *Operated {
 }
 
 // Operations returns what one process has.
-func (o *Operated) Operations(t *testing.T) *operation.Operations {
+func (o *Operated) Operations(t *testing.T) *operation.Store {
 	t.Helper()
-	ops, err := operation.NewOperations(operation.OperationsConfig{Pool: o.Pool, Poll: 20 * time.Millisecond})
+	ops, err := operation.New(operation.Config{Pool: o.Pool, Poll: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/oncegate/oncegate"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/server"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
 
@@ -27,13 +27,13 @@ func serveReceiver(ctx context.Context, args []string) error {
 		return err
 	}
 	debug.SetGCPercent(400) // as the binary sets it
-	og, err := oncegate.Open(ctx, oncegate.FromInternal(app.Config{
+	s, err := server.Open(ctx, app.Config{
 		Settings: settings, Logger: slog.New(slog.DiscardHandler), Receive: true, Uncounted: *uncounted,
-	}))
+	})
 	if err != nil {
 		return err
 	}
-	return og.Serve(ctx)
+	return s.Serve(ctx)
 }
 
 // receiver starts the receiver of this program as a separate process.

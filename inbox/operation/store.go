@@ -18,8 +18,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
-// OperationsConfig configures an [Operations]. Pool is required.
-type OperationsConfig struct {
+// Config configures a [Store]. Pool is required.
+type Config struct {
 	Pool *pgxpool.Pool
 
 	// Keyring opens results and seals documents. nil stores them in plain.
@@ -36,11 +36,11 @@ type OperationsConfig struct {
 	Logger *slog.Logger
 }
 
-// Operations answers with the state of operations and, for sources that ask for it, of
+// Store answers with the state of operations and, for sources that ask for it, of
 // other events: the states of their effects and, once all are at rest, the result that
 // every later answer repeats byte for byte.
-type Operations struct {
-	cfg OperationsConfig
+type Store struct {
+	cfg Config
 
 	mu       sync.Mutex
 	waiters  map[inbox.ID][]chan []byte
@@ -57,8 +57,8 @@ type Operations struct {
 // events are rendered when a caller asks for them.
 const maxSettled = 10_000
 
-// NewOperations makes an Operations. It answers at once; waiting needs Start.
-func NewOperations(cfg OperationsConfig) (*Operations, error) {
+// New makes a Store. It answers at once; waiting needs Start.
+func New(cfg Config) (*Store, error) {
 	if cfg.Pool == nil {
 		return nil, errors.New("operations: Pool is required")
 	}
@@ -72,11 +72,11 @@ func NewOperations(cfg OperationsConfig) (*Operations, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Operations{cfg: cfg, waiters: make(map[inbox.ID][]chan []byte), later: make(map[inbox.ID]time.Time), kick: make(chan struct{}, 1)}, nil
+	return &Store{cfg: cfg, waiters: make(map[inbox.ID][]chan []byte), later: make(map[inbox.ID]time.Time), kick: make(chan struct{}, 1)}, nil
 }
 
 // Start begins to poll for waiting callers, until Stop.
-func (o *Operations) Start(ctx context.Context) error {
+func (o *Store) Start(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.done != nil || o.released {
@@ -89,7 +89,7 @@ func (o *Operations) Start(ctx context.Context) error {
 }
 
 // Release ends all waits and prevents new ones, because the process is about to stop.
-func (o *Operations) Release() {
+func (o *Store) Release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.released = true
@@ -102,7 +102,7 @@ func (o *Operations) Release() {
 }
 
 // Stop releases and ends. It may be called before Start and twice.
-func (o *Operations) Stop(context.Context) error {
+func (o *Store) Stop(context.Context) error {
 	o.Release()
 	o.mu.Lock()
 	stop, done := o.stop, o.done
@@ -116,7 +116,7 @@ func (o *Operations) Stop(context.Context) error {
 
 // Settled reports that an attempt of one of the event's effects has ended in this process,
 // so that callers that wait here need not wait for a poll. It never blocks.
-func (o *Operations) Settled(event inbox.ID) {
+func (o *Store) Settled(event inbox.ID) {
 	o.mu.Lock()
 	if len(o.settled) < maxSettled {
 		o.settled = append(o.settled, event)
@@ -125,7 +125,7 @@ func (o *Operations) Settled(event inbox.ID) {
 	o.wake()
 }
 
-func (o *Operations) wake() {
+func (o *Store) wake() {
 	select {
 	case o.kick <- struct{}{}:
 	default:
@@ -134,7 +134,7 @@ func (o *Operations) wake() {
 
 // run renders the results of events that settled in this process and, while callers wait,
 // polls for all of their events at once.
-func (o *Operations) run(ctx context.Context, done chan<- struct{}) {
+func (o *Store) run(ctx context.Context, done chan<- struct{}) {
 	defer close(done)
 	ticker := time.NewTicker(o.cfg.Poll)
 	ticker.Stop()
@@ -159,7 +159,7 @@ func (o *Operations) run(ctx context.Context, done chan<- struct{}) {
 	}
 }
 
-func (o *Operations) takeSettled() []inbox.ID {
+func (o *Store) takeSettled() []inbox.ID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	out := o.settled
@@ -167,7 +167,7 @@ func (o *Operations) takeSettled() []inbox.ID {
 	return out
 }
 
-func (o *Operations) waiting() []inbox.ID {
+func (o *Store) waiting() []inbox.ID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	out := make([]inbox.ID, 0, len(o.waiters))
@@ -183,7 +183,7 @@ const maxChecked = 256
 // checkWaiting renders the results of those events that are at rest and sends the results
 // to the callers that wait for them. A failed read is repeated by the next poll or the next
 // caller.
-func (o *Operations) checkWaiting(ctx context.Context, events []inbox.ID) {
+func (o *Store) checkWaiting(ctx context.Context, events []inbox.ID) {
 	events = o.due(events)
 	slices.SortFunc(events, func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) })
 	for chunk := range slices.Chunk(slices.Compact(events), maxChecked) {
@@ -215,7 +215,7 @@ const (
 
 // readLater remembers that an event with so many effects was read while some of them were
 // still running.
-func (o *Operations) readLater(event inbox.ID, effects int) {
+func (o *Store) readLater(event inbox.ID, effects int) {
 	if effects < manyEffects {
 		return
 	}
@@ -230,7 +230,7 @@ func (o *Operations) readLater(event inbox.ID, effects int) {
 
 // due returns the events that may be read now. The next poll serves callers that wait for
 // the others, and a result that no caller waits for is rendered when a caller asks for it.
-func (o *Operations) due(events []inbox.ID) []inbox.ID {
+func (o *Store) due(events []inbox.ID) []inbox.ID {
 	now := o.cfg.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -248,11 +248,11 @@ func (o *Operations) due(events []inbox.ID) []inbox.ID {
 }
 
 // Waiting is how many operations callers wait for in this process.
-func (o *Operations) Waiting() int { return len(o.waiting()) }
+func (o *Store) Waiting() int { return len(o.waiting()) }
 
 // Result returns the result of an operation. ok is false as long as one of its effects is
 // still running, and if there is no such event.
-func (o *Operations) Result(ctx context.Context, event inbox.ID) (document []byte, ok bool, err error) {
+func (o *Store) Result(ctx context.Context, event inbox.ID) (document []byte, ok bool, err error) {
 	documents, err := o.documents(ctx, []inbox.ID{event})
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the result of event %s: %w", event, err)
@@ -264,7 +264,7 @@ func (o *Operations) Result(ctx context.Context, event inbox.ID) (document []byt
 // Await is like Result but waits, at most so long, until the operation is at rest. All
 // callers that wait in a process share one poll, and the end of an attempt in the same
 // process wakes them at once.
-func (o *Operations) Await(ctx context.Context, event inbox.ID, atMost time.Duration) (document []byte, ok bool, err error) {
+func (o *Store) Await(ctx context.Context, event inbox.ID, atMost time.Duration) (document []byte, ok bool, err error) {
 	if atMost <= 0 {
 		return o.Result(ctx, event)
 	}
@@ -289,7 +289,7 @@ func (o *Operations) Await(ctx context.Context, event inbox.ID, atMost time.Dura
 	return nil, false, nil
 }
 
-func (o *Operations) addWaiter(event inbox.ID, w chan []byte) bool {
+func (o *Store) addWaiter(event inbox.ID, w chan []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.released || o.done == nil {
@@ -300,7 +300,7 @@ func (o *Operations) addWaiter(event inbox.ID, w chan []byte) bool {
 	return true
 }
 
-func (o *Operations) removeWaiter(event inbox.ID, w chan []byte) {
+func (o *Store) removeWaiter(event inbox.ID, w chan []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	rest := slices.DeleteFunc(o.waiters[event], func(other chan []byte) bool { return other == w })

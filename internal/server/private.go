@@ -1,8 +1,7 @@
-package oncegate
+package server
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,56 +22,52 @@ const (
 )
 
 // mountPrivate creates the API and the console and serves them on the private listener.
-func (i *Inbox) mountPrivate(ctx context.Context) error {
-	known, err := catalog.Load()
-	if err != nil {
-		return fmt.Errorf("reading the catalogue of providers: %w", err)
-	}
-	pool, err := i.app.OpenPool(ctx, "control pool", controlConnections)
+func (s *Server) mountPrivate(ctx context.Context) error {
+	pool, err := s.app.OpenPool(ctx, "control pool", controlConnections)
 	if err != nil {
 		return err
 	}
-	plans, err := i.app.OpenPool(ctx, "plan pool", planConnections)
+	plans, err := s.app.OpenPool(ctx, "plan pool", planConnections)
 	if err != nil {
 		return err
 	}
 	service, err := control.NewService(control.Config{
-		Pool: pool, Lists: i.app.ListPool(), Plans: plans, Keyring: i.app.Keyring(), Settings: i.settings, Catalog: known, DevURL: i.app.DevURL(), Logger: i.log,
-		Ready: i.app.Ready, Deliver: i.app.Deliver(),
+		Pool: pool, Lists: s.app.ListPool(), Plans: plans, Keyring: s.app.Keyring(), Settings: s.settings, Catalog: new(catalog.Lazy), DevURL: s.app.DevURL(), Logger: s.log,
+		Ready: s.app.Ready, Deliver: s.app.Deliver(),
 	})
 	if err != nil {
 		return err
 	}
-	i.app.OnStop("control", func(context.Context) error { service.Stop(); return nil })
-	who, err := i.newAccess(pool)
+	s.app.OnStop("control", func(context.Context) error { service.Stop(); return nil })
+	who, err := s.newAccess(pool)
 	if err != nil {
 		return err
 	}
-	handler, err := api.New(api.Config{Service: service, Authenticate: who.Authenticate, Logger: i.log})
+	handler, err := api.New(api.Config{Service: service, Authenticate: who.Authenticate, Logger: s.log})
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix+"/", handler)
-	pages, err := i.newConsole(ctx, service, who)
+	pages, err := s.newConsole(ctx, service, who)
 	if err != nil {
 		return err
 	}
-	if i.settings.Console.Off {
+	if s.settings.Console.Off {
 		pages = handler // the API's handler has no pages
 	}
 	mux.Handle("/", pages)
 	who.Mount(mux)
-	i.app.Mount(mux)
+	s.app.Mount(mux)
 	return nil
 }
 
 // newAccess returns what authenticates requests on the private listener.
-func (i *Inbox) newAccess(pool *pgxpool.Pool) (*access.Access, error) {
-	console := i.settings.Console
+func (s *Server) newAccess(pool *pgxpool.Pool) (*access.Access, error) {
+	console := s.settings.Console
 	cfg := access.Config{
 		Tokens: tokens.NewStore(pool, nil), Logins: logins.NewStore(logins.Config{Pool: pool}),
-		Page: drawLogin, URL: console.URL, TrustedProxies: i.settings.Listen.TrustedProxies, Logger: i.log,
+		Page: drawLogin, URL: console.URL, TrustedProxies: s.settings.Listen.TrustedProxies, Logger: s.log,
 	}
 	if o := console.OIDC; o != nil {
 		cfg.OIDC = &access.OIDC{Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.Secret(), Scopes: o.Scopes, Claim: o.Claim, Allow: o.Allow}

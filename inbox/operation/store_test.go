@@ -207,7 +207,7 @@ func TestResultOfAList(t *testing.T) {
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	o := storetest.NewOperated(t, 1)
-	await := func(ops *operation.Operations, id inbox.ID, atMost time.Duration) <-chan bool {
+	await := func(ops *operation.Store, id inbox.ID, atMost time.Duration) <-chan bool {
 		out := make(chan bool, 1)
 		go func() {
 			_, ok, err := ops.Await(t.Context(), id, atMost)
@@ -228,7 +228,7 @@ func TestAwait(t *testing.T) {
 		}
 	}
 
-	slow, err := operation.NewOperations(operation.OperationsConfig{Pool: o.Pool, Poll: time.Hour})
+	slow, err := operation.New(operation.Config{Pool: o.Pool, Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
