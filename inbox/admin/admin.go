@@ -35,6 +35,11 @@ type Config struct {
 	// Checks must all pass for the process to be ready.
 	Checks []Check
 
+	// Hosts are names, without a port, at which /metrics is answered in addition to addresses, localhost, names without a
+	// dot and names that only a private network resolves, such as those below .internal. A browser that a page of
+	// another site sends here by a name of its own gets no metrics.
+	Hosts []string
+
 	// CheckTimeout bounds all checks together. It defaults to 2 s.
 	CheckTimeout time.Duration
 }
@@ -79,7 +84,7 @@ func New(cfg Config) (*Admin, error) {
 	a.echo.HTTPErrorHandler = answerError
 	a.echo.GET("/healthz", a.healthz)
 	a.echo.GET("/readyz", a.readyz)
-	a.echo.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
+	a.echo.GET("/metrics", a.atOwnHost(promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
 		ErrorHandling: promhttp.ContinueOnError, // one broken collector must not hide the others
 	})))

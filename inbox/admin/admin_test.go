@@ -34,8 +34,32 @@ func newAdmin(t *testing.T, checks ...admin.Check) *admin.Admin {
 func get(t *testing.T, a *admin.Admin, method, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	answer := httptest.NewRecorder()
-	a.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+	r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+	r.Host = "127.0.0.1:8081"
+	a.Handler().ServeHTTP(answer, r)
 	return answer
+}
+
+// A page of another site whose name leads to this machine reads no metrics.
+func TestMetricsAnswerOnlyAtOwnNames(t *testing.T) {
+	t.Parallel()
+	a, err := admin.New(admin.Config{Gatherer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Hosts: []string{"hooks.example.com"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]int{
+		"127.0.0.1:8081": 200, "[::1]:8081": 200, "[::1]": 200, "localhost": 200, "oncegate:8081": 200, "oncegate.monitoring.svc:8081": 200,
+		"db.internal": 200, "Hooks.Example.com:443": 200, "hooks.example.com.": 200,
+		"evil.example": 421, "evil.example:8081": 421, "127.0.0.1.evil.example": 421, "xhooks.example.com": 421, "internal.evil.example": 421,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r.Host = host
+		answer := httptest.NewRecorder()
+		a.Handler().ServeHTTP(answer, r)
+		if answer.Code != want {
+			t.Errorf("the host %s is answered %d, want %d", host, answer.Code, want)
+		}
+	}
 }
 
 func ok(context.Context) error { return nil }

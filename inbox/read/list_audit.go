@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -63,7 +64,9 @@ func (l *Lister) Audit(ctx context.Context, f AuditFilter) (page Page[AuditRow],
 	since := idSince(f.Since)
 	var narrow row.Predicates
 	narrow.AddIf(f.Object != "", `a.object = ?`, f.Object)
-	narrow.AddIf(f.Actor != "", `a.actor = ?`, f.Actor)
+	ofName := strings.HasPrefix(f.Actor, "token:") && !strings.Contains(f.Actor, "/") // every token that had the name
+	narrow.AddIf(f.Actor != "" && !ofName, `a.actor = ?`, f.Actor)
+	narrow.AddIf(ofName, `(a.actor = ? OR starts_with(a.actor, ?))`, f.Actor, f.Actor+"/")
 	narrow.AddIf(f.Action != "", `a.action = ?`, f.Action)
 	if l.tenant != "" {
 		narrow = append(narrow, func(s *row.Statement) { s.Add(auditTenant).Add(`?`, l.tenant) })

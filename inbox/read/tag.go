@@ -16,6 +16,21 @@ func tagOf(parts ...any) string {
 // look at again before they decide.
 func (d *EffectDetail) Tag() string { return tagOf(d.ID, d.State, d.Version, d.Revision, d.Attempts) }
 
+// Tag names the state of the event that a decision about it is made on: whether it is usable and whether its content is
+// kept.
+func (e *EventDetail) Tag() string {
+	return tagOf("event", e.ID, e.Admission, e.AdmissionDetail, e.Class, e.BodyKept)
+}
+
+// Tag names the state of the conflict that a decision about it is made on: its payload, and as which event it was admitted.
+func (c *ConflictRow) Tag() string {
+	admitted := ""
+	if c.AdmittedAs != nil {
+		admitted = c.AdmittedAs.String()
+	}
+	return tagOf("conflict", c.ID, c.SHA256, admitted)
+}
+
 // Tag names the state of the stream that a decision about it is made on: what it waits for, and the effect that blocks it.
 func (d *StreamDetail) Tag() string {
 	blocker, revision := "", 0

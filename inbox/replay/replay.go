@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -71,6 +72,13 @@ type Replay struct {
 
 	// wait is how long the rate delays the next step; less than 0 if that step is late.
 	wait time.Duration
+}
+
+// Tag names the state of the replay that a decision about it is made on: its items and whether it runs. It does not change
+// with the progress of a run.
+func (r *Replay) Tag() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []any{"replay", r.ID, r.State, r.Digest}))
+	return hex.EncodeToString(sum[:8])
 }
 
 // Left returns how many items a run has still to take.

@@ -103,14 +103,14 @@ func New(cfg Config) (*Access, error) {
 			err = errNotFound
 		}
 		return found, err
-	})
+	}, cfg.Tokens.Digests)
 	a.logins = newLookups(a.guesses, func(ctx context.Context, d digest) (*logins.Login, error) {
 		found, err := cfg.Logins.Find(ctx, d)
 		if errors.Is(err, logins.ErrNotFound) {
 			err = errNotFound
 		}
 		return found, err
-	})
+	}, cfg.Logins.Digests)
 	if cfg.OIDC != nil {
 		if a.url == nil {
 			return nil, errors.New("access: OIDC needs URL, the address to which the provider sends the browser back")

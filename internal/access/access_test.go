@@ -17,7 +17,7 @@ func TestAuthenticateByToken(t *testing.T) {
 	b := newBench(t, nil)
 	text, created := b.create(t, tokens.New{Name: "ci", Tenant: "acme", Scopes: []string{"read-payload", "operate", "of-a-later-version"}, ExpiresAt: b.at.Add(time.Hour)})
 	got, err := b.bearer(t, text, "192.0.2.1")
-	if err != nil || got.Actor != "token:ci" || got.Tenant != "acme" || got.Scopes.String() != "read-payload, operate" {
+	if err != nil || got.Actor != "token:ci/"+created.ID.String() || got.Credential != "token/"+created.ID.String() || got.Tenant != "acme" || got.Scopes.String() != "read-payload, operate" {
 		t.Fatalf("%+v %v", got, err)
 	}
 	found, err := b.tokens.Read(t.Context(), created.ID)

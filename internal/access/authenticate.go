@@ -42,7 +42,7 @@ func (a *Access) byToken(r *http.Request) (control.Access, error) {
 	if now := a.cfg.Now(); a.tokens.isUseDue(tokens.Digest(text), last, now, tokens.UseEvery) {
 		a.use(r.Context(), "token", found.ID, now, a.cfg.Tokens.Use)
 	}
-	return control.Access{Actor: found.Actor(), Scopes: scopesOf(found.Scopes), Tenant: found.Tenant}, nil
+	return control.Access{Actor: found.Actor(), Credential: "token/" + found.ID.String(), Scopes: scopesOf(found.Scopes), Tenant: found.Tenant}, nil
 }
 
 // bearer returns the token in the Authorization header. Its errors quote nothing of the header.
@@ -99,7 +99,11 @@ func (a *Access) byLogin(r *http.Request) (control.Access, error) {
 	if now := a.cfg.Now(); a.logins.isUseDue(*currentLogin(r), found.UsedAt, now, logins.UseEvery) {
 		a.use(r.Context(), "login", found.ID, now, a.cfg.Logins.Use)
 	}
-	return control.Access{Actor: found.Actor, Scopes: scopesOf(found.Scopes), Tenant: found.Tenant}, nil
+	credential := "login/" + found.ID.String()
+	if !found.Token.IsZero() {
+		credential = "token/" + found.Token.String() // so that one token counts once, however often somebody logs in with it
+	}
+	return control.Access{Actor: found.Actor, Credential: credential, Scopes: scopesOf(found.Scopes), Tenant: found.Tenant}, nil
 }
 
 // login returns the login of the request's cookie. It returns an error unless the login is active.

@@ -33,7 +33,7 @@ func genuineForm(n int) []string {
 	return out
 }
 
-// Guessed tokens cause few lookups in the database, and do not delay a caller whose token was accepted before.
+// Guessed tokens cause few lookups in the database. A token that was created in this very moment waits for the next list.
 func TestGuessedTokensBuyNoLookups(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -96,6 +96,32 @@ func TestGuessedTokensBuyNoLookups(t *testing.T) {
 		if _, err := b.bearer(t, text, "203.0.113.1"); err != nil {
 			t.Fatalf("genuine token %d: %v", i, err)
 		}
+	}
+}
+
+// A valid token that a process sees for the first time is accepted while many addresses guess, also from one of them.
+func TestGuessesLockOutNoGenuineToken(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	texts := make([]string, 10)
+	for i := range texts {
+		texts[i], _ = b.create(t, tokens.New{Name: fmt.Sprintf("genuine-%d", i)})
+	}
+	got := map[control.Code]int{}
+	for i, guess := range genuineForm(900) {
+		_, err := b.bearer(t, guess, fmt.Sprintf("198.51.100.%d", i%30))
+		got[code(err)]++
+	}
+	if n := b.asked(); n != 200 || got[control.CodeTooMany] != 700 {
+		t.Fatalf("900 guesses of 30 addresses took %d lookups and got %v", n, got)
+	}
+	for i, text := range texts {
+		if _, err := b.bearer(t, text, []string{"203.0.113.1", "198.51.100.1"}[i%2]); err != nil {
+			t.Errorf("a valid token in the flood: %v", err)
+		}
+	}
+	if _, err := b.bearer(t, genuineForm(901)[900], "203.0.113.1"); code(err) != control.CodeTooMany {
+		t.Errorf("a guess after them: %v", err)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestLoginWithAToken(t *testing.T) {
 					c.URL = at.address
 				}
 			})
-			text, _ := b.create(t, tokens.New{Name: "ann", Tenant: "acme", Scopes: []string{"operate"}})
+			text, created := b.create(t, tokens.New{Name: "ann", Tenant: "acme", Scopes: []string{"operate"}})
 			w := newBrowser(t, b, at.address)
 			w.is(w.do(http.MethodGet, "/login?return=/console/events%3Fsource=x", nil), "the page", 200, `name="return" value="/console/events?source=x"`)
 			w.is(w.login("og_wrong"), "a wrong token", 401, "not a token of")
@@ -37,7 +37,7 @@ func TestLoginWithAToken(t *testing.T) {
 			if w.cookies[at.cookie] == nil || len(w.cookies) != 1 {
 				t.Fatalf("the cookies are %v, want %s", w.cookies, at.cookie)
 			}
-			if got := w.who(); got != "token:ann operate acme" {
+			if got := w.who(); got != created.Actor()+" operate acme" {
 				t.Errorf("the browser is %q", got)
 			}
 			value := w.cookies[at.cookie].Value

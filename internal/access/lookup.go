@@ -29,10 +29,12 @@ var errNotFound = errors.New("not found")
 
 // lookups finds the value for a digest at a limited cost for the database: it reads a known value
 // at most once per [fresh], and each peer may look up only a few unknown digests per second.
-// Guessing therefore neither floods the database nor delays callers whose token or login is known.
+// Guessing therefore does not flood the database. It delays no caller whose token or login exists: while no lookups are left,
+// [genuine] says which digests exist.
 type lookups[V any] struct {
 	find    func(ctx context.Context, d digest) (V, error)
 	guesses *guesses
+	genuine *genuine
 
 	mu    sync.Mutex
 	known map[digest]*known[V]
@@ -44,8 +46,8 @@ type known[V any] struct {
 	usedAt time.Time // when this process last recorded a use
 }
 
-func newLookups[V any](guesses *guesses, find func(ctx context.Context, d digest) (V, error)) *lookups[V] {
-	return &lookups[V]{find: find, guesses: guesses, known: map[digest]*known[V]{}}
+func newLookups[V any](guesses *guesses, find func(ctx context.Context, d digest) (V, error), list func(ctx context.Context, limit int) ([]digest, error)) *lookups[V] {
+	return &lookups[V]{find: find, guesses: guesses, genuine: &genuine{list: list}, known: map[digest]*known[V]{}}
 }
 
 // get returns the value for a digest. It returns errNotFound, errTooMany if the peer must wait, or
@@ -55,7 +57,8 @@ func (l *lookups[V]) get(ctx context.Context, d digest, peer netip.Addr, now tim
 	if isFresh {
 		return value, nil
 	}
-	if !isKnown && !l.guesses.take(peer, now) {
+	taken := !isKnown && l.guesses.take(peer, now)
+	if !isKnown && !taken && !l.genuine.has(ctx, d, now) {
 		return value, errTooMany
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
@@ -67,7 +70,7 @@ func (l *lookups[V]) get(ctx context.Context, d digest, peer netip.Addr, now tim
 		return value, err
 	case err != nil:
 		return value, err
-	case !isKnown:
+	case taken:
 		l.guesses.give(peer) // a digest that exists was not a guess
 	}
 	l.remember(d, found, now)

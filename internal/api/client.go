@@ -38,7 +38,7 @@ type Client struct {
 
 const (
 	// maxAnswer is the largest answer that a client reads, in bytes.
-	maxAnswer = 256 << 20
+	maxAnswer = 64 << 20
 
 	// maxRepeats is how often the client repeats a request that got no answer. That takes longer than a server works
 	// on a request.
@@ -156,14 +156,22 @@ func (c *Client) send(ctx context.Context, made *outgoing) ([]byte, http.Header,
 	if made.key != "" {
 		r.Header.Set(keyHeader, made.key)
 	}
-	answer, err := c.HTTP.Do(r)
+	direct := *c.HTTP
+	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	answer, err := direct.Do(r)
 	if err != nil {
 		return nil, nil, &noAnswer{err}
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if answer.StatusCode >= 300 && answer.StatusCode < 400 {
+		return nil, nil, fmt.Errorf("the server answered %s, and redirects are not followed, so that the token goes nowhere else: give the address of the private listener itself with --server", answer.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
 	if err != nil {
 		return nil, nil, &noAnswer{err}
+	}
+	if len(text) > maxAnswer {
+		return nil, nil, fmt.Errorf("the server's answer is larger than %d MiB: narrow the request, and check that %s is the address of the private listener", maxAnswer>>20, c.Server)
 	}
 	if answer.StatusCode != http.StatusOK {
 		var p ProblemDocument

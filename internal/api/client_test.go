@@ -7,6 +7,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -96,5 +97,44 @@ func TestTheClientSaysThatAnOutcomeIsUnknown(t *testing.T) {
 	}
 	if got := len(h.actors(t, "effect.discard")); got != 1 {
 		t.Errorf("%d entries of the audit, want 1", got)
+	}
+}
+
+// The client sends its token to the server that it was given and to nobody else, and reads no answer without end.
+func TestTheClientFollowsNoRedirectAndBoundsAnswers(t *testing.T) {
+	t.Parallel()
+	reached := make(chan string, 10)
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached <- r.Header.Get("Authorization") }))
+	t.Cleanup(elsewhere.Close)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+r.URL.Path, status)
+		}))
+		t.Cleanup(server.Close)
+		client := &api.Client{Server: server.URL, Token: "secret", HTTP: server.Client(), Pause: time.Millisecond}
+		_, err := control.Call(t.Context(), client, &control.ListEvents, control.ListEventsRequest{})
+		if err == nil || !strings.Contains(err.Error(), "redirects are not followed") {
+			t.Errorf("%d: a list gives %v", status, err)
+		}
+		_, err = control.Call(t.Context(), client, &control.RunPrune, control.RunPruneRequest{Explained: control.Explained{Reason: "r"}})
+		if err == nil || !strings.Contains(err.Error(), "redirects are not followed") {
+			t.Errorf("%d: a decision gives %v", status, err)
+		}
+	}
+	if len(reached) > 0 {
+		t.Errorf("the client followed a redirect with %q", <-reached)
+	}
+	block := make([]byte, 1<<20)
+	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(endless.Close)
+	_, err := control.Call(t.Context(), &api.Client{Server: endless.URL, Token: "secret", HTTP: endless.Client()}, &control.ListEvents, control.ListEventsRequest{})
+	if err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("an endless answer gives %v", err)
 	}
 }

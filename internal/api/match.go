@@ -23,12 +23,13 @@ type tagged interface {
 }
 
 // readIfMatch passes the If-Match header to a request. A request that cannot use it is refused, because its caller
-// relies on the header.
+// relies on the header. An ETag without a state, such as a list's or an empty one, never matches.
 func readIfMatch(r *http.Request, request any) error {
-	given := strings.TrimSpace(strings.Join(r.Header.Values("If-Match"), ","))
-	if given == "" {
+	values := r.Header.Values("If-Match")
+	if len(values) == 0 {
 		return nil
 	}
+	given := strings.TrimSpace(strings.Join(values, ","))
 	into, ok := request.(matched)
 	if !ok {
 		return &control.Problem{Code: control.CodeInvalid, Detail: "this operation takes no If-Match"}
@@ -39,6 +40,12 @@ func readIfMatch(r *http.Request, request any) error {
 			return &control.Problem{Code: control.CodeInvalid, Detail: "If-Match must be the one ETag that was answered, with its quotes"}
 		}
 		tag, _, _ = strings.Cut(given[1:len(given)-1], ".") // see [etag]
+		if tag == "" {
+			return &control.Problem{
+				Code:   control.CodePrecondition,
+				Detail: "the ETag in If-Match names no state that a decision is about: send the ETag of the answer that showed the thing itself",
+			}
+		}
 	}
 	into.SetIfMatch(tag)
 	return nil

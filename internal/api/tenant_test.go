@@ -230,6 +230,13 @@ func takesID(d *control.Description) bool {
 // ask asks an operation as whoever has the token.
 func (s *tenantServer) ask(t *testing.T, token string, d *control.Description, r request) (int, string) {
 	t.Helper()
+	status, text, _ := s.send(t, token, d, r, nil)
+	return status, text
+}
+
+// send asks an operation with headers, and also returns those of the answer.
+func (s *tenantServer) send(t *testing.T, token string, d *control.Description, r request, headers http.Header) (int, string, http.Header) {
+	t.Helper()
 	path, query, body := d.Path, url.Values{}, map[string]any{}
 	for name, value := range r {
 		text := fmt.Sprint(value)
@@ -251,7 +258,10 @@ func (s *tenantServer) ask(t *testing.T, token string, d *control.Description, r
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked.Header.Set("Authorization", "Bearer "+token)
+	maps.Copy(asked.Header, headers)
+	if token != "" {
+		asked.Header.Set("Authorization", "Bearer "+token)
+	}
 	answer, err := s.Client().Do(asked)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +271,7 @@ func (s *tenantServer) ask(t *testing.T, token string, d *control.Description, r
 	if _, err := text.ReadFrom(answer.Body); err != nil {
 		t.Fatal(err)
 	}
-	return answer.StatusCode, text.String()
+	return answer.StatusCode, text.String(), answer.Header
 }
 
 // isEmptyPage reports whether an answer is a list without rows.
@@ -427,3 +437,74 @@ func TestReadingContentIsAudited(t *testing.T) {
 		t.Errorf("only %d operations give content", found)
 	}
 }
+
+// Without a token, with one that does not exist, and with one of a lesser scope every operation is refused before anything
+// of the request is looked at.
+func TestEveryOperationNeedsItsToken(t *testing.T) {
+	t.Parallel()
+	s := newTenantServer(t)
+	th := s.things(t)
+	known := examples(&th)
+	lesser := map[control.Scope]string{
+		control.ReadPayload: accesstest.Token(t, s.pool, "acme", control.Operate), control.Operate: accesstest.Token(t, s.pool, "acme", control.ReadPayload),
+		control.Admin: accesstest.Token(t, s.pool, "acme", control.Operate, control.ReadPayload),
+	}
+	before := inboxtest.Tables(t, s.pool)
+	for _, operation := range control.Operations() {
+		d := operation.Describe()
+		for _, token := range []string{"", "og_wrong"} {
+			if status, text := s.ask(t, token, &d, known[d.ID]); status != http.StatusUnauthorized || strings.Contains(text, tenantMark) {
+				t.Errorf("%s answers the token %q %d %s", d.ID, token, status, text)
+			}
+		}
+		if token, ok := lesser[d.Scope]; ok {
+			if status, text := s.ask(t, token, &d, known[d.ID]); status != http.StatusForbidden || strings.Contains(text, tenantMark) {
+				t.Errorf("%s answers a lesser token %d %s", d.ID, status, text)
+			}
+		}
+	}
+	changed := slices.DeleteFunc(inboxtest.Changed(before, inboxtest.Tables(t, s.pool)), func(table string) bool { return table == "access_token" })
+	if len(changed) > 0 {
+		t.Errorf("who may not changed %v", changed)
+	}
+}
+
+// A text that PostgreSQL cannot store is refused by the name of its parameter.
+func TestNULBytesAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	s := newTenantServer(t)
+	owner := accesstest.Token(t, s.pool, "", control.Admin)
+	asked := 0
+	for _, operation := range control.Operations() {
+		d := operation.Describe()
+		for _, f := range reflect.VisibleFields(d.Request) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.Anonymous || f.Type.Kind() != reflect.String || name == "" || name == "-" {
+				continue
+			}
+			for _, text := range []string{"a\x00b", "a\xffb"} {
+				if text == "a\xffb" && d.Method != http.MethodGet { // JSON is always UTF-8
+					continue
+				}
+				r := request{name: text}
+				for _, other := range placeholder.FindAllString(d.Path, -1) {
+					if other = strings.Trim(other, "{}"); other != name {
+						if r[other] = th0; strings.Contains(d.Path, "/outbox/") {
+							r[other] = "1"
+						}
+					}
+				}
+				asked++
+				if status, answer := s.ask(t, owner, &d, r); status != http.StatusBadRequest || !strings.Contains(answer, name) {
+					t.Errorf("%s with %q in %s answers %d %s", d.ID, text, name, status, answer)
+				}
+			}
+		}
+	}
+	if asked < 50 {
+		t.Errorf("only %d texts were sent", asked)
+	}
+}
+
+// th0 has the form of an id, and names nothing.
+const th0 = "0199a000-0000-7000-8000-000000000000"

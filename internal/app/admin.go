@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -44,7 +45,7 @@ func (a *App) makeAdmin() error {
 		})},
 		{Name: "clock", Ready: func(context.Context) error { return a.clock.Check() }},
 	}
-	private, err := admin.New(admin.Config{Gatherer: a.registry, Logger: a.log, Checks: a.checks})
+	private, err := admin.New(admin.Config{Gatherer: a.registry, Logger: a.log, Checks: a.checks, Hosts: a.consoleHosts()})
 	if err != nil {
 		return err
 	}
@@ -94,4 +95,13 @@ func (a *App) Ready(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// consoleHosts returns the host of console.url, at which people reach the private listener.
+func (a *App) consoleHosts() []string {
+	at, err := url.Parse(a.settings.Console.URL)
+	if err != nil || at.Host == "" {
+		return nil
+	}
+	return []string{at.Hostname()}
 }

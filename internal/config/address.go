@@ -2,9 +2,13 @@ package config
 
 import (
 	"errors"
+	"net/url"
 	"strings"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/oncegate/oncegate/internal/expression"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/jobs/effect"
 	"github.com/oncegate/oncegate/jobs/effect/forward"
 )
@@ -17,6 +21,67 @@ func forwardURL(s string) (string, error) {
 	}
 	_, err = httpURL(strings.Join(literals, "x"))
 	return s, err
+}
+
+// ShownURL returns the target's address as people may see it. If a reference such as env:NAME gave it, or a variable of the
+// environment alone, that is only its origin, because its path may be the secret. Otherwise the credentials are hidden.
+func (t *Target) ShownURL() string {
+	if t.Kind == KindDev {
+		return RedactURLs(t.URL)
+	}
+	return shownAddress(t.node.Member("url"), t.URL)
+}
+
+// shownAddress returns an address as people may see it. n is its value in the file, or nil if it is not there.
+func shownAddress(n *yamltree.Node, address string) string {
+	if address == "" {
+		return ""
+	}
+	if n != nil {
+		if text, _ := n.Text(); text != "" && !isReference(text) {
+			return RedactURLs(address)
+		}
+	}
+	literals, _, err := forward.SplitAddress(address)
+	if err != nil {
+		return ""
+	}
+	at, err := url.Parse(strings.Join(literals, "x"))
+	if err != nil || at.Host == "" {
+		return ""
+	}
+	shown := at.Scheme + "://" + at.Host
+	if at.Path != "" && at.Path != "/" || at.RawQuery != "" {
+		shown += "/..."
+	}
+	return shown
+}
+
+// hidePaths replaces the addresses of targets in a printed configuration by what people may see of them.
+func (c *Config) hidePaths(tree yaml.MapSlice) {
+	for _, t := range c.Targets {
+		setText(tree, t.ShownURL(), "targets", t.Name, "url")
+		if t.Probe != nil {
+			setText(tree, shownAddress(t.node.Member("probe").Member("url"), t.Probe.URL), "targets", t.Name, "probe", "url")
+		}
+		if t.DryRun != nil {
+			setText(tree, shownAddress(t.node.Member("dry_run").Member("url"), t.DryRun.URL), "targets", t.Name, "dry_run", "url")
+		}
+	}
+}
+
+// setText replaces the text at a path of a tree, if there is one.
+func setText(tree yaml.MapSlice, text string, path ...string) {
+	for i := range tree {
+		if tree[i].Key != path[0] {
+			continue
+		}
+		if inner, ok := tree[i].Value.(yaml.MapSlice); ok && len(path) > 1 {
+			setText(inner, text, path[1:]...)
+		} else if _, ok := tree[i].Value.(string); ok && len(path) == 1 {
+			tree[i].Value = text
+		}
+	}
 }
 
 // valueTexts returns the expressions in the braces of an address. It returns none if the braces are

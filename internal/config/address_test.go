@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -105,5 +106,43 @@ sources:
 		if err := load(route); err == nil || !strings.Contains(err.Error(), "undeclared reference to 'key'") {
 			t.Errorf("%s: %v", route, err)
 		}
+	}
+}
+
+// What people see of an address that a reference gives is its origin, because its path may be the secret.
+func TestAnAddressByReferenceIsShownWithoutItsPath(t *testing.T) {
+	t.Parallel()
+	for written, want := range map[string]string{
+		"env:SLACK":                              "https://hooks.slack.example/...",
+		"env:BARE":                               "https://bare.example:8443",
+		"env:VALUES":                             "https://values.example/...",
+		"https://plain.example/orders/{body.id}": "https://plain.example/orders/{body.id}",
+	} {
+		cfg, err := config.Load(config.Options{Catalog: loaded(t), File: "oncegate.yml", Environ: []string{
+			"DATABASE_URL=postgres://db.example/x", "S=whsec_stripe", "SLACK=https://hooks.slack.example/services/t0/b0/canary", "BARE=https://bare.example:8443/",
+			"VALUES=https://values.example/canary/{body.id}?k=canary",
+		}, Content: []byte(`
+targets: { t: { kind: forward, idempotent: true, url: "` + written + `" } }
+sources: { s: { provider: stripe, secrets: [env:S], routes: [{ name: r, types: ["*"], target: t }] } }
+`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.Targets[0].ShownURL(); got != want {
+			t.Errorf("%s is shown as %s, want %s", written, got, want)
+		}
+		if printed := cfg.Effective(); strings.Contains(fmt.Sprint(printed), "canary") {
+			t.Errorf("%s is printed as %v", written, printed)
+		}
+	}
+	cfg, err := config.Load(config.Options{Catalog: loaded(t), Environ: []string{
+		"DATABASE_URL=postgres://db.example/x", "ONCEGATE_SOURCE_PROVIDER=stripe", "ONCEGATE_SOURCE_SECRET=whsec_stripe_value",
+		"ONCEGATE_FORWARD_URL=https://hooks.slack.example/services/canary", "ONCEGATE_FORWARD_IDEMPOTENT=true",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cfg.Targets[0].ShownURL(); got != "https://hooks.slack.example/..." {
+		t.Errorf("the address of ONCEGATE_FORWARD_URL is shown as %s", got)
 	}
 }

@@ -29,7 +29,11 @@ func (c *Config) Fingerprint() string {
 
 // Effective returns the effective configuration in the form of the file, ready for YAML or JSON. It
 // contains references instead of secrets, and addresses without their credentials.
-func (c *Config) Effective() yaml.MapSlice { return redactTree(c.effective()) }
+func (c *Config) Effective() yaml.MapSlice {
+	tree := redactTree(c.effective())
+	c.hidePaths(tree)
+	return tree
+}
 
 // effective is Effective without redacted addresses. Do not show its result.
 func (c *Config) effective() yaml.MapSlice { return printed(c.keys()) }

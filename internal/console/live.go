@@ -15,7 +15,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// lives are the open live lists. Their number is bounded. Each browser has one; a newer list ends the older one.
+// lives are the open live lists. Their number is bounded: in all, for each token, and for each tenant. Each browser has one
+// list; a newer list ends the older one.
 type lives struct {
 	limit int
 
@@ -23,20 +24,37 @@ type lives struct {
 	open map[[sha256.Size]byte]*liveList
 }
 
-type liveList struct{ end chan struct{} }
+// liveList is one open live list. credential is the token or the login that opened it.
+type liveList struct {
+	end                chan struct{}
+	credential, tenant string
+}
 
 func newLives(limit int) *lives { return &lives{limit: limit, open: map[[sha256.Size]byte]*liveList{}} }
 
-// begin takes a slot. ok is false if there is none.
-func (l *lives) begin(browser [sha256.Size]byte) (list *liveList, ok bool) {
+// begin takes a slot for the browser. ok is false if there is none: a token or login may have a quarter of the slots, and a
+// tenant half of them, so that neither can take them from everybody else.
+func (l *lives) begin(browser [sha256.Size]byte, access control.Access) (list *liveList, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	list = &liveList{end: make(chan struct{}), credential: or(access.Credential, access.Actor), tenant: access.Tenant}
 	if before := l.open[browser]; before != nil {
 		close(before.end)
-	} else if len(l.open) >= l.limit {
+		l.open[browser] = list
+		return list, true
+	}
+	ofCredential, ofTenant := 0, 0
+	for _, other := range l.open {
+		if other.credential == list.credential {
+			ofCredential++
+		}
+		if list.tenant != "" && other.tenant == list.tenant {
+			ofTenant++
+		}
+	}
+	if len(l.open) >= l.limit || ofCredential >= max(1, l.limit/4) || ofTenant >= max(1, l.limit/2) {
 		return nil, false
 	}
-	list = &liveList{end: make(chan struct{})}
 	l.open[browser] = list
 	return list, true
 }
@@ -77,7 +95,7 @@ func (c *Console) live(w http.ResponseWriter, hr *http.Request) {
 		return
 	}
 	browser := sha256.Sum256([]byte(access.Actor + "\x00" + hr.Header.Get("Cookie") + "\x00" + hr.Header.Get("Authorization")))
-	list, ok := c.lives.begin(browser)
+	list, ok := c.lives.begin(browser, access)
 	if !ok {
 		w.WriteHeader(http.StatusNoContent)
 		return

@@ -130,8 +130,8 @@ func TestALiveListEndsWithTheAccess(t *testing.T) {
 	}{
 		{"a token that is revoked", http.DefaultClient, create("revoked"), exec(`UPDATE access_token SET revoked_at = now() WHERE name = 'revoked'`)},
 		{"a token that expires", http.DefaultClient, create("expired"), exec(`UPDATE access_token SET created_at = now() - interval '1 hour', expires_at = now() - interval '1 second' WHERE name = 'expired'`)},
-		{"a login that is revoked", login("ann"), "", exec(`UPDATE console_login SET ended_at = now() WHERE actor = 'token:ann'`)},
-		{"a login that expires", login("bob"), "", exec(`UPDATE console_login SET created_at = now() - interval '1 hour', expires_at = now() - interval '1 second' WHERE actor = 'token:bob'`)},
+		{"a login that is revoked", login("ann"), "", exec(`UPDATE console_login SET ended_at = now() WHERE actor LIKE 'token:ann/%'`)},
+		{"a login that expires", login("bob"), "", exec(`UPDATE console_login SET created_at = now() - interval '1 hour', expires_at = now() - interval '1 second' WHERE actor LIKE 'token:bob/%'`)},
 		{"a login whose token is revoked", login("eve"), "", exec(`UPDATE access_token SET revoked_at = now() WHERE name = 'eve'`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

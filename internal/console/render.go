@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -110,10 +111,18 @@ func (c *Console) setTheme(w http.ResponseWriter, r *http.Request) {
 	}
 	http.SetCookie(w, cookie)
 	to := r.PostFormValue("return")
-	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n") {
+	if !isLocal(to) {
 		to = "/"
 	}
 	http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // it is a path of this server, as was checked
+}
+
+// isLocal reports whether an address is a path of this server. A browser removes tabs and line breaks from an address and
+// reads a backslash as a slash, so an address that contains one of them may lead to another site.
+func isLocal(address string) bool {
+	at, err := url.Parse(address)
+	return err == nil && at.Scheme == "" && at.Host == "" && at.User == nil && strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//") &&
+		!strings.Contains(address, `\`) && visible.Text(address) == address
 }
 
 // tone returns the colour of a state: good, bad, warn, busy or plain.

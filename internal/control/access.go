@@ -64,6 +64,10 @@ type Access struct {
 	// Actor is the name of the caller in the audit.
 	Actor string
 
+	// Credential identifies what the caller was authenticated by: token/ and the id of a token, also for a login that was
+	// begun with it, or login/ and the id of another login. It is empty for a caller with direct access to the database.
+	Credential string
+
 	// Scopes are the caller's permissions.
 	Scopes Scopes
 

@@ -2,6 +2,8 @@ package control
 
 import (
 	"fmt"
+
+	"github.com/oncegate/oncegate/inbox"
 )
 
 // Explained is the part of a request that says why something is done. The caller's [Access] says who does it.
@@ -28,7 +30,15 @@ func (m Match) check(tag string) error {
 	if m.IfMatch == "" || m.IfMatch == "*" || m.IfMatch == tag {
 		return nil
 	}
-	return &Problem{Code: CodePrecondition, Detail: "it has changed since it was looked at; nothing was changed"}
+	return &Problem{Code: CodePrecondition, Detail: "it has changed since it was looked at, or the ETag in If-Match belongs to something else; nothing was changed"}
+}
+
+// one refuses an If-Match for a decision about several things, because an ETag is about one.
+func (m Match) one(ids []inbox.ID) error {
+	if m.IfMatch == "" || len(ids) == 1 {
+		return nil
+	}
+	return invalid("If-Match is about one thing: name it alone in ids, or leave If-Match out and hand back the seen of a dry run")
 }
 
 // changed converts the error of a decision that came too late. It returns [CodePrecondition] if the caller named the

@@ -13,7 +13,8 @@ import (
 type ListAuditRequest struct {
 	PageRequest
 
-	// Actor is who did it. It must match exactly.
+	// Actor is who did it. It must match exactly, but token:NAME selects every token that had the name; the id of one is
+	// after a slash.
 	Actor string `json:"actor,omitempty" flag:"--actor only this actor"`
 
 	// Action is what was done, such as effect.resolve.done.

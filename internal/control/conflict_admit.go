@@ -10,6 +10,7 @@ import (
 
 // AdmitConflictRequest names the payload that is admitted as a separate event.
 type AdmitConflictRequest struct {
+	Match
 	Explained
 
 	// ID identifies the conflict.
@@ -27,6 +28,9 @@ var AdmitConflict = Operation[AdmitConflictRequest, decide.AdmittedConflict]{
 			return out, err
 		}
 		if err := access.owns(row.Tenant, "conflict", r.ID.String()); err != nil {
+			return out, err
+		}
+		if err := r.check(row.Tag()); err != nil {
 			return out, err
 		}
 		if err := inbox.CheckExplanation(access.Actor, r.Reason); err != nil {

@@ -10,6 +10,7 @@ import (
 // DiscardDeadLettersRequest says which dead letters will not happen: those named by their ids, or those that a dry run
 // found.
 type DiscardDeadLettersRequest struct {
+	Match
 	Explained
 
 	// IDs name effects, and events that are dead letters themselves.
@@ -54,6 +55,9 @@ var DiscardDeadLetters = Operation[DiscardDeadLettersRequest, DiscardDeadLetters
 		}
 		found, err := s.deadLetters(ctx, access, r)
 		if err != nil {
+			return out, r.changed(err)
+		}
+		if err := s.checkNamed(ctx, access, r.Match, r.IDs); err != nil { // found has the versions of before: a later change is left alone
 			return out, err
 		}
 		out.Matched = len(found)
@@ -64,7 +68,7 @@ var DiscardDeadLetters = Operation[DiscardDeadLettersRequest, DiscardDeadLetters
 		now, left := chosen(found)
 		if len(now) > 0 {
 			if out.Discarded, err = decide.New(s.store).Discard(ctx, decide.Discard{All: true, Max: step, Seen: mapped(now, sight.seen), Actor: access.Actor, Reason: r.Reason}); err != nil {
-				return out, err
+				return out, r.changed(err)
 			}
 		}
 		out.Matched, out.Left, out.Seen = len(found), len(left), seenOf(left)

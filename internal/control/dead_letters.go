@@ -122,29 +122,64 @@ type DeadLetterDetail struct {
 	Event *read.EventDetail `json:"event,omitempty"`
 }
 
+// Tag names the state of the effect or the event, for [Match].
+func (d *DeadLetterDetail) Tag() string {
+	if d.Effect != nil {
+		return d.Effect.Tag()
+	}
+	return d.Event.Tag()
+}
+
 // ShowDeadLetter shows one dead letter.
 var ShowDeadLetter = Operation[IDRequest, *DeadLetterDetail]{
 	ID: "show_dead_letter", Method: "GET", Path: "/dead-letters/{id}", Scope: ReadMetadata,
 	Summary: "Show one dead letter: an effect, or an event that nothing can be done for.",
 	Do: func(ctx context.Context, s *Service, access Access, r IDRequest) (*DeadLetterDetail, error) {
-		effect, err := s.effect(ctx, access, r.ID)
-		switch {
-		case err == nil && effect.State != string(inbox.EffectDead):
-			return nil, &Problem{Code: CodeNotFound, Detail: fmt.Sprintf("effect %s is %s, not dead; show it as an effect", effect.ID, effect.State)}
-		case err == nil:
-			return &DeadLetterDetail{Effect: effect}, nil
-		case !errors.Is(err, inbox.ErrNotFound):
-			return nil, err
-		}
-		event, err := s.event(ctx, access, r.ID.String())
-		switch {
-		case errors.Is(err, inbox.ErrNotFound):
-			return nil, &Problem{Code: CodeNotFound, Detail: fmt.Sprintf("neither an effect nor an event has the id %s", r.ID)}
-		case err != nil:
-			return nil, err
-		case event.Admission != "unusable" && event.Admission != "beyond_retention":
-			return nil, &Problem{Code: CodeNotFound, Detail: fmt.Sprintf("event %s was admitted as %s: it is no dead letter; show it as an event", event.ID, event.Admission)}
-		}
-		return &DeadLetterDetail{Event: event}, nil
+		return s.deadLetter(ctx, access, r.ID)
 	},
+}
+
+// deadLetter reads a dead letter that the access may see.
+func (s *Service) deadLetter(ctx context.Context, access Access, id inbox.ID) (*DeadLetterDetail, error) {
+	effect, err := s.effect(ctx, access, id)
+	switch {
+	case err == nil && effect.State != string(inbox.EffectDead):
+		return nil, &Problem{Code: CodeNotFound, Detail: fmt.Sprintf("effect %s is %s, not dead; show it as an effect", effect.ID, effect.State)}
+	case err == nil:
+		return &DeadLetterDetail{Effect: effect}, nil
+	case !errors.Is(err, inbox.ErrNotFound):
+		return nil, err
+	}
+	event, err := s.event(ctx, access, id.String())
+	switch {
+	case errors.Is(err, inbox.ErrNotFound):
+		return nil, &Problem{Code: CodeNotFound, Detail: fmt.Sprintf("neither an effect nor an event has the id %s", id)}
+	case err != nil:
+		return nil, err
+	case event.Admission != "unusable" && event.Admission != "beyond_retention":
+		return nil, &Problem{Code: CodeNotFound, Detail: fmt.Sprintf("event %s was admitted as %s: it is no dead letter; show it as an event", event.ID, event.Admission)}
+	}
+	return &DeadLetterDetail{Event: event}, nil
+}
+
+// checkNamed compares If-Match with the state of the one effect or event that a decision names.
+func (s *Service) checkNamed(ctx context.Context, access Access, m Match, ids []inbox.ID) error {
+	if m.IfMatch == "" {
+		return nil
+	}
+	if err := m.one(ids); err != nil {
+		return err
+	}
+	effect, err := s.ownEffect(ctx, access, ids[0])
+	if err == nil {
+		return m.check(effect.Tag())
+	}
+	if !errors.Is(err, inbox.ErrNotFound) {
+		return err
+	}
+	event, err := s.event(ctx, access, ids[0].String())
+	if err != nil {
+		return err
+	}
+	return m.check(event.Tag())
 }

@@ -11,6 +11,7 @@ import (
 
 // ReplayDeadLettersRequest names dead letters that are planned and replayed in one step.
 type ReplayDeadLettersRequest struct {
+	Match
 	Explained
 
 	// IDs name effects, or events with all their effects; at most 1,000.
@@ -45,6 +46,9 @@ var ReplayDeadLetters = Operation[ReplayDeadLettersRequest, PlannedReplay]{
 		if err := s.lister.CheckTenant(ctx, access.Tenant, r.IDs...); err != nil {
 			return out, err
 		}
+		if err := s.checkNamed(ctx, access, r.Match, r.IDs); err != nil {
+			return out, err
+		}
 		if !r.DryRun {
 			if err := inbox.CheckExplanation(access.Actor, r.Reason); err != nil {
 				return out, err
@@ -59,6 +63,9 @@ var ReplayDeadLetters = Operation[ReplayDeadLettersRequest, PlannedReplay]{
 		}
 		if out.Summary.ToDo == 0 {
 			return out, nil
+		}
+		if err := s.checkNamed(ctx, access, r.Match, r.IDs); err != nil { // the plan has the state between the two looks
+			return out, err
 		}
 		if !named && out.Summary.ToDo > step {
 			return out, &Problem{Code: CodeBound, Detail: fmt.Sprintf("the plan %s would send %d, more than %d, and was not run: look at it, and run it by its digest", out.ID, out.Summary.ToDo, step)}

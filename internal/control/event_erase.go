@@ -8,6 +8,7 @@ import (
 
 // EraseEventRequest names the event whose content is erased permanently.
 type EraseEventRequest struct {
+	Match
 	Explained
 
 	// Ref is our id of the event, or source/event-id.
@@ -25,6 +26,9 @@ var EraseEvent = Operation[EraseEventRequest, prune.Erased]{
 			return out, err
 		}
 		if err := access.owns(event.Tenant, "event", r.Ref); err != nil {
+			return out, err
+		}
+		if err := r.check(event.Tag()); err != nil {
 			return out, err
 		}
 		return prune.EraseEvent(ctx, s.cfg.Pool, prune.Erase{

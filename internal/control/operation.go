@@ -74,6 +74,9 @@ func (o *Operation[Request, Response]) Run(ctx context.Context, s *Service, acce
 	if err := decode(&request); err != nil {
 		return nil, err
 	}
+	if err := checkTexts(reflect.ValueOf(request), ""); err != nil {
+		return nil, err
+	}
 	answer, err := o.Do(ctx, s, access, request)
 	if err != nil {
 		return nil, err

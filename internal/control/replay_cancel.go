@@ -9,6 +9,7 @@ import (
 
 // CancelReplayRequest names the replay that is cancelled.
 type CancelReplayRequest struct {
+	Match
 	Explained
 
 	// ID identifies the replay.
@@ -21,12 +22,16 @@ var CancelReplay = Operation[CancelReplayRequest, replay.Replay]{
 	Summary: "Cancel a replay. Its finished items stay done, and the others do not change.",
 	Why:     "why is it cancelled?",
 	Do: func(ctx context.Context, s *Service, access Access, r CancelReplayRequest) (out replay.Replay, err error) {
-		if _, err := s.replayOf(ctx, access, r.ID); err != nil {
+		shown, err := s.replayOf(ctx, access, r.ID)
+		if err == nil {
+			err = r.check(shown.Tag())
+		}
+		if err != nil {
 			return out, err
 		}
 		cancelled, err := s.runs.Cancel(ctx, replay.CancelRequest{ID: r.ID, Actor: access.Actor, Reason: r.Reason})
 		if err != nil {
-			return out, err
+			return out, r.changed(err)
 		}
 		return access.shownReplay(cancelled), nil
 	},

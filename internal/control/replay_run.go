@@ -9,6 +9,7 @@ import (
 
 // RunReplayRequest names the plan that is run.
 type RunReplayRequest struct {
+	Match
 	Explained
 
 	// ID identifies the plan.
@@ -29,7 +30,11 @@ var RunReplay = Operation[RunReplayRequest, replay.Replay]{
 	Summary: "Run a planned replay, if it is the one with the digest. The workers carry it out; one that runs already is woken.",
 	Why:     "why is it replayed?",
 	Do: func(ctx context.Context, s *Service, access Access, r RunReplayRequest) (replay.Replay, error) {
-		if _, err := s.replayOf(ctx, access, r.ID); err != nil {
+		shown, err := s.replayOf(ctx, access, r.ID)
+		if err == nil {
+			err = r.check(shown.Tag())
+		}
+		if err != nil {
 			return replay.Replay{}, err
 		}
 		return s.runReplay(ctx, access, r)
@@ -45,7 +50,7 @@ func (s *Service) runReplay(ctx context.Context, access Access, r RunReplayReque
 	}
 	started, err := s.runs.Start(ctx, replay.StartRequest{ID: r.ID, Digest: r.Digest, Actor: access.Actor, Reason: r.Reason, Rate: r.Rate})
 	if err != nil {
-		return out, err
+		return out, r.changed(err)
 	}
 	return access.shownReplay(started), nil
 }

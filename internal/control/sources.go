@@ -195,7 +195,7 @@ func (d *SourceDetail) configure(settings *config.Source) {
 	for _, route := range settings.Routes {
 		shown := SourceRoute{Name: route.Name, Types: route.Types, Condition: route.When != nil}
 		if route.Target != nil {
-			shown.Target, shown.Kind, shown.Address = route.Target.Name, string(route.Target.Kind), config.RedactURLs(route.Target.URL)
+			shown.Target, shown.Kind, shown.Address = route.Target.Name, string(route.Target.Kind), route.Target.ShownURL()
 		}
 		if route.Order.Ordered() {
 			shown.Order = string(route.Order.Mode)

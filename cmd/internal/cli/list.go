@@ -146,6 +146,8 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, c *columns[Ro
 	}
 	out := s.newListWriter()
 	var entries []listEntry
+	var guard endless
+	fresh := len(page.Data)
 	for {
 		if s.output == "json" {
 			for i := range page.Data {
@@ -162,11 +164,15 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, c *columns[Ro
 		if !f.all || !page.HasMore {
 			break
 		}
+		if err := guard.check(page.Next, fresh); err != nil {
+			return err
+		}
 		before := page.Data
 		request.After = page.Next
 		if page, err = ask(request); err != nil {
 			return err
 		}
+		fresh = len(page.Data)
 		if s.output != "json" { // the layout of a table depends on all rows
 			page.Data = append(before, page.Data...)
 			entries = nil

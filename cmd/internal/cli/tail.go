@@ -235,6 +235,7 @@ func atRest(state string) bool {
 // everyPage reads all pages of a list. page points to the part of request that selects the page.
 func everyPage[Request, Row any](ctx context.Context, caller control.Caller, list *control.Operation[Request, read.Page[Row]], request *Request, page *control.PageRequest) ([]Row, error) {
 	var rows []Row
+	var guard endless
 	for {
 		got, err := control.Call(ctx, caller, list, *request)
 		if err != nil {
@@ -243,6 +244,9 @@ func everyPage[Request, Row any](ctx context.Context, caller control.Caller, lis
 		rows = append(rows, got.Data...)
 		if !got.HasMore || got.Next == "" || got.Next == page.After {
 			return rows, nil
+		}
+		if err := guard.check(got.Next, len(got.Data)); err != nil {
+			return nil, err
 		}
 		page.After = got.Next
 	}

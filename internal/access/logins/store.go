@@ -135,6 +135,27 @@ func (s *Store) Find(ctx context.Context, digest [sha256.Size]byte) (*Login, err
 	return s.one(ctx, findLogin, digest[:], s.now())
 }
 
+// listDigests reads the digests of logins that may still work. A full list is read at most once per second.
+const listDigests = `SELECT digest FROM console_login WHERE ended_at IS NULL AND expires_at > $1 ORDER BY id DESC LIMIT $2`
+
+// Digests returns the digests of the cookies of the newest logins that work, at most limit.
+func (s *Store) Digests(ctx context.Context, limit int) ([][sha256.Size]byte, error) {
+	rows, err := s.cfg.Pool.Query(ctx, listDigests, s.now(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing the digests of logins: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (digest [sha256.Size]byte, err error) {
+		var stored []byte
+		err = row.Scan(&stored)
+		copy(digest[:], stored)
+		return digest, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the digests of logins: %w", err)
+	}
+	return found, nil
+}
+
 const readLogin = selectLogins + `WHERE l.id = $1`
 
 // Read returns the login with the id, or [ErrNotFound].

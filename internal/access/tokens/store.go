@@ -105,6 +105,27 @@ func (s *Store) Find(ctx context.Context, digest [sha256.Size]byte) (*Token, err
 	return s.one(ctx, findToken, digest[:])
 }
 
+// listDigests reads the digests of tokens that may still work. There are few, and a full list is read at most once per second.
+const listDigests = `SELECT digest FROM access_token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $1) ORDER BY id DESC LIMIT $2`
+
+// Digests returns the digests of the newest tokens that work, at most limit.
+func (s *Store) Digests(ctx context.Context, limit int) ([][sha256.Size]byte, error) {
+	rows, err := s.pool.Query(ctx, listDigests, s.now(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing the digests of tokens: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (digest [sha256.Size]byte, err error) {
+		var stored []byte
+		err = row.Scan(&stored)
+		copy(digest[:], stored)
+		return digest, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the digests of tokens: %w", err)
+	}
+	return found, nil
+}
+
 const readToken = `SELECT ` + tokenColumns + ` FROM access_token WHERE id = $1`
 
 // Read returns the token with the id, or [ErrNotFound].

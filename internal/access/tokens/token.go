@@ -90,8 +90,9 @@ func (t *Token) StateAt(now time.Time) State {
 	return Active
 }
 
-// Actor returns the name that audit entries give for actions with the token.
-func (t *Token) Actor() string { return "token:" + t.Name }
+// Actor returns what audit entries name as the actor of actions with the token: its name and its id, because the name of a
+// revoked token can be given to another one.
+func (t *Token) Actor() string { return "token:" + t.Name + "/" + t.ID.String() }
 
 // New describes a token to create.
 type New struct {

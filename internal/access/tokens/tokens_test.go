@@ -77,7 +77,7 @@ func TestTokensAreFoundByTheirDigestAlone(t *testing.T) {
 	found, err := s.Find(t.Context(), tokens.Digest(text))
 	if err != nil || found.ID != created.ID || found.Name != "ci" || !slices.Equal(found.Scopes, []string{"operate", "read-payload"}) ||
 		found.Tenant != "acme" || found.CreatedBy != "ann" || !found.CreatedAt.Equal(c.at) || !found.ExpiresAt.Equal(c.at.Add(time.Hour)) ||
-		found.LastUsedAt != nil || found.RevokedAt != nil || found.State != tokens.Active || found.Actor() != "token:ci" {
+		found.LastUsedAt != nil || found.RevokedAt != nil || found.State != tokens.Active || found.Actor() != "token:ci/"+found.ID.String() {
 		t.Errorf("%+v %v", found, err)
 	}
 	if _, err := s.Find(t.Context(), tokens.Digest(text+"x")); !errors.Is(err, tokens.ErrNotFound) {
