@@ -4,13 +4,11 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // AdvanceStreamTx decides about the next effects of a stream, after the caller has moved its applied number.
 func (e *Effects) AdvanceStreamTx(ctx context.Context, tx pgx.Tx, route int32, hash []byte) error {
-	o := e.newOrder(row.SendTo(tx))
+	o := e.newOrder(sendTo(tx))
 	o.streamFor(route, hash)
 	var first, last pgx.Batch
 	o.queueLock(&first, o.streams)

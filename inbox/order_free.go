@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // How many effects one transaction releases, and how long one sweep spends on
@@ -65,7 +63,7 @@ func (e *Effects) freeChunkTx(ctx context.Context, tx pgx.Tx, route int32, after
 	if err != nil || len(ids) == 0 {
 		return 0, after, err
 	}
-	wakes, err := e.ReserveWakes(ctx, row.SendTo(tx), ids)
+	wakes, err := e.ReserveWakes(ctx, sendTo(tx), ids)
 	if err != nil {
 		return 0, after, err
 	}

@@ -118,7 +118,7 @@ func (e *Effects) settleOrdered(ctx context.Context, group []Settlement, o *orde
 
 // settleOrderedTx ends attempts of ordered routes in the caller's transaction.
 func (e *Effects) settleOrderedTx(ctx context.Context, db row.Batcher, group []Settlement) ([]Settled, error) {
-	o := e.newOrder(row.SendTo(db))
+	o := e.newOrder(sendTo(db))
 	var first, last pgx.Batch
 	settled, err := o.settle(ctx, &first, &last, group)
 	if err != nil {

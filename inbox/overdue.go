@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
@@ -152,7 +151,7 @@ func (e *Effects) RewakeTx(ctx context.Context, tx pgx.Tx, rewakes []Rewake) err
 	for i, r := range rewakes {
 		ids[i], unfinished[i] = r.Effect, r.Unfinished
 	}
-	wakes, err := e.ReserveWakes(ctx, row.SendTo(tx), ids)
+	wakes, err := e.ReserveWakes(ctx, sendTo(tx), ids)
 	if err != nil {
 		return fmt.Errorf("reserving jobs: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // Workers take the oldest wake-up first, so the time of a wake-up is its place in the
@@ -60,4 +62,9 @@ func JobsOf(wakes []Wake) []int64 {
 		ids[i] = w.JobID
 	}
 	return ids
+}
+
+// sendTo returns a function that sends batches in the caller's transaction.
+func sendTo(db row.Batcher) func(context.Context, *pgx.Batch) error {
+	return func(ctx context.Context, b *pgx.Batch) error { return db.SendBatch(ctx, b).Close() }
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/locks"
-	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
@@ -132,7 +131,8 @@ func (e *Decider) applyUndecidedTx(ctx context.Context, tx pgx.Tx, found []*inbo
 	for i, h := range found {
 		ids[i] = h.Effect
 	}
-	wakes, err := e.store.ReserveWakes(ctx, row.SendTo(tx), ids)
+	send := func(ctx context.Context, b *pgx.Batch) error { return tx.SendBatch(ctx, b).Close() }
+	wakes, err := e.store.ReserveWakes(ctx, send, ids)
 	if err != nil {
 		return err
 	}
