@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/internal/storetest"
 	"github.com/oncegate/oncegate/inbox/read"
