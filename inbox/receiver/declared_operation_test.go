@@ -123,15 +123,15 @@ func TestRecordedCallsAreAnsweredAfterADeclaration(t *testing.T) {
 	t.Parallel()
 	o := receiver.Operation{Versions: versions(t, "7"), MinKey: 16, Check: func([]byte) ([]string, string) { return []string{"$"}, "$: no" }}
 	g := answering(inbox.Duplicate)
-	known := &outcomes{settled: true, keys: map[string]inbox.ID{"9/agent:charge:k1": recorded, `9/agent:charge:"k2"`: recorded}}
+	known := &outcomes{settled: true, keys: map[string]inbox.ID{"9/agent:charge:k1": recorded}}
 	h := operations(t, g, known, charging(t, o))
-	for header, id := range map[string]string{"k1": "agent:charge:k1", `"k1"`: "agent:charge:k1", "k2": `agent:charge:"k2"`, `"k2"`: `agent:charge:"k2"`} {
+	for _, header := range []string{"k1", `"k1"`} {
 		g.forget()
 		if w := operate(t, h, "Idempotency-Key", header); w.Code != http.StatusOK || w.Body.String() != document {
 			t.Errorf("%s: %d %s", header, w.Code, w.Body)
 		}
-		if seen := g.admissions(); len(seen) != 1 || seen[0].Events[0].EventID != id {
-			t.Errorf("%s: the gate got %+v, want %s", header, seen, id)
+		if seen := g.admissions(); len(seen) != 1 || seen[0].Events[0].EventID != "agent:charge:k1" {
+			t.Errorf("%s: the gate got %+v, want agent:charge:k1", header, seen)
 		}
 	}
 }
