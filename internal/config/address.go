@@ -73,13 +73,14 @@ func (c *Config) hidePaths(tree yaml.MapSlice) {
 // setText replaces the text at a path of a tree, if there is one.
 func setText(tree yaml.MapSlice, text string, path ...string) {
 	for i := range tree {
-		if tree[i].Key != path[0] {
+		item := &tree[i]
+		if len(path) == 0 || item.Key != path[0] {
 			continue
 		}
-		if inner, ok := tree[i].Value.(yaml.MapSlice); ok && len(path) > 1 {
+		if inner, ok := item.Value.(yaml.MapSlice); ok && len(path) > 1 {
 			setText(inner, text, path[1:]...)
-		} else if _, ok := tree[i].Value.(string); ok && len(path) == 1 {
-			tree[i].Value = text
+		} else if _, ok := item.Value.(string); ok && len(path) == 1 {
+			item.Value = text
 		}
 	}
 }

@@ -1,8 +1,10 @@
-package cli
+package cli_test
 
 import (
 	"strconv"
 	"testing"
+
+	"github.com/oncegate/oncegate/cmd/internal/cli"
 )
 
 // A list ends when its server pages for ever: with a cursor that was there before, without one, or with empty pages.
@@ -14,18 +16,18 @@ func TestAListThatNeverEndsIsLeft(t *testing.T) {
 		"no cursor":   func(int) (string, int) { return "", 1 },
 		"empty pages": func(n int) (string, int) { return strconv.Itoa(n), 0 },
 	} {
-		var guard endless
+		var guard cli.Endless
 		var err error
 		for n := 0; n < 5000 && err == nil; n++ {
-			err = guard.check(next(n))
+			err = guard.Check(next(n))
 		}
 		if err == nil {
 			t.Errorf("%s: 5000 pages were read", name)
 		}
 	}
-	var guard endless
+	var guard cli.Endless
 	for n := range 5000 {
-		if err := guard.check(strconv.Itoa(n), n%900/899); err != nil {
+		if err := guard.Check(strconv.Itoa(n), n%900/899); err != nil {
 			t.Fatalf("a long list: %v", err)
 		}
 	}

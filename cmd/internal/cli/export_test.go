@@ -10,6 +10,12 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
+// Endless is [endless].
+type Endless struct{ guard endless }
+
+// Check is the method check of [endless].
+func (e *Endless) Check(next string, rows int) error { return e.guard.check(next, rows) }
+
 // Clean makes control characters visible.
 func Clean(s string) string { return clean(s) }
 
