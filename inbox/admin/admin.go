@@ -46,8 +46,9 @@ type Config struct {
 
 // Admin serves the private listener.
 type Admin struct {
-	cfg  Config
-	echo *echo.Echo
+	cfg     Config
+	echo    *echo.Echo
+	anyHost bool
 }
 
 // New checks the configuration and makes an Admin.

@@ -27,10 +27,13 @@ func (a *Admin) isOwnHost(host string) bool {
 	return isConfigured || slices.ContainsFunc(privateSuffixes, func(suffix string) bool { return strings.HasSuffix(host, suffix) })
 }
 
+// AnswerAnyHost lets the program that mounts the handler decide at which names it is reached. Call it before the first request.
+func (a *Admin) AnswerAnyHost() { a.anyHost = true }
+
 // atOwnHost serves requests at this machine's own names, and answers others 421.
 func (a *Admin) atOwnHost(next http.Handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if !a.isOwnHost(c.Request().Host) {
+		if !a.anyHost && !a.isOwnHost(c.Request().Host) {
 			return c.String(http.StatusMisdirectedRequest, "metrics are not answered at this name: ask by the address, by a name of the private network, or by the host of console.url\n")
 		}
 		next.ServeHTTP(c.Response(), c.Request())

@@ -235,6 +235,9 @@ func open(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
 // other. Call it once. If it fails, it closes what was opened.
 func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
 	a.parts = parts
+	if !parts.Listen { // the program's own server chooses its names
+		a.private.AnswerAnyHost()
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx)))
