@@ -183,8 +183,8 @@ func TestAParkedEffectIsWokenAtItsDeadline(t *testing.T) {
 	s := &sink{answer: func(context.Context, *effect.Call) effect.Result {
 		return effect.Result{Outcome: effect.Retry, Reason: reasons.Connect}
 	}}
-	b.client(jobs.Config{Senders: senders(s), Targets: map[string]jobs.Target{once: {Failures: 1, Open: time.Hour}}})
-	b.eventually("the breaker to open", func() bool { return s.calls.Load() == 1 })
+	client := b.client(jobs.Config{Senders: senders(s), Targets: map[string]jobs.Target{once: {Failures: 1, Open: time.Hour}}})
+	b.eventually("the breaker to open", func() bool { return client.Breakers()[once] == jobs.BreakerOpen })
 	second := b.admit(once, 1)[0]
 	b.eventually("the second one to be parked", func() bool { return b.row(second).Reason == string(reasons.Breaker) })
 	if n := b.count(`SELECT count(*) FROM effect e JOIN inbox_event v ON v.id = e.event_id

@@ -77,7 +77,8 @@ func (r *runner) inTx(ctx context.Context, what string, do func(tx pgx.Tx) error
 	for pause := lockPause; ; pause = min(2*pause, mostPause) {
 		var seen []session.Backend
 		err := r.watched(ctx, &seen, func() error { return r.try(ctx, do) })
-		if err == nil || !lockNotObtained(err) {
+		// A rollback that failed has closed the connection. Another attempt would fail because of that, and hide err.
+		if err == nil || !lockNotObtained(err) || r.conn.IsClosed() {
 			return err
 		}
 		if err := p.again(ctx, seen, pause); err != nil {

@@ -35,6 +35,9 @@ func Pooler(tb testing.TB, cfg devpg.PoolerConfig) *devpg.Pooler {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
+		if log, err := os.ReadFile(p.LogPath()); tb.Failed() && err == nil {
+			tb.Logf("PgBouncer's log ends with:\n%s", log[max(0, len(log)-4000):])
+		}
 		if err := p.Stop(); err != nil {
 			tb.Error(err)
 		}
