@@ -273,7 +273,7 @@ func (x *extraction) fill(item *Item, s *source) {
 // keepID gives an event that cannot be used its signed id, if the signature covers the id and not the
 // event. The event is then of an unknown type instead of unusable. Otherwise anyone who has one
 // delivery could combine its signature with any number of damaged bodies, and each of them would be
-// an event of its own. A second body under a known id is a conflict.
+// a new event. A second body under a known id is a conflict.
 func (x *extraction) keepID(item *Item, s *source) bool {
 	if !x.pinned || s.batch {
 		return false

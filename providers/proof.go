@@ -2,7 +2,7 @@ package providers
 
 import "slices"
 
-// provedByDocumentation is the proof of rules that nobody outside Oncegate confirmed.
+// provedByDocumentation means that the rules were only read, and no source outside Oncegate confirmed them.
 const provedByDocumentation = "documentation"
 
 // proofs lists the values of proved_by, the strongest first.
@@ -41,7 +41,7 @@ type WayProof struct {
 	By string
 }
 
-// ProofOf returns the proof of the provider's own verify, followed by those of its modes.
+// ProofOf returns the proof of the provider's default mode, followed by the proofs of its other modes.
 func (p *Provider) ProofOf() []WayProof {
 	out := []WayProof{{DefaultMode, provenBy(p.spec.ProvedBy)}}
 	for i := range p.spec.Modes {
@@ -57,7 +57,7 @@ func provenBy(value string) string {
 	return value
 }
 
-// UnconfirmedModes returns the names of the modes, or [DefaultMode], whose rules nobody outside
+// UnconfirmedModes returns the names of the modes, or [DefaultMode], whose rules no source outside
 // Oncegate confirmed.
 func (p *Provider) UnconfirmedModes() []string {
 	var out []string

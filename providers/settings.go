@@ -35,7 +35,7 @@ type Binding struct {
 	Asker Asker
 }
 
-// levelValue is the value of a setting that makes every delivery an event of its own.
+// levelValue is the value of a setting that makes every delivery a new event.
 const levelValue = "event"
 
 // insecureSetting is the setting with which a source accepts that its provider proves nothing.

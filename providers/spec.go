@@ -34,7 +34,7 @@ type Spec struct {
 	// ProvedBy says who outside Oncegate confirmed the rules of verify: vendor (a signed request that
 	// the sender published), library (the sender's own library, or the one its documentation names,
 	// signed or accepted a request), capture (a request that the sender really sent), third-party (an
-	// independent implementation signed or accepted a request) or documentation (nobody did: the
+	// independent implementation signed or accepted a request) or documentation (the
 	// rules were only read, and the entry is unproved). The strongest one counts. Every entry of the
 	// catalogue says it. A provider that extends another one does not inherit it.
 	ProvedBy string `yaml:"proved_by"`

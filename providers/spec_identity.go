@@ -26,7 +26,7 @@ type IdentitySpec struct {
 	LevelWhen []MatchSpec `yaml:"level_when"`
 
 	// LevelSetting is the name of a setting with which a source chooses that every verified delivery
-	// is an event of its own, as in mode level. Its value is then event. Use it for senders whose
+	// is a new event, as in mode level. Its value is then event. Use it for senders whose
 	// repeats some receivers need and others do not.
 	LevelSetting string `yaml:"level_setting"`
 

@@ -36,8 +36,8 @@ type Config struct {
 	Checks []Check
 
 	// Hosts are names, without a port, at which /metrics is answered in addition to addresses, localhost, names without a
-	// dot and names that only a private network resolves, such as those below .internal. A browser that a page of
-	// another site sends here by a name of its own gets no metrics.
+	// dot and names that only a private network resolves, such as those below .internal. This keeps a
+	// page of another site, whose name has been made to resolve to this machine, from reading the metrics in a browser.
 	Hosts []string
 
 	// CheckTimeout bounds all checks together. It defaults to 2 s.

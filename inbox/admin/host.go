@@ -10,7 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// privateSuffixes end names that nobody can register on the internet.
+// privateSuffixes are the ends of names that cannot be registered on the internet.
 var privateSuffixes = []string{".localhost", ".local", ".internal", ".svc", ".lan", ".home.arpa", ".test"}
 
 // isOwnHost reports whether a Host header names this machine as no page of another site can: by its address, a name that only

@@ -2,5 +2,5 @@
 // values of a label: never change one. It knows neither storage nor what an effect is.
 //
 // The reasons of kinds of effects (package effect) are constants without a type, because a kind returns them as strings.
-// The reasons that the inbox gives have the type [Reason].
+// The inbox uses the type [Reason].
 package reasons

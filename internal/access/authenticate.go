@@ -101,7 +101,7 @@ func (a *Access) byLogin(r *http.Request) (control.Access, error) {
 	}
 	credential := "login/" + found.ID.String()
 	if !found.Token.IsZero() {
-		credential = "token/" + found.Token.String() // so that one token counts once, however often somebody logs in with it
+		credential = "token/" + found.Token.String() // so that all logins with one token share its limits
 	}
 	return control.Access{Actor: found.Actor, Credential: credential, Scopes: scopesOf(found.Scopes), Tenant: found.Tenant}, nil
 }

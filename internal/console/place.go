@@ -127,7 +127,7 @@ var accessPlaces = []Place{
 
 var machinePlaces = []Place{
 	only("it is the process that answers the others", "serve", "dev"),
-	only("it starts processes of its own on the machine that runs it, and breaks them", "drill"),
+	only("it starts and kills processes on the machine that runs it", "drill"),
 	only("health checks ask `/readyz`; the page of the nodes shows the same", "ready"),
 	only("it prints this program's version; the page of the nodes shows the version of each process", "version"),
 	only("it reads the configuration file of this machine; the page of a source shows what the server has of it", "config check", "config print"),

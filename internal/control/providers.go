@@ -31,7 +31,7 @@ type ProviderRow struct {
 	Order string `json:"order"`
 
 	// ProvedBy says who outside Oncegate confirmed the rules by which the provider is verified:
-	// vendor, library, capture, third-party, or documentation if nobody did.
+	// vendor, library, capture, third-party, or documentation if the rules were only read.
 	ProvedBy string `json:"proved_by"`
 
 	// Retries is how long the provider retries. Docs is the address where it says so.
@@ -97,7 +97,7 @@ type ListProvidersRequest struct {
 	// Text is searched for in the names, titles and schemes, ignoring case.
 	Text string `json:"text,omitempty"`
 
-	// Unproved keeps only providers whose rules, or those of a mode, nobody outside Oncegate confirmed.
+	// Unproved keeps only providers whose rules, or the rules of one of their modes, no source outside Oncegate confirmed.
 	Unproved bool `json:"unproved,omitempty"`
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // checkTexts refuses a request with a text that PostgreSQL cannot store: one with a NUL character or with bytes that are not
-// UTF-8. name is the JSON name of the value, which the error tells. Bytes are no text, and may contain anything.
+// UTF-8. name is the JSON name of the value, which the error contains. checkTexts ignores values of type []byte.
 func checkTexts(value reflect.Value, name string) error {
 	switch value.Kind() {
 	case reflect.String:

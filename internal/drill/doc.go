@@ -1,6 +1,6 @@
-// Package drill tries Oncegate on the machine and the database of its operator. [Run] makes a schema of its own, starts
-// several processes of the binary behind proxies, delivers signed events with duplicates, conflicts and forgeries, breaks
-// things meanwhile, and checks the invariants of package invariant at the end.
+// Package drill tries Oncegate on the machine and the database of its operator. [Run] makes a schema, starts
+// several processes of the binary behind proxies, delivers signed events with duplicates, conflicts and forgeries, makes
+// faults meanwhile, and checks the invariants of package invariant at the end.
 //
 // Read run.go first. Its parts in order: [Options], the processes and what they run on (stage.go), the configuration
 // (configuration.go), the faults (faults.go), the end (finish.go) and the [Report].

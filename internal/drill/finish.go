@@ -21,7 +21,7 @@ const (
 	stopPatience = 30 * time.Second
 )
 
-// finish delivers what is left, waits for the effects, stops the processes and checks.
+// finish delivers the events without an acknowledgement, waits for the effects, stops the processes and checks the invariants.
 func (d *drill) finish(ctx context.Context, early bool) (*Report, error) {
 	timed, cancel := context.WithTimeout(ctx, finishLimit)
 	defer cancel()

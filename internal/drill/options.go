@@ -16,7 +16,7 @@ const (
 	Kill Fault = "kill"
 	// Cut drops a connection to PostgreSQL at a COMMIT, before PostgreSQL got it or before its answer arrived.
 	Cut Fault = "cut"
-	// Stall holds back everything between a process and PostgreSQL for a while.
+	// Stall delays all traffic between a process and PostgreSQL for a while.
 	Stall Fault = "stall"
 	// Pause stops a process with SIGSTOP for a while.
 	Pause Fault = "pause"
@@ -62,7 +62,7 @@ const (
 	maxNodes = 16
 )
 
-// Validate returns what is wrong with the options, in terms of the flags of the command.
+// Validate returns an error that names the flag of the command whose value is invalid.
 func (o *Options) Validate() error {
 	switch {
 	case o.Length <= 0 || o.Length > 7*24*time.Hour:

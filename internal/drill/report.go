@@ -24,7 +24,7 @@ type Report struct {
 	Repeat  string  `json:"repeat"` // the command that repeats the drill, without the database
 	Seconds float64 `json:"seconds"`
 
-	// Schema and Logs are what is left of the drill. They are empty if nothing is left.
+	// Schema and Logs name the schema and the directory that the drill kept. They are empty if it removed both.
 	Schema string `json:"schema,omitempty"`
 	Logs   string `json:"logs,omitempty"`
 

@@ -24,7 +24,7 @@ const (
 	workPool = "oncegate work"
 )
 
-// stage is what a drill runs on: a schema, targets, and processes behind proxies.
+// stage has the schema, the targets, the processes and the proxies of a drill.
 type stage struct {
 	host             rig.Host
 	database, schema string

@@ -28,7 +28,7 @@ type carrier struct {
 	repeats bool
 }
 
-// prefixes matches what stands before a signature, such as sha256= or 1/SHA256/.
+// prefixes matches the part of a header value that precedes a signature, such as sha256= or 1/SHA256/.
 var prefixes = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]{0,30}[=: ] ?|[0-9]{1,3}/[A-Za-z0-9_-]{1,20}/)`)
 
 // maxCarriers limits how many candidate signatures are compared.

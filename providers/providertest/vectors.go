@@ -25,8 +25,8 @@ type Vector struct {
 	Origin string `json:"origin"`
 	// Source says where the vector was found.
 	Source string `json:"source"`
-	// ProvedBy says that somebody outside Oncegate signed or accepted the request: vendor, library,
-	// capture or third-party. The source names who. It is empty for a vector that proves nothing.
+	// ProvedBy says which kind of outside source signed or accepted the request: vendor, library,
+	// capture or third-party. Source names it. It is empty for a vector that proves nothing.
 	ProvedBy string `json:"proved_by"`
 	// Kind is handshake if the request tests the endpoint. Otherwise the request is a delivery.
 	Kind string `json:"kind"`

@@ -137,8 +137,8 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// unprovedSources returns a note for each source whose provider of the catalogue has rules that
-// nobody outside Oncegate confirmed. A custom provider gets none, because its author answers for it.
+// unprovedSources returns a note for each source whose provider is unproved: no source outside Oncegate
+// confirmed its rules. A custom provider gets no note, because its author answers for it.
 func unprovedSources(cfg *config.Config) []string {
 	var out []string
 	for _, source := range cfg.Sources {

@@ -58,7 +58,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 		if export != "" && grouped {
 			return usagef("--export and --group exclude each other")
 		}
-		if export != "" { // it is every page as JSON lines, whatever --limit says
+		if export != "" { // an export has every page as JSON lines, and ignores --limit
 			s.output, s.jsonLines, list.pages.all = "json", true, true
 			list.Flags().Lookup("limit").Changed = false
 		}

@@ -13,9 +13,8 @@ type batch struct {
 	seen          control.Seen // names the objects that are left
 }
 
-// decideMany decides about many objects in batches. request without what was seen counts them, which is all that a dry
-// run does. Then show shows what is known of them, and the user confirms the word with the count. It returns how many
-// there were.
+// decideMany decides about many objects in batches. It first calls request with an empty seen, which counts the objects; a dry
+// run ends there. Then it calls show, and the user confirms by typing the word. decideMany returns the count.
 func (s *shell) decideMany(d decision, dryRun bool, word, doing string, show func(), request func(seen control.Seen) (batch, error)) (matched int, err error) {
 	found, err := request("")
 	if matched = found.matched; err != nil || dryRun || matched == 0 {

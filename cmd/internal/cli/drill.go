@@ -34,7 +34,7 @@ func (s *shell) drillCommand() *cobra.Command {
 			"close connections after their work. --faults selects the faults:\n" +
 			"  kill   ends a process with SIGKILL and starts it again\n" +
 			"  cut    drops a connection at a COMMIT, before PostgreSQL has it or before its answer arrives\n" +
-			"  stall  holds back everything between a process and PostgreSQL for up to 3 s\n" +
+			"  stall  delays all traffic between a process and PostgreSQL for up to 3 s\n" +
 			"  pause  stops a process with SIGSTOP for up to 4 s\n\n" +
 			"Ctrl-C ends the deliveries early; the drill then finishes and reports. A second Ctrl-C ends it at once.\n" +
 			"If every invariant held, the drill drops its schema and exits with 0. If one is violated, it names the\n" +

@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// columns declares the columns of a list. header, spare, ids and whole are those of its [table].
+// columns declares the columns of a list. header, spare, ids and whole have the meaning that they have in a [table].
 type columns[Row any] struct {
 	header, spare, ids, whole []string
 

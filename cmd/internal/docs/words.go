@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// words lists the closed sets of values that users see. Each is a type in the code, or a package of its own.
+// words lists the closed sets of values that users see. Each is a type or a package in the code.
 var words = []struct{ region, pkg, kind string }{
 	{"effect-states", "inbox", "EffectState"},
 	{"attempt-outcomes", "inbox", "AttemptOutcome"},

@@ -15,8 +15,8 @@ import (
 )
 
 // StreamBook is a database with a route "fulfil" of a source "orders", whose
-// streams and effects are written as rows: what is tested is what is read and
-// decided, apart from what makes them.
+// streams and effects a test writes as rows. The test then checks lists and
+// decisions without the code that normally makes such rows.
 type StreamBook struct {
 	T      *testing.T
 	Pool   *pgxpool.Pool

@@ -97,8 +97,8 @@ type Evidence struct {
 	// Refusals has the processes that were asked for their counts.
 	Refusals []Refusals
 
-	// Faults is how many faults the processes had to survive, and Ended has the processes that ended although nobody
-	// ended them.
+	// Faults is how many faults the processes had to survive, and Ended names the processes that ended by
+	// themselves.
 	Faults int
 	Ended  []string
 }

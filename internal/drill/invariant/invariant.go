@@ -25,7 +25,7 @@ const (
 	Survives     rig.Kind = "processes-survive"
 )
 
-// Invariant is a promise that holds after every drill.
+// Invariant is a promise that every drill checks.
 type Invariant struct {
 	Name rig.Kind
 
@@ -40,7 +40,7 @@ func All() []Invariant {
 	return []Invariant{
 		{Recorded, "An acknowledged event is recorded with the bytes that were sent.", checkRecorded},
 		{RecordedOnce, "An event is recorded once, has one effect for each route, and is called new once.", checkRecordedOnce},
-		{Authentic, "Nothing with a wrong signature is recorded or acknowledged, and nothing that nobody sent.", checkAuthentic},
+		{Authentic, "No event with a wrong signature is recorded or acknowledged, and every recorded event was sent.", checkAuthentic},
 		{Answered, "A signed delivery is never refused, and every receipt says what happened.", checkAnswered},
 		{ConflictKept, "A conflicting payload that was acknowledged is kept, up to the newest five of an event.", checkConflicts},
 		{OneKey, "A target receives an effect under one key and with the bytes of its event.", checkOneKey},
@@ -54,7 +54,7 @@ func All() []Invariant {
 	}
 }
 
-// Result is what became of an invariant.
+// Result says how many things were compared for an invariant, and what violated it.
 type Result struct {
 	Name rig.Kind `json:"name"`
 	Says string   `json:"says"`

@@ -27,8 +27,8 @@ type Host struct {
 	// Env are environment variables of every node, as NAME=VALUE.
 	Env []string
 
-	// Apart gives every node a process group of its own, so that Ctrl-C at a terminal reaches only this process, which
-	// then stops the nodes in order.
+	// Apart starts every node in a new process group, so that Ctrl-C at a terminal reaches only this process. It then stops
+	// the nodes in order.
 	Apart bool
 }
 

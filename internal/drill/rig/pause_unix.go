@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ownGroup gives a child a process group of its own.
+// ownGroup makes a child start in a new process group.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // Pause sends SIGSTOP and returns when no thread of the process runs any more. On systems other than Linux, where that

@@ -25,7 +25,7 @@ func Start(log string, env []string, program string, args ...string) (*Process, 
 	return start(log, env, false, program, args)
 }
 
-// start is [Start]. If apart is true, the program gets a process group of its own.
+// start is [Start]. If apart is true, the program starts in a new process group.
 func start(log string, env []string, apart bool, program string, args []string) (*Process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -144,7 +144,7 @@ func (p *Proxy) Silence() int {
 	return n
 }
 
-// Stall holds back everything that either end sends on any connection for a time, and forwards it afterwards.
+// Stall delays the bytes of both directions on all connections for the given time, and forwards them afterwards.
 func (p *Proxy) Stall(length time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// upstream is the server behind a proxy.
+// upstream is the server to which a proxy connects.
 type upstream struct {
 	network, address string
 
@@ -23,7 +23,7 @@ type upstream struct {
 }
 
 // upstreamSettings are the settings of a connection string that say how the server is reached. The proxy uses them. The
-// client behind the proxy must not.
+// client that connects to the proxy must not.
 var upstreamSettings = []string{
 	"host", "port", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslsni", "sslnegotiation", "channel_binding", "passfile", "service", "servicefile",
 }

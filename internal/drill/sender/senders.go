@@ -36,7 +36,7 @@ type Config struct {
 	Ledger  *ledger.Sent
 	Sources []Source
 
-	// Addresses are those of the nodes. A delivery goes to any of them.
+	// Addresses are the public addresses of the nodes. Each delivery picks one.
 	Addresses []string
 
 	// Count is the number of senders, and Pause the mean time between two deliveries of one of them.
@@ -144,7 +144,7 @@ func (s *Senders) newEvent(random *rand.Rand, forged bool) string {
 	subject := ""
 	if last, ok := s.cfg.Ledger.Last(); ok && !forged && random.IntN(5) == 0 && last.Type == Paid {
 		subject = last.Subject
-		for i := range s.cfg.Sources { // effect keys are those of one source
+		for i := range s.cfg.Sources { // an effect key belongs to one source
 			if s.cfg.Sources[i].Name == last.Source {
 				source = i
 			}
@@ -158,7 +158,7 @@ func (s *Senders) newPlaced(random *rand.Rand, eventType string, p place) string
 	return s.add(random, &ledger.Event{Source: s.cfg.Sources[p.source].Name, Type: eventType, Stream: p.stream, Number: p.number})
 }
 
-// add gives an event its id, its subject and its body, and records it.
+// add sets the id, subject and body of an event, and records the event in the ledger.
 func (s *Senders) add(random *rand.Rand, e *ledger.Event) string {
 	e.ID = fmt.Sprintf("evt_%s_%06d", s.cfg.Run, s.made.Add(1))
 	if e.Subject == "" {
