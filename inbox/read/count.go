@@ -1,11 +1,8 @@
 package read
 
 import (
-	"context"
 	"encoding/json"
 	"strconv"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
@@ -43,21 +40,4 @@ func thousands(n int) string {
 	}
 	text := strconv.Itoa(n % 1000)
 	return thousands(n/1000) + "," + "000"[len(text):] + text
-}
-
-// rowQuerier is a pool or a transaction.
-type rowQuerier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
-// programText is text of the program: only a constant converts to it by itself.
-type programText string
-
-// CountUpTo counts the rows of a statement. It stops reading after MaxCount + 1 rows. The statement needs an index
-// that contains the rows to count and few others, because PostgreSQL also reads the rows that it filters out. rows has
-// no LIMIT.
-func CountUpTo(ctx context.Context, db rowQuerier, rows programText, args ...any) (Count, error) {
-	var n Count
-	err := db.QueryRow(ctx, "SELECT count(*) FROM ("+string(rows)+" LIMIT "+strconv.Itoa(MaxCount+1)+") c", args...).Scan(&n)
-	return n, err
 }

@@ -60,8 +60,8 @@ const (
 	// ParentDone means that an earlier call of the same operation, whose call this one
 	// resumes, has done what the effect was to do.
 	ParentDone Reason = "parent_done"
-	// ParentPartial means that an earlier call, whose call this one resumes, has done a part of the
-	// list, and that today's configuration makes another list of the call; replay the items that are dead there.
+	// ParentPartial means that an earlier call, whose call this one resumes, has done a part of the list, and today's
+	// configuration makes another list of the call; discard this effect, and replay the items that are dead in the earlier call.
 	ParentPartial Reason = "parent_partial"
 	// ParentOpen means that an earlier call, whose call this one resumes, may have done what
 	// the effect is to do; it waits until that is known.

@@ -41,20 +41,3 @@ func New(tb testing.TB, pool *pgxpool.Pool) *access.Access {
 	}
 	return a
 }
-
-// Link creates a link that logs in once with scopes for a tenant, and returns the path at which a
-// browser uses it.
-func Link(tb testing.TB, pool *pgxpool.Pool, tenant string, scopes ...control.Scope) string {
-	tb.Helper()
-	names := make([]string, len(scopes))
-	for i, scope := range scopes {
-		names[i] = string(scope)
-	}
-	code, _, err := logins.NewStore(logins.Config{Pool: pool}).NewLink(tb.Context(), logins.NewLink{
-		Grant: logins.Grant{Actor: "link:test", Scopes: names, Tenant: tenant}, By: "test",
-	})
-	if err != nil {
-		tb.Fatalf("making a link for the test: %v", err)
-	}
-	return access.LinkAddress("", code)
-}
