@@ -93,9 +93,11 @@ const givenUp = `(coalesce(o.state, e.state) = 'dead' OR coalesce(o.reason, e.re
 // discarded effect did not happen. The rows of an event's effects are counted before the limit applies. An effect
 // that was abandoned after an attempt with an unknown outcome may have happened: a caller that took it for failed
 // would do it twice. An effect that became several is done when they are written; only the items say what
-// happened. The target's answer is read only for failed effects, by the key of their attempts.
+// happened. The target's answer is read only for failed effects, by the key of their attempts. A stored result may promise
+// that the call can be resumed; its effects may have been pruned since.
 const readOutcomes = `
 SELECT v.id, v.type, v.admission, v.parent, d.document, d.key_id,
+    d.status <> 'done' AND NOT EXISTS (SELECT FROM effect x WHERE x.event_id = v.id),
     f.route, f.state, f.reason, f.item, f.result, f.result_key_id, f.result_of, coalesce(f.failed, false), coalesce(f.total, 0), coalesce(f.open, 0), coalesce(f.dead, 0), coalesce(f.unknown, 0),
     coalesce(f.happened, 0), coalesce(f.final, 0), coalesce(f.taken, 0), coalesce(f.parted, 0),
     v.event_id, coalesce(v.canonical_sha256, v.body_sha256), v.suspected_replay, f.code, t.code, t.excerpt, t.excerpt_key_id, t.excerpt_sealed
@@ -154,11 +156,12 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 			item                                                       *int
 			total, open, dead, unknown, happened, final, taken, parted int
 			failed, repeat                                             bool
+			outlived                                                   *bool
 			eventID                                                    string
 			intent                                                     []byte
 			said                                                       lastAnswer
 		)
-		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &documentKey, &route, &state, &reason, &item, &result, &resultKey, &resultOf, &failed,
+		if err := rows.Scan(&id, &kind, &admission, &parent, &document, &documentKey, &outlived, &route, &state, &reason, &item, &result, &resultKey, &resultOf, &failed,
 			&total, &open, &dead, &unknown, &happened, &final, &taken, &parted,
 			&eventID, &intent, &repeat, &said.lastCode, &said.code, &said.excerpt, &said.keyID, &said.sealed); err != nil {
 			return nil, err
@@ -170,7 +173,11 @@ func outcomes(ctx context.Context, db row.Querier, keys *seal.Keyring, events []
 				AtRest: open == 0, dead: dead, unknown: unknown, happened: happened, final: final, taken: taken, parted: parted,
 				Pruned: admission == inbox.AdmissionOK && total == 0,
 			}
-			if o.document, o.sealed = keys.Open(place.Document(id), documentKey, document); o.sealed != nil {
+			o.document, o.sealed = keys.Open(place.Document(id), documentKey, document)
+			if o.sealed == nil && outlived != nil && *outlived {
+				o.document, o.sealed = withoutEffects(o.document)
+			}
+			if o.sealed != nil {
 				o.document = nil
 			}
 			out[id] = o
@@ -256,19 +263,7 @@ func (o *EventOutcome) status() ResultStatus {
 // effects may succeed. The new call names this one, as next says.
 func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 	status := o.status()
-	document := struct {
-		Event      inbox.ID     `json:"event"`
-		Operation  string       `json:"operation"`
-		Status     ResultStatus `json:"status"`
-		Retriable  bool         `json:"retriable"`
-		Next       Next         `json:"next"`
-		Detail     string       `json:"detail,omitempty"`
-		Parent     string       `json:"parent,omitempty"`
-		EventID    string       `json:"event_id"`
-		IntentHash string       `json:"intent_hash"`
-		Repeat     bool         `json:"suspected_repeat,omitempty"`
-		*EventOutcome
-	}{
+	document := resultDocument{
 		Event: o.Event, Operation: o.operation, Status: status, EventOutcome: o,
 		Retriable: status == ResultFailed && o.taken > 0 && o.final == 0, Next: o.next(status),
 		EventID: o.eventID, IntentHash: hex.EncodeToString(o.intent), Repeat: o.repeat,
@@ -282,9 +277,46 @@ func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 	if !o.parent.IsZero() {
 		document.Parent = o.parent.String()
 	}
-	text, err := json.Marshal(document)
+	text, err := document.marshal()
+	return status, text, err
+}
+
+// resultDocument is what the caller of an operation reads of it.
+type resultDocument struct {
+	Event      inbox.ID     `json:"event"`
+	Operation  string       `json:"operation"`
+	Status     ResultStatus `json:"status"`
+	Retriable  bool         `json:"retriable"`
+	Next       Next         `json:"next"`
+	Detail     string       `json:"detail,omitempty"`
+	Parent     string       `json:"parent,omitempty"`
+	EventID    string       `json:"event_id"`
+	IntentHash string       `json:"intent_hash"`
+	Repeat     bool         `json:"suspected_repeat,omitempty"`
+	*EventOutcome
+}
+
+func (d *resultDocument) marshal() ([]byte, error) {
+	text, err := json.Marshal(d)
 	if err != nil {
-		return "", nil, fmt.Errorf("rendering the result of event %s: %w", o.Event, err)
+		return nil, fmt.Errorf("rendering the result of event %s: %w", d.Event, err)
 	}
-	return status, append(text, '\n'), nil
+	return append(text, '\n'), nil
+}
+
+// withoutEffects returns a stored document whose effects are pruned. Nobody can resume such a call, because
+// nothing says what to leave out. If nothing of it happened, another call may take its place; else a person has to decide.
+func withoutEffects(stored []byte) ([]byte, error) {
+	var d resultDocument
+	if err := json.Unmarshal(stored, &d); err != nil {
+		return nil, fmt.Errorf("reading a stored result: %w", err)
+	}
+	if d.Next != NextResume {
+		return stored, nil
+	}
+	d.Next, d.Retriable, d.Detail = NextAskOperator, false, "its effects are pruned, so it cannot be resumed"
+	if d.Status == ResultFailed {
+		d.Next = NextReplace
+	}
+	return d.marshal()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -158,6 +159,51 @@ func TestResultOfFailureStands(t *testing.T) {
 			}
 			if got := status(id).Status; got != c.later {
 				t.Errorf("later %s, want %s", got, c.later)
+			}
+		})
+	}
+}
+
+// A result outlives its effects: prune takes them first. Then nobody can resume the call, and its result must not say so.
+func TestResultWithoutItsEffects(t *testing.T) {
+	t.Parallel()
+	o := storetest.NewOperated(t, 2)
+	for name, c := range map[string]struct {
+		states        []string
+		before, after operation.Next
+	}{
+		"failed":  {[]string{"dead", "dead"}, operation.NextResume, operation.NextReplace},
+		"partial": {[]string{"done", "dead"}, operation.NextResume, operation.NextAskOperator},
+		"done":    {[]string{"done", "done"}, operation.NextUseResult, operation.NextUseResult},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id := o.Event(t, "agent:charge:"+name, c.states...)
+			result := func() map[string]any {
+				document, ok, err := o.Ops.Result(t.Context(), id)
+				var out map[string]any
+				if err != nil || !ok || json.Unmarshal(document, &out) != nil {
+					t.Fatalf("%t, %v: %s", ok, err, document)
+				}
+				return out
+			}
+			before := result()
+			if before["next"] != string(c.before) {
+				t.Fatalf("next is %v, want %s", before["next"], c.before)
+			}
+			if _, err := o.Pool.Exec(t.Context(), `DELETE FROM effect WHERE event_id = $1`, id); err != nil {
+				t.Fatal(err)
+			}
+			after := result()
+			if after["next"] != string(c.after) || after["retriable"] != false {
+				t.Errorf("without effects: next is %v, retriable %v, want %s", after["next"], after["retriable"], c.after)
+			}
+			for _, changed := range []string{"next", "retriable", "detail"} {
+				delete(before, changed)
+				delete(after, changed)
+			}
+			if !reflect.DeepEqual(before, after) {
+				t.Errorf("without effects the result is\n%v, want\n%v", after, before)
 			}
 		})
 	}

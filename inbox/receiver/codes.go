@@ -146,7 +146,7 @@ var codes = [...]CodeMeaning{
 	},
 	{
 		Code: CodeParentPruned, Status: 409, Title: "nothing is kept of what the earlier call did",
-		Next: operation.NextAskOperator, Advice: "Do not repeat the call: what the earlier call did could happen twice. Ask the operator. Once you know that the whole call must happen, name the earlier call in Oncegate-Instead-Of. No key was spent.",
+		Next: operation.NextAskOperator, Advice: "Do not repeat the call: what the earlier call did could happen twice. If next is replace, nothing of it happened: name it in Oncegate-Instead-Of. Else ask the operator first whether the whole call must happen. No key was spent.",
 	},
 	{
 		Code: CodeAlreadyFollowed, Status: 409, Title: "another call follows the earlier one already",

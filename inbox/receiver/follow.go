@@ -119,7 +119,7 @@ func (o *operations) canFollow(ctx context.Context, req *request, event *inbox.N
 		}
 		return o.refuseFor(ctx, req, reasonFollowed, parent.Follower, "another call follows the earlier one already: event names it, and "+followHeaderOf(follows.Kind)+" may name that one"), nil
 	case resumes && !parent.EffectsKept:
-		return o.refuseFor(ctx, req, reasonParentPruned, parent.Event, "nothing is kept of what the earlier call did, so that it could happen twice: ask the operator; "+HeaderInsteadOf+" has all of it done"), nil
+		return o.refuseFor(ctx, req, reasonParentPruned, parent.Event, "nothing is kept of what the earlier call did, so that it could happen twice: do what next says; "+HeaderInsteadOf+" has all of it done"), nil
 	}
 	return result{}, nil
 }
@@ -176,7 +176,9 @@ func (o *operations) refuseFor(ctx context.Context, req *request, why reason, ot
 	o.show(ctx, req, &res.problem, other)
 	switch why {
 	case reasonParentPruned:
-		res.problem.next = operation.NextAskOperator
+		if res.problem.next != operation.NextReplace {
+			res.problem.next = operation.NextAskOperator
+		}
 	case reasonResumeDiffers:
 		if res.problem.result != nil && res.problem.next != operation.NextAskOperator {
 			res.problem.next = operation.NextReplace

@@ -237,9 +237,7 @@ func (m *model) step() {
 	case action < 7:
 		m.resume(c, m.payload())
 	case action < 8:
-		if _, child := m.call(m.payload(), nil, receiver.HeaderInsteadOf, c.key); child != nil {
-			c.line.replaced = true
-		}
+		m.replace(c, m.payload())
 	case action < 12:
 		m.work(m.draw(7))
 	case action < 13:
@@ -255,6 +253,14 @@ func (m *model) step() {
 
 func (m *model) resume(c *modelCall, payload string) (modelAnswer, *modelCall) {
 	return m.call(payload, c.line, receiver.HeaderResumes, c.key)
+}
+
+func (m *model) replace(c *modelCall, payload string) modelAnswer {
+	a, child := m.call(payload, nil, receiver.HeaderInsteadOf, c.key)
+	if child != nil {
+		c.line.replaced = true
+	}
+	return a
 }
 
 // end has everybody do what they can, and every caller what next says. Nothing may be left waiting.
@@ -280,6 +286,12 @@ func (m *model) end() {
 			}
 			if a.Next == operation.NextAskOperator && !m.replay() && m.dead(c) == 0 {
 				break // pruned, and nothing of it can happen any more
+			}
+			if a.Next == operation.NextReplace {
+				if a := m.replace(c, c.payload); a.status != http.StatusAccepted && a.Code != "already_followed" {
+					m.fail("call %s was told to be replaced, and refused with %s", c.key, a.Code)
+				}
+				break
 			}
 			if a.Next != operation.NextResume {
 				continue
