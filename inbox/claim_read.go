@@ -27,7 +27,7 @@ WHERE e.id = ANY ($1::uuid[])`
 const claimColumns = `
     e.id, e.state, e.route_id, coalesce(e.job_id, 0), e.unfinished, e.lease_token,
     coalesce((extract(epoch FROM e.next_at - now()) * 1000000)::bigint, 0),
-    e.attempts, e.version, e.fresh_trigger, now(), e.idempotency_key, e.rendered, e.rendered_key_id, e.item, e.route_version, e.key_hash, e.unknown_since, e.unknown_lease,
+    e.attempts, e.version, e.fresh_trigger, now(), e.idempotency_key, e.rendered, e.rendered_key_id, e.fetched, e.fetched_key_id, e.item, e.route_version, e.key_hash, e.unknown_since, e.unknown_lease,
     e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
     greatest(v.received_at, e.rearmed_at),
     v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''), coalesce(v.tenant, ''), v.parent,
@@ -78,6 +78,7 @@ type claimRow struct {
 	claim       Claim
 	standing    Standing
 	renderedKey *int32
+	fetchedKey  *int32
 	stored      storedBody
 }
 
@@ -105,7 +106,7 @@ func (row *claimRow) scan(r pgx.Rows, more ...any) error {
 	)
 	err := r.Scan(append([]any{
 		&c.Effect, &state, &c.RouteID, &row.standing.JobID, &row.standing.Unfinished, &c.Token,
-		&wait, &c.Attempt, &c.Version, &fresh, &c.StartedAt, &c.Key, &c.Rendered, &row.renderedKey,
+		&wait, &c.Attempt, &c.Version, &fresh, &c.StartedAt, &c.Key, &c.Rendered, &row.renderedKey, &c.Fetched, &row.fetchedKey,
 		&c.Item, &c.RouteVersion, &c.KeyHash, &unknown, &lease,
 		&c.SequenceKeyHash, &c.SequenceNumber, &c.Since,
 		&c.Event.ID, &c.Event.EventID, &c.Event.Type, &occurredAt, &c.Event.ReceivedAt, &c.Event.Traceparent, &c.Event.Tenant, &c.Event.Parent,
@@ -139,7 +140,7 @@ func (row *claimRow) open(keys *seal.Keyring) {
 	if c.Event.BodyGone = c.Event.Body == nil; c.Event.BodyGone {
 		c.Event.GoneReason = reasons.BodyGone
 	}
-	c.open(keys, row.renderedKey, b.keyID, b.id, b.offset, b.length)
+	c.open(keys, row.renderedKey, row.fetchedKey, b.keyID, b.id, b.offset, b.length)
 }
 
 func triggerOf(attempt int, fresh *Trigger, unfinished bool) Trigger {
@@ -157,16 +158,17 @@ func triggerOf(attempt int, fresh *Trigger, unfinished bool) Trigger {
 // open opens the sealed parts of a claim. A part that cannot be opened counts as gone,
 // so that other claims do not fail with it: the effect waits for a missing key, and is
 // dead if its content is damaged.
-func (c *Claim) open(keys *seal.Keyring, renderedKey, bodyKey *int32, bodyID ID, offset, length int) {
-	if c.Event.Body == nil && c.Rendered == nil {
+func (c *Claim) open(keys *seal.Keyring, renderedKey, fetchedKey, bodyKey *int32, bodyID ID, offset, length int) {
+	if c.Event.Body == nil && c.Rendered == nil && c.Fetched == nil {
 		return
 	}
-	var errs [3]error
+	var errs [4]error
 	c.Event.Headers, errs[0] = keys.Open(place.Headers(bodyID), bodyKey, c.Event.Headers)
 	c.Event.Body, errs[1] = place.OpenPart(keys, bodyID, bodyKey, c.Event.Body, offset, length)
 	c.Rendered, errs[2] = keys.Open(place.Rendered(c.Effect), renderedKey, c.Rendered)
+	c.Fetched, errs[3] = keys.Open(place.Fetched(c.Effect), fetchedKey, c.Fetched)
 	if err := errors.Join(errs[:]...); err != nil {
-		c.Event.Headers, c.Event.Body, c.Rendered = nil, nil, nil
+		c.Event.Headers, c.Event.Body, c.Rendered, c.Fetched = nil, nil, nil, nil
 		c.Event.BodyGone = true
 		c.Event.GoneReason, c.Event.MissingKey = UnopenedReason(err)
 	}

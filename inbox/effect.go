@@ -168,6 +168,9 @@ type Claim struct {
 	// Rendered is what was stored before the first send; nil if nothing was.
 	Rendered []byte
 
+	// Fetched is the answer of the route's fetch that was stored for this effect, as JSON; nil if none was.
+	Fetched []byte
+
 	// ListText is the item's text in its list, for an item that nothing was rendered for.
 	// A claim does not read it.
 	ListText string

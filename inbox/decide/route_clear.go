@@ -184,7 +184,8 @@ const moveToRoute = `
 UPDATE effect o
 SET route_id = $3, route_version = $4, state = 'pending', next_at = now(), job_id = a.job_id, reason = NULL, attempts = 0,
     version = o.version + 1, revision = o.revision + 1, fresh_trigger = 'manual', rearmed_at = now(), unfinished = false, key_hash = NULL,
-    rendered = CASE WHEN $5 THEN o.rendered END, rendered_key_id = CASE WHEN $5 THEN o.rendered_key_id END
+    rendered = CASE WHEN $5 THEN o.rendered END, rendered_key_id = CASE WHEN $5 THEN o.rendered_key_id END,
+    fetched = CASE WHEN $5 THEN o.fetched END, fetched_key_id = CASE WHEN $5 THEN o.fetched_key_id END
 FROM unnest($1::uuid[], $2::bigint[]) AS a (id, job_id)
 WHERE o.id = a.id AND o.route_id = $6 AND o.state IN ('pending', 'retry') AND o.sequence_key_hash IS NULL
     AND NOT EXISTS (SELECT FROM effect x WHERE x.event_id = o.event_id AND x.route_id = $3 AND x.item = o.item)

@@ -48,7 +48,7 @@ type Erased struct {
 	// content, and lost it too.
 	Others int `json:"others"`
 
-	Effects     int  `json:"effects"`      // whose rendered request or result went
+	Effects     int  `json:"effects"`      // whose rendered request, fetched answer or result went
 	Attempts    int  `json:"attempts"`     // whose excerpt went
 	Duplicates  int  `json:"duplicates"`   // effects of other events that showed the result
 	Results     int  `json:"results"`      // documents of operations
@@ -105,8 +105,8 @@ SELECT coalesce(array_agg(id ORDER BY id), '{}'), count(*) FILTER (WHERE state I
 
 const (
 	eraseEffects = `
-UPDATE effect SET rendered = NULL, rendered_key_id = NULL, result = NULL, result_key_id = NULL
-WHERE id = ANY ($1::uuid[]) AND (rendered IS NOT NULL OR result IS NOT NULL)`
+UPDATE effect SET rendered = NULL, rendered_key_id = NULL, fetched = NULL, fetched_key_id = NULL, result = NULL, result_key_id = NULL
+WHERE id = ANY ($1::uuid[]) AND (rendered IS NOT NULL OR fetched IS NOT NULL OR result IS NOT NULL)`
 
 	eraseAttempts = `
 UPDATE effect_attempt SET excerpt = NULL, excerpt_sealed = NULL, excerpt_key_id = NULL
@@ -155,7 +155,7 @@ WHERE id = ANY ($1::bigint[]) AND (key_label IS NOT NULL OR key_label_sealed IS 
 	eraseEvents = `UPDATE inbox_event SET class = 'erased', conflict_paths = NULL WHERE id = ANY ($1::uuid[])`
 )
 
-// EraseEvent removes the bodies, rendered requests, results and excerpts of one event, what replays and
+// EraseEvent removes the bodies, rendered requests, fetched answers, results and excerpts of one event, what replays and
 // refusals quote of it, payloads that conflicted with it, its labels, and the documents of operations.
 // The sequence keys of its effects are removed from their streams, which are identified by hashes from
 // then on. Its key and hashes stay, so that a redelivery is still a duplicate, and so do the decisions

@@ -67,6 +67,17 @@ FROM ` + resealedRows + `
 WHERE $6::text = '' AND e.id = a.id`,
 	},
 	{
+		table: "effect", columns: []string{"fetched"},
+		page: `SELECT id, 0::bigint, fetched IS NOT NULL AND fetched_key_id IS DISTINCT FROM $5, coalesce(octet_length(fetched), 0) FROM effect
+WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
+		read: `SELECT e.id, 0::bigint, e.id, 0::bigint, e.fetched_key_id, e.fetched, NULL::bytea FROM effect e
+WHERE e.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' AND e.fetched IS NOT NULL
+ORDER BY e.id FOR UPDATE OF e SKIP LOCKED`,
+		write: `UPDATE effect e SET fetched = a.one, fetched_key_id = a.key_id
+FROM ` + resealedRows + `
+WHERE $6::text = '' AND e.id = a.id`,
+	},
+	{
 		table: "effect", columns: []string{"result"},
 		page: `SELECT id, 0::bigint, result IS NOT NULL AND result_key_id IS DISTINCT FROM $5, coalesce(octet_length(result), 0) FROM effect
 WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
@@ -193,6 +204,7 @@ ORDER BY 1`
 const countKeys = `
 SELECT 'inbox_body', 'body', coalesce(key_id, 0), count(*) FROM inbox_body GROUP BY 3
 UNION ALL SELECT 'effect', 'rendered', coalesce(rendered_key_id, 0), count(*) FROM effect WHERE rendered IS NOT NULL GROUP BY 3
+UNION ALL SELECT 'effect', 'fetched', coalesce(fetched_key_id, 0), count(*) FROM effect WHERE fetched IS NOT NULL GROUP BY 3
 UNION ALL SELECT 'effect', 'result', coalesce(result_key_id, 0), count(*) FROM effect WHERE result IS NOT NULL GROUP BY 3
 UNION ALL SELECT 'effect_attempt', 'excerpt', coalesce(excerpt_key_id, 0), count(*) FROM effect_attempt
     WHERE excerpt IS NOT NULL OR excerpt_sealed IS NOT NULL GROUP BY 3

@@ -297,13 +297,16 @@ type EffectDetail struct {
 	DuplicateOf   *inbox.ID    `json:"duplicate_of,omitempty"`
 	List          *ListSummary `json:"list,omitempty"` // if it became a list
 	AttemptRows   []AttemptRow `json:"attempt_rows"`
+
+	// Fetched is the stored answer of the route's fetch, as JSON. It is empty if nothing was fetched, or the event was erased.
+	Fetched string `json:"fetched,omitempty"`
 }
 
 const showEffect = `
 SELECT x.id, x.event_id, s.name, e.event_id, e.type, r.name, r.target, x.state, coalesce(x.reason, ''),
        x.attempts, coalesce(x.last_code, ''), x.next_at, x.item,
        x.idempotency_key, x.version, x.revision, x.route_version, x.rearms, x.send_started_at, x.lease_until, x.finished_at,
-       x.duplicate_of, coalesce(e.tenant, s.tenant)
+       x.duplicate_of, coalesce(e.tenant, s.tenant), x.fetched, x.fetched_key_id
 FROM effect x
 JOIN route r ON r.id = x.route_id
 JOIN inbox_event e ON e.id = x.event_id
@@ -322,6 +325,8 @@ ORDER BY version, attempt`
 // Effect returns one effect by our id, or [inbox.ErrNotFound] if there is none.
 func (l *Lister) Effect(ctx context.Context, id inbox.ID) (*EffectDetail, error) {
 	var d EffectDetail
+	var fetched []byte
+	var fetchedKey *int32
 	if err := l.allow(ctx, KindEffect, id); err != nil {
 		return nil, fmt.Errorf("effect %s: %w", id, err)
 	}
@@ -329,13 +334,14 @@ func (l *Lister) Effect(ctx context.Context, id inbox.ID) (*EffectDetail, error)
 		&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.State, &d.Reason,
 		&d.Attempts, &d.Code, &d.NextAt, &d.Item,
 		&d.Key, &d.Version, &d.Revision, &d.RouteVersion, &d.Rearms, &d.SendStartedAt, &d.LeaseUntil, &d.FinishedAt,
-		&d.DuplicateOf, &d.Tenant)
+		&d.DuplicateOf, &d.Tenant, &fetched, &fetchedKey)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("effect %s: %w", id, inbox.ErrNotFound)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading effect %s: %w", id, err)
 	}
+	d.Fetched = l.fetched(id, fetchedKey, fetched)
 	if d.List, err = l.list(ctx, &d); err != nil {
 		return nil, err
 	}
@@ -347,6 +353,15 @@ func (l *Lister) Effect(ctx context.Context, id inbox.ID) (*EffectDetail, error)
 		return nil, fmt.Errorf("reading the attempts of effect %s: %w", id, err)
 	}
 	return &d, nil
+}
+
+// fetched opens the stored answer of a fetch. If it cannot be opened, the text says why.
+func (l *Lister) fetched(effect inbox.ID, keyID *int32, stored []byte) string {
+	plain, err := l.keys.Open(place.Fetched(effect), keyID, stored)
+	if err != nil {
+		return "(" + err.Error() + ")"
+	}
+	return string(plain)
 }
 
 // attempt reads one attempt. If its excerpt cannot be opened, the excerpt says why.

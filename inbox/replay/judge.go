@@ -110,6 +110,9 @@ type RecordedEffect struct {
 	// again, because one key must always mean one body.
 	Rendered []byte
 
+	// Fetched is the stored answer of the route's fetch, or nil. Judging fetches nothing.
+	Fetched []byte
+
 	// Applied is the number up to which the effect's stream is applied; empty if the
 	// effect has no sequence.
 	SequenceKeyHash []byte

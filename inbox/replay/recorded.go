@@ -27,7 +27,7 @@ const (
 // PostgreSQL knows the length of a value without reading it. The sum includes the effects that [readRecordedEffects] reads.
 const readRecordedSizes = `
 SELECT v.id, coalesce(b.size, 0)
-    + coalesce((SELECT sum(octet_length(e.rendered)) FROM effect e WHERE e.event_id = v.id AND (e.item = 0 OR e.id = ANY ($2::uuid[]))), 0)
+    + coalesce((SELECT sum(coalesce(octet_length(e.rendered), 0) + coalesce(octet_length(e.fetched), 0)) FROM effect e WHERE e.event_id = v.id AND (e.item = 0 OR e.id = ANY ($2::uuid[]))), 0)
 FROM inbox_event v
 LEFT JOIN LATERAL (
     SELECT octet_length(p.headers) + octet_length(p.body) AS size
@@ -75,7 +75,7 @@ ORDER BY e.event_id, e.route_id, e.item`
 
 const recordedEffectColumns = `
 SELECT e.event_id, e.id, e.route_id, r.name, e.route_version, r.target, e.item, e.state, coalesce(e.reason, ''), e.version,
-    e.idempotency_key, e.key_hash, e.attempts, e.unknown_since, e.rendered, e.rendered_key_id, e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
+    e.idempotency_key, e.key_hash, e.attempts, e.unknown_since, e.rendered, e.rendered_key_id, e.fetched, e.fetched_key_id, e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
     coalesce(e.last_code, ''), e.finished_at,
     coalesce(t.applied::text, '')
 FROM effect e
@@ -195,14 +195,18 @@ func collectRecordedEffects(rows pgx.Rows, keys *seal.Keyring, events int) (map[
 		var event inbox.ID
 		var r RecordedEffect
 		var unknown, finished pgtype.Timestamptz
-		var keyID *int32
+		var keyID, fetchedKey *int32
 		err := rows.Scan(&event, &r.Effect, &r.RouteID, &r.Route, &r.RouteVersion, &r.Target, &r.Item, &r.State, &r.Reason, &r.Version,
-			&r.Key, &r.KeyHash, &r.Attempts, &unknown, &r.Rendered, &keyID, &r.SequenceKeyHash, &r.SequenceNumber, &r.LastCode, &finished, &r.Applied)
+			&r.Key, &r.KeyHash, &r.Attempts, &unknown, &r.Rendered, &keyID, &r.Fetched, &fetchedKey, &r.SequenceKeyHash, &r.SequenceNumber, &r.LastCode, &finished, &r.Applied)
 		if err != nil {
 			return nil, err
 		}
 		if r.Rendered, err = keys.Open(place.Rendered(r.Effect), keyID, r.Rendered); err != nil {
 			r.Rendered, r.Lost = nil, true
+			_, r.MissingKey = inbox.UnopenedReason(err)
+		}
+		if r.Fetched, err = keys.Open(place.Fetched(r.Effect), fetchedKey, r.Fetched); err != nil {
+			r.Fetched, r.Lost = nil, true
 			_, r.MissingKey = inbox.UnopenedReason(err)
 		}
 		if unknown.Valid {

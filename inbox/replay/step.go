@@ -258,14 +258,15 @@ func (r *Store) applyTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay *
 	return nil
 }
 
-// Under a new key, the target knows nothing of earlier attempts, and the request is rendered
-// again. An operator who includes indeterminate effects has decided that they may happen again,
+// Under a new key, the target knows nothing of earlier attempts, and the request is fetched and
+// rendered again. An operator who includes indeterminate effects has decided that they may happen again,
 // so that their unknown attempts are forgotten.
 const resetEffects = `
 UPDATE effect e
 SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_since = NULL, unknown_lease = NULL,
     unknown_before = e.unknown_before OR e.unknown_since IS NOT NULL,
-    rendered = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered END, rendered_key_id = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered_key_id END
+    rendered = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered END, rendered_key_id = CASE WHEN a.key = '' OR e.item > 0 THEN e.rendered_key_id END,
+    fetched = CASE WHEN a.key = '' OR e.item > 0 THEN e.fetched END, fetched_key_id = CASE WHEN a.key = '' OR e.item > 0 THEN e.fetched_key_id END
 FROM unnest($1::uuid[], $2::text[]) AS a (id, key)
 WHERE e.id = a.id`
 

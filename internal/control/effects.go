@@ -84,7 +84,7 @@ type Effect struct {
 	// is not rendered yet or was erased.
 	Message *Message `json:"message,omitempty"`
 
-	// PayloadHidden says that excerpts of replies were left out because the access lacks read-payload.
+	// PayloadHidden says that excerpts of replies, or the answer that was fetched, were left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
@@ -107,6 +107,7 @@ func (s *Service) effect(ctx context.Context, access Access, id inbox.ID) (*Effe
 		detail.AttemptRows = []read.AttemptRow{}
 	}
 	effect := &Effect{EffectDetail: *detail}
+	effect.PayloadHidden = access.hide(&effect.Fetched)
 	for i := range effect.AttemptRows {
 		if access.hide(&effect.AttemptRows[i].Excerpt) {
 			effect.PayloadHidden = true

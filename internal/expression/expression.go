@@ -72,6 +72,7 @@ type Program struct {
 	source  string
 	program cel.Program
 	path    []string
+	fetched bool
 }
 
 // compiler compiles programs in one environment, one at a time. The checker of cel-go 0.33.2 caches
@@ -83,13 +84,16 @@ type compiler struct {
 	env *cel.Env
 }
 
-// shared and sharedWithKey are built once, because building them is slow.
+// The compilers are built once, because building them is slow.
 var (
-	shared        = sync.OnceValues(func() (*compiler, error) { return newCompiler() })
-	sharedWithKey = sync.OnceValues(func() (*compiler, error) {
-		return newCompiler(cel.Variable("key", cel.StringType), cel.Variable("key_uuid", cel.StringType))
+	shared            = sync.OnceValues(func() (*compiler, error) { return newCompiler() })
+	sharedWithFetched = sync.OnceValues(func() (*compiler, error) { return newCompiler(fetchedVariable()) })
+	sharedWithKey     = sync.OnceValues(func() (*compiler, error) {
+		return newCompiler(fetchedVariable(), cel.Variable("key", cel.StringType), cel.Variable("key_uuid", cel.StringType))
 	})
 )
+
+func fetchedVariable() cel.EnvOption { return cel.Variable(fetched, cel.DynType) }
 
 func newCompiler(more ...cel.EnvOption) (*compiler, error) {
 	env, err := cel.NewEnv(append([]cel.EnvOption{
@@ -112,8 +116,14 @@ func newCompiler(more ...cel.EnvOption) (*compiler, error) {
 // safe for concurrent use.
 func Compile(source string, want Want) (*Program, error) { return compileIn(shared, source, want) }
 
-// CompileWithKey is [Compile] for an expression that becomes part of a request. The expression can
-// also use the effect's idempotency key, as "key" and "key_uuid": see [Input].
+// CompileWithFetched is [Compile] for an expression that is evaluated after the route's fetch. The
+// expression can also use the answer, as "fetched": see [Input].
+func CompileWithFetched(source string, want Want) (*Program, error) {
+	return compileIn(sharedWithFetched, source, want)
+}
+
+// CompileWithKey is [CompileWithFetched] for an expression that becomes part of a request. The
+// expression can also use the effect's idempotency key, as "key" and "key_uuid": see [Input].
 func CompileWithKey(source string, want Want) (*Program, error) {
 	return compileIn(sharedWithKey, source, want)
 }
@@ -151,7 +161,17 @@ func (c *compiler) compile(source string, want Want) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the expression: %w", err)
 	}
-	return &Program{source: source, program: program, path: pathOf(ast.NativeRep().Expr())}, nil
+	return &Program{source: source, program: program, path: pathOf(ast.NativeRep().Expr()), fetched: readsFetched(ast)}, nil
+}
+
+// readsFetched reports whether a checked expression refers to the answer of the fetch.
+func readsFetched(ast *cel.Ast) bool {
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		if reference.Name == fetched {
+			return true
+		}
+	}
+	return false
 }
 
 // fits refuses an expression whose result can never have the wanted type. A type that is known only
@@ -191,6 +211,9 @@ func fits(got *cel.Type, want Want) error {
 
 // String returns the source text of the expression.
 func (p *Program) String() string { return p.source }
+
+// ReadsFetched reports whether the expression uses the answer of the route's fetch.
+func (p *Program) ReadsFetched() bool { return p.fetched }
 
 // Bool evaluates a condition.
 func (p *Program) Bool(in *Input) (bool, error) {

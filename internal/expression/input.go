@@ -27,10 +27,21 @@ type Input struct {
 	// of URLs), for targets that do not accept longer keys.
 	Key string
 
+	// Fetched is the answer of the route's fetch as JSON, for programs from [CompileWithFetched] and
+	// [CompileWithKey]. They see it as "fetched". Without an answer, an expression that reads it fails with
+	// [ErrMissing].
+	Fetched []byte
+
 	once    sync.Once
 	body    any
 	headers map[string]string
+
+	onceFetched sync.Once
+	fetched     any // nil without an answer
 }
+
+// fetched is the variable with the answer of the fetch.
+const fetched = "fetched"
 
 var _ cel.Activation = (*Input)(nil)
 
@@ -45,6 +56,9 @@ func (in *Input) ResolveName(name string) (any, bool) {
 	case "headers":
 		in.once.Do(in.decode)
 		return in.headers, true
+	case fetched:
+		in.onceFetched.Do(in.decodeFetched)
+		return in.fetched, in.fetched != nil
 	case "key":
 		return in.Key, true
 	case "key_uuid":
@@ -64,6 +78,13 @@ func (in *Input) decode() {
 	in.body = types.NullValue
 	if value, ok := decodeJSON(bytes.NewReader(in.Body)); ok && value != nil {
 		in.body = value
+	}
+}
+
+func (in *Input) decodeFetched() {
+	value, ok := decodeJSON(bytes.NewReader(in.Fetched))
+	if in.fetched = value; ok && value == nil {
+		in.fetched = types.NullValue
 	}
 }
 

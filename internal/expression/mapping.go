@@ -54,6 +54,19 @@ func (m *Mapping) JSON(in *Input) ([]byte, error) {
 	return document, nil
 }
 
+// ReadsFetched reports whether an expression of the mapping uses the answer of the route's fetch.
+func (m *Mapping) ReadsFetched() bool {
+	if m.program != nil {
+		return m.program.ReadsFetched()
+	}
+	for _, member := range m.members {
+		if member.ReadsFetched() {
+			return true
+		}
+	}
+	return false
+}
+
 // Source returns the mapping as configured, for digests and output: the source text of an
 // expression, or an object of such texts.
 func (m *Mapping) Source() any {

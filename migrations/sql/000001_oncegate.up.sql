@@ -340,6 +340,8 @@ CREATE TABLE effect (
     unfinished         boolean NOT NULL DEFAULT false,
     rendered           bytea,
     rendered_key_id    int,
+    fetched            bytea,                          -- the answer of the route's fetch that the request was made of
+    fetched_key_id     int,
     last_code          text,
     result             bytea,
     result_key_id      int,

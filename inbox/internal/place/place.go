@@ -24,6 +24,11 @@ func Rendered(effect [16]byte) seal.Place {
 	return seal.Place{Table: "effect", Column: "rendered", Row: effect}
 }
 
+// Fetched is the place of the answer that was fetched for an effect.
+func Fetched(effect [16]byte) seal.Place {
+	return seal.Place{Table: "effect", Column: "fetched", Row: effect}
+}
+
 // Result is the place of a result, by the effect that made it: a duplicate's row contains its owner's result.
 func Result(effect [16]byte) seal.Place {
 	return seal.Place{Table: "effect", Column: "result", Row: effect}

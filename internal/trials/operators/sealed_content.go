@@ -19,6 +19,7 @@ import (
 var sealedValues = []struct{ table, column, query string }{
 	{"inbox_body", "body", `SELECT id, 0::bigint, key_id, body FROM inbox_body`},
 	{"effect", "rendered", `SELECT id, 0::bigint, rendered_key_id, rendered FROM effect WHERE rendered IS NOT NULL`},
+	{"effect", "fetched", `SELECT id, 0::bigint, fetched_key_id, fetched FROM effect WHERE fetched IS NOT NULL`},
 	{"effect", "result", `SELECT coalesce(duplicate_of, id), 0::bigint, result_key_id, result FROM effect WHERE result IS NOT NULL`},
 	{"effect_attempt", "excerpt", `SELECT effect_id, 0::bigint, excerpt_key_id, excerpt_sealed FROM effect_attempt WHERE excerpt_sealed IS NOT NULL`},
 	{"conflict", "body", `SELECT id, 0::bigint, key_id, body FROM conflict`},
