@@ -52,7 +52,7 @@ func (a attempt) act(ctx context.Context, standing inbox.Standing) error {
 	case <-ctx.Done():
 		return context.Canceled
 	}
-	if a.wakeUp.again || standing.Unfinished {
+	if a.wakeUp.again || standing.Unfinished || route.Fetch != nil {
 		claim, at, err := a.claimFirst(ctx, standing)
 		if errors.Is(err, inbox.ErrNoConnection) {
 			return a.postpone(ctx, standing, reasons.Saturated, route.limit.later())
@@ -64,8 +64,19 @@ func (a attempt) act(ctx context.Context, standing inbox.Standing) error {
 			return awaitHolder(standing)
 		}
 		a.claim, a.committed = claim, true
+		if s, held := a.fetchFirst(ctx); s != nil || !held {
+			return a.settleHeld(ctx, s, held)
+		}
 	}
 	return a.actAndSettle(ctx, standing, &result)
+}
+
+// settleHeld settles an attempt that ended before it acted, if this process still has its claim.
+func (a attempt) settleHeld(ctx context.Context, s *inbox.Settlement, held bool) error {
+	if !held {
+		return nil
+	}
+	return a.settle(ctx, *s)
 }
 
 // claimFirst claims the effect and commits the claim, before a second transaction acts.

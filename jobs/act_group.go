@@ -23,7 +23,7 @@ var _ groupable = (*sql.Transactional)(nil)
 // alone.
 func (a attempt) groupKind(standing inbox.Standing) groupable {
 	kind, ok := a.route.transactional.(groupable)
-	if !ok || a.wakeUp.again || standing.Unfinished || kind.KeepsReply() {
+	if !ok || a.wakeUp.again || standing.Unfinished || kind.KeepsReply() || a.route.Fetch != nil {
 		return nil
 	}
 	// Events that count as one only within a stretch of time are compared under a

@@ -39,6 +39,9 @@ func (a attempt) actInOrder(ctx context.Context) error {
 			return a.settle(ctx, a.turnAway(reasons.Saturated, wait))
 		}
 	}
+	if s, held := a.fetchFirst(ctx); s != nil || !held {
+		return a.settleHeld(ctx, s, held)
+	}
 	timer := time.NewTimer(route.patience())
 	defer timer.Stop()
 	select {

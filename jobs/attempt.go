@@ -63,6 +63,11 @@ func (a attempt) decide(result effect.Result) inbox.Settlement {
 // finish settles an attempt by its result. If a stop cut the attempt short and it may be repeated,
 // it is due at once, on any node.
 func (a attempt) finish(ctx context.Context, result effect.Result) error {
+	return a.settle(ctx, a.ended(ctx, result))
+}
+
+// ended returns how an attempt ends by its result, as finish settles it.
+func (a attempt) ended(ctx context.Context, result effect.Result) inbox.Settlement {
 	stopped := errors.Is(ctx.Err(), context.Canceled) && (result.Outcome == effect.Retry || result.Outcome == effect.Unknown)
 	if stopped {
 		result.Reason = reasons.Stopped
@@ -71,7 +76,7 @@ func (a attempt) finish(ctx context.Context, result effect.Result) error {
 	if stopped && s.State == inbox.EffectRetry {
 		s.After = 0
 	}
-	return a.settle(ctx, s)
+	return s
 }
 
 // putBack returns a claim for which no attempt was made.

@@ -191,7 +191,7 @@ func New(cfg Config) (*Client, error) {
 			continue
 		}
 		c.routes[id] = checked
-		longest = max(longest, checked.Timeout)
+		longest = max(longest, checked.longest())
 	}
 	c.limit()
 	c.notifier = newSnoozeNotifier(cfg.Pool, c.now)
@@ -234,6 +234,7 @@ func (c *Client) limit() {
 	for _, r := range c.routes {
 		r.limit, r.turns = c.limits[r.Target], inside[r.Target]
 	}
+	c.fetchLimits()
 }
 
 func (c *Client) check(id int32, configured Route) (*route, error) {
@@ -258,13 +259,32 @@ func (c *Client) check(id int32, configured Route) (*route, error) {
 		}
 	}
 	most := stored.Lease - margin(stored.Lease)
+	if r.Fetch != nil {
+		fetch := *r.Fetch
+		if fetch.Timeout == 0 {
+			fetch.Timeout = min(10*time.Second, most/2)
+		}
+		if fetch.Fetcher == nil || fetch.Timeout < 0 || fetch.Timeout >= most {
+			return nil, fmt.Errorf("a fetch needs a fetcher, and one of %s does not fit into a lease of %s", fetch.Timeout, stored.Lease)
+		}
+		r.Fetch = &fetch
+		most -= fetch.Timeout
+	}
 	if r.Timeout == 0 {
 		r.Timeout = min(10*time.Second, most)
 	}
 	if r.Timeout < 0 || r.Timeout > most {
-		return nil, fmt.Errorf("an attempt of %s does not fit into a lease of %s", r.Timeout, stored.Lease)
+		return nil, fmt.Errorf("an attempt of %s does not fit into a lease of %s", r.longest(), stored.Lease)
 	}
 	return r, nil
+}
+
+// longest is the longest that an attempt with its fetch takes.
+func (r *route) longest() time.Duration {
+	if r.Fetch == nil {
+		return r.Timeout
+	}
+	return r.Fetch.Timeout + r.Timeout
 }
 
 // margin is the part at the end of a lease that is reserved for the settlement.

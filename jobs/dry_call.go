@@ -14,7 +14,7 @@ func (p *Previewer) DryCall(claim *inbox.Claim, id string) (*effect.DryCall, Pre
 	asked := *claim
 	asked.Key, asked.KeyHash, asked.Rendered, asked.UnknownSince = id, nil, nil, time.Time{}
 	out := p.Preview(&asked)
-	if !out.Known || out.State != "" || out.Items > 1 {
+	if !out.Known || out.State != "" || out.Items > 1 || out.Unfetched {
 		return nil, out
 	}
 	event := out.Route.call(&asked).Event

@@ -16,7 +16,7 @@ func (r *Route) input(claim *inbox.Claim) *expression.Input {
 			UUID: e.ID.String(), ID: e.EventID, Type: e.Type, Source: r.Source, Provider: r.Provider,
 			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
 		},
-		Body: e.Body, Headers: HeaderTexts(e.Headers),
+		Body: e.Body, Headers: HeaderTexts(e.Headers), Fetched: claim.Fetched,
 	}
 }
 
@@ -55,6 +55,6 @@ func Input(call *effect.Call) *expression.Input {
 		Event: expression.Event{
 			UUID: e.ID, ID: e.EventID, Type: e.Type, Source: e.Source, Provider: e.Provider, OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
 		},
-		Body: e.Body, Key: call.Key,
+		Body: e.Body, Key: call.Key, Fetched: e.Fetched,
 	}
 }

@@ -179,6 +179,7 @@ func (a attempt) expand(ctx context.Context, call *effect.Call) (rendered []byte
 		}
 	}
 	call.Payload() // decoded here, so that the copies of the call that the items get share it
+	call.FetchedPayload()
 	e := expansion{attempt: a, call: call, items: items, done: done}
 	settlement, held = e.write(ctx)
 	return nil, settlement, held

@@ -31,6 +31,18 @@ func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, hel
 	if s, err := a.checkParent(ctx, tx); s != nil || err != nil {
 		return s, true, err
 	}
+	if a.route.Fetch != nil {
+		// Nothing is fetched for an effect that may not be attempted any more. In a transaction, the fetch was made
+		// before it began.
+		if s := a.checkDeadline(0); s != nil {
+			return s, true, nil
+		}
+		if tx == nil {
+			if s, held := a.fetchFirst(ctx); s != nil || !held {
+				return s, held, nil
+			}
+		}
+	}
 	// A condition cannot undo an attempt that may have happened, so checkCondition ignores such
 	// effects.
 	if s := a.checkCondition(ctx); s != nil {

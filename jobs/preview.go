@@ -38,6 +38,10 @@ type Preview struct {
 	// a recipe.
 	KeyHash []byte
 
+	// Unfetched means that an attempt would fetch first and that no answer is stored, so that nothing else is known. A
+	// preview fetches nothing.
+	Unfetched bool
+
 	// Items is how many effects the effect becomes, if more than one.
 	Items int
 
@@ -81,6 +85,9 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
 		out.MissingKey = claim.Event.MissingKey
 		return dead(claim.Event.GoneReason, "")
+	}
+	if out.Unfetched = route.unfetched(claim); out.Unfetched {
+		return out
 	}
 	switch yes, err := route.wants(claim); {
 	case err != nil:

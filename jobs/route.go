@@ -29,6 +29,10 @@ type Route struct {
 	// When is the route's condition. An effect for which it is false is skipped. nil is no condition.
 	When *expression.Program
 
+	// Fetch gets what the event names before an attempt. Expressions then see the answer as "fetched". nil fetches
+	// nothing.
+	Fetch *Fetch
+
 	// Key makes the effect's key. Of all effects with the same key, one happens. nil is the event's own key, which no
 	// other effect has.
 	Key *expression.Recipe
@@ -67,7 +71,8 @@ type route struct {
 	sender        effect.Sender
 	transactional effect.Transactional
 
-	limit *limiter
+	limit      *limiter
+	fetchLimit *limiter // nil without a fetch
 
 	// turns has a slot for each effect that may act inside the database at once.
 	turns chan struct{}
@@ -152,7 +157,7 @@ func (r *Route) call(claim *inbox.Claim) *effect.Call {
 		Event: effect.Event{
 			ID: e.ID.String(), Source: r.Source, Provider: r.Provider, EventID: e.EventID, Type: e.Type,
 			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, Body: e.Body, ContentType: headers.Get("Content-Type"), Headers: headers,
-			Traceparent: e.Traceparent, SequenceNumber: claim.SequenceNumber,
+			Traceparent: e.Traceparent, SequenceNumber: claim.SequenceNumber, Fetched: claim.Fetched,
 		},
 		Route: r.Name, Key: claim.Key, Attempt: claim.Attempt, Rendered: claim.Rendered,
 	}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
@@ -19,6 +20,22 @@ func (a attempt) send(ctx context.Context) error {
 	}
 	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {
 		return a.finish(ctx, effect.Result{Outcome: effect.Dead, Reason: string(claim.Event.GoneReason)})
+	}
+	var left func(effect.Result)
+	var result effect.Result
+	defer func() {
+		if left != nil {
+			left(result)
+		}
+	}()
+	if route.Fetch != nil {
+		a.forgetUnsent()
+		// The slot is taken before the fetch, so that nothing is fetched while the target takes no requests.
+		var wait time.Duration
+		var reason reasons.Reason
+		if left, wait, reason = route.limit.enter(false); left == nil {
+			return a.settle(ctx, a.turnAway(reason, wait))
+		}
 	}
 	switch s, held, err := a.check(ctx, nil); {
 	case err != nil:
@@ -39,12 +56,13 @@ func (a attempt) send(ctx context.Context) error {
 			return a.settle(ctx, *s)
 		}
 	}
-	left, wait, reason := route.limit.enter(false)
 	if left == nil {
-		return a.settle(ctx, a.turnAway(reason, wait))
+		var wait time.Duration
+		var reason reasons.Reason
+		if left, wait, reason = route.limit.enter(false); left == nil {
+			return a.settle(ctx, a.turnAway(reason, wait))
+		}
 	}
-	var result effect.Result
-	defer func() { left(result) }()
 	call := route.call(claim)
 	if err := openRendered(call); err != nil {
 		a.log.WarnContext(ctx, "reading what an effect sends", "effect", claim.Effect.String(), "route", route.Name, "error", err.Error())

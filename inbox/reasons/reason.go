@@ -18,6 +18,14 @@ const (
 	// Panic means that the handler panicked.
 	Panic Reason = "panic"
 
+	// FetchFailed means that the route's fetch got no answer, or one that says that the server has a problem. Nothing
+	// was sent to the target.
+	FetchFailed Reason = "fetch_failed"
+	// FetchRefused means that the route's fetch got an answer that a retry would get again: a status such as 401 or 404,
+	// an answer that is too long or is not JSON, or an address that `hosts` does not allow. Nothing was sent to the
+	// target.
+	FetchRefused Reason = "fetch_refused"
+
 	// Resent means that a person had the effect sent again, and no attempt has begun
 	// since.
 	Resent Reason = "resent"
@@ -40,9 +48,11 @@ const (
 	Suppressed Reason = "suppressed"
 	// Discarded means that a person discarded the effect.
 	Discarded Reason = "discarded"
-	// Breaker means that the target's breaker is open; no attempt was made.
+	// Breaker means that the target's breaker, or that of the server that the route's fetch asks, is open; no attempt
+	// was made.
 	Breaker Reason = "target_open"
-	// Rate means that the target's rate is reached; no attempt was made.
+	// Rate means that the target's rate is reached, or that the target or the server that the route's fetch asks has
+	// asked for a pause; no attempt was made.
 	Rate Reason = "target_rate"
 
 	// KeyWindow means that an idempotent target may have forgotten the key of an attempt
@@ -120,7 +130,7 @@ func (r Reason) Known() (retriable, ok bool) {
 		Informational, Redirect, Status408, Status409, Status425, Status429,
 		Status4xx, Status503, Status5xx, Mapping, Breaker, Rate, Mail4xx,
 		Serialization, Deadlock, LockTimeout, SQLTimeout, Unavailable, SQL,
-		Handler, Gap, ListOpen, ListItem, ParentOpen, Other:
+		Handler, FetchFailed, FetchRefused, Gap, ListOpen, ListItem, ParentOpen, Other:
 		return true, true
 	}
 	return false, false

@@ -66,6 +66,11 @@ func (r *Recipe) Hash(in *Input) ([]byte, error) {
 	return sum[:], nil
 }
 
+// ReadsFetched reports whether a field uses the answer of the route's fetch.
+func (r *Recipe) ReadsFetched() bool {
+	return slices.ContainsFunc(r.Fields, (*Program).ReadsFetched)
+}
+
 // Default sets the default of the field at an index, from its text in the configuration: 1 becomes
 // a number, as in a JSON body, and EUR a text.
 func (r *Recipe) Default(field int, text string) {

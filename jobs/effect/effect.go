@@ -27,6 +27,9 @@ type Event struct {
 
 	SequenceKey    string
 	SequenceNumber string
+
+	// Fetched is the answer of the route's fetch, as JSON. It is nil if the route has none.
+	Fetched []byte
 }
 
 // Call is one attempt.
@@ -49,6 +52,7 @@ type Call struct {
 	Rendered []byte
 
 	payload *payload // nil until Payload is called
+	answer  *payload // nil until FetchedPayload is called
 }
 
 // Sender is a kind that leaves the database. Its outcome may be unknown.

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// payload is an event's body as JSON, for all calls that share it.
+// payload is a document as a JSON value, for all calls that share it.
 type payload struct {
 	once  sync.Once
 	value any
@@ -18,10 +18,22 @@ func (c *Call) Payload() any {
 	if c.payload == nil {
 		c.payload = new(payload)
 	}
-	c.payload.once.Do(func() {
-		if json.Unmarshal(c.Event.Body, &c.payload.value) != nil {
-			c.payload.value = nil
+	return c.payload.decode(c.Event.Body)
+}
+
+// FetchedPayload is [Call.Payload] for the answer of the route's fetch. It returns nil without one.
+func (c *Call) FetchedPayload() any {
+	if c.answer == nil {
+		c.answer = new(payload)
+	}
+	return c.answer.decode(c.Event.Fetched)
+}
+
+func (p *payload) decode(document []byte) any {
+	p.once.Do(func() {
+		if json.Unmarshal(document, &p.value) != nil {
+			p.value = nil
 		}
 	})
-	return c.payload.value
+	return p.value
 }

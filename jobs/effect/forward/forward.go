@@ -268,7 +268,7 @@ func (f *Sender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	// The transport is used without a client, so there are no redirects and no cookies.
 	reply, err := exchange(f.transport, req)
 	if err != nil {
-		return f.failure(ctx, err, &stage)
+		return failure(ctx, err, &stage)
 	}
 	defer reply.Body.Close()
 	return f.answer(reply)
@@ -366,7 +366,7 @@ func (s *stage) trace(ctx context.Context) context.Context {
 }
 
 // failure classifies an attempt that got no reply.
-func (f *Sender) failure(ctx context.Context, err error, s *stage) effect.Result {
+func failure(ctx context.Context, err error, s *stage) effect.Result {
 	if s.wrote.Load() {
 		r := effect.Result{Outcome: effect.Unknown, Reason: reasons.Connection, Cause: effect.SafeError(err)}
 		switch {

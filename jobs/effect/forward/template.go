@@ -65,8 +65,17 @@ var (
 	errDots        = errors.New("url: with values, . and .. may not be steps of the path")
 )
 
-// parseTemplate finds the expressions of an address. Quotes and inner braces belong to an expression.
+// parseTemplate finds the expressions of an address, in its path and its query.
 func parseTemplate(address string) (*template, error) {
+	t, err := splitTemplate(address)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.checkPlaces()
+}
+
+// splitTemplate finds the expressions of an address. Quotes and inner braces belong to an expression.
+func splitTemplate(address string) (*template, error) {
 	t := &template{}
 	start, depth := 0, 0
 	var quote byte
@@ -104,7 +113,7 @@ func parseTemplate(address string) (*template, error) {
 		return nil, errBraceOpen
 	}
 	t.literals = append(t.literals, address[start:])
-	return t, t.checkPlaces()
+	return t, nil
 }
 
 // checkPlaces refuses values outside the path and the query.

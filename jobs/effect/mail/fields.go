@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"text/template/parse"
@@ -11,16 +12,19 @@ import (
 // checkFields reports the unknown fields that a template reads from the data that every message
 // has, because a misspelt field would make every event a dead letter. The members of a body are
 // only known when there is an event.
-func checkFields(tree *parse.Tree) (errs []error) {
+func checkFields(tree *parse.Tree, fetched bool) (errs []error) {
 	if tree == nil { // it contains only definitions
 		return nil
 	}
-	c := &fieldCheck{}
+	c := &fieldCheck{fetched: fetched}
 	c.list(tree.Root, true)
 	return c.errs
 }
 
-type fieldCheck struct{ errs []error }
+type fieldCheck struct {
+	errs    []error
+	fetched bool // the route has a fetch
+}
 
 // list checks the nodes. root means that the dot is the data that the template was given.
 func (c *fieldCheck) list(l *parse.ListNode, root bool) {
@@ -80,6 +84,9 @@ func (c *fieldCheck) argument(n parse.Node, root bool) {
 func (c *fieldCheck) field(names []string) {
 	switch {
 	case names[0] == "Body", names[0] == "To" && len(names) == 1:
+	case names[0] == "Fetched" && c.fetched:
+	case names[0] == "Fetched":
+		c.errs = append(c.errs, errors.New("unknown field .Fetched: the route has no fetch"))
 	case names[0] == "Event":
 		if len(names) > 1 {
 			if _, ok := reflect.TypeFor[effect.Event]().FieldByName(names[1]); !ok {

@@ -30,6 +30,9 @@ type MessageConfig struct {
 	// fail.
 	Subject, Text, HTML string
 
+	// Fetched lets the templates read .Fetched, the answer of the route's fetch.
+	Fetched bool
+
 	// ReplyTo is a text template for the address that replies go to. Empty is none.
 	ReplyTo string
 
@@ -81,7 +84,7 @@ func NewMessage(cfg MessageConfig) (*Message, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			return
 		}
-		for _, err := range checkFields(tree()) {
+		for _, err := range checkFields(tree(), cfg.Fetched) {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
@@ -116,9 +119,10 @@ func NewMessage(cfg MessageConfig) (*Message, error) {
 
 // view is the data that templates see.
 type view struct {
-	Event effect.Event
-	Body  any
-	To    string
+	Event   effect.Event
+	Body    any
+	Fetched any
+	To      string
 }
 
 // Render makes the message for one recipient. Message-ID and boundaries come from the effect's key and the Date from
@@ -129,7 +133,7 @@ func (m *Message) Render(call *effect.Call, to string) ([]byte, error) {
 	if err != nil || strings.ContainsAny(to, "\r\n") {
 		return nil, errors.New("to: the recipient is not an address")
 	}
-	v := view{Event: call.Event, Body: call.Payload(), To: recipient.Address}
+	v := view{Event: call.Event, Body: call.Payload(), Fetched: call.FetchedPayload(), To: recipient.Address}
 	subject, err := execute(m.subject, v)
 	if err != nil {
 		return nil, err

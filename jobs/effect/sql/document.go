@@ -22,15 +22,16 @@ type document struct {
 	SequenceNumber string          `json:"sequence_number,omitempty"`
 	Body           json.RawMessage `json:"body,omitempty"`
 	BodyBytes      []byte          `json:"body_base64,omitempty"`
+	Fetched        json.RawMessage `json:"fetched,omitempty"`
 }
 
 // Document returns the event as JSON: its attributes and, as "body", its payload. A body that is
-// not JSON is in "body_base64".
+// not JSON is in "body_base64". The answer of the route's fetch, if it has one, is in "fetched".
 func Document(call *effect.Call) ([]byte, error) {
 	e := call.Event
 	d := document{
 		Event: e.ID, Source: e.Source, Provider: e.Provider, ID: e.EventID, Type: e.Type, ReceivedAt: e.ReceivedAt.UTC(),
-		Route: call.Route, Key: call.Key, SequenceKey: e.SequenceKey, SequenceNumber: e.SequenceNumber,
+		Route: call.Route, Key: call.Key, SequenceKey: e.SequenceKey, SequenceNumber: e.SequenceNumber, Fetched: e.Fetched,
 	}
 	if !e.OccurredAt.IsZero() {
 		at := e.OccurredAt.UTC()
