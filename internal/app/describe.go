@@ -31,6 +31,7 @@ type routeDescription struct {
 	Mail          map[string]string `json:"mail,omitempty"`
 	Statement     string            `json:"statement,omitempty"`
 	Parameters    map[string]string `json:"parameters,omitempty"`
+	Fetch         string            `json:"fetch,omitempty"`
 }
 
 func describe(r *config.Route) routeDescription {
@@ -67,6 +68,9 @@ func describe(r *config.Route) routeDescription {
 	}
 	if r.Map != nil {
 		d.Map = r.Map.Source()
+	}
+	if r.Fetch != nil {
+		d.Fetch = r.Fetch.ShownURL()
 	}
 	if r.Mail != nil {
 		d.Mail = map[string]string{

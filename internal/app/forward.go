@@ -18,6 +18,17 @@ func addressValues(programs map[string]*expression.Program) map[string]forward.V
 	return out
 }
 
+// fetch returns how the answer that a route's effects are made of is fetched.
+func (a *App) fetch(f *config.Fetch) (*jobs.Fetch, error) {
+	cfg := f.Config()
+	cfg.Values, cfg.Now = addressValues(f.Values), a.cfg.Now
+	fetcher, err := forward.NewFetcher(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &jobs.Fetch{Fetcher: fetcher, Server: f.Server(), Timeout: f.Timeout}, nil
+}
+
 // forward makes the sender of a target that is reached over HTTP.
 func (a *App) forward(t *config.Target, url string) (effect.Sender, error) {
 	cfg := t.ForwardConfig()

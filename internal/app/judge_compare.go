@@ -113,6 +113,12 @@ func (c *Comparison) verdict(s *comparing) replay.StepVerdict {
 	case !p.Known:
 		s.why("the route's target is not in the configuration")
 		return replay.StepNoRoute
+	case p.Unfetched && !made:
+		s.why("no request was made; %s", unfetched)
+		return replay.StepSame
+	case p.Unfetched:
+		s.why("%s", unfetched)
+		return replay.StepOtherBody
 	case p.State != "" && !made:
 		s.why("no request was made, and none would be: %s", cannotRender(p))
 		return replay.StepSame
@@ -222,6 +228,9 @@ func (c *Comparison) newRoute(event *judgedEvent, route *judgedRoute, step *repl
 	}
 	step.Today = todayRequest(event, e, route, &p)
 	step.Today.Headers = shownHeaders(p.Request.Headers, route.today.KeyHeader)
+	if p.Unfetched {
+		step.Today.Body, step.Why = nil, append(step.Why, unfetched)
+	}
 	return true
 }
 

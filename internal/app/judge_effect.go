@@ -61,6 +61,11 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *replay.Recor
 	switch {
 	case !p.Known:
 		return replay.VerdictNoRoute, d.why("the route's target is not in the configuration")
+	case p.Unfetched:
+		_ = d.why("%s", unfetched)
+		d.Today = todayRequest(event, e, route, &p)
+		d.Today.Body = nil
+		return replay.VerdictOtherBody, nil
 	case p.State == inbox.EffectIndeterminate:
 		return replay.VerdictOtherKey, d.why("%s: it becomes indeterminate, nothing is sent", p.Said)
 	case p.State == inbox.EffectSkipped:
@@ -100,6 +105,9 @@ func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *replay.Recor
 	return verdict, nil
 }
 
+// unfetched says why nothing is known of a request that an attempt would fetch for.
+const unfetched = "an attempt fetches what the request is made of, no answer is stored, and a plan fetches nothing: the condition and the body are not known"
+
 // cannotRender returns why no request can be made.
 func cannotRender(p jobs.Preview) string {
 	switch p.Reason { //nolint:exhaustive // the others speak for themselves
@@ -120,7 +128,7 @@ func cannotRender(p jobs.Preview) string {
 func claimOf(event *judgedEvent, e *replay.RecordedEffect, now time.Time) *inbox.Claim {
 	claim := &inbox.Claim{
 		Effect: e.Effect, RouteID: e.RouteID, Attempt: 1, Version: e.Version + 1, RouteVersion: e.RouteVersion, StartedAt: now, Since: now, Key: e.Key, Item: e.Item,
-		KeyHash: e.KeyHash, UnknownSince: e.UnknownSince, Rendered: e.Rendered,
+		KeyHash: e.KeyHash, UnknownSince: e.UnknownSince, Rendered: e.Rendered, Fetched: e.Fetched,
 		SequenceKeyHash: e.SequenceKeyHash, SequenceNumber: e.SequenceNumber, Event: event.Event,
 	}
 	if event.NewKey || event.ForgetUnknown {
@@ -131,7 +139,7 @@ func claimOf(event *judgedEvent, e *replay.RecordedEffect, now time.Time) *inbox
 	}
 	lost := e.Lost
 	if event.NewKey && e.Item == 0 { // only the list says what an item sends
-		claim.Rendered, lost = nil, false
+		claim.Rendered, claim.Fetched, lost = nil, nil, false
 	}
 	if e.Item > 0 && claim.Rendered == nil {
 		claim.ListText = listText(event, e)
@@ -265,11 +273,16 @@ func (j *Judge) newRoute(event *judgedEvent, route *judgedRoute) (replay.Judgeme
 		_ = d.why("%s", cannotRender(p))
 	default:
 		_ = d.why("no effect was recorded for this route")
+		if p.Unfetched {
+			_ = d.why("%s", unfetched)
+		}
 		d.Today = todayRequest(event, e, route, &p)
 		d.Today.Headers = shownHeaders(p.Request.Headers, route.today.KeyHeader)
 		if p.Items > 1 {
-			d.Today.Body = nil
 			_ = d.why("it becomes %d messages", p.Items)
+		}
+		if p.Items > 1 || p.Unfetched {
+			d.Today.Body = nil
 		}
 	}
 	judgement, err := d.judgement(inbox.ID{}, route.inbox.ID, verdict)

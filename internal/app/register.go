@@ -171,6 +171,9 @@ func definitionOf(r *config.Route) []any {
 	if r.Map != nil {
 		out = append(out, "map", r.Map.Source())
 	}
+	if r.Fetch != nil {
+		out = append(out, "fetch", r.Fetch.URL, r.Fetch.Hosts)
+	}
 	if r.Mail != nil {
 		out = append(out, "mail", t.SMTP, t.From, r.Mail.To.String(), r.Mail.Subject, r.Mail.Text, r.Mail.HTML)
 		out = append(out, messageFeatures(r)...)

@@ -355,6 +355,8 @@ type Route struct {
 	When *expression.Program
 	// Key determines which events share one effect. Nil means one effect per event.
 	Key *EffectKey
+	// Fetch gets what the event names before an effect. Nil fetches nothing.
+	Fetch *Fetch
 	// Map computes the body that forward sends. Nil sends the body as received.
 	Map *expression.Mapping
 	// Mail configures the message for a target of kind mail.

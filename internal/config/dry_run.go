@@ -91,21 +91,7 @@ func (r *reader) checkDryRun(t *Target) {
 		return
 	}
 	at := d.node.Member("url")
-	text, _ := at.Text()
-	for _, value := range valueTexts(d.URL) {
-		program, err := expression.Compile(value, expression.Value)
-		switch {
-		case err == nil:
-			if d.Values == nil {
-				d.Values = map[string]*expression.Program{}
-			}
-			d.Values[value] = program
-		case isReference(text):
-			at.Fail("an expression in braces is not valid; a dry run carries no key, so key and key_uuid cannot stand there")
-		default:
-			at.Fail("{%s} is no expression of a dry run, which carries no key: %v", value, err)
-		}
-	}
+	d.Values = r.keylessValues(at, valueTexts(d.URL), "a dry run")
 	if !at.Sound() {
 		return
 	}

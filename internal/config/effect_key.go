@@ -91,7 +91,7 @@ func (r *reader) keyField(recipe *expression.Recipe, n *yamltree.Node) {
 	if field == nil {
 		return
 	}
-	r.expression(field, expression.Value, func(p *expression.Program) {
+	r.fetchedExpression(field, expression.Value, func(p *expression.Program) {
 		if ifMissing != "" {
 			recipe.Default(len(recipe.Fields), ifMissing)
 		}

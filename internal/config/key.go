@@ -185,6 +185,13 @@ func program(name string, at **expression.Program, want expression.Want, fallbac
 	}
 }
 
+// programAfterFetch is program for an expression that can also use the answer of the route's fetch.
+func programAfterFetch(name string, at **expression.Program, want expression.Want, fallback, text string) Key {
+	return program(name, at, want, fallback, text).by(func(r *reader, n *yamltree.Node) {
+		r.fetchedExpression(n, want, func(p *expression.Program) { *at = p })
+	})
+}
+
 // programs declares a key with expressions by name.
 func programs(name string, at *map[string]*expression.Program, read func(*reader, *yamltree.Node) map[string]*expression.Program, fallback, text string) Key {
 	return Key{

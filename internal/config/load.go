@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/yamltree"
+	"github.com/oncegate/oncegate/jobs/effect/forward"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -170,9 +171,13 @@ func (r *reader) check(cfg *Config, o Options) {
 	longest := lease - min(lease/5, 5*time.Second) // the rest is for recording the outcome
 	for _, s := range cfg.Sources {
 		for _, route := range s.Routes {
-			if route.Timeout > longest && r.sound("work.lease") {
+			attempt := route.Timeout
+			if route.Fetch != nil {
+				attempt += cmp.Or(route.Fetch.Timeout, min(forward.DefaultFetchTimeout, longest/2))
+			}
+			if attempt > longest && r.sound("work.lease") {
 				route.node.Fail("an attempt of %s does not fit into work.lease of %s; at most %s does",
-					yamltree.FormatDuration(route.Timeout), yamltree.FormatDuration(lease), yamltree.FormatDuration(longest))
+					yamltree.FormatDuration(attempt), yamltree.FormatDuration(lease), yamltree.FormatDuration(longest))
 			}
 		}
 	}

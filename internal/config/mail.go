@@ -79,7 +79,7 @@ func (r *Route) MessageConfig(attachments func(*effect.Call) (any, error)) (mail
 	}
 	return mail.MessageConfig{
 		From: r.Target.From, Subject: m.Subject, Text: m.Text, HTML: m.HTML, ReplyTo: m.ReplyTo, ListUnsubscribe: m.ListUnsubscribe, OneClick: m.OneClick,
-		Attachments: attachments, DKIM: signer,
+		Attachments: attachments, DKIM: signer, Fetched: r.Fetch != nil,
 	}, err
 }
 
@@ -107,7 +107,7 @@ func (r *reader) routeMail(n *yamltree.Node) *Mail {
 func (m *Mail) keys() []Key {
 	fromFiles := m.Template != ""
 	return []Key{
-		program("to", &m.To, expression.Texts, "required", "An expression for the recipient. A list makes one effect for each recipient."),
+		programAfterFetch("to", &m.To, expression.Texts, "required", "An expression for the recipient. A list makes one effect for each recipient."),
 		value("template", &m.Template, words(checkedName), "none", "The name of the files in the target's directory `templates`."),
 		value("subject", &m.Subject, words(verbatim), "none", "The template of the subject.").hidden(fromFiles),
 		value("text", &m.Text, words(verbatim), "none", "The template of the plain text.").hidden(fromFiles),
@@ -115,7 +115,7 @@ func (m *Mail) keys() []Key {
 		value("reply_to", &m.ReplyTo, words(verbatim), "none", "A template for the address that answers go to."),
 		list("list_unsubscribe", &m.ListUnsubscribe, words(verbatim), "none", "Templates for the addresses at which the recipient unsubscribes, `https:` and `mailto:`."),
 		value("one_click", &m.OneClick, boolean, "`false`", "`true` promises that a POST to the `https:` address of `list_unsubscribe` unsubscribes without asking anything (RFC 8058)."),
-		program("attachments", &m.Attachments, expression.Value, "none", "An expression that returns a list of objects with `name`, `type` and `content` in base64: at most 20, of 5 MiB together."),
+		programAfterFetch("attachments", &m.Attachments, expression.Value, "none", "An expression that returns a list of objects with `name`, `type` and `content` in base64: at most 20, of 5 MiB together."),
 	}
 }
 
@@ -133,6 +133,7 @@ func (r *reader) routeTemplates(route *Route, n *yamltree.Node) {
 	}
 	_, err := mail.NewMessage(mail.MessageConfig{
 		From: "a@b.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML, ReplyTo: m.ReplyTo, ListUnsubscribe: m.ListUnsubscribe, OneClick: m.OneClick,
+		Fetched: route.Fetch != nil,
 	})
 	failLines(n.Below(""), err)
 }

@@ -69,8 +69,13 @@ func (r *reader) expression(n *yamltree.Node, want expression.Want, use func(*ex
 	r.compiled(n, func(text string) (*expression.Program, error) { return expression.Compile(text, want) }, use)
 }
 
-// requestExpression reads a CEL expression for a part of a request, which can use the idempotency
-// key.
+// fetchedExpression reads a CEL expression that can also use the answer of the route's fetch.
+func (r *reader) fetchedExpression(n *yamltree.Node, want expression.Want, use func(*expression.Program)) {
+	r.compiled(n, func(text string) (*expression.Program, error) { return expression.CompileWithFetched(text, want) }, use)
+}
+
+// requestExpression reads a CEL expression for a part of a request, which can also use the idempotency
+// key and the answer of the route's fetch.
 func (r *reader) requestExpression(n *yamltree.Node, use func(*expression.Program)) {
 	r.compiled(n, func(text string) (*expression.Program, error) {
 		return expression.CompileWithKey(text, expression.Value)

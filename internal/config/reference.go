@@ -92,7 +92,8 @@ func Sections() []Section {
 		{Name: "declared", Title: "Declared operations", Prefix: "sources.<name>.operations.<operation>.", Text: "Oncegate refuses an undeclared operation, and a call that does not fit its declaration. Neither spends a key. See [Declare operations](../guides/operations.md#declare-operations).", Keys: new(DeclaredOperation).keys()},
 		{Name: "route", Title: "Routes", Prefix: "sources.<name>.routes[].", Keys: new(Route).keys()},
 		{Name: "order", Title: "Order", Prefix: "order.", Text: "See [Order](../guides/order.md) for the modes.", Keys: new(Order).keys()},
+		{Name: "fetch", Title: "Fetch", Prefix: "fetch.", Text: "For senders whose webhook only names what changed. Each attempt asks for it with a GET before it acts, until the request is fixed. See [Fetch before the effect](../guides/fetch.md).", Keys: new(Fetch).keys()},
 		{Name: "key", Title: "Effect keys", Prefix: "key.", Text: "Of all effects of a route with one effect key, one happens and the others are its duplicates. The idempotency key that the target gets is made of the effect key, so two events with one meaning carry one key, also after the database was restored from a backup that lacks the first. With `within` it is made of the event instead, because equal keys mean different things once they are further apart. `key` is a list of fields or a mapping:", Keys: new(EffectKey).declared()},
-		{Name: "mail", Title: "Messages", Prefix: "mail.", Text: "Either `template`, or `subject` with `text`, `html` or both. Templates see `.Body`, `.Event` and `.To`; any other field is refused at start.", Keys: new(Mail).keys()},
+		{Name: "mail", Title: "Messages", Prefix: "mail.", Text: "Either `template`, or `subject` with `text`, `html` or both. Templates see `.Body`, `.Event`, `.To` and, in a route with a [fetch](#fetch), `.Fetched`; any other field is refused at start.", Keys: new(Mail).keys()},
 	}
 }

@@ -42,12 +42,13 @@ func (r *Route) keysWith(target *string) []Key {
 		value("name", &r.Name, words(checkedName), "required", "The name of the route. It is part of every idempotency key.").later(),
 		list("types", &r.Types, words(glob), "every type", "Event types, with `*` as a wildcard.").notEmpty("; leave it out to take every type"),
 		value("target", target, words(verbatim), "required", "The name of the target."),
-		program("when", &r.When, expression.Condition, "none", "An [expression](#expressions). If it is false, the effect is skipped."),
+		programAfterFetch("when", &r.When, expression.Condition, "none", "An [expression](#expressions). If it is false, the effect is skipped."),
 		{
 			Name: "order", Default: "`mode: none`", Text: "The [order](#order) of the effects.", schema: defined("order"),
 			read: func(from *reader, n *yamltree.Node) { r.Order = from.order(n) },
 			show: func() (any, bool) { return r.Order.Effective(), true },
 		},
+		part("fetch", "fetch", &r.Fetch, (*reader).fetch, (*Fetch).keys, "none", "What is fetched before each effect, because the event only names it: see [Fetch](#fetch). Expressions see the answer as `fetched`."),
 		part("key", "key", &r.Key, (*reader).effectKey, (*EffectKey).declared, "the event's own", "Which effects are one: see [Effect keys](#effect-keys).").alsoAs(oneOrMore(fieldSchema)),
 		mapping("map", &r.Map, (*reader).requestExpression, "the body as received", "For a forward: the JSON that is sent, as an expression or as a mapping of expressions."),
 		part("mail", "mail", &r.Mail, (*reader).routeMail, (*Mail).keys, "none", "For a mail target: the [message](#messages)."),
@@ -93,6 +94,7 @@ func (r *reader) route(n *yamltree.Node) *Route {
 	default:
 		r.routeTemplates(route, mail)
 	}
+	route.checkFetched()
 	inherit(&route.Retry, route.Target.Retry)
 	route.Timeout = cmp.Or(route.Timeout, route.Target.Timeout)
 	return route

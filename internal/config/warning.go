@@ -41,6 +41,15 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 					"its calls are refused; add the current secret or move until", s.Name, c.Name, ended.Format(time.RFC3339)))
 			}
 		}
+		for _, route := range s.Routes {
+			if route.Fetch == nil {
+				continue
+			}
+			if host, why := unreachable(route.Fetch.URL); why != "" {
+				r.warnings = append(r.warnings, fmt.Sprintf("sources.%s.routes.%s.fetch.url: %s is %s, which no fetch may ask: "+
+					"every fetch fails, and allow does not permit it; name another host", s.Name, route.Name, visible(host), why))
+			}
+		}
 		if len(s.Routes) == 0 {
 			r.warnings = append(r.warnings, fmt.Sprintf("sources.%s: it has no routes: its events are recorded, "+
 				"and nothing is done with them; add a route, or set ONCEGATE_FORWARD_URL if the source comes from the environment", s.Name))
