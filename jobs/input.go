@@ -55,6 +55,6 @@ func Input(call *effect.Call) *expression.Input {
 		Event: expression.Event{
 			UUID: e.ID, ID: e.EventID, Type: e.Type, Source: e.Source, Provider: e.Provider, OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
 		},
-		Body: e.Body, Key: call.Key, Fetched: e.Fetched,
+		Body: e.Body, ContentType: e.ContentType, Key: call.Key, Fetched: e.Fetched,
 	}
 }

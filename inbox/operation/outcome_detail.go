@@ -34,6 +34,9 @@ func (a *lastAnswer) detail(keys *seal.Keyring, effect inbox.ID, why reasons.Rea
 	if (a.code == nil || *a.code == "") && why != reasons.Mapping && why != reasons.Render && why != reasons.Handler {
 		return ""
 	}
+	if why == reasons.FetchFailed || why == reasons.FetchRefused {
+		return "" // the server that the operator's credential asks is not the caller's
+	}
 	var text string
 	switch {
 	case a.excerpt != nil:

@@ -37,6 +37,8 @@ const (
 	ErrorHandler ErrorClass = "handler"
 	// ErrorConfiguration means that an expression, a route or an address is wrong.
 	ErrorConfiguration ErrorClass = "configuration"
+	// ErrorFetch means that what the event names could not be fetched.
+	ErrorFetch ErrorClass = "fetch"
 	// ErrorBody means that the body was pruned before the effect happened.
 	ErrorBody ErrorClass = "body_gone"
 	// ErrorAdmission means that the event was recorded as one that nothing can be done for.
@@ -49,7 +51,7 @@ const (
 func ErrorClasses() []ErrorClass {
 	return []ErrorClass{
 		ErrorAnswer4xx, ErrorAnswer5xx, ErrorAnswerOther, ErrorNoAnswer, ErrorMail, ErrorDatabase, ErrorHandler,
-		ErrorConfiguration, ErrorBody, ErrorAdmission, ErrorOther,
+		ErrorConfiguration, ErrorFetch, ErrorBody, ErrorAdmission, ErrorOther,
 	}
 }
 
@@ -70,6 +72,7 @@ const errorClass = `
     (SELECT
         CASE
         WHEN f.reason IN ('mapping_failed', 'render_failed', 'route_unknown', 'address_refused') THEN 'configuration'
+        WHEN f.reason IN ('fetch_failed', 'fetch_refused') THEN 'fetch'
         WHEN f.reason = 'body_gone' THEN 'body_gone'
         WHEN f.reason IN ('smtp_4xx', 'smtp_5xx') OR r.kind = 'mail' AND e.last_code IS NOT NULL THEN 'mail'
         WHEN f.reason LIKE 'sql\_%' OR length(e.last_code) = 5 THEN 'database'

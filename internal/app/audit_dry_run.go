@@ -80,6 +80,8 @@ func (k *keptQuestions) keep(j *Judge, s *comparing) {
 	switch {
 	case preview.Items > 1:
 		q.why = "a list becomes several requests"
+	case preview.Unfetched:
+		q.why = unfetched
 	case call == nil:
 		q.why = cannotRender(preview)
 	case k.bytes+callSize(call, q.stored) > maxKept:

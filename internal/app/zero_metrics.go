@@ -15,7 +15,7 @@ import (
 func attemptReasons(kind config.Kind) []reasons.Reason {
 	common := []reasons.Reason{
 		reasons.Exhausted, reasons.Deadline, reasons.LeaseExpired, reasons.Stopped, reasons.Panic, reasons.Timeout,
-		reasons.BodyGone, reasons.Damaged, reasons.Render, reasons.Mapping, reasons.Other,
+		reasons.BodyGone, reasons.Damaged, reasons.Render, reasons.Mapping, reasons.Other, reasons.FetchFailed, reasons.FetchRefused,
 	}
 	network := []reasons.Reason{reasons.Address, reasons.DNS, reasons.Connect, reasons.TLS, reasons.Connection, reasons.Reply}
 	switch kind {

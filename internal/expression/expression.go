@@ -105,6 +105,7 @@ func newCompiler(more ...cel.EnvOption) (*compiler, error) {
 		cel.Variable("event", cel.ObjectType("expression.Event")),
 		cel.Variable("body", cel.DynType),
 		cel.Variable("headers", cel.MapType(cel.StringType, cel.StringType)),
+		cel.Variable("form", cel.MapType(cel.StringType, cel.StringType)),
 	}, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("making the environment of expressions: %w", err)

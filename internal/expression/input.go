@@ -2,7 +2,10 @@ package expression
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"mime"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +25,10 @@ type Input struct {
 	// case.
 	Headers map[string]string
 
+	// ContentType is the content type of the delivery. It defaults to the one in Headers. If it is that of an HTML form,
+	// expressions see the fields of the body as "form", each with its first value.
+	ContentType string
+
 	// Key is the effect's idempotency key, for programs from [CompileWithKey]. They see it as
 	// "key", and as "key_uuid" the name-based UUID derived from it (RFC 9562, B.2, in the namespace
 	// of URLs), for targets that do not accept longer keys.
@@ -34,6 +41,7 @@ type Input struct {
 
 	once    sync.Once
 	body    any
+	form    map[string]string
 	headers map[string]string
 
 	onceFetched sync.Once
@@ -56,6 +64,9 @@ func (in *Input) ResolveName(name string) (any, bool) {
 	case "headers":
 		in.once.Do(in.decode)
 		return in.headers, true
+	case "form":
+		in.once.Do(in.decode)
+		return in.form, true
 	case fetched:
 		in.onceFetched.Do(in.decodeFetched)
 		return in.fetched, in.fetched != nil
@@ -78,6 +89,16 @@ func (in *Input) decode() {
 	in.body = types.NullValue
 	if value, ok := decodeJSON(bytes.NewReader(in.Body)); ok && value != nil {
 		in.body = value
+	}
+	in.form = map[string]string{}
+	kind, _, _ := mime.ParseMediaType(cmp.Or(in.ContentType, in.headers["content-type"]))
+	if kind != "application/x-www-form-urlencoded" {
+		return
+	}
+	if fields, err := url.ParseQuery(string(in.Body)); err == nil {
+		for name := range fields {
+			in.form[name] = fields.Get(name)
+		}
 	}
 }
 
