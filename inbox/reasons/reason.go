@@ -51,8 +51,8 @@ const (
 	// Breaker means that the target's breaker, or that of the server that the route's fetch asks, is open; no attempt
 	// was made.
 	Breaker Reason = "target_open"
-	// Rate means that the target's rate is reached, or that the target or the server that the route's fetch asks has
-	// asked for a pause; no attempt was made.
+	// Rate means that the target's rate is reached, or the target or the server that the route's fetch asks has asked
+	// for a pause; no attempt was made.
 	Rate Reason = "target_rate"
 
 	// KeyWindow means that an idempotent target may have forgotten the key of an attempt
