@@ -147,7 +147,7 @@ func (r *reader) keylessValues(at *yamltree.Node, texts []string, of string) map
 }
 
 // checkFetched reports expressions that read the answer of a fetch that the route does not make.
-func (route *Route) checkFetched() {
+func checkFetched(route *Route) {
 	if route.Fetch != nil || !route.node.Sound() {
 		return
 	}

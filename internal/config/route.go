@@ -94,7 +94,7 @@ func (r *reader) route(n *yamltree.Node) *Route {
 	default:
 		r.routeTemplates(route, mail)
 	}
-	route.checkFetched()
+	checkFetched(route)
 	inherit(&route.Retry, route.Target.Retry)
 	route.Timeout = cmp.Or(route.Timeout, route.Target.Timeout)
 	return route
