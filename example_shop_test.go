@@ -23,6 +23,7 @@ type shop struct {
 	end      context.CancelFunc
 	database string
 	conn     *pgx.Conn
+	created  time.Time // of its events: a sender delivers the same body again
 	running  sync.WaitGroup
 	failed   error
 }
@@ -31,7 +32,7 @@ var exampleSchemas = []string{"shop", "example_net_http", "example_echo", "examp
 
 // openShop creates the shop. Examples run one after another.
 func openShop() *shop {
-	s := &shop{database: os.Getenv("TEST_DATABASE_URL")}
+	s := &shop{database: os.Getenv("TEST_DATABASE_URL"), created: time.Now()}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.running.Add(1)
 	var err error
@@ -79,7 +80,7 @@ func (s *shop) close() {
 func (s *shop) deliver(service http.Handler, id string) string {
 	for deadline := time.Now().Add(limit); ; {
 		now := time.Now()
-		body := fmt.Sprintf(`{"id":%q,"object":"event","created":%d,"type":"invoice.paid"}`, id, now.Unix())
+		body := fmt.Sprintf(`{"id":%q,"object":"event","created":%d,"type":"invoice.paid"}`, id, s.created.Unix())
 		request := httptest.NewRequestWithContext(s.ctx, http.MethodPost, "/in/stripe", strings.NewReader(body))
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Stripe-Signature", rig.StripeSignature("whsec_example", now, []byte(body)))

@@ -61,7 +61,7 @@ func Guards() []Guard {
 	return []Guard{
 		{
 			Name:     "event",
-			Reads:    "inbox_event (source_id, event_id): the gate",
+			Reads:    "inbox_event (source_id, event_id) and (source_id, transmission): the gate",
 			Protects: "a redelivery would be recorded as a new event, with new effects",
 			Until:    "its tombstone's horizon is over and nothing else keeps it; erasing leaves the row",
 			Keeps: []Keep{

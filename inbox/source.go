@@ -173,6 +173,10 @@ type NewEvent struct {
 	// Offset and Length are the event's bytes inside the body.
 	Offset, Length int
 
+	// Transmission is the sender's signed id of the transmission; empty for none. An event with one is new only if no event of
+	// its source has it, whatever the event ids are.
+	Transmission string
+
 	// Unusable is why the event cannot be used; EventID is then ignored and the
 	// event is recorded under "~" + hex sha256 of its bytes.
 	Unusable string

@@ -100,8 +100,8 @@ type Delivery struct {
 	// key.
 	GivenKey *GivenKey
 
-	// IDUnsigned is true if the signature does not cover the event ids. Anyone with one delivery
-	// could then present its body under new ids.
+	// IDUnsigned is true if the signature covers neither the event ids nor a transmission. Anyone with one
+	// delivery could then present its body under new ids.
 	IDUnsigned bool
 }
 
@@ -114,6 +114,10 @@ type Item struct {
 	// is "sha256:" and the digest of the payload, or "level:", the time of receipt and a digest if
 	// identical payloads are different events. It is empty only together with Unusable.
 	EventID string
+
+	// Transmission is the signed id of the transmission, at most 255 bytes, for a provider whose events have one. It is
+	// empty for all others.
+	Transmission string
 
 	// Type is the provider's event type, at most 255 bytes.
 	Type string

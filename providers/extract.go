@@ -29,6 +29,7 @@ type extraction struct {
 	splitForm      string
 
 	ids, hash, types, occurred []field
+	transmission               []field
 	scope                      []field    // included in a digest
 	volatile                   [][]string // excluded from the digest
 	dated                      []bool     // for each of occurred: signed, and the time of the event itself
@@ -67,6 +68,7 @@ func newExtraction(s *Spec) *extraction {
 		}
 	}
 	x.ids = compileFields(s.Identity.Candidates, item, envelope)
+	x.transmission = compileFields(s.Identity.Transmission, item, envelope)
 	x.hash = compileFields(s.Identity.Hash, item, envelope)
 	x.scope = compileFields(s.scope(), item, envelope)
 	x.types = compileFields(s.Type, item, envelope)
@@ -285,6 +287,26 @@ func (x *extraction) keepID(item *Item, s *source) bool {
 	item.EventID, item.Unusable = id, ""
 	item.Type, item.Unknown = TypeUnknown, true
 	return true
+}
+
+// addTransmission sets the id of the transmission. The request has it, so it is there for an event that cannot be used as well:
+// otherwise one captured delivery could become many unusable events.
+func (x *extraction) addTransmission(item *Item, req *Request) {
+	s := &source{req: req}
+	for i := range x.transmission {
+		value, ok, err := x.transmission[i].read(s, false)
+		if err == nil && ok {
+			err = unstorable(value, maxID)
+		}
+		switch {
+		case err != nil:
+			item.EventID, item.Unusable = "", "transmission: "+err.Error()
+			return
+		case ok:
+			item.Transmission = value
+			return
+		}
+	}
 }
 
 func (x *extraction) eventType(s *source) string {

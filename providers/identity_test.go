@@ -1,6 +1,9 @@
 package providers_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"strings"
 	"testing"
@@ -46,6 +49,44 @@ func TestWithoutAnID(t *testing.T) {
 	one, two := accept(t, stripe, `{"a":1,"a":2}`)[0], accept(t, stripe, `{"a":2,"a":1}`)[0]
 	if !isDigest(one) || !isDigest(two) || one.EventID == two.EventID {
 		t.Errorf("a key twice: %+v %+v", one, two)
+	}
+}
+
+// TestTransmission checks that an event of a provider with transmissions has both keys, and that one that cannot be used keeps
+// the transmission, so that damaged bodies under one signature do not become many events.
+func TestTransmission(t *testing.T) {
+	t.Parallel()
+	p := custom(t, `
+extends: hmac
+verify: { authenticates: part, signed: [{ header: [X-Transmission] }] }
+identity: { candidates: [{ json: id }], transmission: [{ header: X-Transmission }] }
+`)
+	if p.IDUnsigned() {
+		t.Error("one captured delivery is one event, and the id counts as unsigned")
+	}
+	for _, c := range []struct{ body, transmission, id, unusable string }{
+		{`{"id":"e1"}`, "t1", "e1", ""},
+		{`{"id":`, "t1", "", "body: "},
+		{`{"id":"e1"}`, strings.Repeat("t", 256), "", "transmission: "},
+	} {
+		req := &providers.Request{Method: http.MethodPost, URL: "https://example.com/hook", Header: http.Header{}, Body: []byte(c.body), ReceivedAt: time.Now()}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Transmission", c.transmission)
+		mac := hmac.New(sha256.New, []byte("secret"))
+		mac.Write([]byte(c.transmission))
+		req.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+		delivery, err := p.Verify(req, []providers.Secret{{Name: "a", Value: []byte("secret")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		item := delivery.Items[0]
+		want := c.transmission
+		if len(want) > 255 {
+			want = ""
+		}
+		if item.EventID != c.id || item.Transmission != want || !strings.HasPrefix(item.Unusable, c.unusable) || (item.Unusable == "") != (c.unusable == "") {
+			t.Errorf("%s under %.5s: %+v", c.body, c.transmission, item)
+		}
 	}
 }
 

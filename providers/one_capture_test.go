@@ -101,6 +101,10 @@ func identities(req *providers.Request, d *providers.Delivery) map[string]bool {
 	out := map[string]bool{}
 	for i := range d.Items {
 		item := &d.Items[i]
+		if item.Transmission != "" { // the second key, which decides whatever the first one is
+			out["transmission "+item.Transmission] = false
+			continue
+		}
 		id := item.EventID
 		if item.Unusable != "" {
 			id = unusableID(req.Payload()[item.Offset : item.Offset+item.Length])

@@ -171,7 +171,7 @@ func compile(name string, spec *Spec) *Provider {
 	}
 	p.reserved = reservedSecrets(spec)
 	p.answers = slices.ContainsFunc(spec.Handshakes, func(h HandshakeSpec) bool { return h.Respond.signs() })
-	p.idUnsigned, p.digestUnsigned = !spec.idSigned(), !spec.digestSigned()
+	p.idUnsigned, p.digestUnsigned = !spec.transmitted() && !spec.idSigned(), !spec.transmitted() && !spec.digestSigned()
 	p.modes = compileModes(name, spec)
 	for i := range p.modes {
 		p.idUnsigned = p.idUnsigned || p.modes[i].as.idUnsigned
@@ -229,6 +229,10 @@ func (s *Spec) idSigned() bool {
 	}
 	return true
 }
+
+// transmitted reports whether each event has a signed transmission. One captured delivery is then one event,
+// even if the signature does not cover the event's id.
+func (s *Spec) transmitted() bool { return len(s.Identity.Transmission) > 0 }
 
 // digestSigned reports whether the signature covers everything that a digest includes.
 func (s *Spec) digestSigned() bool {
@@ -288,7 +292,7 @@ func (p *Provider) Spec() *Spec { return p.spec }
 func (p *Provider) IsOperation() bool { return p.spec.Verify.Family == familyOperation }
 
 // IDUnsigned reports whether event ids may come from parts of the request that the signature does
-// not cover.
+// not cover, without a signed transmission that has to be new as well.
 func (p *Provider) IDUnsigned() bool { return p.idUnsigned }
 
 // TypeUnsigned returns the headers and query parameters from which the type of an event may be read
@@ -372,6 +376,9 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 		return d, nil
 	}
 	d.Items = p.extraction.items(req, proof.values, made.one[:0])
+	if len(p.extraction.transmission) > 0 && len(d.Items) == 1 {
+		p.extraction.addTransmission(&d.Items[0], req)
+	}
 	for i := range d.Items {
 		d.IDUnsigned = d.IDUnsigned || p.digestUnsigned && p.extraction.digests(d.Items[i].EventID)
 		if proof.covered > 0 && i >= proof.covered {

@@ -303,7 +303,7 @@ func (d *specReader) sequenceSigned(where string, c *SequenceCandidate, s *Spec)
 	switch {
 	case name != "":
 		d.at(where+".number", "reads "+name+", which the signature does not cover (verify.signed): take the number from what is signed, or leave sequence out")
-	case !s.covered(&c.Number) && !s.idSigned():
+	case !s.covered(&c.Number) && !s.idSigned() && !s.transmitted():
 		d.at(where+".number", "is not covered by the signature, and neither is the event's id (verify.signed): take the number from what is signed, or leave sequence out")
 	}
 	if name := s.uncoveredHeader(&c.Key); name != "" {

@@ -13,7 +13,7 @@ func (d *specReader) identity(s *Spec) {
 	i := &s.Identity
 	d.choice("identity.mode", i.Mode, []string{"id", "digest", "hash", "level"}, nil)
 	if s.Verify.Family == familyOperation {
-		if len(i.Candidates) > 0 || len(i.Hash) > 0 || len(i.With) > 0 || len(s.Type) > 0 || s.Split.JSON != "" {
+		if len(i.Candidates) > 0 || len(i.Hash) > 0 || len(i.With) > 0 || len(i.Transmission) > 0 || len(s.Type) > 0 || s.Split.JSON != "" {
 			d.at("identity", "does not go with family operation, whose headers name the event")
 		}
 		return
@@ -36,6 +36,8 @@ func (d *specReader) identity(s *Spec) {
 	d.fields("identity.candidates", i.Candidates, s, false)
 	d.fields("identity.hash", i.Hash, s, false)
 	d.fields("identity.with", i.With, s, false)
+	d.fields("identity.transmission", i.Transmission, s, false)
+	d.transmission(s)
 	d.unique(i)
 	if i.LevelSetting != "" {
 		if i.Mode == "level" {
@@ -59,6 +61,22 @@ func (d *specReader) identity(s *Spec) {
 	for n := range i.With {
 		if f := &i.With[n]; len(f.Join) > 0 || f.Literal != "" || f.JSON != "" {
 			d.at(fmt.Sprintf("identity.with[%d]", n), "is one of header, parent, envelope, form, query: the payload is in the digest already")
+		}
+	}
+}
+
+// transmission checks the places of the transmission's id. Each event has a transmission to itself, so there may be no batches.
+func (d *specReader) transmission(s *Spec) {
+	i := &s.Identity
+	if len(i.Transmission) == 0 {
+		return
+	}
+	if i.Mode != "id" || s.Split.JSON != "" {
+		d.at("identity.transmission", "goes only with mode: id and without split, because each event needs a transmission to itself")
+	}
+	for n := range i.Transmission {
+		if f := &i.Transmission[n]; f.Header == "" && f.Query == "" || !s.covered(f) {
+			d.at(fmt.Sprintf("identity.transmission[%d]", n), "is a header or a query parameter that the signature covers")
 		}
 	}
 }

@@ -25,6 +25,12 @@ type IdentitySpec struct {
 	// mode level, because events of its kind have identical content.
 	LevelWhen []MatchSpec `yaml:"level_when"`
 
+	// Transmission lists the places, outside the payload, of a signed value that the sender makes anew whenever it
+	// sends an event, apart from its own retries. An event is new only if both its id and its transmission are. Use it where the
+	// signature covers the transmission and not all of the payload: the id alone could be forged, and with the
+	// transmission alone as id a resend would be a second event.
+	Transmission []Field `yaml:"transmission"`
+
 	// LevelSetting is the name of a setting with which a source chooses that every verified delivery
 	// is a new event, as in mode level. Its value is then event. Use it for senders whose
 	// repeats some receivers need and others do not.

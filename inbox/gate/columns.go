@@ -43,6 +43,11 @@ var eventColumns = row.ColumnsFrom(1,
 	}),
 )
 
+// transmissionColumns are those of a group in which at least one event has a transmission.
+var transmissionColumns = eventColumns.With(transmissionColumn)
+
+var transmissionColumn = row.OptionalText("transmission", func(l *keyEntry) *string { return row.Optional(l.event().Transmission) })
+
 // storedType is the event's type if it can be stored. The type of an unusable event is the sender's unchecked
 // text.
 func (l *keyEntry) storedType() string {
@@ -59,6 +64,12 @@ var keyColumns = row.ColumnsFrom(1,
 	row.Text("event_id", func(l *keyEntry) string { return l.eventID }),
 	row.UUID("own", func(l *keyEntry) inbox.ID { return l.id }),
 	row.Bool("rearm", func(l *keyEntry) bool { return l.source().Rearm >= 0 && !l.source().Strict }),
+)
+
+// transmissionKeys are the second keys of the events of a group.
+var transmissionKeys = row.ColumnsFrom(1,
+	row.Int("source_id", func(l *keyEntry) int32 { return l.source().ID }),
+	transmissionColumn,
 )
 
 // bodyColumns are the columns of the bodies that a group inserts.

@@ -10,24 +10,36 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // errKeyNotFound means that a key was neither inserted nor found: the conflicting row was deleted between our
 // insert and our read (erased, or its transaction rolled back). Running the group again resolves it.
 var errKeyNotFound = errors.New("a key was neither inserted nor found")
 
+// insertEventsOf is the statement that inserts events with these columns.
+//
 // The unique constraint is the gate. DO NOTHING, never DO UPDATE: one statement
 // carries a whole group, and two equal keys in it would raise 21000. The search
 // for the same body under another id is best effort, and only for providers
 // that do not sign their ids.
-var insertEvents = `
-INSERT INTO inbox_event (` + eventColumns.Names() + `, suspected_replay)
+func insertEventsOf(columns *row.Columns[keyEntry], conflict string) string {
+	return `
+INSERT INTO inbox_event (` + columns.Names() + `, suspected_replay)
 SELECT k.*, k.id_unsigned AND EXISTS (
         SELECT FROM inbox_event p WHERE p.id_unsigned AND p.source_id = k.source_id AND p.body_sha256 = k.body_sha256
             AND p.event_id <> k.event_id)
-FROM unnest(` + eventColumns.Arrays() + `) AS k (` + eventColumns.Names() + `)
-ON CONFLICT ON CONSTRAINT inbox_event_key DO NOTHING
+FROM unnest(` + columns.Arrays() + `) AS k (` + columns.Names() + `)
+` + conflict + ` DO NOTHING
 RETURNING id, suspected_replay`
+}
+
+// Few providers have transmissions, and only a group with one pays for the second key. Without a name ON CONFLICT means both
+// unique keys.
+var (
+	insertEvents        = insertEventsOf(eventColumns, `ON CONFLICT ON CONSTRAINT inbox_event_key`)
+	insertTransmissions = insertEventsOf(transmissionColumns, `ON CONFLICT`)
+)
 
 // The first statement's snapshot cannot see a row that was committed while it waited for that row, so a second
 // statement reads the keys, in the same round trip. A duplicate of an event with dead effects, or with
@@ -39,6 +51,12 @@ SELECT k.ord, e.id, e.body_sha256, e.admission,
         OR f.state = 'duplicate' AND EXISTS (SELECT FROM effect o WHERE o.id = f.duplicate_of AND o.state = 'dead')))
 FROM unnest(` + keyColumns.Arrays() + `) WITH ORDINALITY AS k (` + keyColumns.Names() + `, ord)
 JOIN inbox_event e ON e.source_id = k.source_id AND e.event_id = k.event_id`
+
+// The events that have the transmission of another one: the payload that came first stays, and the other is a conflict of it.
+const readTransmissions = `
+SELECT k.ord, e.id, e.body_sha256, e.admission, false
+FROM unnest($1::int[], $2::text[]) WITH ORDINALITY AS k (source_id, transmission, ord)
+JOIN inbox_event e ON e.source_id = k.source_id AND e.transmission = k.transmission AND e.transmission IS NOT NULL`
 
 // One row a delivery, for those with at least one new event. A day without a partition raises 23514; the
 // partition is then made, and the group runs again.
@@ -118,7 +136,11 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 	if group.lock < gateLockTimeout {
 		b.Queue(setLockTimeout, strconv.FormatInt(max(group.lock.Milliseconds(), 1), 10))
 	}
-	b.Queue(insertEvents, eventColumns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
+	insert, columns := insertEvents, eventColumns
+	if group.transmissions {
+		insert, columns = insertTransmissions, transmissionColumns
+	}
+	b.Queue(insert, columns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
 		fresh := make(map[inbox.ID]bool, len(group.keyEntries))
 		var id inbox.ID
 		var suspected bool
@@ -137,6 +159,11 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 	b.Queue(readEvents, keyColumns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
 		return readFoundEvents(rows, group.keyEntries)
 	})
+	if group.transmissions {
+		b.Queue(readTransmissions, transmissionKeys.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
+			return readFoundEvents(rows, group.keyEntries)
+		})
+	}
 	if group.effects > 0 {
 		g.cfg.Enqueuer.ReserveTx(b, group.effects, ids)
 	}
@@ -175,7 +202,7 @@ func readFoundEvents(rows pgx.Rows, leads []*keyEntry) error {
 	)
 	_, err := pgx.ForEachRow(rows, []any{&ord, &id, &sha, &admission, &rearm}, func() error {
 		l := leads[ord-1]
-		if l.inserted {
+		if l.inserted || !l.row.IsZero() { // the event with its id comes before one with its transmission
 			return nil
 		}
 		// Our own id, though this run did not insert it: a run of ours committed and

@@ -6,10 +6,11 @@ import (
 
 // Statements of the gate, for the tests of their plans.
 var (
-	InsertEvents   = insertEvents
-	ReadEvents     = readEvents
-	BumpDeliveries = countDeliveries
-	InsertStreams  = insertStreams
+	InsertEvents      = insertEvents
+	ReadEvents        = readEvents
+	ReadTransmissions = readTransmissions
+	BumpDeliveries    = countDeliveries
+	InsertStreams     = insertStreams
 )
 
 // AcquireFrom is how the gate gets its connections.

@@ -15,6 +15,9 @@ type group struct {
 	keyEntries []*keyEntry
 	effects    int // that need a job
 
+	// transmissions: at least one event has a second key.
+	transmissions bool
+
 	// labelled: a run wrote labels.
 	labelled bool
 
@@ -57,6 +60,7 @@ func newGroup(deliveries []*delivery) *group {
 				first.followers = append(first.followers, e)
 				continue
 			}
+			g.transmissions = g.transmissions || e.event().Transmission != ""
 			leads[k] = &keyEntry{entry: e, position: len(g.keyEntries)}
 			g.keyEntries = append(g.keyEntries, leads[k])
 			for i := range e.effects {

@@ -89,6 +89,7 @@ func newEvents(delivery *providers.Delivery) []inbox.NewEvent {
 		item := &items[i]
 		events[i] = inbox.NewEvent{
 			EventID:        item.EventID,
+			Transmission:   item.Transmission,
 			Type:           item.Type,
 			OccurredAt:     item.OccurredAt,
 			Offset:         item.Offset,

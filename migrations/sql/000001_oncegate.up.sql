@@ -107,6 +107,7 @@ CREATE TABLE inbox_event (
     id                uuid NOT NULL,
     source_id         int NOT NULL,
     event_id          text NOT NULL,
+    transmission      text,        -- the signed id of the transmission, of the few providers whose signature does not cover the whole event
     type              text NOT NULL,
     body_sha256       bytea NOT NULL,
     canonical_sha256  bytea,
@@ -133,6 +134,7 @@ CREATE TABLE inbox_event (
     traceparent       text,
     CONSTRAINT inbox_event_pkey PRIMARY KEY (id),
     CONSTRAINT inbox_event_key UNIQUE (source_id, event_id),
+    CONSTRAINT inbox_event_transmission_length CHECK (octet_length(transmission) BETWEEN 1 AND 255),
     CONSTRAINT inbox_event_event_id_length CHECK (octet_length(event_id) BETWEEN 1 AND 255),
     CONSTRAINT inbox_event_type_length CHECK (octet_length(type) <= 255),
     CONSTRAINT inbox_event_body_sha256_length CHECK (octet_length(body_sha256) = 32),
@@ -141,6 +143,8 @@ CREATE TABLE inbox_event (
     autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
 -- Finds the same body under another id if the provider does not sign its id. The search may miss one.
 CREATE INDEX inbox_event_replay_idx ON inbox_event (source_id, body_sha256) WHERE id_unsigned;
+-- The second key of an event that has one: one captured delivery must not become many events.
+CREATE UNIQUE INDEX inbox_event_transmission_key ON inbox_event (source_id, transmission) WHERE transmission IS NOT NULL;
 CREATE INDEX inbox_event_dead_idx ON inbox_event (id) WHERE admission IN ('unusable', 'beyond_retention');
 -- The calls that follow a call of an operation. Few events have a parent, so the index is small.
 CREATE INDEX inbox_event_parent_idx ON inbox_event (parent) WHERE parent IS NOT NULL;

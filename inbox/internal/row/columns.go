@@ -64,6 +64,11 @@ func ColumnsFrom[R any](first int, columns ...Column[R]) *Columns[R] {
 	return &Columns[R]{first: first, columns: columns, arrays: arrays.String(), names: names.String()}
 }
 
+// With returns the list with more columns after its own.
+func (c *Columns[R]) With(more ...Column[R]) *Columns[R] {
+	return ColumnsFrom(c.first, slices.Concat(c.columns, more)...)
+}
+
 // Arrays are the parameters as unnest takes them: "$1::uuid[], $2::int[]".
 func (c *Columns[R]) Arrays() string { return c.arrays }
 

@@ -96,7 +96,11 @@ func identity(s *providers.Spec) string {
 	if len(s.Identity.Hash) > 0 {
 		out = append(out, "a hash of "+strings.Join(places(s.Identity.Hash), ", "))
 	}
-	return strings.Join(out, ", else ")
+	text := strings.Join(out, ", else ")
+	if transmission := places(s.Identity.Transmission); len(transmission) > 0 {
+		text += ", and the transmission in " + strings.Join(transmission, ", else ") + " is new as well"
+	}
+	return text
 }
 
 // digest names the parts of a digest that serves as event id.
