@@ -49,6 +49,9 @@ func (s *search) headerChanges() []change {
 			if prefix := p.spec.Verify.Signature.Prefix; prefix != "" && !strings.HasPrefix(value, prefix) {
 				set("header "+name+" lacks the prefix "+prefix, prefix+value)
 			}
+			if suffix := p.spec.Verify.Signature.Suffix; suffix != "" && !strings.HasSuffix(value, suffix) {
+				set("header "+name+" lacks the suffix "+suffix, value+suffix)
+			}
 			if _, rest, labelled := strings.Cut(value, "="); labelled && rest != "" && p.spec.Verify.Signature.Format != "list" {
 				set("header "+name+" has a prefix that the rule of "+p.name+" does not expect", p.spec.Verify.Signature.Prefix+rest)
 			}

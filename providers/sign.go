@@ -104,7 +104,7 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 	if err != nil {
 		return err
 	}
-	value := spec.Signature.Prefix + s.encode(sum)
+	value := spec.Signature.Prefix + s.encode(sum) + spec.Signature.Suffix
 	if spec.Signature.Format == "list" || spec.Signature.Format == "groups" {
 		value = s.Label + spec.Signature.Assign + s.encode(sum)
 		if label := spec.Signature.TimestampLabel; label != "" {

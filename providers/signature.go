@@ -304,6 +304,10 @@ func (p *Provider) single(out *signed, value string) *Refusal {
 	if !ok && !spec.PrefixOptional {
 		return refuse(ReasonMalformed, out.where+" does not start with "+spec.Prefix)
 	}
+	rest, ok = strings.CutSuffix(rest, spec.Suffix)
+	if !ok {
+		return refuse(ReasonMalformed, out.where+" does not end in "+spec.Suffix)
+	}
 	if len(p.schemes) == 1 {
 		return p.take(out, 0, rest)
 	}

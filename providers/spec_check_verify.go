@@ -127,6 +127,9 @@ func (d *specReader) signature(v *VerifySpec) {
 			d.at(at+".prefix", "is valid only with format value")
 		}
 	}
+	if s.Suffix != "" && s.Format != "value" {
+		d.at(at+".suffix", "is valid only with format value")
+	}
 	labels := map[string]bool{}
 	for i := range s.Schemes {
 		c := &s.Schemes[i]

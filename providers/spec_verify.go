@@ -65,6 +65,9 @@ type SignatureSpec struct {
 	Prefix         string `yaml:"prefix"`
 	PrefixOptional bool   `yaml:"prefix_optional"`
 
+	// Suffix must follow a value, such as a bracket that closes one of Prefix.
+	Suffix string `yaml:"suffix"`
+
 	// Repeats allows a header to be present several times. Each value is a signature, and one that
 	// matches is enough.
 	Repeats bool `yaml:"repeats"`

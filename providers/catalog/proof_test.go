@@ -13,7 +13,7 @@ import (
 )
 
 // maxUnproved is how many entries of the catalogue may rest on documentation alone.
-const maxUnproved = 85
+const maxUnproved = 28
 
 // These forms are required of the source of a vector, by its proof. A source that only says what
 // was read, and that the vector was signed here, fits none of them.

@@ -16,6 +16,7 @@ type carrier struct {
 	from      string // header, numbered-headers, json, form or query
 	format    string // value, list, positional or groups
 	prefix    string
+	suffix    string // the bracket that closes one at the end of prefix
 	separator string
 	assign    string
 	label     string
@@ -57,19 +58,19 @@ func (c *captured) carriers() []carrier {
 
 var numbered = regexp.MustCompile(`-[1-9][0-9]?$`)
 
-func read(l leaf) []carrier {
+func read(l leaf) (out []carrier) {
 	base := carrier{leaf: l, from: l.kind, format: "value"}
 	if l.kind == "header" && numbered.MatchString(l.name) {
 		base.from, base.name = "numbered-headers", numbered.ReplaceAllString(l.name, "-N")
 	}
-	out := decoded(base, l.value)
+	out = bracketed(base, l.value)
 	if m := prefixes.FindString(l.value); m != "" {
 		with := base
 		with.prefix = m
 		if !version.MatchString(m) {
-			out = append(out, decoded(with, l.value[len(m):])...)
+			out = append(out, bracketed(with, l.value[len(m):])...)
 		} else {
-			defer func() { out = append(out, decoded(with, l.value[len(m):])...) }() // try it last, because a version is usually a label and not a prefix
+			defer func() { out = append(out, bracketed(with, l.value[len(m):])...) }() // try it last, because a version is usually a label and not a prefix
 		}
 	}
 	if base.from != "header" {
@@ -85,6 +86,23 @@ func read(l leaf) []carrier {
 				}
 			}
 		}
+	}
+	return out
+}
+
+// brackets matches a text in brackets, whose content may be quoted as in a JSON array of one element.
+var brackets = regexp.MustCompile(`^(\["?|\("?|\{"?|<)([^\[\](){}<>"]+)("?\]|"?\)|"?\}|>)$`)
+
+// bracketPairs maps what precedes a signature to what follows it.
+var bracketPairs = map[string]string{"[": "]", `["`: `"]`, "(": ")", `("`: `")`, "{": "}", `{"`: `"}`, "<": ">"}
+
+// bracketed returns the carriers of a text and, if brackets enclose it, those of the text between them.
+// The brackets become parts of the prefix and the suffix, because a provider compares both literally.
+func bracketed(c carrier, text string) []carrier {
+	out := decoded(c, text)
+	if m := brackets.FindStringSubmatch(text); m != nil && bracketPairs[m[1]] == m[3] {
+		c.prefix, c.suffix = c.prefix+m[1], m[3]
+		out = append(out, decoded(c, m[2])...)
 	}
 	return out
 }
@@ -192,6 +210,8 @@ func (c *carrier) text() string {
 		out += " as " + c.label + c.assign + "..."
 	case c.format == "positional":
 		out += " after the time"
+	case c.suffix != "":
+		out += fmt.Sprintf(" between %q and %q", c.prefix, c.suffix)
 	case c.prefix != "":
 		out += fmt.Sprintf(" behind %q", c.prefix)
 	}

@@ -49,6 +49,12 @@ func TestFormsOfSigning(t *testing.T) {
 		covers string
 	}{
 		"upper-case hex":        {header: map[string]string{"X-Sig": strings.ToUpper(hex.EncodeToString(sum(sha256.New, key, content)))}, text: "in hex"},
+		"prefix with slashes":   {header: map[string]string{"X-Sig": "1/SHA256/" + hex.EncodeToString(sum(sha256.New, key, content))}, text: `behind "1/SHA256/", in hex`},
+		"in brackets":           {header: map[string]string{"X-Sig": "[" + hex.EncodeToString(sum(sha256.New, key, content)) + "]"}, text: `between "[" and "]", in hex`},
+		"JSON array of one":     {header: map[string]string{"X-Sig": `["` + base64.StdEncoding.EncodeToString(sum(sha256.New, key, content)) + `"]`}, text: `between "[\"" and "\"]", in base64`},
+		"prefix and brackets":   {header: map[string]string{"X-Ts": now, "X-Sig": "sha256=<" + hex.EncodeToString(sum(sha256.New, key, now+"."+content)) + ">"}, text: `between "sha256=<" and ">", in hex`},
+		"version and brackets":  {header: map[string]string{"X-Sig": "v1=(" + hex.EncodeToString(sum(sha256.New, key, content)) + ")"}, text: `between "v1=(" and ")", in hex`},
+		"slashes and brackets":  {header: map[string]string{"X-Sig": "1/SHA256/{" + hex.EncodeToString(sum(sha256.New, key, content)) + "}"}, text: `between "1/SHA256/{" and "}", in hex`},
 		"padded base64url":      {header: map[string]string{"X-Sig": base64.URLEncoding.EncodeToString(sum(sha256.New, key, content+"?"))}, text: ""},
 		"sha512 in base64":      {header: map[string]string{"X-Sig": "sha512=" + base64.StdEncoding.EncodeToString(sum(sha512.New, key, content))}, text: "HMAC-SHA512 of body"},
 		"raw base64":            {header: map[string]string{"X-Sig": base64.RawStdEncoding.EncodeToString(sum(sha1.New, key, content))}, text: "HMAC-SHA1 of body"},

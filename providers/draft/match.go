@@ -74,6 +74,9 @@ func (m *match) fit() Fit {
 	if c.prefix != "" {
 		line("    prefix: %s", quoted(c.prefix))
 	}
+	if c.suffix != "" {
+		line("    suffix: %s", quoted(c.suffix))
+	}
 	if c.repeats && c.format == "value" && c.from == "header" {
 		line("    repeats: true")
 	}

@@ -46,6 +46,9 @@ func TestIdentity(t *testing.T) {
 			seen := 0
 			for _, req := range deliveries(t, name, p) {
 				items := p.Inspect(req).Items
+				if hasTwins(items) {
+					continue // a change to one of two equal events makes the other the first of its kind
+				}
 				for i := range items {
 					if items[i].Unusable == "" {
 						seen++
@@ -58,6 +61,15 @@ func TestIdentity(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hasTwins reports whether a batch has equal events. The digest that identifies such an event ends in
+// its number among its equals.
+func hasTwins(items []providers.Item) bool {
+	return slices.ContainsFunc(items, func(item providers.Item) bool {
+		digest, isDigest := strings.CutPrefix(item.EventID, "sha256:")
+		return isDigest && strings.Contains(digest, ".")
+	})
 }
 
 // deliveries are the requests that are examined: valid ones, and the example.

@@ -33,6 +33,19 @@ const go = (sdk, library, vendor) => add({ ...vendor, sdk, version: modules[sdk]
 }
 {
   const key = secret();
+  go('github.com/mailgun/mailgun-go/v4', 'mailgun-go-routes', {
+    vendor: 'Mailgun routes (Go)', provider: 'mailgun-routes', secret: key, unsigned: () => ({ 'Content-Type': 'application/x-www-form-urlencoded' }), unbound: true,
+    body: (text, id) => {
+      const at = String(seconds());
+      const token = secret(25);
+      return new URLSearchParams({ recipient: 'in@example.com', sender: 'a@example.com', subject: text, 'Message-Id': `<${id}@example.com>`, timestamp: at, token, signature: hmac('sha256', key, at + token, 'hex') }).toString();
+    },
+    cannotSign: 'the signature is inside the body that is asked about',
+    rule: (req) => req,
+  });
+}
+{
+  const key = secret();
   go('github.com/PagerDuty/go-pagerduty', 'go-pagerduty', {
     vendor: 'PagerDuty (Go)', provider: 'pagerduty', secret: key, unsigned: () => ({ ...json }),
     body: (text, id) => JSON.stringify({ event: { id, event_type: 'incident.triggered', resource_type: 'incident', occurred_at: new Date().toISOString(), data: { id: 'PGR0VU2', title: text } } }),

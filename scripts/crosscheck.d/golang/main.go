@@ -43,9 +43,12 @@ var libraries = map[string]func(a *asked, r *http.Request) error{
 		if err := json.Unmarshal([]byte(a.Body), &body); err != nil {
 			return err
 		}
-		mg := mailgun.NewMailgun("example.com", "key")
-		mg.SetWebhookSigningKey(a.Secret)
-		return accepted(mg.VerifyWebhookSignature(body.Signature))
+		return mailgunAccepts(a.Secret, body.Signature)
+	},
+	"mailgun-go-routes": func(a *asked, r *http.Request) error {
+		return mailgunAccepts(a.Secret, mailgun.Signature{
+			TimeStamp: r.FormValue("timestamp"), Token: r.FormValue("token"), Signature: r.FormValue("signature"),
+		})
 	},
 	"go-pagerduty": func(a *asked, r *http.Request) error { return webhookv3.VerifySignature(r, a.Secret) },
 	"gitea-sdk": func(a *asked, r *http.Request) error {
@@ -98,6 +101,13 @@ var libraries = map[string]func(a *asked, r *http.Request) error{
 		_, err = hook.Parse(r, azuredevops.BuildCompleteEventType)
 		return err
 	},
+}
+
+// mailgunAccepts reports whether Mailgun's library accepts the signature, wherever a request carries it.
+func mailgunAccepts(key string, signature mailgun.Signature) error {
+	mg := mailgun.NewMailgun("example.com", "key")
+	mg.SetWebhookSigningKey(key)
+	return accepted(mg.VerifyWebhookSignature(signature))
 }
 
 func accepted(ok bool, err error) error {
