@@ -371,7 +371,7 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 		d.Items, d.GivenKey = []Item{item}, given
 		return d, nil
 	}
-	d.Items = p.extraction.items(req, proof.values, made.one[:0])
+	d.Items = p.extraction.items(req, proof.document, proof.values, made.one[:0])
 	for i := range d.Items {
 		d.IDUnsigned = d.IDUnsigned || p.digestUnsigned && p.extraction.digests(d.Items[i].EventID)
 		if proof.covered > 0 && i >= proof.covered {

@@ -178,6 +178,9 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 				Name: r.Name, Version: int(registered.Routes[r.Name].Version), Source: s.Name, KeySource: a.keySource(s), Provider: s.Provider.Name(), Target: r.Target.Name, Timeout: r.Timeout,
 				When: r.When, Map: r.Map,
 			}
+			if s.Provider.Wraps() {
+				route.Document = s.Provider.Document
+			}
 			if r.Mail != nil {
 				if route.List, err = list(r); err != nil {
 					errs = append(errs, fmt.Errorf("route %s/%s: %w", s.Name, r.Name, err))

@@ -11,7 +11,7 @@ type payload struct {
 	value any
 }
 
-// Payload returns the event's body decoded as JSON, or nil if it is not JSON. The first call
+// Payload returns the event's document ([Event.JSON]) decoded, or nil if it is not JSON. The first call
 // decodes it. Copies that are made of a call afterwards share the value, so that a list of 50,000
 // recipients is not parsed 50,000 times. Callers must not change it.
 func (c *Call) Payload() any {
@@ -19,7 +19,7 @@ func (c *Call) Payload() any {
 		c.payload = new(payload)
 	}
 	c.payload.once.Do(func() {
-		if json.Unmarshal(c.Event.Body, &c.payload.value) != nil {
+		if json.Unmarshal(c.Event.JSON(), &c.payload.value) != nil {
 			c.payload.value = nil
 		}
 	})
