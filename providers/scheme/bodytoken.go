@@ -190,9 +190,12 @@ func (in *Input) matches(payload []byte) error {
 
 // parsePublic parses a public key, or a certificate, in PEM.
 func parsePublic(text []byte) (any, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
+	block, rest := pem.Decode(text)
+	switch {
+	case block == nil:
 		return nil, errors.New("is not a public key in PEM (-----BEGIN PUBLIC KEY-----)")
+	case len(bytes.TrimSpace(rest)) > 0:
+		return nil, errors.New("contains more than one public key in PEM; write one secret for each key")
 	}
 	if block.Type == "CERTIFICATE" {
 		c, err := x509.ParseCertificate(block.Bytes)
