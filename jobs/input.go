@@ -16,8 +16,16 @@ func (r *Route) input(claim *inbox.Claim) *expression.Input {
 			UUID: e.ID.String(), ID: e.EventID, Type: e.Type, Source: r.Source, Provider: r.Provider,
 			OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
 		},
-		Body: e.Body, Headers: HeaderTexts(e.Headers), Fetched: claim.Fetched,
+		Body: r.document(e.Body), Headers: HeaderTexts(e.Headers), Fetched: claim.Fetched,
 	}
+}
+
+// document returns the JSON document that a body carries.
+func (r *Route) document(body []byte) []byte {
+	if r.Document == nil {
+		return body
+	}
+	return r.Document(body)
 }
 
 // requestInput returns a claim's event as seen by the expressions that make a request.
@@ -55,6 +63,6 @@ func Input(call *effect.Call) *expression.Input {
 		Event: expression.Event{
 			UUID: e.ID, ID: e.EventID, Type: e.Type, Source: e.Source, Provider: e.Provider, OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt,
 		},
-		Body: e.Body, ContentType: e.ContentType, Key: call.Key, Fetched: e.Fetched,
+		Body: e.JSON(), ContentType: e.ContentType, Key: call.Key, Fetched: e.Fetched,
 	}
 }

@@ -49,6 +49,11 @@ type Route struct {
 	// suppresses no address.
 	Suppressed func(ctx context.Context, rendered []byte) (bool, error)
 
+	// Document returns the JSON document that the body of an event carries, such as the claims of a
+	// signed token, or the body itself. Expressions, templates and SQL functions read it. nil means
+	// that the body is the document.
+	Document func(body []byte) []byte
+
 	// Map makes the JSON body that is sent. nil sends the body as received.
 	Map *expression.Mapping
 
@@ -160,6 +165,9 @@ func (r *Route) call(claim *inbox.Claim) *effect.Call {
 			Traceparent: e.Traceparent, SequenceNumber: claim.SequenceNumber, Fetched: claim.Fetched,
 		},
 		Route: r.Name, Key: claim.Key, Attempt: claim.Attempt, Rendered: claim.Rendered,
+	}
+	if r.Document != nil {
+		call.Event.Document = r.Document(e.Body)
 	}
 	if claim.SequenceKeyHash != nil {
 		// The key itself is not stored. Its hash identifies the sequence as well.

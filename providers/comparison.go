@@ -15,6 +15,7 @@ const maxDifferences = 20
 type Comparison struct {
 	volatile  [][]string
 	byMeaning bool
+	document  func(body []byte) []byte // [Provider.Document]
 }
 
 // Comparison returns a comparison of payloads. It ignores the members that the provider changes
@@ -22,7 +23,7 @@ type Comparison struct {
 // member or element. It compares numbers and texts as written or, if byMeaning is true, by value:
 // 100, 100.00 and 1e2 are one number, and white space around a text does not count.
 func (p *Provider) Comparison(byMeaning bool, volatile []string) (*Comparison, error) {
-	c := &Comparison{volatile: slices.Clone(p.volatile), byMeaning: byMeaning}
+	c := &Comparison{volatile: slices.Clone(p.volatile), byMeaning: byMeaning, document: p.Document}
 	var errs []error
 	for _, path := range volatile {
 		parts, err := jsonspan.ParsePath(path)
@@ -42,7 +43,7 @@ func (c *Comparison) ByMeaning() bool { return c.byMeaning }
 // body is not JSON, or has a key twice and is therefore ambiguous.
 func (c *Comparison) Canonical(body []byte) (canonical []byte, ok bool) {
 	if !c.byMeaning {
-		return jsonspan.Canonical(body, c.volatile)
+		return jsonspan.Canonical(c.document(body), c.volatile)
 	}
 	tree, ok := c.parse(body)
 	if !ok {
@@ -71,6 +72,7 @@ func (c *Comparison) Differences(a, b []byte) []string {
 }
 
 func (c *Comparison) parse(body []byte) (*jsonspan.Tree, bool) {
+	body = c.document(body)
 	if c.byMeaning {
 		return jsonspan.ParseMeaning(body, c.volatile)
 	}

@@ -95,13 +95,17 @@ func newExtraction(s *Spec) *extraction {
 }
 
 // items returns the events of a body. It never fails, because every verified body is admitted, if
-// necessary as unusable. values are what a scheme found; they are read like the fields of a form. A
-// single event is appended to one.
-func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
+// necessary as unusable. document is what the body carries; it is read instead of the body if it is
+// present. values are what a scheme found; they are read like the fields of a form. A single event
+// is appended to one.
+func (x *extraction) items(req *Request, document []byte, values url.Values, one []Item) []Item {
 	whole := Item{Length: len(req.Payload())}
 	s := newSource(req)
 	defer s.done()
-	s.envelope, s.form = req.Body, values
+	s.envelope, s.form, s.carried = req.Body, values, document != nil
+	if s.carried {
+		s.envelope = document
+	}
 	if err := x.open(s); err != nil {
 		if x.otherwise == "lines" && errors.Is(err, jsonspan.ErrNotJSON) {
 			return x.lines(req)
@@ -124,9 +128,9 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 		x.fill(&whole, s)
 		return append(one, whole)
 	}
-	if s.inForm && x.splitForm == "" {
-		// The document was decoded from the form, so the body has no bytes of its events.
-		whole.Unusable = "batch: inside a form"
+	if s.carried || s.inForm && x.splitForm == "" {
+		// The document was decoded from the body, so the body has no bytes of its events.
+		whole.Unusable = "batch: inside an encoded document"
 		return append(one, whole)
 	}
 	parts, err := x.elements(s)
@@ -155,7 +159,12 @@ func (x *extraction) items(req *Request, values url.Values, one []Item) []Item {
 
 // open finds the document in the body and locates its fields.
 func (x *extraction) open(s *source) error {
-	form, is, err := x.fields(s.req)
+	var form url.Values
+	var is bool
+	var err error
+	if !s.carried {
+		form, is, err = x.fields(s.req)
+	}
 	if err != nil {
 		return err
 	}

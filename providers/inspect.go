@@ -31,7 +31,7 @@ func (p *Provider) Inspect(req *Request) Inspection {
 		clone.Header = http.Header{}
 		req = &clone
 	}
-	return Inspection{Items: p.extraction.items(req, nil, nil)}
+	return Inspection{Items: p.extraction.items(req, p.carried(req.Body), nil, nil)}
 }
 
 // handshakeOf returns the name of the handshake whose conditions the request meets.

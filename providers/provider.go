@@ -375,7 +375,7 @@ func (p *Provider) verify(req *Request, secrets []Secret) (*Delivery, error) {
 		d.Items, d.GivenKey = []Item{item}, given
 		return d, nil
 	}
-	d.Items = p.extraction.items(req, proof.values, made.one[:0])
+	d.Items = p.extraction.items(req, proof.document, proof.values, made.one[:0])
 	if len(p.extraction.transmission) > 0 && len(d.Items) == 1 {
 		p.extraction.addTransmission(&d.Items[0], req)
 	}

@@ -82,7 +82,7 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 	}
 	secret.Value = key
 	timestamp := stamp(req.ReceivedAt, spec.Timestamp.Unit)
-	if spec.Timestamp.From == "json" && !replaceJSON(req, spec.Timestamp.Path, timestamp) {
+	if spec.Timestamp.From == "json" && !p.replaceDocument(req, spec.Timestamp.Path, timestamp) {
 		return errors.New("the body has no JSON " + spec.Timestamp.Path + " to put the time into")
 	}
 	if spec.Timestamp.From == "form" && !replaceForm(req, spec.Timestamp.Path, timestamp) {
@@ -91,7 +91,7 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 	if spec.Timestamp.From == "header" {
 		req.Header.Set(spec.Timestamp.Header[0], timestamp)
 	}
-	at := &locator{req: req, paths: p.located}
+	at := p.newLocator(req)
 	message := func(key []byte) ([]byte, *Refusal) {
 		var out bytes.Buffer
 		err := p.message(req, at, timestamp, key, &out)
@@ -115,7 +115,7 @@ func (p *Provider) sign(req *Request, secret Secret) error {
 		value = timestamp + spec.Signature.Separator + s.encode(sum)
 	}
 	if spec.Signature.From == "json" {
-		if !replaceJSON(req, spec.Signature.Path, value) {
+		if !p.replaceDocument(req, spec.Signature.Path, value) {
 			return errors.New("the body has no JSON " + spec.Signature.Path + " to put the signature into")
 		}
 		return nil

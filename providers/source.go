@@ -23,6 +23,7 @@ type source struct {
 	itemSpans     []jsonspan.Span
 	form          url.Values
 	inForm        bool // the document is inside a form
+	carried       bool // the document was decoded from a token in the body
 	query         url.Values
 	index         int            // of the event in its batch
 	batch         bool           // the delivery is a batch

@@ -57,7 +57,7 @@ func (p *Provider) credential(req *Request) (value, where string, err *Refusal) 
 
 // inside reads a credential from the address or the content.
 func (p *Provider) inside(req *Request, c *CredentialSpec) (string, bool) {
-	at := locator{req: req, paths: p.located}
+	at := p.newLocator(req)
 	switch c.Scheme {
 	case "json":
 		return at.json(c.Name)

@@ -12,13 +12,14 @@ import (
 // itself, or signed fields. It parses the request at most once, and only if the provider's
 // verification reads such values.
 type locator struct {
-	req    *Request
-	paths  *jsonspan.PathSet
-	spans  []jsonspan.Span
-	form   url.Values
-	query  url.Values
-	walked bool
-	failed bool
+	p        *Provider
+	req      *Request
+	document []byte
+	spans    []jsonspan.Span
+	form     url.Values
+	query    url.Values
+	walked   bool
+	failed   bool
 }
 
 // locator returns a reader of single values, or nil if the provider's verification reads none.
@@ -26,8 +27,10 @@ func (p *Provider) locator(req *Request) *locator {
 	if !p.locates {
 		return nil
 	}
-	return &locator{req: req, paths: p.located}
+	return p.newLocator(req)
 }
+
+func (p *Provider) newLocator(req *Request) *locator { return &locator{p: p, req: req} }
 
 // locates reports whether verification reads single values of the request.
 func (v *VerifySpec) locates() bool {
@@ -47,14 +50,15 @@ func (v *VerifySpec) locates() bool {
 func (l *locator) json(path string) (string, bool) {
 	if !l.walked {
 		l.walked = true
-		spans, err := l.paths.Walk(l.req.Body)
+		l.document = l.p.Document(l.req.Body)
+		spans, err := l.p.located.Walk(l.document)
 		l.spans, l.failed = spans, err != nil
 	}
-	slot, known := l.paths.Slot(path)
+	slot, known := l.p.located.Slot(path)
 	if l.failed || !known || !l.spans[slot].Present() {
 		return "", false
 	}
-	raw := l.spans[slot].Of(l.req.Body)
+	raw := l.spans[slot].Of(l.document)
 	switch raw[0] {
 	case '"':
 		text, err := jsonspan.Unquote(raw)

@@ -34,7 +34,8 @@ type proof struct {
 	credential string // of operations: the credential to which the secret belongs
 	signedAt   time.Time
 	values     url.Values
-	covered    int // number of events of a batch that the signature covers; 0 means all
+	document   []byte // verified document that the body carries; nil if the body is the document
+	covered    int    // number of events of a batch that the signature covers; 0 means all
 }
 
 // verifyScheme authenticates a request with a scheme. It converts the scheme's refusal to a
@@ -51,7 +52,7 @@ func (p *Provider) verifyScheme(req *Request, secrets []Secret) (proof, error) {
 	if err != nil {
 		return proof{}, translate(err)
 	}
-	return proof{secret: result.Secret, signedAt: result.SignedAt, values: result.Values, covered: result.Covered}, nil
+	return proof{secret: result.Secret, signedAt: result.SignedAt, values: result.Values, document: result.Document, covered: result.Covered}, nil
 }
 
 func translate(err error) error {

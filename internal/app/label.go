@@ -31,7 +31,7 @@ func (a *App) labelsOf(s *config.Source, registered registry.Registered) func(d 
 	headers := slices.ContainsFunc(names, func(name string) bool { return mentionsHeaders(s.Labels[name]) })
 	return func(d *inbox.Admission, event int) []inbox.Label {
 		e := &d.Events[event]
-		body := d.Body[e.Offset : e.Offset+e.Length]
+		body := s.Provider.Document(d.Body[e.Offset : e.Offset+e.Length])
 		read := paths.read(body)
 		in := &expression.Input{
 			Event: expression.Event{

@@ -26,7 +26,7 @@ func sequenceOf(source string, s *config.Source, r *config.Route) func(a *inbox.
 			Event: expression.Event{
 				ID: e.EventID, Type: e.Type, Source: source, Provider: s.Provider.Name(), OccurredAt: e.OccurredAt, ReceivedAt: a.ReceivedAt,
 			},
-			Body: a.Body[e.Offset : e.Offset+e.Length],
+			Body: s.Provider.Document(a.Body[e.Offset : e.Offset+e.Length]),
 		}
 		if headers {
 			in.Headers = jobs.HeaderTexts(a.Headers)

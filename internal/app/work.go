@@ -183,6 +183,9 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 					errs = append(errs, fmt.Errorf("route %s/%s: fetch: %w", s.Name, r.Name, err))
 				}
 			}
+			if s.Provider.Wraps() {
+				route.Document = s.Provider.Document
+			}
 			if r.Mail != nil {
 				if route.List, err = list(r); err != nil {
 					errs = append(errs, fmt.Errorf("route %s/%s: %w", s.Name, r.Name, err))

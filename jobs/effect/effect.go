@@ -19,6 +19,9 @@ type Event struct {
 	ReceivedAt time.Time
 	// Body is the event's own bytes, as received.
 	Body []byte
+	// Document is the JSON document that the body carries, such as the claims of a signed token. It
+	// is nil if the body is the document.
+	Document []byte
 	// ContentType is the content type of the delivery, as received.
 	ContentType string
 	// Headers are the delivery's headers that were kept, by their canonical names.
@@ -30,6 +33,14 @@ type Event struct {
 
 	// Fetched is the answer of the route's fetch, as JSON. It is nil if the route has none.
 	Fetched []byte
+}
+
+// JSON returns the document that expressions and templates read: Document, or else Body.
+func (e *Event) JSON() []byte {
+	if e.Document != nil {
+		return e.Document
+	}
+	return e.Body
 }
 
 // Call is one attempt.

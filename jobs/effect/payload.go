@@ -11,14 +11,14 @@ type payload struct {
 	value any
 }
 
-// Payload returns the event's body decoded as JSON, or nil if it is not JSON. The first call
+// Payload returns the event's document ([Event.JSON]) decoded, or nil if it is not JSON. The first call
 // decodes it. Copies that are made of a call afterwards share the value, so that a list of 50,000
 // recipients is not parsed 50,000 times. Callers must not change it.
 func (c *Call) Payload() any {
 	if c.payload == nil {
 		c.payload = new(payload)
 	}
-	return c.payload.decode(c.Event.Body)
+	return c.payload.decode(c.Event.JSON())
 }
 
 // FetchedPayload is [Call.Payload] for the answer of the route's fetch. It returns nil without one.

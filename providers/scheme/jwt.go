@@ -109,40 +109,61 @@ func (JWT) Verify(in *Input) (Result, error) {
 
 // token checks the signature of a token and returns its claims.
 func (in *Input) token(text, where string) (secret string, payload []byte, err error) {
-	if len(text) > maxToken {
-		return "", nil, refuse(Malformed, "the token is longer than 8 KiB")
+	// Never use a public key as a shared secret, or a shared secret as a public key.
+	shared := len(in.Secrets) > 0 && in.Settings.One("keys") != "plaid"
+	parsed, err := in.parseToken(text, where, maxToken, func(algorithm string) bool { return symmetric[algorithm] == shared })
+	if err != nil {
+		return "", nil, err
 	}
-	var algorithms []jose.SignatureAlgorithm
-	for _, name := range in.Settings["algorithms"] {
-		// Never use a public key as a shared secret, or a shared secret as a public key.
-		if symmetric[name] == (len(in.Secrets) > 0 && in.Settings.One("keys") != "plaid") {
-			algorithms = append(algorithms, jose.SignatureAlgorithm(name))
+	if !shared {
+		return in.published(parsed, where)
+	}
+	// The library requires a secret as long as the hash. Senders often let their users choose a
+	// shorter one.
+	header, signed := parsed.Signatures[0].Header, text[:strings.LastIndexByte(text, '.')]
+	for _, s := range in.Secrets {
+		if hmac.Equal(tokenMAC(header.Algorithm, s.Value, signed), parsed.Signatures[0].Signature) {
+			return s.Name, parsed.UnsafePayloadWithoutVerification(), nil
 		}
 	}
+	return "", nil, refuse(Mismatch, "no live secret matches "+where)
+}
+
+// parseToken parses a token of one signature, in an algorithm of the source for which usable
+// returns true. Nothing in the token is verified yet.
+func (in *Input) parseToken(text, where string, longest int, usable func(algorithm string) bool) (*jose.JSONWebSignature, error) {
+	if len(text) > longest {
+		return nil, refuse(Malformed, "the token is longer than "+strconv.Itoa(longest>>10)+" KiB")
+	}
+	algorithms := in.algorithms(usable)
 	if len(algorithms) == 0 {
-		return "", nil, refuse(Mismatch, "there is no key for any algorithm of the source")
+		return nil, refuse(Mismatch, "there is no key for any algorithm of the source")
 	}
 	parsed, err := jose.ParseSignedCompact(text, algorithms)
 	if err != nil {
-		return "", nil, refuse(Malformed, where+" has no token in an algorithm of the source")
+		return nil, refuse(Malformed, where+" has no token in an algorithm of the source")
 	}
 	if len(parsed.Signatures) != 1 {
-		return "", nil, refuse(Malformed, where+" has no token of one signature")
+		return nil, refuse(Malformed, where+" has no token of one signature")
 	}
-	// The token may only give the id of a key to look up. A key or an address in the token (jwk,
-	// jku, x5u, x5c) is ignored.
-	header := parsed.Signatures[0].Header
-	if len(in.Secrets) > 0 && in.Settings.One("keys") != "plaid" {
-		// The library requires a secret as long as the hash. Senders often let their users choose a
-		// shorter one.
-		signed := text[:strings.LastIndexByte(text, '.')]
-		for _, s := range in.Secrets {
-			if hmac.Equal(tokenMAC(header.Algorithm, s.Value, signed), parsed.Signatures[0].Signature) {
-				return s.Name, parsed.UnsafePayloadWithoutVerification(), nil
-			}
+	return parsed, nil
+}
+
+// algorithms returns the algorithms of the source for which usable returns true.
+func (in *Input) algorithms(usable func(algorithm string) bool) (out []jose.SignatureAlgorithm) {
+	for _, name := range in.Settings["algorithms"] {
+		if usable(name) {
+			out = append(out, jose.SignatureAlgorithm(name))
 		}
-		return "", nil, refuse(Mismatch, "no live secret matches "+where)
 	}
+	return out
+}
+
+// published verifies a token with the published keys, and returns the id of the key and the
+// payload. The token may only give the id of a key to look up. A key or an address in the token
+// (jwk, jku, x5u, x5c) is ignored.
+func (in *Input) published(parsed *jose.JSONWebSignature, where string) (id string, payload []byte, err error) {
+	header := parsed.Signatures[0].Header
 	keys, want, err := in.keys(header.KeyID)
 	if err != nil {
 		return "", nil, err
@@ -219,7 +240,7 @@ func (in *Input) keys(id string) ([]jose.JSONWebKey, KeyRequest, error) {
 
 func keySet(document []byte) (*jose.JSONWebKeySet, error) {
 	var set jose.JSONWebKeySet
-	if json.Unmarshal(document, &set) != nil {
+	if json.Unmarshal(document, &set) != nil && json.Unmarshal(padCoordinates(document), &set) != nil {
 		return nil, errors.New("the key store answered something that is no set of keys")
 	}
 	return &set, nil

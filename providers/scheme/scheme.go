@@ -48,6 +48,14 @@ type Coverer interface {
 	Covers() []string
 }
 
+// Carrier is a scheme whose events are in a signed token inside the body.
+type Carrier interface {
+	// Document returns the JSON document that the body carries, without verifying it. ok is false
+	// if the body carries none. The result depends on the arguments alone, and settings contains
+	// the provider's options.
+	Document(settings Settings, body []byte) (document []byte, ok bool)
+}
+
 // Secretless is a scheme that needs no secret, at least with some settings.
 type Secretless interface {
 	Secretless(settings Settings) bool
@@ -106,6 +114,10 @@ type Result struct {
 	// read it in addition to a form body.
 	Values url.Values
 
+	// Document is the JSON document that a [Carrier] found in the body and verified. Events are read
+	// from it instead of the body. It is nil for any other scheme.
+	Document []byte
+
 	// Covered is how many events of a batch the signature covers, counted from the first. 0 means
 	// all of them. The other events are not authentic and are not used.
 	Covered int
@@ -144,6 +156,7 @@ func Table() map[string]Scheme {
 		"adyen":           Adyen{},
 		"amazon-sns":      SNS{},
 		"atlassian":       Atlassian{},
+		"body-token":      BodyToken{},
 		"braintree":       Braintree{},
 		"content-digest":  ContentDigest{},
 		"contentful":      Contentful{},
@@ -159,6 +172,7 @@ func Table() map[string]Scheme {
 		"paypal":          PayPal{},
 		"rfc9421":         MessageSignatures{},
 		"segment":         Segment{},
+		"truelayer":       TrueLayer{},
 		"twilio":          Twilio{},
 		"vonage-sms":      VonageSMS{},
 	}

@@ -204,6 +204,14 @@ func (s *shell) configured(name string, f sendFlags) (*addressee, error) {
 	if keys := source.Keys(); len(keys) > 0 {
 		to.secret = keys[0]
 	}
+	// A source that verifies with a public key has no secret that could sign.
+	given, err := s.givenSecret(f.secretEnv, f.secretFile)
+	if err != nil {
+		return nil, err
+	}
+	if given != "" {
+		to.secret = providers.Secret{Name: "send", Value: []byte(given)}
+	}
 	return to, nil
 }
 

@@ -37,8 +37,8 @@ func Document(call *effect.Call) ([]byte, error) {
 		at := e.OccurredAt.UTC()
 		d.OccurredAt = &at
 	}
-	if json.Valid(e.Body) {
-		d.Body = e.Body
+	if body := e.JSON(); json.Valid(body) {
+		d.Body = body
 	} else {
 		d.BodyBytes = e.Body
 	}
