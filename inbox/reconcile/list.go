@@ -23,6 +23,15 @@ type Lister interface {
 // again. The run continues with the others.
 var ErrRefused = errors.New("the sender does not deliver it again")
 
+var (
+	// ErrLater is wrapped by the error of a [Lister] if the same request may succeed later.
+	ErrLater = errors.New("the sender cannot be asked now")
+
+	// ErrSender is wrapped by the error of a [Lister] if the sender refuses the request, or answers with
+	// something that is no list.
+	ErrSender = errors.New("the sender does not answer with its events")
+)
+
 // Page is one page of a list.
 type Page struct {
 	Events []Event

@@ -17,7 +17,7 @@ import (
 type Last struct {
 	Report
 
-	// BeganAt is when it began, and EndedAt when it ended; nil if it has not ended or its process died.
+	// BeganAt is when it began or was continued, and EndedAt when it ended; nil if it has not ended or its process died.
 	BeganAt time.Time  `json:"began_at"`
 	EndedAt *time.Time `json:"ended_at,omitempty"`
 
@@ -63,7 +63,8 @@ ON CONFLICT ON CONSTRAINT reconciliation_pkey DO UPDATE
 SET since_at = excluded.since_at, until_at = excluded.until_at, cursor = '', complete = false, began_at = excluded.began_at, ended_at = NULL,
     actor = excluded.actor, error = NULL, counts = '{}'`
 
-const resumeRun = `UPDATE reconciliation SET ended_at = NULL, error = NULL, actor = nullif($2, '') WHERE source_id = $1`
+// The schedule counts from when the run was continued, so that a sender that is away is not asked all the time.
+const resumeRun = `UPDATE reconciliation SET began_at = $3, ended_at = NULL, error = NULL, actor = nullif($2, '') WHERE source_id = $1`
 
 // The next page is noted after the events of a page were admitted, so that none is left out. covered_until only moves
 // when the period begins inside of what is covered.

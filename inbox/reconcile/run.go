@@ -26,6 +26,9 @@ var (
 	// ErrNoneInterrupted means that the last run of the source is complete, or that there was none.
 	ErrNoneInterrupted = errors.New("no run was interrupted")
 
+	// ErrPeriod means that the period ends before it begins.
+	ErrPeriod = errors.New("the period ends before it begins")
+
 	// ErrEndless means that the sender's list does not end: it repeats a page, or has too many.
 	ErrEndless = errors.New("the sender's list does not end")
 )
@@ -146,7 +149,7 @@ func (r *Run) check() error {
 	}
 	r.seen = map[string]bool{}
 	if !r.Resume && !r.Since.Before(r.Until) {
-		return fmt.Errorf("reconciling %s: the period ends before it begins", r.Name)
+		return fmt.Errorf("reconciling %s: %w", r.Name, ErrPeriod)
 	}
 	if r.DryRun {
 		return nil
@@ -177,7 +180,7 @@ func (r *Run) begin(ctx context.Context, conn *pgx.Conn) (Report, error) {
 	if last == nil || last.Complete {
 		return Report{}, fmt.Errorf("reconciling %s: %w", r.Name, ErrNoneInterrupted)
 	}
-	if _, err := conn.Exec(ctx, resumeRun, r.Source, actor); err != nil {
+	if _, err := conn.Exec(ctx, resumeRun, r.Source, actor, r.Now()); err != nil {
 		return Report{}, fmt.Errorf("reconciling %s: %w", r.Name, err)
 	}
 	r.Since, r.Until = last.Since, last.Until

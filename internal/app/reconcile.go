@@ -17,6 +17,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/reconcile"
 	"github.com/oncegate/oncegate/internal/background"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/listing"
 )
 
@@ -118,7 +119,7 @@ type senderList struct {
 func (l *senderList) Page(ctx context.Context, since, until time.Time, cursor string) (*reconcile.Page, error) {
 	found, err := l.client.Page(ctx, since, until, cursor)
 	if err != nil {
-		return nil, err
+		return nil, senderError(err)
 	}
 	page := &reconcile.Page{Next: found.Next, Events: make([]reconcile.Event, len(found.Events))}
 	for i := range found.Events {
@@ -143,6 +144,18 @@ func (l *senderList) Redeliver(ctx context.Context, delivery string) error {
 		case http.StatusBadRequest, http.StatusNotFound, http.StatusGone, http.StatusUnprocessableEntity:
 			return fmt.Errorf("%w: %w", reconcile.ErrRefused, err)
 		}
+	}
+	return senderError(err)
+}
+
+// senderError marks an error of the sender, for those who decide what to do about it.
+func senderError(err error) error {
+	failed, ok := errors.AsType[*listing.Error](err)
+	switch {
+	case ok && failed.Later:
+		return fmt.Errorf("%w: %w", reconcile.ErrLater, err)
+	case ok, errors.Is(err, providers.ErrElsewhere):
+		return fmt.Errorf("%w: %w", reconcile.ErrSender, err)
 	}
 	return err
 }
