@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -342,7 +343,7 @@ func (b *page) reconcile(s *providers.Spec) {
 		b.item("`reconcile.params.%s`: %s, such as `%s`.", p.Name, p.About, p.Example)
 	}
 	if r.Rate.Requests > 0 {
-		text := fmt.Sprintf("At most %d requests in %s", r.Rate.Requests, strings.TrimSuffix(strings.TrimSuffix(time.Duration(r.Rate.Per).String(), "0s"), "0m"))
+		text := fmt.Sprintf("At most %d requests in %s", r.Rate.Requests, yamltree.FormatDuration(time.Duration(r.Rate.Per)))
 		if r.Rate.Note != "" {
 			text += " (" + r.Rate.Note + ")"
 		}
