@@ -79,7 +79,7 @@ type execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// note writes how far the run is; ended is zero while it goes on.
+// note writes how far the run is; ended is zero until it ends.
 func (r *Run) note(ctx context.Context, db execer, report *Report, ended time.Time, failure string) error {
 	counts, err := json.Marshal(report.Counts)
 	if err != nil {

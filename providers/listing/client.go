@@ -55,8 +55,8 @@ type Config struct {
 }
 
 const (
-	// attempts is how often a request is sent that the sender did not answer, or answered with 429 or a
-	// fault of its own.
+	// attempts is how often a request is sent that the sender did not answer, or answered with 429 or
+	// a 5xx.
 	attempts = 3
 
 	// longestWait is the longest Retry-After that a run waits for. The sender is asked later instead.

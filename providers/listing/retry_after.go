@@ -12,7 +12,7 @@ func limited(header http.Header) bool {
 }
 
 // retryAfter returns the pause that an answer asks for, or 0. RFC 9110 allows seconds or a date; GitHub
-// writes the time at which its limit is reset, in seconds since 1970, in a header of its own.
+// writes the time at which its limit is reset, in seconds since 1970, in another header.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil && seconds >= 0 {
