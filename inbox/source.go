@@ -157,6 +157,10 @@ type Admission struct {
 	// kept, also where Source.Strict makes a conflict the caller's error.
 	Emitted bool
 
+	// Reconciled: the events were read from the sender's list, not delivered. A list and a delivery may differ in their bytes,
+	// so the key alone decides: such an admission never makes a conflict, and neither does a later delivery of its events.
+	Reconciled bool
+
 	Events []NewEvent
 }
 
@@ -278,3 +282,7 @@ const (
 	AdmissionBeyondRetention = "beyond_retention"
 	AdmissionUnrouted        = "unrouted"
 )
+
+// DetailReconciled is the detail of the admission of a usable event that [Admission.Reconciled] recorded.
+// Stored: never change.
+const DetailReconciled = "reconciled"

@@ -76,6 +76,9 @@ type Spec struct {
 	Reject     AnswerSpec      `yaml:"reject"`
 	Windows    WindowsSpec     `yaml:"windows"`
 
+	// Reconcile says how to ask the sender's API which events there were.
+	Reconcile ReconcileSpec `yaml:"reconcile"`
+
 	// Example is a request that `oncegate send` can sign.
 	Example ExampleSpec `yaml:"example"`
 }

@@ -55,6 +55,7 @@ func (d *specReader) defaults(s *Spec) {
 		answerDefaults(&handshakes[i].Respond, http.StatusOK, "text/plain", "")
 	}
 	s.Handshakes = handshakes
+	reconcileDefaults(&s.Reconcile)
 	floor := 3 * max(s.Windows.Retry.For, s.Windows.Resend.For, s.Windows.List.For)
 	if s.Windows.Floor < floor {
 		s.Windows.Floor = floor
@@ -177,6 +178,7 @@ func (d *specReader) check(s *Spec) {
 		d.choice("example.own", name, []string{"type", "occurred_at", "sequence"}, nil)
 	}
 	d.windows(&s.Windows)
+	d.reconcile(s)
 	if s.Windows.Age != "" {
 		d.choice("windows.age", s.Windows.Age, []string{"occurred_at"}, nil)
 	}

@@ -109,6 +109,9 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 		return e
 	}
 	e.admission = inbox.AdmissionUnrouted
+	if a.Reconciled {
+		e.detail = inbox.DetailReconciled
+	}
 	for i := range a.Source.Routes {
 		route := &a.Source.Routes[i]
 		matches := route.Matches(event.Type)

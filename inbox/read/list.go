@@ -92,6 +92,9 @@ type EventDetail struct {
 	EffectRows []EffectRow `json:"effect_rows"`
 }
 
+// Reconciled reports whether the event was read from its sender's list and not delivered.
+func (e *EventDetail) Reconciled() bool { return e.AdmissionDetail == inbox.DetailReconciled }
+
 // Erased reports whether [prune.EraseEvent] took the content of the event.
 func (e *EventDetail) Erased() bool { return e.Class == row.ErasedClass }
 

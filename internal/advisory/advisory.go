@@ -18,6 +18,10 @@ const (
 	// order. The second half is the hash of the schema and the source's name.
 	Relay int32 = 0x6f_6e_72_6c // "onrl"
 
+	// Reconcile is the first half for the session lock of a run that asks a source's sender about its
+	// events. The second half is the hash of the schema and the source's id.
+	Reconcile int32 = 0x6f_6e_72_63 // "onrc"
+
 	// Replay is the first half for the session lock of a running replay. The second half is the
 	// hash of the replay's id.
 	Replay int32 = 0x6f_6e_72_70 // "onrp"

@@ -132,6 +132,7 @@ func TestActsOnWhatIsAnothersTenants(t *testing.T) {
 		attempt{"discard_route", "/routes/blue/bill/discard", object{"dry_run": true}, control.CodeNotFound},
 		attempt{"move_route", "/routes/blue/bill/move", object{"dry_run": true, "to": "ship"}, control.CodeNotFound},
 		attempt{"run_prune", "/prune", why, control.CodeForbidden},
+		attempt{"reconcile_source", "/reconcile", with(object{"source": "blue"}), control.CodeNotFound},
 		attempt{"test_source", "/sources/blue/test", why, control.CodeNotFound},
 	)
 	before := h.dump(t)

@@ -271,6 +271,9 @@ func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
 		if err := a.makeRelay(); err != nil {
 			return err
 		}
+		if err := a.makeReconcile(); err != nil {
+			return err
+		}
 	}
 	if err := a.makeOrderMetrics(); err != nil {
 		return err

@@ -327,6 +327,9 @@ type Source struct {
 	// source accepts every operation.
 	Operations []*DeclaredOperation
 
+	// Reconcile configures how the sender's API is asked which events there were. Nil if it is not.
+	Reconcile *Reconcile
+
 	// Redact lists members of a body that a plan does not show: names, which apply at any depth, or
 	// dotted paths, in which * matches any one step.
 	Redact []string

@@ -38,6 +38,7 @@ func sections() map[string]string {
 		"oidc":          `console: { oidc: { nonsense: 1 } }`,
 		"role":          `console: { oidc: { roles: { r: { nonsense: 1 } } } }`,
 		"operation":     `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operation: { nonsense: 1 } } }`,
+		"reconcile":     source + `reconcile: { nonsense: 1 } } }`,
 		"sessions":      `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], sessions: { nonsense: 1 } } }`,
 		"declared":      `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operations: { o: { nonsense: 1 } } } }`,
 		"repeats":       `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operation: { repeats: { nonsense: 1 } } } }`,

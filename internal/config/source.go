@@ -67,6 +67,7 @@ func (s *Source) keysWith(provider *string) []Key {
 		list("redact", &s.Redact, words(memberPath), "none", "Members of a body that replay plans hide, and that the answer to a differing second call hides from its caller: names, or dotted paths in which `*` matches one step."),
 		programs("labels", &s.Labels, (*reader).labels, "none", "The labels by which you can search events: up to 8 names, each with an [expression](#expressions) that returns a text, a number, true or false, such as `order: body.order_id`. See [Labels](../guides/labels.md)."),
 		value("emit", &s.Emit, boolean, "`false`", "Opens the source to the SQL function `emit`. See [Events from SQL](../guides/operations.md#events-from-sql)."),
+		part("reconcile", "reconcile", &s.Reconcile, nil, (*Reconcile).keys, "off", "How to ask the sender's API which events there were, and admit those that never arrived. See [Reconcile](../guides/reconcile.md).").later(),
 		inside("operation", "operation", s.Operation.keys, "none", "Only for the provider `operation`: see [Operations](#operations).").later(), // it changes the provider
 		named("operations", "declared", &s.Operations, operations, (*DeclaredOperation).printedKeys, "any operation", "Only for the provider `operation`: [which operations there are](#declared-operations), by name. Any other is refused."),
 		inside("sessions", "sessions", s.Sessions.keys, "none are offered", "Only for the provider `operation`: see [Sessions](#sessions).").later(),
@@ -85,6 +86,7 @@ func (r *reader) source(n *yamltree.Node) *Source {
 	if s.Provider != nil {
 		r.sourceSecrets(s)
 	}
+	r.reconcile(s, n.Member("reconcile"))
 	r.operation(s, n.Member("operation"))
 	r.sessions(s, n.Member("sessions"))
 	r.declaredOperations(s, n.Member("operations"))

@@ -81,7 +81,9 @@ func eventPage(r *request, v *eventView) *page {
 			Kind: "warn", Text: "The same body was recorded under another id.", Detail: "Somebody may have sent a recorded delivery again.",
 		}})
 	}
-	if e.AdmissionDetail != "" {
+	if e.Reconciled() {
+		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "info", Text: "This event was not delivered: Oncegate read it from the sender's list of events.", Detail: "Its payload is the list's, which may differ from that of a delivery."}})
+	} else if e.AdmissionDetail != "" {
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "bad", Text: "This event is " + strings.ReplaceAll(e.Admission, "_", " ") + ".", Detail: e.AdmissionDetail}})
 	}
 	p.Blocks = append(p.Blocks, eventRemedies(r, v.effects)...)

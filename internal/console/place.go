@@ -85,6 +85,7 @@ var decisionPlaces = []Place{
 var setupPlaces = []Place{
 	{"list_sources", []string{"sources list"}, "/sources", ""},
 	{"show_source", []string{"sources show"}, "/sources/{name}", ""},
+	{"reconcile_source", []string{"reconcile"}, "", "a run may take minutes; the page of a source shows its last one, and a schedule makes it"},
 	{"test_source", []string{"sources test"}, "/sources/{name}", ""},
 	only("it signs on this machine and sends over the network, as the sender would; `oncegate sources test` has a server do it", "send"),
 	{"list_routes", []string{"routes list", "targets list"}, "/sources", ""},

@@ -95,6 +95,9 @@ func sourcePage(r *request, v *sourceView) *page {
 		})})
 	}
 	p.Blocks = append(p.Blocks, testBlock(r, s))
+	if s.Reconcile != nil {
+		p.Blocks = append(p.Blocks, reconcileBlock(s))
+	}
 	p.Blocks = append(p.Blocks, block{ID: "events", Title: "Last events", Table: eventTable(r, unpaged(v.events), "None yet."), Links: []link{{Text: "All events of this source", Href: to("/events", "source", s.Name)}}})
 	p.Blocks = append(p.Blocks, block{ID: "refusals", Title: "Last refusals", Table: refusalTable(r, unpaged(v.refusals), "None."), Links: []link{{Text: "All refusals of this source", Href: to("/refusals", "source", s.Name)}}})
 	p.Blocks = append(p.Blocks, block{ID: "routes", Title: "Routes", Table: tableOf(r, read.Page[control.SourceRoute]{Data: s.Routes}, "No route takes its events: they are recorded and nothing is done.", []string{"Route", "Types", "Target", "Order"}, func(route control.SourceRoute) []cell {

@@ -77,7 +77,7 @@ func acts() []Definition {
 		&DiscardDeadLetters, &ReplayDeadLetters,
 		&ResolveEffect, &ResolveEffects, &ApplyEffect, &SkipEffect,
 		&SkipStream, &UnblockStream, &ApplyStream,
-		&AdmitConflict, &ReverifyRefusals,
+		&AdmitConflict, &ReverifyRefusals, &Reconcile,
 		&PlanReplay, &RunReplay, &CancelReplay,
 		&EraseEvent,
 		&RevokeSession, &RevokeSessions,

@@ -9,6 +9,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/reconcile"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/app"
@@ -56,6 +57,12 @@ var actCodes = []struct {
 	{suppression.ErrEntry, CodeInvalid},
 	{app.ErrConfiguration, CodeInvalid},
 	{receiver.ErrNotKept, CodeInvalid},
+	{reconcile.ErrRunning, CodeLocked},
+	{reconcile.ErrLater, CodeUnavailable},
+	{reconcile.ErrSender, CodeInvalid},
+	{reconcile.ErrEndless, CodeInvalid},
+	{reconcile.ErrPeriod, CodeInvalid},
+	{reconcile.ErrNoneInterrupted, CodeInvalid},
 	{gate.ErrOverloaded, CodeUnavailable},
 	{gate.ErrUnavailable, CodeUnavailable},
 }

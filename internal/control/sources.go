@@ -151,6 +151,9 @@ type SourceDetail struct {
 	// MaxBody is the largest body in bytes. If it is absent, the provider's limit applies.
 	MaxBody int64 `json:"max_body,omitempty"`
 
+	// Reconcile says how its sender is asked which events there were. It is absent if the sender is not asked.
+	Reconcile *SourceReconcile `json:"reconcile,omitempty"`
+
 	// Routes are the routes in the order of the configuration.
 	Routes []SourceRoute `json:"routes"`
 }
@@ -171,8 +174,9 @@ var ShowSource = Operation[SourceReference, *SourceDetail]{
 		out := &SourceDetail{Source: s.source(&rows[at]), Secrets: []SecretSlot{}, Routes: []SourceRoute{}}
 		if settings := s.configured(r.Name); settings != nil {
 			out.configure(settings)
+			out.Reconcile, err = s.reconcileOf(ctx, rows[at].ID, settings)
 		}
-		return out, nil
+		return out, err
 	},
 }
 

@@ -830,6 +830,25 @@ CREATE TABLE stat_source (
     CONSTRAINT stat_source_pkey PRIMARY KEY (source_id, tenant)
 ) WITH (fillfactor = 50);
 
+-- The last run of each source that asked its sender which events there were. The cursor lets an interrupted run continue; covered_until
+-- is where the next scheduled run begins, less an overlap.
+CREATE TABLE reconciliation (
+    source_id      int NOT NULL,
+    since_at       timestamptz NOT NULL, -- the period that the sender was asked about
+    until_at       timestamptz NOT NULL,
+    cursor         text NOT NULL,        -- the page that is read next; '' is the first one
+    complete       boolean NOT NULL,
+    covered_until  timestamptz,          -- the end of the period that complete runs have covered without a gap; NULL: none was complete
+    began_at       timestamptz NOT NULL,
+    ended_at       timestamptz,          -- NULL: it has not ended, or its process has died
+    actor          text,                 -- NULL: the schedule started it
+    error          text,
+    counts         jsonb NOT NULL,
+    CONSTRAINT reconciliation_pkey PRIMARY KEY (source_id),
+    CONSTRAINT reconciliation_source_fkey FOREIGN KEY (source_id) REFERENCES source (id),
+    CONSTRAINT reconciliation_period CHECK (since_at < until_at)
+) WITH (fillfactor = 50);
+
 -- The last batch of counts that each process has written. A batch is added in the transaction that writes its number, so that a
 -- process can send a batch again if its commit was not confirmed.
 CREATE TABLE stat_flush (

@@ -115,6 +115,7 @@ func (s *shell) root() *cobra.Command {
 		s.replayCommand(),
 		s.streamsCommand(),
 		s.refusalsCommand(),
+		s.reconcileCommand(),
 		s.conflictsCommand(),
 		s.outboxCommand(),
 		s.sessionsCommand(),

@@ -90,7 +90,7 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 		{"received", clock(e.ReceivedAt)},
 		{"occurred", timeOrEmpty(e.OccurredAt)},
 		{"admission", e.Admission},
-		{"why", e.AdmissionDetail},
+		{"why", admissionWhy(e)},
 		{"deliveries", fmt.Sprint(e.Deliveries)},
 		{"last", timeOrEmpty(e.LastDeliveryAt)},
 		{"conflicts", conflicts},
@@ -109,4 +109,12 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 	fmt.Fprintln(s.out)
 	effectsOfEvent.table(s, e.EffectRows).write(s.out, s.width())
 	return nil
+}
+
+// admissionWhy returns the reason of an event's admission.
+func admissionWhy(e *read.EventDetail) string {
+	if e.Reconciled() {
+		return "it was read from the sender's list by `oncegate reconcile`, not delivered"
+	}
+	return e.AdmissionDetail
 }

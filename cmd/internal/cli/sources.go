@@ -60,6 +60,7 @@ func (s *shell) sourcesShowCommand() *cobra.Command {
 					}
 					pairs = append(pairs, pair{"secret", strings.TrimSpace(secret.Credential+" "+secret.From) + until})
 				}
+				pairs = append(pairs, reconcilePairs(source.Reconcile)...)
 				for _, route := range source.Routes {
 					types := "all types"
 					if len(route.Types) > 0 {

@@ -22,7 +22,7 @@ const (
 
 // The bytes of the first delivery, if they have not been pruned or erased.
 const readFirst = `
-SELECT e.canonical_sha256, e.body_offset, e.body_length, e.body_id, b.key_id, b.body
+SELECT coalesce(e.admission_detail, ''), e.canonical_sha256, e.body_offset, e.body_length, e.body_id, b.key_id, b.body
 FROM inbox_event e LEFT JOIN inbox_body b ON b.class = e.class AND b.id = e.body_id
 WHERE e.id = $1`
 
@@ -38,22 +38,26 @@ type difference struct {
 	gone     inbox.OriginalGone
 }
 
-// compare compares a payload with the recorded one. It returns nil if they are the same.
+// compare compares a payload with the recorded one. It returns nil if they are the same, or if the recorded one is from
+// the sender's list.
 func (s *Settler) compare(ctx context.Context, p *Payload) (*difference, error) {
 	source, event := p.Admission.Source, p.event()
 	other := &difference{body: p.Admission.Body[event.Offset : event.Offset+event.Length], sum: p.SHA, paths: []string{}}
 	var (
+		detail          string
 		canonical, body []byte
 		offset, length  int
 		bodyID          inbox.ID
 		keyID           *int32
 	)
-	err := s.pool.QueryRow(ctx, readFirst, p.Recorded).Scan(&canonical, &offset, &length, &bodyID, &keyID, &body)
+	err := s.pool.QueryRow(ctx, readFirst, p.Recorded).Scan(&detail, &canonical, &offset, &length, &bodyID, &keyID, &body)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, errors.New("the event was removed while it was compared")
 	case err != nil:
 		return nil, err
+	case detail == inbox.DetailReconciled:
+		return nil, nil // the sender's list need not have the bytes of its delivery
 	}
 	comparison := source.Comparison(event.Type)
 	if source.Strict && comparison.Recognizes(canonical, other.body) {

@@ -55,9 +55,12 @@ func New(pool *pgxpool.Pool, keyring *seal.Keyring, clock *inbox.Clock) *Settler
 // Displaced counts the kept payloads that made room for newer ones of their event.
 func (s *Settler) Displaced() uint64 { return s.displaced.Load() }
 
-// Settle compares a payload with the recorded one. If both have the same canonical form, out stays a duplicate. Otherwise
-// Settle keeps the payload and makes out a conflict.
+// Settle compares a payload with the recorded one. If both have the same canonical form, or one of them is from the
+// sender's list, out stays a duplicate. Otherwise Settle keeps the payload and makes out a conflict.
 func (s *Settler) Settle(ctx context.Context, p *Payload, out *inbox.ItemReceipt) error {
+	if p.Admission.Reconciled {
+		return nil
+	}
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()

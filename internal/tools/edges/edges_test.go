@@ -56,6 +56,7 @@ var rules = []struct {
 	{"inbox/gate/...", room("inbox/read", "inbox/operation", "inbox/decide")},
 	{"inbox/relay/...", room("inbox/gate", "inbox/refusal", "inbox/replay", "inbox/prune")},
 	{"inbox/refusal/...", room("inbox/gate", "inbox/relay", "inbox/replay", "inbox/prune")},
+	{"inbox/reconcile/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/read", "internal/egress")},
 	{"inbox/replay/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/prune")},
 	{"inbox/prune/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay")},
 	{"inbox/registry/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune")},

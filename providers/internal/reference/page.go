@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -29,6 +30,7 @@ func Page(name string, p *providers.Provider) string {
 	b.events(p)
 	b.answers(s)
 	b.retention(s)
+	b.reconcile(s)
 	b.confidence(s)
 	return b.String()
 }
@@ -320,6 +322,35 @@ func (b *page) retention(s *providers.Spec) {
 	b.item("Ids are kept at least %s.", span(s.Windows.Floor))
 	if s.Windows.Age != "" {
 		b.item("Oncegate holds an event that is older than the kept ids for a person.")
+	}
+}
+
+// reconcile describes how the sender is asked which events there were.
+func (b *page) reconcile(s *providers.Spec) {
+	r := &s.Reconcile
+	if !r.Present() {
+		return
+	}
+	b.heading("Events that never arrived")
+	then := "Oncegate admits those that are missing"
+	if r.Redelivers() {
+		then = "Oncegate asks for one more delivery of those that are missing (<" + r.Redeliver.Docs + ">)"
+	}
+	b.item("`oncegate reconcile` asks `%s` which events there were, <%s>. %s.", r.Base, r.Docs, then)
+	b.item("`reconcile.credential`: %s.", r.Auth.About)
+	for i := range r.Params {
+		p := &r.Params[i]
+		b.item("`reconcile.params.%s`: %s, such as `%s`.", p.Name, p.About, p.Example)
+	}
+	if r.Rate.Requests > 0 {
+		text := fmt.Sprintf("At most %d requests in %s", r.Rate.Requests, yamltree.FormatDuration(time.Duration(r.Rate.Per)))
+		if r.Rate.Note != "" {
+			text += " (" + r.Rate.Note + ")"
+		}
+		if r.Rate.Source != "" {
+			text += ", <" + r.Rate.Source + ">"
+		}
+		b.item("%s.", text)
 	}
 }
 

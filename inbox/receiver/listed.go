@@ -1,0 +1,18 @@
+package receiver
+
+import (
+	"time"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/providers"
+)
+
+// Listed makes the admission of an event that was read from its sender's list, as the receiver would have
+// made it of a delivery.
+func Listed(source *inbox.Source, listed *providers.Listed, now time.Time) *inbox.Admission {
+	delivery := &providers.Delivery{Items: listed.Items}
+	return &inbox.Admission{
+		Source: source, Body: listed.Body, Headers: []byte(`{"Content-Type":["application/json"]}`), ReceivedAt: now,
+		Reconciled: true, Events: newEvents(delivery),
+	}
+}
