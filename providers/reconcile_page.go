@@ -106,7 +106,7 @@ func (l *Listing) listed(element []byte, now time.Time) (out Listed) {
 // readListed returns the events of a body whose origin was proved by other means than a signature.
 func (p *Provider) readListed(body []byte, now time.Time) []Item {
 	req := &Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ReceivedAt: now}
-	return p.extraction.items(req, nil, nil)
+	return p.extraction.items(req, nil, nil, nil)
 }
 
 func (l *Listing) nextPage(answer []byte, spans []jsonspan.Span, header http.Header, events []Listed) (string, error) {
