@@ -34,3 +34,9 @@ func LookAtJobs(ctx context.Context, pool *pgxpool.Pool) error {
 func Guard() rivertype.WorkerMiddleware {
 	return &guard{client: &Client{cfg: Config{Fits: func() error { return nil }}}}
 }
+
+// Wants evaluates the condition of a route, and Call is the call that it makes of a claim.
+var (
+	Wants = (*Route).wants
+	Call  = (*Route).call
+)

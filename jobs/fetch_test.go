@@ -47,7 +47,7 @@ func newThing(tb testing.TB, answer func(w http.ResponseWriter, request int)) *t
 }
 
 // changing answers with another amount each time.
-func changing(w http.ResponseWriter, request int) { fmt.Fprintf(w, `{"amount":%d}`, request) }
+func changing(w http.ResponseWriter, request int) { _, _ = fmt.Fprintf(w, `{"amount":%d}`, request) }
 
 func (a *thing) requests() []string {
 	a.mu.Lock()

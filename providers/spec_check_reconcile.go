@@ -106,10 +106,7 @@ func (d *specReader) reconcileRequest(r *ReconcileSpec) {
 		d.at("reconcile.body", "is no JSON object; write placeholders inside of quotation marks")
 	}
 	d.placeholders("reconcile.body", r.Body, both)
-	asked := r.Path + r.Body
-	for _, value := range r.Query {
-		asked += value
-	}
+	asked := strings.Join(slices.Collect(maps.Values(r.Query)), "") + r.Path + r.Body
 	if strings.Contains(asked, "{{since}}") || strings.Contains(asked, "{{until}}") {
 		d.choice("reconcile.time", r.Time, []string{"s", "rfc3339"}, nil)
 	}

@@ -103,6 +103,7 @@ func failure(t *testing.T, err error) *listing.Error {
 func TestReadsToTheLastPage(t *testing.T) {
 	t.Parallel()
 	perSender(t, nil, func(t *testing.T, s *sender) {
+		t.Helper()
 		want := map[string]time.Time{}
 		for i := range 7 {
 			e := listingtest.Event{ID: fmt.Sprintf("ev_%d", i), Created: noon.Add(time.Duration(i-8) * time.Minute)}
@@ -132,6 +133,7 @@ func TestReadsToTheLastPage(t *testing.T) {
 func TestAnEmptyList(t *testing.T) {
 	t.Parallel()
 	perSender(t, nil, func(t *testing.T, s *sender) {
+		t.Helper()
 		if found, err := s.all(t); err != nil || len(found) != 0 {
 			t.Errorf("%v, %v", found, err)
 		}
@@ -141,6 +143,7 @@ func TestAnEmptyList(t *testing.T) {
 func TestWaitsWhenTheSenderAsksForIt(t *testing.T) {
 	t.Parallel()
 	perSender(t, nil, func(t *testing.T, s *sender) {
+		t.Helper()
 		s.api.Before = func(w http.ResponseWriter, _ *http.Request, n int) bool {
 			if n == 1 {
 				w.Header().Set("Retry-After", "7")
@@ -161,6 +164,7 @@ func TestWaitsWhenTheSenderAsksForIt(t *testing.T) {
 func TestSaysWhichCredentialIsRefused(t *testing.T) {
 	t.Parallel()
 	perSender(t, func(cfg *listing.Config) { cfg.Credential = []byte("another_key") }, func(t *testing.T, s *sender) {
+		t.Helper()
 		_, err := s.all(t)
 		if failed := failure(t, err); failed.Later || failed.Status != http.StatusUnauthorized || !strings.Contains(failed.Error(), "env:API_KEY") || strings.Contains(failed.Error(), "another_key") {
 			t.Errorf("%+v", failed)
@@ -174,6 +178,7 @@ func TestSaysWhichCredentialIsRefused(t *testing.T) {
 func TestGivesUpAfterThreeFaults(t *testing.T) {
 	t.Parallel()
 	perSender(t, nil, func(t *testing.T, s *sender) {
+		t.Helper()
 		s.api.Before = func(w http.ResponseWriter, _ *http.Request, _ int) bool {
 			w.WriteHeader(http.StatusInternalServerError)
 			return true
@@ -191,6 +196,7 @@ func TestGivesUpAfterThreeFaults(t *testing.T) {
 func TestFollowsNoRedirect(t *testing.T) {
 	t.Parallel()
 	perSender(t, nil, func(t *testing.T, s *sender) {
+		t.Helper()
 		elsewhere := 0
 		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
 		t.Cleanup(other.Close)
@@ -208,6 +214,7 @@ func TestFollowsNoRedirect(t *testing.T) {
 func TestRefusesAHugeAnswer(t *testing.T) {
 	t.Parallel()
 	perSender(t, func(cfg *listing.Config) { cfg.MaxAnswer = 1 << 20 }, func(t *testing.T, s *sender) {
+		t.Helper()
 		s.api.Before = func(w http.ResponseWriter, _ *http.Request, _ int) bool {
 			_, _ = w.Write([]byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`))
 			return true
@@ -223,6 +230,7 @@ func TestRefusesAHugeAnswer(t *testing.T) {
 func TestTheNextPageIsOnTheHostOfTheList(t *testing.T) {
 	t.Parallel()
 	perSender(t, nil, func(t *testing.T, s *sender) {
+		t.Helper()
 		kind := catalogtest.Load(t)[s.Provider].Spec().Reconcile.Page.Kind
 		if kind != "url" && kind != "link" {
 			return
@@ -237,6 +245,7 @@ func TestTheNextPageIsOnTheHostOfTheList(t *testing.T) {
 func TestAsksForOneMoreDelivery(t *testing.T) {
 	t.Parallel()
 	perSender(t, nil, func(t *testing.T, s *sender) {
+		t.Helper()
 		if s.Provider != "github" {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
@@ -65,8 +66,8 @@ func putToken(in *Input, token string) error {
 	case member != "":
 		var body any = token
 		names := strings.Split(member, ".")
-		for i := len(names) - 1; i >= 0; i-- {
-			body = map[string]any{names[i]: body}
+		for _, name := range slices.Backward(names) {
+			body = map[string]any{name: body}
 		}
 		text, err := json.Marshal(body)
 		if err != nil {
