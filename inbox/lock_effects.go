@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"encoding/hex"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +23,6 @@ type LockedEffect struct {
 	Item            int
 	Key             string
 	SequenceKeyHash []byte
-	BodySHA256      []byte
 	BodyKept        bool
 	Rendered        bool
 	CalledAgain     bool // a later call repeats its operation
@@ -86,7 +84,7 @@ WHERE e.id = ANY ($1::uuid[])`
 
 const lockEffects = `
 SELECT x.id, x.event_id, x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.revision, x.item, x.idempotency_key,
-    x.sequence_key_hash, v.body_sha256, x.rendered IS NOT NULL,
+    x.sequence_key_hash, x.rendered IS NOT NULL,
     EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + row.CalledAgain + `,
     coalesce((SELECT ` + row.GoneRoute + ` FROM route r WHERE r.id = x.route_id), false), x.send_started_at, now()
 FROM effect x
@@ -127,7 +125,7 @@ func LockEffectsTx(ctx context.Context, tx pgx.Tx, l EffectLocks) (held map[ID]*
 		for rows.Next() {
 			h := new(LockedEffect)
 			err := rows.Scan(&h.Effect, &h.Event, &h.RouteID, &h.State, &h.Reason, &h.Attempts, &h.Version, &h.Revision, &h.Item, &h.Key,
-				&h.SequenceKeyHash, &h.BodySHA256, &h.Rendered, &h.BodyKept, &h.CalledAgain, &h.RouteGone, &h.SendStarted, &h.Now)
+				&h.SequenceKeyHash, &h.Rendered, &h.BodyKept, &h.CalledAgain, &h.RouteGone, &h.SendStarted, &h.Now)
 			if err != nil {
 				return err
 			}
@@ -182,13 +180,11 @@ type EffectSnapshot struct {
 	Version     int         `json:"version"`
 	Revision    int         `json:"revision"`
 	SendStarted *time.Time  `json:"send_started_at,omitempty"`
-	BodySHA256  string      `json:"body_sha256,omitempty"`
 }
 
 // Snapshot returns the effect as an audit entry shows it.
 func (h *LockedEffect) Snapshot() EffectSnapshot {
 	return EffectSnapshot{
 		State: h.State, Reason: string(h.Reason), Attempts: h.Attempts, Version: h.Version, Revision: h.Revision, SendStarted: h.SendStarted,
-		BodySHA256: hex.EncodeToString(h.BodySHA256),
 	}
 }

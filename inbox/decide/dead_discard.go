@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -285,7 +284,7 @@ const discardEvents = `
 UPDATE inbox_event v
 SET discarded_at = now()
 WHERE v.id = ANY ($1::uuid[]) AND v.discarded_at IS NULL AND NOT EXISTS (SELECT FROM effect e WHERE e.event_id = v.id)
-RETURNING v.id, v.admission, v.body_sha256, now()`
+RETURNING v.id, v.admission, now()`
 
 func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n int, missed []inbox.ID, err error) {
 	ids := seenIDs(all)
@@ -300,13 +299,12 @@ func discardEventsTx(ctx context.Context, tx pgx.Tx, d Discard, all []Seen) (n i
 		b         pgx.Batch
 		id        inbox.ID
 		admission string
-		sha       []byte
 		now       time.Time
 	)
-	_, err = pgx.ForEachRow(rows, []any{&id, &admission, &sha, &now}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &admission, &now}, func() error {
 		a := inbox.AuditEntry{
 			At: now, Actor: d.Actor, Action: inbox.AuditDiscardEvent, Object: "event/" + id.String(), Reason: d.Reason,
-			Before: map[string]string{"admission": admission, "body_sha256": hex.EncodeToString(sha)}, After: map[string]any{"discarded_at": now},
+			Before: map[string]string{"admission": admission}, After: map[string]any{"discarded_at": now},
 		}
 		return a.Queue(&b)
 	})

@@ -60,11 +60,11 @@ type EffectOutcome struct {
 	// code or SQLSTATE, and the beginning of its text. The text contains no secret of the target, and only
 	// characters that can be shown.
 	Code   string `json:"code,omitempty"`
-	Detail string `json:"detail,omitempty"`
+	Detail string `json:"detail,omitempty" shows:"content"`
 
 	// Result is what was kept of a success: JSON unchanged, other text as a string, and nothing if the result is
 	// neither.
-	Result json.RawMessage `json:"result,omitempty"`
+	Result json.RawMessage `json:"result,omitempty" shows:"content"`
 
 	// List sums up the list that the effect became; nil if it became none.
 	List *ListOutcome `json:"list,omitempty"`

@@ -62,7 +62,7 @@ type Erased struct {
 
 	// Admitted are the ids of the events as which such payloads were admitted. They are separate events
 	// and keep their content: erase each of them separately.
-	Admitted []string `json:"admitted,omitempty"`
+	Admitted []string `json:"admitted,omitempty" shows:"event_id"`
 }
 
 // ErrInFlight is returned by [EraseEvent] while an effect of the event may still be carried out, because

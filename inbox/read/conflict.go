@@ -42,12 +42,12 @@ type ConflictRow struct {
 	Type    string   `json:"type"`
 
 	// SHA256 is the hash of the payload's bytes, in hex.
-	SHA256 string `json:"sha256"`
-	Bytes  int    `json:"bytes"`
+	SHA256 string `json:"sha256,omitempty" shows:"hash"`
+	Bytes  int    `json:"bytes" shows:"length"`
 
 	// Paths are the JSON paths in which it differs from the event, at most 20; empty if
 	// there was nothing to compare with, or one of the two is not JSON.
-	Paths []string `json:"paths"`
+	Paths []string `json:"paths" shows:"member"`
 
 	// Deliveries is how often the payload came. FirstSeenAt is the time of the first delivery.
 	Deliveries  int       `json:"deliveries"`
@@ -60,6 +60,10 @@ type ConflictRow struct {
 
 	// Tenant is the event's tenant; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
+
+	// PayloadHidden says that the hash and the paths were left out, and the length rounded up, because the access lacks
+	// read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty" db:"-"`
 }
 
 // A sealed payload is longer than its plain text by a constant, which is subtracted.

@@ -100,7 +100,7 @@ type DeadFilter struct {
 	// EventID is the sender's, exact.
 	EventID string `json:"event_id,omitempty"`
 	// Text is searched for, ignoring case, in the answers that the last attempts recorded.
-	Text string `json:"text,omitempty"`
+	Text string `json:"text,omitempty" shows:"content"`
 	// Tenant is the event's: see [EventFilter].
 	Tenant string `json:"tenant,omitempty"`
 	// Since and Until are the earliest receipt and the end of the receipts.
@@ -173,7 +173,7 @@ type DeadRow struct {
 	ReceivedAt time.Time  `json:"received_at"`
 	DiedAt     *time.Time `json:"died_at,omitempty"`
 	// Said is the answer that the last attempt recorded, or why the event cannot be used.
-	Said string `json:"said,omitempty"`
+	Said string `json:"said,omitempty" shows:"content"`
 	// Tenant is the event's tenant; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
 }

@@ -72,12 +72,12 @@ type EventDetail struct {
 	AdmissionDetail string     `json:"admission_detail,omitempty"`
 	OccurredAt      *time.Time `json:"occurred_at,omitempty"`
 	LastDeliveryAt  *time.Time `json:"last_delivery_at,omitempty"`
-	BodySHA256      string     `json:"body_sha256"`
-	BodyLength      int        `json:"body_length"`
+	BodySHA256      string     `json:"body_sha256,omitempty" shows:"hash"`
+	BodyLength      int        `json:"body_length" shows:"length"`
 	BodyKept        bool       `json:"body_kept"`
 	SuspectedReplay bool       `json:"suspected_replay"`
 	ConflictAt      *time.Time `json:"conflict_at,omitempty"`
-	ConflictPaths   []string   `json:"conflict_paths,omitempty"`
+	ConflictPaths   []string   `json:"conflict_paths,omitempty" shows:"member"`
 
 	// ConflictsKept is how many different payloads of conflicts are kept; of the others
 	// only the number is known.
@@ -90,6 +90,9 @@ type EventDetail struct {
 	Sequence []StreamPlace `json:"sequence"`
 
 	EffectRows []EffectRow `json:"effect_rows"`
+
+	// PayloadHidden says that hashes and paths were left out, and the length rounded up, because the access lacks read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
 // Reconciled reports whether the event was read from its sender's list and not delivered.

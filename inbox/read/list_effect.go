@@ -277,7 +277,7 @@ type AttemptRow struct {
 	// Reason is why the attempt failed; empty if it did not fail.
 	Reason  string `json:"reason,omitempty"`
 	Code    string `json:"code,omitempty"`
-	Excerpt string `json:"excerpt,omitempty"`
+	Excerpt string `json:"excerpt,omitempty" shows:"content"`
 
 	// Recognised says that the target knew the key.
 	Recognised bool `json:"recognised,omitempty"`
@@ -286,7 +286,7 @@ type AttemptRow struct {
 // EffectDetail is everything known about one effect, except what was sent.
 type EffectDetail struct {
 	EffectRow
-	Key           string       `json:"idempotency_key"`
+	Key           string       `json:"idempotency_key,omitempty" shows:"key"`
 	Version       int          `json:"version"`
 	Revision      int          `json:"revision"` // rises when the effect leaves a state at rest, and with each decision about it
 	RouteVersion  int          `json:"route_version"`
@@ -299,7 +299,7 @@ type EffectDetail struct {
 	AttemptRows   []AttemptRow `json:"attempt_rows"`
 
 	// Fetched is the stored answer of the route's fetch, as JSON. It is empty if nothing was fetched, or the event was erased.
-	Fetched string `json:"fetched,omitempty"`
+	Fetched string `json:"fetched,omitempty" shows:"content"`
 }
 
 const showEffect = `

@@ -14,7 +14,7 @@ type EventLabel struct {
 	Name string `json:"name"`
 
 	// Value is empty if the label is hashed, erased, or if the access lacks read-payload, because it is part of the payload.
-	Value string `json:"value,omitempty"`
+	Value string `json:"value,omitempty" shows:"label"`
 
 	// Hashed says that only the HMAC of the value is stored.
 	Hashed bool `json:"hashed,omitempty"`

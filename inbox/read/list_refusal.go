@@ -42,9 +42,9 @@ type RefusalRow struct {
 	Diagnosis  string    `json:"diagnosis"`
 	Whole      bool      `json:"whole"`
 	Method     string    `json:"method"`
-	URL        string    `json:"url"`
+	URL        string    `json:"url" shows:"url"`
 	Remote     string    `json:"remote"`
-	Size       int       `json:"size"`
+	Size       int       `json:"size" shows:"length"`
 	// Tenant is the tenant of the source; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
 }
@@ -112,7 +112,7 @@ type RefusalDetail struct {
 	RefusalRow
 	Provider string `json:"provider"`
 	// Headers are the headers needed to verify the request again. They are stored with a whole refusal.
-	Headers map[string][]string `json:"headers,omitempty"`
+	Headers map[string][]string `json:"headers,omitempty" shows:"content"`
 	// Body is nil unless it was stored.
 	Body []byte `json:"-"`
 }

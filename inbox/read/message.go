@@ -16,11 +16,11 @@ import (
 // Message is what identifies the message of an effect: to a person who knows the recipient, and to a mail server.
 type Message struct {
 	// Recipient is the address. Of an item of a list for which no message could be made it is the text that the list has.
-	Recipient string `json:"recipient,omitempty"`
+	Recipient string `json:"recipient,omitempty" shows:"address"`
 
 	// Subject is the decoded subject. MessageID is the Message-ID that Oncegate made.
-	Subject   string `json:"subject,omitempty"`
-	MessageID string `json:"message_id,omitempty"`
+	Subject   string `json:"subject,omitempty" shows:"content"`
+	MessageID string `json:"message_id,omitempty" shows:"content"`
 
 	// Problem says why the message cannot be shown: the key is missing under which it is sealed, or the messages of the page are too
 	// large together. Ask for the effect alone then.

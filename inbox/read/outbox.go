@@ -36,7 +36,7 @@ type OutboxRow struct {
 	Source    string    `json:"source"`
 	EventID   string    `json:"event_id"`
 	Type      string    `json:"type"`
-	Bytes     int       `json:"bytes"`
+	Bytes     int       `json:"bytes" shows:"length"`
 	EmittedAt time.Time `json:"emitted_at"`
 
 	// RefusedAt and Refusal are set once it can never be admitted: "source" (no process

@@ -36,7 +36,7 @@ type StreamRow struct {
 	Source string `json:"source"`
 	Route  string `json:"route"`
 	// Key is empty if it cannot be read here, and once an event of the stream was erased.
-	Key string `json:"key"`
+	Key string `json:"key" shows:"sequence_key"`
 	// StartedAt is when the first effect of the key came. Lists are in its order.
 	StartedAt time.Time `json:"started_at"`
 	// KeyMissing is the sealing key that the keyring lacks for Key; 0 where it lacks none.

@@ -22,13 +22,14 @@ func (e *EventDetail) Tag() string {
 	return tagOf("event", e.ID, e.Admission, e.AdmissionDetail, e.Class, e.BodyKept)
 }
 
-// Tag names the state of the conflict that a decision about it is made on: its payload, and as which event it was admitted.
+// Tag names the state of the conflict that a decision about it is made on: as which event it was admitted. The payload of a
+// conflict never changes.
 func (c *ConflictRow) Tag() string {
 	admitted := ""
 	if c.AdmittedAs != nil {
 		admitted = c.AdmittedAs.String()
 	}
-	return tagOf("conflict", c.ID, c.SHA256, admitted)
+	return tagOf("conflict", c.ID, admitted)
 }
 
 // Tag names the state of the stream that a decision about it is made on: what it waits for, and the effect that blocks it.

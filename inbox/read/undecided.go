@@ -21,7 +21,7 @@ type Undecided struct {
 	EventID    string         `json:"event_id"`
 	Source     string         `json:"source"`
 	Route      string         `json:"route"`
-	Key        string         `json:"key,omitempty"`
+	Key        string         `json:"key,omitempty" shows:"sequence_key"`
 	KeyMissing int32          `json:"key_missing,omitempty"` // as in [StreamRow]
 	Number     string         `json:"number,omitempty"`
 	Reason     reasons.Reason `json:"reason"`

@@ -35,14 +35,14 @@ type RunStep struct {
 	Match   bool        `json:"match"`
 	Verdict StepVerdict `json:"verdict"`
 	// Why lists the reasons for the verdict.
-	Why []string `json:"why,omitempty"`
+	Why []string `json:"why,omitempty" shows:"content"`
 
 	// Original is the recorded request, and Today the request that would be sent now.
-	Original *DiffRequest `json:"original,omitempty"`
-	Today    *DiffRequest `json:"today,omitempty"`
+	Original *DiffRequest `json:"original,omitempty" shows:"content"`
+	Today    *DiffRequest `json:"today,omitempty" shows:"content"`
 
 	// Changes are the changes of the body, at most [MaxChanges].
-	Changes []Change `json:"changes,omitempty"`
+	Changes []Change `json:"changes,omitempty" shows:"content"`
 
 	// Result compares the stored result with the target's answers; nil if the target was not asked.
 	Result *StepResult `json:"result,omitempty"`
@@ -94,7 +94,7 @@ type StepDryRun struct {
 	// Match is absent if the stored result and the answer cannot be compared.
 	Match *bool `json:"match,omitempty"`
 	// Changes are the changes from the stored reply to the answer, at most [MaxChanges].
-	Changes []Change `json:"changes,omitempty"`
+	Changes []Change `json:"changes,omitempty" shows:"content"`
 }
 
 func (r *StepResult) differs() bool {

@@ -128,7 +128,7 @@ type Item struct {
 	// State is the present state of the effect; empty if it was removed or is not created yet.
 	State string `json:"state,omitempty"`
 	// Diff is a [Diff] as JSON, or null.
-	Diff json.RawMessage `json:"diff,omitempty"`
+	Diff json.RawMessage `json:"diff,omitempty" shows:"content"`
 }
 
 // An item that the plan leaves out has its outcome from the start, and no run reads it.

@@ -64,6 +64,9 @@ func (s Scope) withoutValue(hashed bool) Scope {
 	if s.Label != nil {
 		s.Label = &read.EventLabel{Name: s.Label.Name, Hashed: hashed}
 	}
+	if s.Text != "" {
+		s.Text = "…"
+	}
 	return s
 }
 

@@ -53,9 +53,9 @@ type Entry struct {
 type Row struct {
 	ID inbox.ID `json:"id"`
 	// Address is the address in normal form; empty if only its digest is kept, or if it cannot be opened.
-	Address string `json:"address,omitempty"`
+	Address string `json:"address,omitempty" shows:"address"`
 	// Digest is the beginning of the digest, to distinguish entries without an address.
-	Digest    string     `json:"digest"`
+	Digest    string     `json:"digest,omitempty" shows:"hash"`
 	Target    string     `json:"target,omitempty"`
 	Reason    Reason     `json:"reason"`
 	Event     *inbox.ID  `json:"source_event,omitempty"`

@@ -36,7 +36,7 @@ func conflictTable(r *request, found read.Page[read.ConflictRow], empty string) 
 		}
 		return []cell{
 			instant(c.LastSeenAt), {Text: c.EventID, Href: "/conflicts/" + c.ID.String(), Detail: join(c.Source, c.Tenant)}, text(c.Type),
-			code(or(strings.Join(c.Paths, ", "), "not JSON")), admitted,
+			code(differingPaths(&c, "not JSON")), admitted,
 		}
 	})
 }
@@ -55,11 +55,19 @@ func showConflict(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	differs := block{ID: "changes", Title: "What differs", Text: "The paths are " + or(strings.Join(c.Paths, ", "), "not known: one of the two is not JSON") + "."}
+	differs := block{ID: "changes", Title: "What differs", Text: "The paths are " + differingPaths(c, "not known: one of the two is not JSON") + "."}
 	if r.may(control.ReadPayload) {
 		differs.Forms = []form{{Action: "/conflicts/" + id.String() + "/changes", Button: "Show the values", Text: "What is secret stays masked. The audit says who looked."}}
 	}
 	return conflictPage(r, c, differs, payload, missing), nil
+}
+
+// differingPaths are the paths in which a conflict differs from its event; otherwise says why there are none.
+func differingPaths(c *read.ConflictRow, otherwise string) string {
+	if c.PayloadHidden {
+		return "hidden: they need read-payload"
+	}
+	return or(strings.Join(c.Paths, ", "), otherwise)
 }
 
 // showChanges shows the differences between the payload of a conflict and the payload of its event.
@@ -103,7 +111,7 @@ func conflictPage(r *request, c *read.ConflictRow, differs block, payload *contr
 		is("Last seen", instant(c.LastSeenAt)),
 		is("Deliveries", number(c.Deliveries)),
 		is("Tenant", text(c.Tenant)),
-		is("Payload", cell{Text: byteSize(int64(c.Bytes)), Detail: "sha256 " + c.SHA256}),
+		is("Payload", cell{Text: lengthText(c.Bytes, c.PayloadHidden), Detail: hashText(c.SHA256)}),
 		is("Admitted as", admitted),
 		is("Admitted", instantOf(c.AdmittedAt)),
 	)}, differs)

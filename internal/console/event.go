@@ -133,18 +133,26 @@ func deliveries(e *read.EventDetail) string {
 	return text
 }
 
+// differsIn says in what the last conflict of an event differs from it.
+func differsIn(e *read.EventDetail) string {
+	if e.PayloadHidden {
+		return ""
+	}
+	return "Differs in " + or(strings.Join(e.ConflictPaths, ", "), "what is not JSON")
+}
+
 // eventStory returns the timeline of an event: its deliveries, its effects with their attempts, and the
 // decisions of operators.
 func eventStory(v *eventView) []moment {
 	e := v.event
-	story := []moment{{At: e.ReceivedAt, Title: "Received and recorded", State: e.Admission, Detail: byteSize(int64(e.BodyLength)) + ", sha256 " + e.BodySHA256}}
+	story := []moment{{At: e.ReceivedAt, Title: "Received and recorded", State: e.Admission, Detail: join(lengthText(e.BodyLength, e.PayloadHidden), hashText(e.BodySHA256))}}
 	if e.LastDeliveryAt != nil && e.Deliveries > 1 {
 		story = append(story, moment{At: *e.LastDeliveryAt, Title: "Delivered again", State: "duplicate", Detail: "The last of " + deliveries(e)})
 	}
 	if e.ConflictAt != nil {
 		story = append(story, moment{
 			At: *e.ConflictAt, Title: "Delivered with another payload", State: "conflict", Href: "#conflicts",
-			Detail: "Differs in " + or(strings.Join(e.ConflictPaths, ", "), "what is not JSON"),
+			Detail: differsIn(e),
 		})
 	}
 	for _, effect := range v.effects {

@@ -38,18 +38,34 @@ func (r *request) payload(kind string, id inbox.ID) (found *control.Payload, mis
 	return nil, "", err
 }
 
+// lengthText is the length of a payload. An access without read-payload sees it rounded up.
+func lengthText(bytes int, rounded bool) string {
+	if rounded {
+		return "at most " + byteSize(int64(bytes))
+	}
+	return byteSize(int64(bytes))
+}
+
+// hashText is a hash of content; empty if the access may not see it.
+func hashText(sum string) string {
+	if sum == "" {
+		return ""
+	}
+	return "sha256 " + sum
+}
+
 // payloadBlocks shows a payload, with the forms that reveal it.
 func payloadBlocks(r *request, p *control.Payload, missing, path string) []block {
 	if p == nil {
 		return []block{{ID: "payload", Title: "Payload", Text: missing}}
 	}
 	b := block{ID: "payload", Title: "Payload", Body: &body{Text: p.Text}}
-	notes := []string{byteSize(int64(p.Bytes))}
+	notes := []string{lengthText(p.Bytes, p.PayloadHidden)}
 	switch {
+	case p.PayloadHidden:
+		notes = append(notes, "your access shows no content of payloads: that needs read-payload")
 	case p.Format != "json":
 		notes = append(notes, "this is not JSON, so no part of it can be masked: reveal it to see it")
-	case p.Shape:
-		notes = append(notes, "your access shows the shape of payloads: names, and the kinds of values")
 	}
 	if p.Masked > 0 {
 		notes = append(notes, count(p.Masked, "value is masked", "values are masked"))

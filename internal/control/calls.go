@@ -18,7 +18,7 @@ type OperationReference struct {
 
 	// Key is the part of the call's key after the credential: the operation, a colon, and the caller's key. It may also
 	// be Oncegate's id of the event.
-	Key string `json:"key"`
+	Key string `json:"key" searches:"event_id"`
 }
 
 // OperationOutcome is the outcome of a call of an operation.
@@ -65,15 +65,6 @@ var ShowOperation = Operation[OperationReference, *OperationOutcome]{
 		}
 		if out.Effects == nil {
 			out.Effects = []operation.EffectOutcome{}
-		}
-		for i := range out.Effects {
-			effect := &out.Effects[i]
-			if access.hide(&effect.Detail) {
-				out.PayloadHidden = true
-			}
-			if effect.Result != nil && !access.Scopes.Allow(ReadPayload) {
-				effect.Result, out.PayloadHidden = nil, true
-			}
 		}
 		return out, nil
 	},

@@ -8,16 +8,3 @@ type Content struct {
 	// Bytes are what was received.
 	Bytes []byte `json:"-"`
 }
-
-// hide clears texts that the access may not see. It reports whether it cleared any.
-func (a Access) hide(texts ...*string) (hidden bool) {
-	if a.Scopes.Allow(ReadPayload) {
-		return false
-	}
-	for _, text := range texts {
-		if *text != "" {
-			*text, hidden = "", true
-		}
-	}
-	return hidden
-}

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -31,11 +32,11 @@ type ListEffectsRequest struct {
 	Reason string `json:"reason,omitempty" flag:"--reason only this reason of the state, such as attempts_exhausted"`
 
 	// EventID is the sender's id of the event, exact.
-	EventID string `json:"event_id,omitempty"`
+	EventID string `json:"event_id,omitempty" searches:"event_id"`
 
 	// Key is an idempotency key of Oncegate, or a Message-ID that Oncegate made. The list has every effect of which an
 	// attempt was made under it, including effects of the same meaning and effects that were sent again.
-	Key string `json:"key,omitempty" flag:"--key only effects that were attempted under this idempotency key of Oncegate or Message-ID"`
+	Key string `json:"key,omitempty" searches:"key" flag:"--key only effects that were attempted under this idempotency key of Oncegate or Message-ID"`
 
 	// Since is the earliest time at which the effect was recorded. Until is the end of those times.
 	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
@@ -62,12 +63,16 @@ func (s *Service) effects(ctx context.Context, access Access, r ListEffectsReque
 	if err := ordered(r.Since, r.Until); err != nil {
 		return page, err
 	}
-	return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.EffectRow], error) {
+	page, err = readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.EffectRow], error) {
 		return s.lister.Effects(ctx, read.EffectFilter{
 			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, Target: r.Target, State: r.State, Reason: r.Reason,
 			EventID: r.EventID, Key: r.Key, Since: r.Since, Until: r.Until, Cursor: at.Cursor, Limit: at.Limit,
 		})
 	})
+	if r.Key != "" {
+		page.Data = slices.DeleteFunc(page.Data, func(e read.EffectRow) bool { return !access.seesKeyOf(e.EventID) })
+	}
+	return page, err
 }
 
 // IDRequest identifies one object by Oncegate's id.
@@ -84,7 +89,8 @@ type Effect struct {
 	// is not rendered yet or was erased.
 	Message *Message `json:"message,omitempty"`
 
-	// PayloadHidden says that excerpts of replies, or the answer that was fetched, were left out because the access lacks read-payload.
+	// PayloadHidden says that excerpts of replies, the answer that was fetched or a key made of content were left out because the
+	// access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
@@ -107,12 +113,6 @@ func (s *Service) effect(ctx context.Context, access Access, id inbox.ID) (*Effe
 		detail.AttemptRows = []read.AttemptRow{}
 	}
 	effect := &Effect{EffectDetail: *detail}
-	effect.PayloadHidden = access.hide(&effect.Fetched)
-	for i := range effect.AttemptRows {
-		if access.hide(&effect.AttemptRows[i].Excerpt) {
-			effect.PayloadHidden = true
-		}
-	}
 	if detail.List != nil { // it sends nothing itself
 		return effect, nil
 	}
@@ -238,7 +238,7 @@ var ListAttempts = Operation[ListAttemptsRequest, read.Page[Attempt]]{
 		}
 		attempts := make([]Attempt, len(detail.AttemptRows))
 		for i, row := range detail.AttemptRows {
-			attempts[i] = Attempt{PayloadHidden: access.hide(&row.Excerpt), AttemptRow: row}
+			attempts[i] = Attempt{AttemptRow: row}
 		}
 		return whole(attempts), nil
 	},

@@ -12,7 +12,7 @@ type EraseEventRequest struct {
 	Explained
 
 	// Ref is our id of the event, or source/event-id.
-	Ref string `json:"ref"`
+	Ref string `json:"ref" searches:"event_id"`
 }
 
 // EraseEvent erases the content of an event and keeps its key.

@@ -45,10 +45,10 @@ type ListEventsRequest struct {
 	Route string `json:"route,omitempty" flag:"--route only events with an effect of this route"`
 
 	// EventID is the sender's id of the event, exact.
-	EventID string `json:"event_id,omitempty"`
+	EventID string `json:"event_id,omitempty" searches:"event_id"`
 
 	// Label selects events by a label that their source declares, as name=value.
-	Label string `json:"label,omitempty" flag:"--label only events with this label of their source: ''name=value''"`
+	Label string `json:"label,omitempty" searches:"label" flag:"--label only events with this label of their source: ''name=value''"`
 
 	// Since is the earliest receipt of the event. Until is the end of the receipts.
 	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
@@ -88,7 +88,7 @@ var ListEvents = Operation[ListEventsRequest, read.Page[read.EventRow]]{
 // EventReference names an event.
 type EventReference struct {
 	// Ref is Oncegate's id of the event, or its key, source/event-id.
-	Ref string `json:"ref"`
+	Ref string `json:"ref" searches:"event_id"`
 }
 
 // ShowEvent shows one event with its effects.
@@ -111,9 +111,6 @@ func (s *Service) event(ctx context.Context, access Access, ref string) (*read.E
 	}
 	if event.EffectRows == nil {
 		event.EffectRows = []read.EffectRow{}
-	}
-	for i := range event.Labels {
-		event.Labels[i].PayloadHidden = access.hide(&event.Labels[i].Value)
 	}
 	return event, nil
 }

@@ -35,7 +35,7 @@ type Operation[Request, Response any] struct {
 	// decision. Either is empty if the command line does not ask for it.
 	Why, Confirm string
 
-	// Do carries it out. It must respect access.Tenant, and access.Scopes when it shows content.
+	// Do carries it out. It must respect access.Tenant. What access.Scopes may not see is masked afterwards, by [Metadata].
 	Do func(ctx context.Context, s *Service, access Access, request Request) (Response, error)
 }
 
@@ -77,10 +77,14 @@ func (o *Operation[Request, Response]) Run(ctx context.Context, s *Service, acce
 	if err := checkTexts(reflect.ValueOf(request), ""); err != nil {
 		return nil, err
 	}
-	answer, err := o.Do(ctx, s, access, request)
-	if err != nil {
+	if err := access.checkSearches(reflect.ValueOf(request)); err != nil {
 		return nil, err
 	}
+	answer, err := o.Do(ctx, s, access, request)
+	if err != nil {
+		return nil, access.maskError(err)
+	}
+	access.mask(reflect.ValueOf(&answer).Elem())
 	fillLists(reflect.ValueOf(&answer).Elem())
 	return answer, nil
 }

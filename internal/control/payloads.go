@@ -41,20 +41,20 @@ type Payload struct {
 	Source string   `json:"source"`
 
 	// Bytes is the length of the payload.
-	Bytes int `json:"bytes"`
+	Bytes int `json:"bytes" shows:"length"`
 
 	// Format is json, or other for a payload that is not JSON.
 	Format string `json:"format"`
 
 	// Text is the payload formatted for people, without the masked values. It is empty if the payload
 	// is not JSON.
-	Text string `json:"text,omitempty"`
+	Text string `json:"text,omitempty" shows:"content"`
 
 	// Masked is how many members are masked.
 	Masked int `json:"masked"`
 
-	// Shape says that only names and kinds of values are shown because the access lacks read-payload.
-	Shape bool `json:"shape,omitempty"`
+	// PayloadHidden says that the text and the values of the headers were left out because the access lacks read-payload.
+	PayloadHidden bool `json:"payload_hidden,omitempty"`
 
 	// Cut says that Text ends before the payload does.
 	Cut bool `json:"cut,omitempty"`
@@ -65,7 +65,7 @@ type Payload struct {
 // ShowPayload shows a payload. It masks the members that the configuration names.
 var ShowPayload = Operation[PayloadRequest, *Payload]{
 	ID: "show_payload", Method: "GET", Path: "/payloads/{kind}/{id}", Scope: ReadMetadata,
-	Summary: "Show the payload of an event, a conflict or a refusal, laid out, with secrets masked. Without read-payload it shows the shape: names, and the kinds of values.",
+	Summary: "Show the payload of an event, a conflict or a refusal, laid out, with secrets masked. Without read-payload it shows the format and the names of the headers.",
 	Do: func(ctx context.Context, s *Service, access Access, r PayloadRequest) (*Payload, error) {
 		stored, err := s.payload(ctx, access, r)
 		if err != nil {
@@ -200,12 +200,12 @@ func (s *Service) refusalPayload(ctx context.Context, id inbox.ID) (p storedPayl
 // show formats a payload as the access may see it.
 func (s *Service) show(access Access, r PayloadRequest, stored storedPayload) *Payload {
 	hide := app.Masks(s.cfg.Settings, stored.source)
-	p := &Payload{Kind: r.Kind, ID: r.ID, Source: stored.source, Bytes: len(stored.body), Format: "other", Shape: !access.Scopes.Allow(ReadPayload)}
-	if laid, ok := pretty.JSON(stored.body, pretty.Options{Hide: hide, Shape: p.Shape}); ok {
+	p := &Payload{Kind: r.Kind, ID: r.ID, Source: stored.source, Bytes: len(stored.body), Format: "other", PayloadHidden: !access.Scopes.Allow(ReadPayload)}
+	if laid, ok := pretty.JSON(stored.body, pretty.Options{Hide: hide}); ok {
 		p.Format, p.Text, p.Masked, p.Cut = "json", laid.Text, laid.Masked, laid.Cut
 	}
 	p.Headers = headersOf(stored.headers, func(name string) bool {
-		return p.Shape && !strings.EqualFold(name, "content-type") || hide(name)
+		return p.PayloadHidden && !strings.EqualFold(name, "content-type") || hide(name)
 	})
 	return p
 }

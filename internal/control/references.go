@@ -17,7 +17,7 @@ type FindReferenceRequest struct {
 	// Ref is Oncegate's id, or the beginning of it with at least 6 digits. For events, effects and dead letters it may
 	// also be source/event-id or the sender's id of the event. For effects and dead letters it may also be the
 	// idempotency key of an attempt or the Message-ID of a mail.
-	Ref string `json:"ref"`
+	Ref string `json:"ref" searches:"event_id,key"`
 }
 
 // FoundReference is the object that a reference identifies.
@@ -39,8 +39,20 @@ var FindReference = Operation[FindReferenceRequest, FoundReference]{
 			return FoundReference{}, invalid("kind %q is unknown; known are event, effect, dead_letter, refusal, conflict, replay, session", r.Kind)
 		}
 		id, err := s.lister.ForTenant(access.Tenant).Find(ctx, kind, r.Ref)
+		if err == nil && read.IsKeyReference(r.Ref) {
+			err = s.mayFindByKey(ctx, access, id, r.Ref)
+		}
 		return FoundReference{Kind: r.Kind, ID: id}, err
 	},
+}
+
+// mayFindByKey does not find an effect by its key if the key is made of content that the access may not see.
+func (s *Service) mayFindByKey(ctx context.Context, access Access, effect inbox.ID, key string) error {
+	found, err := s.lister.Effect(ctx, effect)
+	if err == nil && !access.seesKeyOf(found.EventID) {
+		err = notFound("effect", key)
+	}
+	return err
 }
 
 // referredKinds returns the kinds of objects that operators refer to.

@@ -64,15 +64,7 @@ var ShowRefusal = Operation[IDRequest, *Refusal]{
 		if err != nil {
 			return nil, err
 		}
-		out := &Refusal{RefusalDetail: *detail}
-		for _, values := range out.Headers {
-			for i := range values {
-				if access.hide(&values[i]) {
-					out.PayloadHidden = true
-				}
-			}
-		}
-		return out, nil
+		return &Refusal{RefusalDetail: *detail}, nil
 	},
 }
 

@@ -33,6 +33,6 @@ var CancelReplay = Operation[CancelReplayRequest, replay.Replay]{
 		if err != nil {
 			return out, r.changed(err)
 		}
-		return access.shownReplay(cancelled), nil
+		return *cancelled, nil
 	},
 }

@@ -104,7 +104,7 @@ func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayReq
 	defer late.Stop()
 	planned := func(err error) (PlannedReplay, error) {
 		if err == nil {
-			out.Replay = access.shownReplay(plan)
+			out.Replay = *plan
 		}
 		return out, err
 	}
@@ -119,7 +119,7 @@ func (s *Service) planReplay(ctx context.Context, access Access, r PlanReplayReq
 	case id := <-begun:
 		so, err := s.runs.Status(ctx, id)
 		if err == nil {
-			out.Replay = access.shownReplay(so)
+			out.Replay = *so
 		}
 		return out, err
 	case err := <-ended:

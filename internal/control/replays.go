@@ -38,7 +38,7 @@ var ListReplays = Operation[ListReplaysRequest, read.Page[Replay]]{
 		rows, err := readPage(r.PageRequest, func(at read.PageRequest) (read.Page[replay.Replay], error) {
 			return s.replays.List(ctx, replay.Filter{State: replay.State(r.State), Tenant: tenant, Cursor: at.Cursor, Limit: at.Limit})
 		})
-		return mapPage(rows, func(row replay.Replay) Replay { return newReplay(access, &row) }), err
+		return mapPage(rows, func(row replay.Replay) Replay { return newReplay(&row) }), err
 	},
 }
 
@@ -63,7 +63,7 @@ var ShowReplay = Operation[IDRequest, *Replay]{
 		if err != nil {
 			return nil, err
 		}
-		out := newReplay(access, found)
+		out := newReplay(found)
 		if found.Summary.Acted() > 0 {
 			out.EffectsNow, err = s.replays.Standings(ctx, r.ID)
 		}
@@ -71,21 +71,10 @@ var ShowReplay = Operation[IDRequest, *Replay]{
 	},
 }
 
-func newReplay(access Access, r *replay.Replay) Replay {
-	out := Replay{Replay: access.shownReplay(r)}
+func newReplay(r *replay.Replay) Replay {
+	out := Replay{Replay: *r}
 	if left, ok := r.ETA(); ok {
 		out.ETA = left.String()
-	}
-	return out
-}
-
-// shownReplay is a replay as the access may see it: the value of the label that it is limited to is content.
-func (a Access) shownReplay(r *replay.Replay) replay.Replay {
-	out := *r
-	if out.Scope.Label != nil {
-		label := *out.Scope.Label
-		label.PayloadHidden = a.hide(&label.Value)
-		out.Scope.Label = &label
 	}
 	return out
 }
@@ -141,12 +130,6 @@ var ListReplayItems = Operation[ListReplayItemsRequest, read.Page[ReplayItem]]{
 				Action: r.Action, LeftOut: r.LeftOut, Verdict: r.Verdict, Outcome: r.Outcome, Open: r.Open, Cursor: at.Cursor, Limit: at.Limit,
 			})
 		})
-		return mapPage(rows, func(row replay.Item) ReplayItem {
-			hidden := row.Diff != nil && !access.Scopes.Allow(ReadPayload)
-			if hidden {
-				row.Diff = nil
-			}
-			return ReplayItem{Item: row, PayloadHidden: hidden}
-		}), err
+		return mapPage(rows, func(row replay.Item) ReplayItem { return ReplayItem{Item: row} }), err
 	},
 }

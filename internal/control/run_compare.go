@@ -21,7 +21,7 @@ type RunScope struct {
 	Run string `json:"run,omitempty" flag:"--run only this run of --source: the first part of its keys"`
 
 	// Label is what the source declares that its events are searched by, as name=value.
-	Label string `json:"label,omitempty" flag:"--label only events with this label of their source: ''name=value''"`
+	Label string `json:"label,omitempty" searches:"label" flag:"--label only events with this label of their source: ''name=value''"`
 }
 
 // check reads the label, and refuses a run without a source of operations.
@@ -122,7 +122,7 @@ var CompareRun = Operation[CompareRunRequest, read.Page[ComparedStep]]{
 		}
 		page.Data = make([]ComparedStep, len(audit.Steps))
 		for i := range audit.Steps {
-			page.Data[i] = comparedStep(access, &audit.Steps[i])
+			page.Data[i] = ComparedStep{RunStep: audit.Steps[i]}
 		}
 		if audit.Next != nil {
 			page.HasMore, page.Next = true, audit.Next.String()
@@ -160,13 +160,4 @@ func (s *Service) auditRequest(access Access, r CompareRunRequest) (ask replay.A
 	}
 	ask.Source, ask.Run, ask.Since = r.Source, providers.KeyPart(r.Run), r.Since
 	return ask, nil
-}
-
-// comparedStep is a step as the access may see it.
-func comparedStep(access Access, step *replay.RunStep) ComparedStep {
-	out := ComparedStep{RunStep: *step, PayloadHidden: !access.Scopes.Allow(ReadPayload)}
-	if out.PayloadHidden {
-		out.Original, out.Today, out.Changes, out.Why = nil, nil, nil, nil
-	}
-	return out
 }

@@ -16,7 +16,7 @@ type DecideStreamRequest struct {
 	Explained
 
 	// Ref is the stream's id, or source/route/key.
-	Ref string `json:"ref"`
+	Ref string `json:"ref" searches:"sequence_key/path"`
 
 	// DryRun returns what would be done and changes nothing.
 	DryRun bool `json:"dry_run,omitempty"`

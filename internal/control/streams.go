@@ -19,7 +19,7 @@ type ListStreamsRequest struct {
 	Route string `json:"route,omitempty" flag:"--route only this route"`
 
 	// Key selects the streams with exactly this sequence key, even if the key was erased.
-	Key string `json:"key,omitempty" flag:"--key only the stream with exactly this sequence key, even if the key was erased"`
+	Key string `json:"key,omitempty" searches:"sequence_key" flag:"--key only the stream with exactly this sequence key, even if the key was erased"`
 
 	// Blocked selects streams that are blocked by an effect in a resting state. Gap selects streams that wait for a
 	// missing number. Blocked and Gap together select the streams for which one of them is true.
@@ -54,16 +54,14 @@ var ListStreams = Operation[ListStreamsRequest, read.Page[Stream]]{
 			filter.Cursor, filter.Limit = at.Cursor, at.Limit
 			return s.lister.Streams(ctx, filter)
 		})
-		return mapPage(rows, func(row read.StreamRow) Stream {
-			return Stream{PayloadHidden: access.hide(&row.Key), StreamRow: row}
-		}), err
+		return mapPage(rows, func(row read.StreamRow) Stream { return Stream{StreamRow: row} }), err
 	},
 }
 
 // StreamReference names a stream.
 type StreamReference struct {
 	// Ref is Oncegate's id of the stream, or source/route/key.
-	Ref string `json:"ref"`
+	Ref string `json:"ref" searches:"sequence_key/path"`
 }
 
 // StreamDetail is a stream with its next effects.
@@ -98,7 +96,6 @@ var ShowStream = Operation[StreamReference, *StreamDetail]{
 		if out.Waiting == nil {
 			out.Waiting = []read.StreamEffect{}
 		}
-		out.PayloadHidden = access.hide(&out.Key)
 		return out, nil
 	},
 }
@@ -125,7 +122,7 @@ type ListUndecidedRequest struct {
 	Route string `json:"route,omitempty"`
 
 	// Key selects the effects with exactly this sequence key.
-	Key string `json:"key,omitempty"`
+	Key string `json:"key,omitempty" searches:"sequence_key"`
 
 	// Stream selects the effects of the stream with this id.
 	Stream int64 `json:"stream,omitempty"`
@@ -160,8 +157,6 @@ var ListUndecided = Operation[ListUndecidedRequest, read.Page[Undecided]]{
 			return page, err
 		}
 		rows, err := s.lister.Undecided(ctx, read.StreamFilter{Source: r.Source, Route: r.Route, Tenant: tenant, Key: r.Key, Cursor: r.After, Limit: limit}, r.Stream)
-		return mapPage(rows, func(row read.Undecided) Undecided {
-			return Undecided{PayloadHidden: access.hide(&row.Key), Undecided: row}
-		}), err
+		return mapPage(rows, func(row read.Undecided) Undecided { return Undecided{Undecided: row} }), err
 	},
 }

@@ -26,7 +26,7 @@ type ListSuppressionsRequest struct {
 type Suppression struct {
 	suppression.Row
 
-	// PayloadHidden says that the address was left out because the access lacks read-payload.
+	// PayloadHidden says that the address and its hash were left out because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
 }
 
@@ -48,9 +48,7 @@ var ListSuppressions = Operation[ListSuppressionsRequest, read.Page[Suppression]
 				Reason: suppression.Reason(r.Reason), Target: r.Target, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit,
 			})
 		})
-		return mapPage(rows, func(row suppression.Row) Suppression {
-			return Suppression{PayloadHidden: access.hide(&row.Address), Row: row}
-		}), err
+		return mapPage(rows, func(row suppression.Row) Suppression { return Suppression{Row: row} }), err
 	},
 }
 
@@ -58,7 +56,7 @@ var ListSuppressions = Operation[ListSuppressionsRequest, read.Page[Suppression]
 // logs of URLs.
 type CheckSuppressionRequest struct {
 	// Address is a mail address.
-	Address string `json:"address"`
+	Address string `json:"address" searches:"address"`
 
 	// Target is the name of a target. Empty checks only the entries for every target.
 	Target string `json:"target,omitempty" flag:"--target also look among those that hold for this target alone"`
@@ -75,7 +73,7 @@ type SuppressionCheck struct {
 
 // CheckSuppression says whether an address is suppressed.
 var CheckSuppression = Operation[CheckSuppressionRequest, *SuppressionCheck]{
-	ID: "check_suppression", Method: "POST", Path: "/suppressions/check", Scope: ReadMetadata, Reads: true,
+	ID: "check_suppression", Method: "POST", Path: "/suppressions/check", Scope: ReadPayload, Reads: true,
 	Summary: "Say whether messages of a target to an address are sent. It changes nothing.",
 	Do: func(ctx context.Context, s *Service, access Access, r CheckSuppressionRequest) (*SuppressionCheck, error) {
 		if err := access.untenanted("suppressed addresses"); err != nil {

@@ -17,9 +17,6 @@ type Options struct {
 	// joined by dots. A masked value is not descended into. A nil Hide masks nothing.
 	Hide func(path string) bool
 
-	// If Shape is true, the text shows names and the kinds of values, but no value.
-	Shape bool
-
 	// Limit is the maximum length of the text in bytes. Zero means [DefaultLimit].
 	Limit int
 }
@@ -153,25 +150,11 @@ func (p *printer) members(path string, depth int, end byte, name func(position i
 	}
 }
 
-// scalar writes a string, number or literal unchanged, or only its kind if Shape is set.
+// scalar writes a string, number or literal unchanged.
 func (p *printer) scalar() {
 	start := p.pos
 	p.skip()
-	raw := p.doc[start:p.pos]
-	if !p.Shape {
-		p.write(raw...)
-		return
-	}
-	switch raw[0] {
-	case '"':
-		p.writeText("(text)")
-	case 't', 'f':
-		p.writeText("(true or false)")
-	case 'n':
-		p.writeText("null")
-	default:
-		p.writeText("(number)")
-	}
+	p.write(p.doc[start:p.pos]...)
 }
 
 // text reads a JSON string, including its quotation marks.

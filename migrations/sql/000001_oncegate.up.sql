@@ -127,7 +127,6 @@ CREATE TABLE inbox_event (
     last_delivery_at  timestamptz,
     conflicts         int NOT NULL DEFAULT 0,
     conflict_at       timestamptz,
-    conflict_sha256   bytea,
     conflict_paths    text[],
     parent            uuid,
     tenant            text,        -- of the credential, or else of the source, at the time of recording; NULL is the source's of today

@@ -112,7 +112,7 @@ func (s *shell) showConflict(c *read.ConflictRow, changes []replay.Change) error
 		{"first seen", clock(c.FirstSeenAt)},
 		{"last seen", clock(c.LastSeenAt)},
 		{"deliveries", fmt.Sprint(c.Deliveries)},
-		{"payload", fmt.Sprintf("%d bytes, kept, sha256 %s", c.Bytes, c.SHA256)},
+		{"payload", bodyText(c.Bytes, "kept", c.SHA256, c.PayloadHidden)},
 		{"differs in", strings.Join(c.Paths, ", ")},
 		{"admitted", admitted},
 	}
@@ -120,6 +120,7 @@ func (s *shell) showConflict(c *read.ConflictRow, changes []replay.Change) error
 		pairs = append(pairs, pair{"change", changeText(change)})
 	}
 	page(s.out, pairs)
+	s.sayHidden(c.PayloadHidden)
 	return nil
 }
 
@@ -187,7 +188,7 @@ func (s *shell) showAdmitted(ctx context.Context, row *read.ConflictRow, out *de
 func (s *shell) showConflictFacts(c *read.ConflictRow) {
 	page(s.err, []pair{
 		{"key", c.Source + "/" + c.EventID}, {"type", c.Type}, {"last seen", s.tableClock(c.LastSeenAt)},
-		{"payload", fmt.Sprintf("%d bytes", c.Bytes)}, {"differs in", strings.Join(c.Paths, ", ")},
+		{"payload", bodyText(c.Bytes, "", "", c.PayloadHidden)}, {"differs in", strings.Join(c.Paths, ", ")},
 	})
 	fmt.Fprintln(s.err, "Its effects happen in addition to the effects of the event that it conflicts with.")
 }

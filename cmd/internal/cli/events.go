@@ -76,7 +76,10 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 	}
 	conflicts := ""
 	if e.Conflicts > 0 {
-		conflicts = fmt.Sprintf("%d, last %s, in %s", e.Conflicts, timeOrEmpty(e.ConflictAt), strings.Join(e.ConflictPaths, ", "))
+		conflicts = fmt.Sprintf("%d, last %s", e.Conflicts, timeOrEmpty(e.ConflictAt))
+		if !e.PayloadHidden {
+			conflicts += ", in " + strings.Join(e.ConflictPaths, ", ")
+		}
 		if e.ConflictsKept > 0 {
 			conflicts += fmt.Sprintf("; %s kept: `oncegate conflicts list --event %s`", plural(e.ConflictsKept, "payload", "payloads"), e.ID)
 		}
@@ -96,13 +99,14 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 		{"conflicts", conflicts},
 		{"replay", onlyIf(e.SuspectedReplay, "suspected: the same body was recorded under another id")},
 		{"class", e.Class},
-		{"body", fmt.Sprintf("%d bytes, %s, sha256 %s", e.BodyLength, kept, e.BodySHA256)},
+		{"body", bodyText(e.BodyLength, kept, e.BodySHA256, e.PayloadHidden)},
 		{"labels", labelTexts(e.Labels)},
 	}
 	for i := range e.Sequence {
 		pairs = append(pairs, pair{"sequence", placeText(&e.Sequence[i])})
 	}
 	page(s.out, pairs)
+	s.sayHidden(e.PayloadHidden)
 	if len(e.EffectRows) == 0 {
 		return nil
 	}

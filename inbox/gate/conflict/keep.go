@@ -21,18 +21,18 @@ const maxConflictPayloads = 5
 
 // The event keeps its first payload. The statement locks the event's row, so that payloads that conflict with one event
 // are kept one after the other. The first conflict of an event in an hour is audited, with the number of conflicts
-// until then. The event only counts the others, and their payloads have separate rows: otherwise a sender whose
+// until then but without hashes and paths, which a token without read-payload must not see. The event only counts the others, and their payloads have separate rows: otherwise a sender whose
 // payloads drift would fill the disk.
 const recordConflict = `
 WITH before AS MATERIALIZED (
     SELECT id, conflict_at FROM inbox_event WHERE id = $1 FOR UPDATE),
 marked AS (
-    UPDATE inbox_event e SET conflicts = e.conflicts + 1, conflict_at = now(), conflict_sha256 = $2, conflict_paths = $3
+    UPDATE inbox_event e SET conflicts = e.conflicts + 1, conflict_at = now(), conflict_paths = $2
     FROM before b WHERE e.id = b.id
     RETURNING e.id, e.conflicts, b.conflict_at AS last),
 audited AS (
     INSERT INTO audit (id, actor, action, object, after)
-    SELECT $4, 'gate', 'conflict', 'event/' || id, jsonb_build_object('sha256', encode($2, 'hex'), 'paths', $3::text[], 'conflicts', conflicts)
+    SELECT $3, 'gate', 'conflict', 'event/' || id, jsonb_build_object('conflicts', conflicts)
     FROM marked
     WHERE last IS NULL OR date_bin('1 hour', last, 'epoch') <> date_bin('1 hour', now(), 'epoch'))
 SELECT count(*) FROM marked`
@@ -69,7 +69,7 @@ func (s *Settler) keep(ctx context.Context, p *Payload, d *difference) error {
 	defer conn.Release()
 	recorded, displaced := int64(0), int64(0)
 	b := &pgx.Batch{} // without BEGIN, a batch is one transaction
-	b.Queue(recordConflict, p.Recorded, p.SHA[:], d.paths, inbox.NewID(now)).QueryRow(func(row pgx.Row) error { return row.Scan(&recorded) })
+	b.Queue(recordConflict, p.Recorded, d.paths, inbox.NewID(now)).QueryRow(func(row pgx.Row) error { return row.Scan(&recorded) })
 	if !p.Admission.Source.Strict || p.Admission.Emitted {
 		s.queue(b, p, d, now).Exec(func(tag pgconn.CommandTag) error {
 			displaced = tag.RowsAffected()
