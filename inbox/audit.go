@@ -36,6 +36,8 @@ const (
 	AuditPrune AuditAction = "prune.include"
 	// AuditErase: everything of an event but its tombstone was erased.
 	AuditErase AuditAction = "event.erase"
+	// AuditEraseRefusals: refused deliveries were erased.
+	AuditEraseRefusals AuditAction = "refusal.erase"
 	// AuditKeyRotate: a key was added to the keyring.
 	AuditKeyRotate AuditAction = "keys.rotate"
 	// AuditKeyActivate: another key became the active one.

@@ -116,6 +116,7 @@ func TestActsOnWhatIsAnothersTenants(t *testing.T) {
 		{"apply_stream", fmt.Sprintf("/streams/%d/apply", stream), why, control.CodeNotFound},
 		{"admit_conflict", "/conflicts/" + conflict.String() + "/admit", why, control.CodeNotFound},
 		{"reverify_refusals", "/refusals/reverify", with(object{"source": "blue"}), control.CodeNotFound},
+		{"erase_refusals", "/refusals/erase", with(object{"source": "blue", "containing": "nobody"}), control.CodeNotFound},
 		{"run_replay", "/replays/" + plan.ID + "/run", with(object{"digest": plan.Digest}), control.CodeNotFound},
 		{"cancel_replay", "/replays/" + plan.ID + "/cancel", why, control.CodeNotFound},
 		{"plan_replay", "/replays", with(object{"filter": object{"tenant": "blue"}}), control.CodeForbidden},

@@ -67,10 +67,11 @@ func settings(t *testing.T) *config.Config {
 	return out
 }
 
-// The tokens of the tests name their access: scope, and tenant if there is one.
+// The tokens of the tests name their access: scopes, and tenant if there is one.
 func (h *house) authenticate(r *http.Request) (control.Access, error) {
 	scope, tenant, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "@")
-	return control.Access{Actor: "ann of " + scope, Scopes: control.Scopes{control.Scope(scope)}, Tenant: tenant}, nil
+	scopes, err := control.ParseScopes(strings.Split(scope, "+"))
+	return control.Access{Actor: "ann of " + scope, Scopes: scopes, Tenant: tenant}, err
 }
 
 func newHouse(t *testing.T) *house {

@@ -65,6 +65,7 @@ var decisionPlaces = []Place{
 	{"show_refusal", []string{"refusals show"}, "/refusals/{id}", ""},
 	{"read_refusal_body", []string{"refusals show"}, "", "a page reveals the payload with its headers, by `reveal_payload`"},
 	{"reverify_refusals", []string{"refusals reverify"}, "/refusals/reverify", ""},
+	{"erase_refusals", []string{"refusals erase"}, "", "it erases by a text that must not be in an address or a history"},
 	{"list_streams", []string{"streams list"}, "/streams", ""},
 	{"show_stream", []string{"streams show"}, "/streams/{ref}", ""},
 	{"list_undecided_effects", []string{"streams list"}, "/streams", ""},

@@ -79,7 +79,7 @@ func acts() []Definition {
 		&SkipStream, &UnblockStream, &ApplyStream,
 		&AdmitConflict, &ReverifyRefusals, &Reconcile,
 		&PlanReplay, &RunReplay, &CancelReplay,
-		&EraseEvent,
+		&EraseEvent, &EraseRefusals,
 		&RevokeSession, &RevokeSessions,
 		&AddSuppression, &ImportSuppressions, &RemoveSuppression,
 		&DiscardOutbox, &DiscardRoute, &MoveRoute, &RunPrune, &TestSource,

@@ -18,8 +18,8 @@ import (
 )
 
 func (s *shell) refusalsCommand() *cobra.Command {
-	return group("refusals", "List, show or verify again refused deliveries",
-		s.refusalsListCommand(), s.refusalsShowCommand(), s.refusalsReverifyCommand())
+	return group("refusals", "List, show, verify again or erase refused deliveries",
+		s.refusalsListCommand(), s.refusalsShowCommand(), s.refusalsReverifyCommand(), s.refusalsEraseCommand())
 }
 
 func (s *shell) refusalsListCommand() *cobra.Command {
@@ -91,9 +91,9 @@ func (s *shell) writeRefused(ctx context.Context, r control.IDRequest) error {
 }
 
 func (s *shell) showRefusal(r *control.Refusal) error {
-	kept := fmt.Sprintf("%d bytes, kept whole", r.Size)
+	kept := "kept whole"
 	if !r.Whole {
-		kept = fmt.Sprintf("%d bytes, not kept", r.Size)
+		kept = "not kept"
 	}
 	page(s.out, []pair{
 		{"refusal", r.ID.String()},
@@ -105,7 +105,7 @@ func (s *shell) showRefusal(r *control.Refusal) error {
 		{"diagnosis", r.Diagnosis},
 		{"request", strings.TrimSpace(r.Method + " " + r.URL)},
 		{"from", r.Remote},
-		{"body", kept},
+		{"body", bodyText(r.Size, kept, "", r.PayloadHidden)},
 	})
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		for _, value := range r.Headers[name] {

@@ -16,7 +16,7 @@ func Tables(root *cobra.Command) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{"configuration": configuration(), "variables": variables(), "commands": commands(root), "codes": codes(), "next": nextMeanings(), "api-codes": apiCodes(), "places": places(), "invariants": invariants()}
+	out := map[string]string{"configuration": configuration(), "variables": variables(), "commands": commands(root), "codes": codes(), "next": nextMeanings(), "api-codes": apiCodes(), "places": places(), "metadata": metadata(), "invariants": invariants()}
 	if out["metrics"], err = metrics(); err != nil {
 		return nil, err
 	}
