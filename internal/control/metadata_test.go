@@ -13,7 +13,7 @@ import (
 // a name has a tag, or is excused here.
 var suspects = []string{"SHA256", "BodySHA256", "Hash", "Digest", "Bytes", "BodyLength", "Size", "Length", "Paths", "ConflictPaths", "Address", "Recipient", "Subject", "MessageID", "Excerpt", "Said", "Text", "Value", "Diff", "Changes", "URL", "Headers", "Result"}
 
-var searched = []string{"EventID", "Label", "Text", "Key", "Ref", "Address", "Containing"}
+var searches = []string{"EventID", "Label", "Text", "Key", "Ref", "Address", "Containing"}
 
 // excused are fields with a suspect name, and why they need no tag.
 var excused = map[string]string{
@@ -78,6 +78,6 @@ func TestFieldsOfContentHaveATag(t *testing.T) {
 	for _, operation := range control.Operations() {
 		d := operation.Describe()
 		check(d.Response, suspects, "shows")
-		check(d.Request, searched, "searches")
+		check(d.Request, searches, "searches")
 	}
 }
