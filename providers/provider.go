@@ -139,7 +139,8 @@ func (d *specReader) base(bases Catalog) *Spec {
 	spec.Example.Source, spec.Example.Own = "", nil
 	for _, key := range []string{"mode", "candidates", "hash"} {
 		if d.root.Member("identity").Member(key) != nil {
-			spec.Identity = IdentitySpec{} // a different rule replaces the base's identity completely
+			spec.Identity = IdentitySpec{}   // a different rule replaces the base's identity completely
+			spec.Reconcile = ReconcileSpec{} // the ids of the base's list are those of its own rule
 		}
 	}
 	return &spec

@@ -43,7 +43,7 @@ func (p *Provider) replacesBase(path string) bool {
 	switch {
 	case path == "title", path == "checked", path == "proved_by", path == "example.source", path == "example.own":
 		return true
-	case path == "identity" || strings.HasPrefix(path, "identity."):
+	case path == "identity" || strings.HasPrefix(path, "identity."), path == "reconcile" || strings.HasPrefix(path, "reconcile."):
 		return p.own["identity.mode"] || p.own["identity.candidates"] || p.own["identity.hash"]
 	}
 	return false

@@ -19,7 +19,9 @@ import (
 // notDrafted are the providers of the catalogue whose valid vectors no provider is
 // drafted from, with the reason.
 var notDrafted = map[string]string{
-	"braintree/valid": "the public key's id is a setting, and stands in no vector's secret",
+	"braintree/valid":      "the public key's id is a setting, and stands in no vector's secret",
+	"dropbox-sign/account": "the sender signs two members of the document and not the body",
+	"dropbox-sign/base":    "the sender signs two members of the document and not the body",
 	"segment/batch-second-event-forged-still-verifies": "the sender signs the first event alone, and the vector is about that",
 	"stripe/future-timestamp-accepted-by-sdk":          "it was signed an hour after its receipt, which no draft takes",
 }

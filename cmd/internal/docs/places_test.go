@@ -84,6 +84,7 @@ var typedAtServer = map[string][]string{
 	"nodes list": {"nodes list"}, "outbox discard": {"outbox discard 7" + decide}, "outbox list": {"outbox list"}, "outbox show": {"outbox show 7"},
 	"providers list": {"providers list"}, "providers show": {"providers show stripe"}, "prune": {"prune --dry-run"},
 	"refusals list": {"refusals list"}, "refusals show": {"refusals show " + id, "refusals show " + id + " --body"}, "refusals reverify": {"refusals reverify --source s --dry-run"},
+	"refusals erase": {"refusals erase --source s --containing text" + decide}, "reconcile": {"reconcile s --since 24h --dry-run"},
 	"replay cancel": {"replay cancel " + id + decide}, "replay items": {"replay items " + id}, "replay list": {"replay list"}, "replay plan": {"replay plan --source s", "replay plan --label a=b --compare"},
 	"replay run": {"replay run " + id + " --digest 12345678" + decide}, "replay status": {"replay status " + id},
 	"routes discard": {"routes discard s/r --dry-run"}, "routes list": {"routes list"}, "routes move": {"routes move s/r --to other --dry-run"}, "targets list": {"targets list"},
