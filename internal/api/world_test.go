@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/access/logins"
 	"github.com/oncegate/oncegate/internal/trials/servertest"
+	"github.com/oncegate/oncegate/providers/listing/listingtest"
 )
 
 const (
@@ -33,6 +36,7 @@ sources:
     provider: stripe
     tenant: acme
     secrets: ["file:%[4]s/shop-secret"]
+    reconcile: { credential: "file:%[4]s/list-key", base: "LIST_OF_EVENTS" }
     routes:
       - { name: ledger, types: ["invoice.*"], target: ledger }
       - { name: billing, types: ["refund.*"], target: billing }
@@ -58,9 +62,12 @@ type world struct {
 // newWorld starts a server, with a target that takes, one that refuses and one that does not answer.
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	list := httptest.NewServer(listingtest.Senders()[0].Handler(&listingtest.API{}))
+	t.Cleanup(list.Close)
 	s := servertest.Start(t, servertest.Config{
-		File: worldFile, Secrets: map[string]string{"shop-secret": shopSecret, "agent-secret": agentSecret},
-		Reply: `{"said":"` + canary + `"}`, Refusal: "no such account " + canary,
+		File:    strings.Replace(worldFile, "LIST_OF_EVENTS", list.URL, 1),
+		Secrets: map[string]string{"shop-secret": shopSecret, "agent-secret": agentSecret, "list-key": listingtest.Key},
+		Reply:   `{"said":"` + canary + `"}`, Refusal: "no such account " + canary,
 	})
 	return &world{Server: s, tokens: map[string]string{
 		"ADMIN": s.Token(t, "admin", "", "admin"), "READER": s.Token(t, "reader", "", "read-metadata"), "STRANGER": s.Token(t, "stranger", "blue", "admin"),

@@ -43,6 +43,7 @@ func sections() map[string]string {
 		"declared":      `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operations: { o: { nonsense: 1 } } } }`,
 		"repeats":       `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operation: { repeats: { nonsense: 1 } } } }`,
 		"route":         target + source + `routes: [{ name: r, target: t, nonsense: 1 }] } }`,
+		"fetch":         target + source + `routes: [{ name: r, target: t, fetch: { nonsense: 1 } }] } }`,
 		"order":         target + source + `routes: [{ name: r, target: t, order: { nonsense: 1 } }] } }`,
 		"key":           target + source + `routes: [{ name: r, target: t, key: { nonsense: 1 } }] } }`,
 		"mail":          target + source + `routes: [{ name: r, target: t, mail: { nonsense: 1 } }] } }`,
@@ -147,7 +148,7 @@ func TestDocumentedDefaultsAreThoseThatHold(t *testing.T) {
 					given++
 				}
 			}
-			if body != "" && !slices.Contains([]string{"retry", "breaker", "probe", "dry_run", "dkim", "order", "key", "mail"}, section.Name) {
+			if body != "" && !slices.Contains([]string{"retry", "breaker", "probe", "dry_run", "dkim", "order", "key", "mail", "fetch"}, section.Name) {
 				file += section.Name + ":\n" + body
 			}
 		}

@@ -58,8 +58,7 @@ func TestFieldsOfContentHaveATag(t *testing.T) {
 				return
 			}
 			seen[typ] = true
-			for i := range typ.NumField() {
-				f := typ.Field(i)
+			for f := range typ.Fields() {
 				name := typ.String() + "." + f.Name
 				for kind := range strings.SplitSeq(f.Tag.Get(tag), ",") {
 					if kind, _ = strings.CutSuffix(kind, "/path"); kind != "" && !kinds[kind] {

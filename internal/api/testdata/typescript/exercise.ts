@@ -238,6 +238,7 @@ async function decides() {
   await need(sdk.reverifyRefusals({ body: { source: 'shop', dry_run: true } }))
   await need(sdk.reverifyRefusals({ body: { source: 'shop', reason } }))
   await need(sdk.eraseRefusals({ body: { source: 'shop', containing: 'nobody', reason } }))
+  assert.equal((await need(sdk.reconcileSource({ body: { source: 'shop', reason } }))).complete, true)
   await need(sdk.testSource({ path: { source: 'shop' }, body: { reason } }))
   await need(sdk.eraseEvent({ path: { ref: 'shop/evt_erase' }, body: { reason } }))
   const { data: outbox } = await need(sdk.listOutbox({ query: { refused: true } }))
