@@ -115,10 +115,11 @@ func lockNotObtained(err error) bool {
 }
 
 // watch checks which sessions block the migration, first after watchAfter and then at the interval
-// watchEvery.
+// watchEvery. watchWithin limits how long a migration that has ended waits for its last check.
 const (
-	watchAfter = 500 * time.Millisecond
-	watchEvery = 250 * time.Millisecond
+	watchAfter  = 500 * time.Millisecond
+	watchEvery  = 250 * time.Millisecond
+	watchWithin = 5 * time.Second
 )
 
 // watched runs do. If do takes long, watched uses a second connection to find the sessions that
@@ -137,6 +138,9 @@ func (r *runner) watched(ctx context.Context, seen *[]session.Backend, do func()
 	return err
 }
 
+// watch does not cancel a statement when ctx ends, but lets it return. A cancel request in that
+// moment can end PgBouncer with all its sessions, the migration's own included:
+// https://github.com/pgbouncer/pgbouncer/issues/801, seen with 1.18 and reported up to 1.24.
 func (r *runner) watch(ctx context.Context, seen *[]session.Backend) {
 	timer := time.NewTimer(watchAfter)
 	defer timer.Stop()
@@ -150,13 +154,16 @@ func (r *runner) watch(ctx context.Context, seen *[]session.Backend) {
 	if err != nil {
 		return
 	}
-	conn, err := session.ConnectTo(ctx, cfg, history)
+	firm, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(watchWithin, cancel) })()
+	conn, err := session.ConnectTo(firm, cfg, history)
 	if err != nil {
 		return
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	defer func() { _ = conn.Close(firm) }()
 	for {
-		if holders, err := session.ReadBlockers(ctx, conn, r.pid); err == nil && len(holders) > 0 {
+		if holders, err := session.ReadBlockers(firm, conn, r.pid); err == nil && len(holders) > 0 {
 			*seen = holders
 		}
 		timer.Reset(watchEvery)
