@@ -177,8 +177,8 @@ type NewEvent struct {
 	// Offset and Length are the event's bytes inside the body.
 	Offset, Length int
 
-	// Transmission is the sender's signed id of the transmission; empty for none. An event with one is new only if no event of
-	// its source has it, whatever the event ids are.
+	// Transmission is the sender's signed id of the transmission; empty for none. Such an event is new only if no event of its
+	// source has the same transmission, even under another id.
 	Transmission string
 
 	// Unusable is why the event cannot be used; EventID is then ignored and the

@@ -36,7 +36,7 @@ func TestReconcileSection(t *testing.T) {
 		"an unknown placeholder":  {"{{account}}", "{{tenant}}", "{{tenant}} is not known; known are since, until, account"},
 		"plain http":              {"base: https:", "base: http:", "is not an https address without a path"},
 		"another path":            {"api.example.com", "api.example.com/v2", "is not an https address without a path"},
-		"no such authentication":  {"kind: bearer", "kind: oauth", "is not implemented in this version"},
+		"no such authentication":  {"kind: bearer", "kind: oauth", "unknown; known are bearer, basic"},
 		"a page without its rule": {", next: next", "", "goes with kind token or url, which need it"},
 		"the oldest without end":  {"order: newest", "order: oldest", ""},
 		"no order":                {"order: newest", "order: any", "known are newest, oldest"},

@@ -40,7 +40,7 @@ func (d *specReader) reconcile(s *Spec) {
 	}
 	d.link("reconcile.docs", r.Docs)
 	d.reconcileRequest(r)
-	d.choice("reconcile.auth.kind", r.Auth.Kind, []string{"bearer", "basic"}, []string{"oauth"})
+	d.choice("reconcile.auth.kind", r.Auth.Kind, []string{"bearer", "basic"}, nil)
 	d.choice("reconcile.order", r.Order, []string{"newest", "oldest"}, nil)
 	for path, value := range map[string]string{"events": r.Events, "event": r.Event, "created.json": r.Created.JSON, "id": r.ID} {
 		if value == "" {

@@ -30,8 +30,8 @@ type ReconcileSpec struct {
 	// Time is how {{since}} and {{until}} are written: s (seconds since 1970) or rfc3339.
 	Time string `yaml:"time"`
 
-	// Events is the JSON path of the array in the answer, and Event that of the webhook's event in
-	// an element of the array, "$" by default.
+	// Events is the JSON path of the array in the answer. Event is the JSON path of the webhook's event
+	// in an element of the array, "$" by default.
 	Events string `yaml:"events"`
 	Event  string `yaml:"event"`
 
@@ -52,7 +52,7 @@ type ReconcileSpec struct {
 	Page ReconcilePage `yaml:"page"`
 
 	// Redeliver asks the sender to deliver an event again. If it is present, Oncegate admits nothing
-	// from the list: what is missing arrives as a signed delivery.
+	// from the list, because the missing events arrive as signed deliveries.
 	Redeliver ReconcileRedeliver `yaml:"redeliver"`
 
 	// Rate is how many requests the API allows.
@@ -104,7 +104,7 @@ type ReconcileRedeliver struct {
 	Method string `yaml:"method"`
 	Path   string `yaml:"path"`
 
-	// Delivery is the JSON path in an element of the value that stands for {{delivery}}.
+	// Delivery is the JSON path of the value that replaces {{delivery}}, in an element of the array.
 	Delivery string `yaml:"delivery"`
 }
 

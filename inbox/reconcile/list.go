@@ -51,6 +51,9 @@ type Event struct {
 	Admission *inbox.Admission
 	Delivery  string
 
+	// Other says that the event is of a type that the source does not ask for.
+	Other bool
+
 	// Unusable is why it cannot be said whether the event has arrived; empty if it can.
 	Unusable string
 }

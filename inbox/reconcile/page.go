@@ -33,6 +33,10 @@ func (r *Run) page(ctx context.Context, p *Page, counts *Counts) error {
 			continue
 		}
 		counts.Listed++
+		if e.Other {
+			counts.Other++
+			continue
+		}
 		if e.Unusable != "" || !pgtext.Storable(e.ID) {
 			counts.Unusable++
 			continue

@@ -7,8 +7,11 @@ type Counts struct {
 	// Pages were read.
 	Pages int `json:"pages"`
 
-	// Listed events are those of the period in the sender's list. Each is Known, Missing or Unusable.
+	// Listed counts the events of the period in the sender's list. Each is Other, Known, Missing or Unusable.
 	Listed int `json:"listed"`
+
+	// Other events are of types that the source does not ask for. A run does nothing with them.
+	Other int `json:"other,omitempty"`
 
 	// Known events had been recorded before. Late of them were recorded more than [Late] after they were
 	// created.
@@ -53,7 +56,7 @@ type Report struct {
 func (r Report) Plus(other Report) Report {
 	c, o := r.Counts, other.Counts
 	other.Counts = Counts{
-		Pages: c.Pages + o.Pages, Listed: c.Listed + o.Listed, Known: c.Known + o.Known, Late: c.Late + o.Late, Missing: c.Missing + o.Missing,
+		Pages: c.Pages + o.Pages, Listed: c.Listed + o.Listed, Other: c.Other + o.Other, Known: c.Known + o.Known, Late: c.Late + o.Late, Missing: c.Missing + o.Missing,
 		Admitted: c.Admitted + o.Admitted, Arrived: c.Arrived + o.Arrived, Redelivered: c.Redelivered + o.Redelivered, Unusable: c.Unusable + o.Unusable,
 	}
 	return other

@@ -66,8 +66,8 @@ SET since_at = excluded.since_at, until_at = excluded.until_at, cursor = '', com
 // The schedule counts from when the run was continued, so that a sender that is away is not asked all the time.
 const resumeRun = `UPDATE reconciliation SET began_at = $3, ended_at = NULL, error = NULL, actor = nullif($2, '') WHERE source_id = $1`
 
-// The next page is noted after the events of a page were admitted, so that none is left out. covered_until only moves
-// when the period begins inside of what is covered.
+// The next page is noted after the events of a page were admitted, so that none is left out. covered_until moves only
+// if the period begins before it, because there would be a gap otherwise.
 const noteProgress = `
 UPDATE reconciliation
 SET cursor = $2, complete = $3, counts = $4, ended_at = $5, error = nullif($6, ''),

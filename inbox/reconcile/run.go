@@ -69,7 +69,7 @@ type Run struct {
 	DryRun bool
 	Cursor string
 
-	// Scheduled says that nobody asked for the run. It is then audited only if it found something.
+	// Scheduled says that the schedule started the run. It is then audited only if it found something.
 	Scheduled bool
 
 	// Actor and Reason go into the audit.
@@ -95,7 +95,7 @@ const (
 	tryLock   = `SELECT pg_try_advisory_lock($1::int, ` + sourceKey + `)`
 )
 
-// Do reads the list and admits what is missing, until the last page, the end of the budget or of ctx. Only
+// Do reads the list and admits the missing events, until the last page, the end of the budget or of ctx. Only
 // one run of a source works at once: another one gets [ErrRunning]. On an error the report covers what was
 // done until then, and [Run.Resume] continues after it.
 func (r Run) Do(ctx context.Context) (Report, error) {

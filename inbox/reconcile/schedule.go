@@ -19,11 +19,11 @@ const (
 	// Settling is the age below which a run leaves events out: their delivery is still under way.
 	Settling = 5 * time.Minute
 
-	// lookEvery is how often it is looked whether a source is due.
+	// lookEvery is how often a scheduler looks whether a source is due.
 	lookEvery = 30 * time.Second
 )
 
-// Scheduled is a source whose sender is asked by itself.
+// Scheduled is a source whose sender a worker asks without an operator.
 type Scheduled struct {
 	Source int32
 	Name   string
@@ -31,8 +31,8 @@ type Scheduled struct {
 	// Every is how often, and Window how far back without a complete run before.
 	Every, Window time.Duration
 
-	// Kept is how long the sender keeps its events; 0 is not known.
-	Kept time.Duration
+	// Reach is how far back a run may ask; 0 does not limit it.
+	Reach time.Duration
 
 	// Start makes a run without its period, and stop releases what the run used.
 	Start func() (run Run, stop func(), err error)
@@ -97,7 +97,7 @@ func (s *Scheduled) period(last *Last, now time.Time) (since, until time.Time) {
 	if last != nil && last.CoveredUntil != nil {
 		since = last.CoveredUntil.Add(-Overlap)
 	}
-	if oldest := now.Add(-s.Kept); s.Kept > 0 && since.Before(oldest) {
+	if oldest := now.Add(-s.Reach); s.Reach > 0 && since.Before(oldest) {
 		since = oldest
 	}
 	return since, until

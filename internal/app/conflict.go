@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -30,17 +29,11 @@ type AdmitConflictConfig struct {
 
 // AdmitConflict admits the payload of a conflict as a separate event. It opens its own gate and
 // uses the routes that the servers were started with.
-func AdmitConflict(ctx context.Context, cfg AdmitConflictConfig) (out decide.AdmittedConflict, err error) {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	a, s, err := openSource(ctx, cfg.Settings, cfg.Logger, cfg.Now, cfg.Source)
-	if a != nil {
-		defer func() { err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx))) }()
-	}
-	if err != nil {
-		return out, err
-	}
+func AdmitConflict(ctx context.Context, cfg AdmitConflictConfig) (decide.AdmittedConflict, error) {
+	return withSource(ctx, cfg.Settings, cfg.Logger, cfg.Now, cfg.Source, cfg.run)
+}
+
+func (cfg *AdmitConflictConfig) run(ctx context.Context, a *App, s *config.Source) (out decide.AdmittedConflict, err error) {
 	if err := a.startGate(ctx); err != nil {
 		return out, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/reconcile"
 	"github.com/oncegate/oncegate/internal/background"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/listing"
 )
@@ -45,17 +46,11 @@ type ReconcileConfig struct {
 
 // Reconcile asks the sender of a source which events there were and admits those that never arrived. It opens its own
 // gate and uses the routes that the servers were started with.
-func Reconcile(ctx context.Context, cfg ReconcileConfig) (report reconcile.Report, err error) {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	a, s, err := openSource(ctx, cfg.Settings, cfg.Logger, cfg.Now, cfg.Source)
-	if a != nil {
-		defer func() { err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx))) }()
-	}
-	if err != nil {
-		return report, err
-	}
+func Reconcile(ctx context.Context, cfg ReconcileConfig) (reconcile.Report, error) {
+	return withSource(ctx, cfg.Settings, cfg.Logger, cfg.Now, cfg.Source, cfg.run)
+}
+
+func (cfg *ReconcileConfig) run(ctx context.Context, a *App, s *config.Source) (report reconcile.Report, err error) {
 	if s.Reconcile == nil {
 		return report, fmt.Errorf("%w: source %s has no reconcile section, which says how its sender is asked", ErrConfiguration, s.Name)
 	}
@@ -64,7 +59,7 @@ func Reconcile(ctx context.Context, cfg ReconcileConfig) (report reconcile.Repor
 		return report, err
 	}
 	defer stop()
-	now := cfg.Now()
+	now := a.cfg.Now()
 	run.Until, run.Since = cfg.Until, cfg.Since
 	if run.Until.IsZero() {
 		run.Until = now.Add(-reconcile.Settling)
@@ -72,8 +67,8 @@ func Reconcile(ctx context.Context, cfg ReconcileConfig) (report reconcile.Repor
 	if run.Since.IsZero() {
 		run.Since = now.Add(-s.Reconcile.Since)
 	}
-	if kept := keptBySender(s); kept > 0 && !cfg.Resume && run.Since.Before(now.Add(-kept-time.Minute)) {
-		return report, fmt.Errorf("%w: %s keeps its events for %d days only; ask for a later beginning", ErrConfiguration, s.Provider.Spec().Title, int(kept.Hours()/24))
+	if reach, why := reachOf(s); reach > 0 && !cfg.Resume && run.Since.Before(now.Add(-reach-time.Minute)) {
+		return report, fmt.Errorf("%w: %s; ask for a later beginning", ErrConfiguration, why)
 	}
 	run.Resume, run.DryRun, run.Cursor, run.Budget = cfg.Resume, cfg.DryRun, cfg.Cursor, cfg.Budget
 	run.Actor, run.Reason, run.Progress = cfg.Actor, cfg.Reason, cfg.Progress
@@ -86,9 +81,14 @@ func Reconcile(ctx context.Context, cfg ReconcileConfig) (report reconcile.Repor
 	return run.Do(ctx)
 }
 
-// keptBySender is how long the sender lists its events; 0 is not known.
-func keptBySender(s *config.Source) time.Duration {
-	return time.Duration(s.Provider.Spec().Windows.List.For)
+// reachOf returns how far back a run may ask, and why not further. 0 does not limit it. An event whose key may have been
+// pruned must not be admitted, because its effects may have happened.
+func reachOf(s *config.Source) (reach time.Duration, why string) {
+	listed, kept := time.Duration(s.Provider.Spec().Windows.List.For), s.Keep.Tombstone
+	if kept > 0 && (listed == 0 || kept < listed) {
+		return kept, fmt.Sprintf("Oncegate keeps the keys of source %s for %s only, so that it cannot tell which older events have arrived", s.Name, yamltree.FormatDuration(kept))
+	}
+	return listed, fmt.Sprintf("%s keeps its events for %s only", s.Provider.Spec().Title, yamltree.FormatDuration(listed))
 }
 
 // reconcileRun makes a run of a source without its period. stop releases what it used.
@@ -100,7 +100,10 @@ func (a *App) reconcileRun(s *config.Source, pool *pgxpool.Pool) (run reconcile.
 	if err != nil {
 		return run, nil, err
 	}
-	lister := &senderList{client: client, source: a.inboxSource(s), now: a.cfg.Now, largest: cmp.Or(s.MaxBody, s.Provider.Limits().MaxBody)}
+	lister := &senderList{
+		client: client, source: a.inboxSource(s), now: a.cfg.Now, largest: cmp.Or(s.MaxBody, s.Provider.Limits().MaxBody),
+		types: inbox.Route{Types: s.ReconciledTypes()},
+	}
 	return reconcile.Run{
 		Pool: pool, Gate: a.gate, Lister: lister, Logger: a.log, Source: lister.source.ID, Name: s.Name,
 		NewestFirst: list.Spec().Order == "newest", Now: a.cfg.Now,
@@ -113,6 +116,7 @@ type senderList struct {
 	source  *inbox.Source
 	now     func() time.Time
 	largest int64
+	types   inbox.Route // takes the types that the source asks for
 }
 
 // Page implements [reconcile.Lister].
@@ -131,6 +135,7 @@ func (l *senderList) Page(ctx context.Context, since, until time.Time, cursor st
 			event.Unusable = "it is larger than the source takes"
 		default:
 			event.Admission = receiver.Listed(l.source, listed, l.now())
+			event.Other = !l.types.Matches(event.Admission.Events[0].Type)
 		}
 	}
 	return page, nil
@@ -164,11 +169,12 @@ func senderError(err error) error {
 func (a *App) makeReconcile() error {
 	var sources []reconcile.Scheduled
 	for _, s := range a.settings.Sources {
+		reach, _ := reachOf(s)
 		if s.Reconcile == nil || s.Reconcile.Every == 0 {
 			continue
 		}
 		sources = append(sources, reconcile.Scheduled{
-			Source: a.sources[s.Name].ID, Name: s.Name, Every: s.Reconcile.Every, Window: s.Reconcile.Since, Kept: keptBySender(s),
+			Source: a.sources[s.Name].ID, Name: s.Name, Every: s.Reconcile.Every, Window: s.Reconcile.Since, Reach: reach,
 			Start: func() (reconcile.Run, func(), error) { return a.reconcileRun(s, a.workPool) },
 		})
 	}
@@ -211,7 +217,7 @@ func newReconcileMetrics(sources []reconcile.Scheduled) *reconcileMetrics {
 }
 
 func reconcileOutcomes(c reconcile.Counts) map[string]int {
-	return map[string]int{"known": c.Known, "late": c.Late, "missing": c.Missing, "unusable": c.Unusable}
+	return map[string]int{"other": c.Other, "known": c.Known, "late": c.Late, "missing": c.Missing, "unusable": c.Unusable}
 }
 
 func (m *reconcileMetrics) done(source string, report reconcile.Report, err error) {

@@ -148,6 +148,50 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// A list has events of all types, and those that the webhook is not subscribed to are no missing deliveries.
+func TestReconcileLeavesOtherTypes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		types, routes []string
+		admitted      int
+	}{
+		"those of the routes":       {nil, []string{"invoice.*"}, 2},
+		"the webhook's":             {[]string{"charge.*"}, []string{"*"}, 1},
+		"all, because of no routes": {nil, nil, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReconciled(t)
+			source := r.cfg.Sources[slices.IndexFunc(r.cfg.Sources, func(s *config.Source) bool { return s.Name == "stripe" })]
+			source.Reconcile.Types = c.types
+			if source.Routes[0].Types = c.routes; c.routes == nil {
+				source.Routes = nil
+			}
+			registered(t, r.cfg)
+			created := time.Now().Add(-10 * time.Minute)
+			for i, kind := range []string{"invoice.paid", "charge.failed", "invoice.voided"} {
+				r.apis["stripe"].Add(listingtest.Event{ID: fmt.Sprintf("ev_%d", i), Type: kind, Created: created.Add(time.Duration(i) * time.Second)})
+			}
+			want := reconcile.Counts{Pages: 1, Listed: 3, Other: 3 - c.admitted, Missing: c.admitted, Admitted: c.admitted}
+			if got, err := r.run(t, "stripe", nil); err != nil || got.Counts != want {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		})
+	}
+}
+
+// An event whose key may have been pruned is not admitted: its effects may have happened.
+func TestReconcileWithinTheTombstones(t *testing.T) {
+	t.Parallel()
+	r := newReconciled(t)
+	registered(t, r.cfg)
+	before := r.apis["chargebee"].Requests()
+	_, err := r.run(t, "chargebee", func(cfg *app.ReconcileConfig) { cfg.Since = time.Now().AddDate(-20, 0, 0) })
+	if !errors.Is(err, app.ErrConfiguration) || !strings.Contains(err.Error(), "cannot tell which older events have arrived") || r.apis["chargebee"].Requests() != before {
+		t.Errorf("error %v after %d requests", err, r.apis["chargebee"].Requests()-before)
+	}
+}
+
 // What a person has to correct, and what to try later, are told apart.
 func TestReconcileFails(t *testing.T) {
 	t.Parallel()

@@ -46,17 +46,11 @@ var ErrConfiguration = errors.New("configuration")
 
 // Reverify verifies a source's kept refusals with today's secrets and admits those that verify. It
 // opens its own gate and uses the routes that the servers were started with.
-func Reverify(ctx context.Context, cfg ReverifyConfig) (report refusal.ReverifyReport, err error) {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	a, s, err := openSource(ctx, cfg.Settings, cfg.Logger, cfg.Now, cfg.Source)
-	if a != nil {
-		defer func() { err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx))) }()
-	}
-	if err != nil {
-		return report, err
-	}
+func Reverify(ctx context.Context, cfg ReverifyConfig) (refusal.ReverifyReport, error) {
+	return withSource(ctx, cfg.Settings, cfg.Logger, cfg.Now, cfg.Source, cfg.run)
+}
+
+func (cfg *ReverifyConfig) run(ctx context.Context, a *App, s *config.Source) (report refusal.ReverifyReport, err error) {
 	keys, err := a.openKeys(ctx)
 	if err != nil {
 		return report, err
@@ -100,8 +94,26 @@ func (a *App) openKeys(ctx context.Context) (*fetch.Fetcher, error) {
 	return keys, keys.Load(ctx)
 }
 
-// openSource opens what a command needs to admit events to a source of the configuration. Unless
-// the App is nil, the caller runs its cleanups, also after an error.
+// withSource calls do with what a command needs to admit events to a source of the configuration, and cleans up after
+// it. now may be nil, which means time.Now.
+func withSource[T any](
+	ctx context.Context, settings *config.Config, logger *slog.Logger, now func() time.Time, name string,
+	do func(ctx context.Context, a *App, s *config.Source) (T, error),
+) (out T, err error) {
+	if now == nil {
+		now = time.Now
+	}
+	a, s, err := openSource(ctx, settings, logger, now, name)
+	if a != nil {
+		defer func() { err = errors.Join(err, a.cleanups.run(context.WithoutCancel(ctx))) }()
+	}
+	if err != nil {
+		return out, err
+	}
+	return do(ctx, a, s)
+}
+
+// openSource opens what withSource passes on. Unless the App is nil, the caller runs its cleanups, also after an error.
 func openSource(ctx context.Context, settings *config.Config, logger *slog.Logger, now func() time.Time, name string) (*App, *config.Source, error) {
 	at := slices.IndexFunc(settings.Sources, func(s *config.Source) bool { return s.Name == name })
 	if at < 0 {

@@ -23,6 +23,10 @@ type Reconcile struct {
 	// Allow lists networks that may be asked although they are not public.
 	Allow []netip.Prefix
 
+	// Types are the types of events that are asked for, as patterns. Empty means the types that
+	// a route of the source takes, or all types if it has no route.
+	Types []string
+
 	// Since is how far back a run without a beginning asks.
 	Since time.Duration
 
@@ -34,6 +38,21 @@ type Reconcile struct {
 
 // Listing returns the list of the sender's events.
 func (c *Reconcile) Listing() *providers.Listing { return c.listing }
+
+// ReconciledTypes returns the types of events that a reconciliation of the source asks for.
+func (s *Source) ReconciledTypes() []string {
+	switch {
+	case len(s.Reconcile.Types) > 0:
+		return s.Reconcile.Types
+	case len(s.Routes) == 0:
+		return []string{"*"}
+	}
+	var out []string
+	for _, r := range s.Routes {
+		out = append(out, r.Types...)
+	}
+	return out
+}
 
 // Secret returns the credential.
 func (c *Reconcile) Secret() providers.Secret { return c.Credential.secret }
@@ -54,6 +73,7 @@ func (c *Reconcile) keys() []Key {
 			read: func(_ *reader, n *yamltree.Node) { c.Params = reconcileParams(n) },
 			show: func() (any, bool) { return byKey(c.Params, func(s string) any { return s }), len(c.Params) > 0 },
 		},
+		list("types", &c.Types, words(glob), "those of the routes", "The types of events that the webhook is subscribed to, in the same form as the `types` of a route. A list has events of every type, and Oncegate must not admit those that the sender was never to deliver.").notEmpty("; leave it out to ask for the types that routes take"),
 		list("allow", &c.Allow, network, "none", "Private networks that `base` may lead to."),
 		value("since", &c.Since, duration, "`24h`", "How far back a run asks that is not given a beginning, and a scheduled one that has no predecessor.").starts(),
 		value("every", &c.Every, form[time.Duration]{reconcileEvery, durationText, durationSchema}, "never", "How often a worker does it by itself, from `1m`. A scheduled run begins an hour before the end of the last complete one."),

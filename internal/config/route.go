@@ -48,7 +48,7 @@ func (r *Route) keysWith(target *string) []Key {
 			read: func(from *reader, n *yamltree.Node) { r.Order = from.order(n) },
 			show: func() (any, bool) { return r.Order.Effective(), true },
 		},
-		part("fetch", "fetch", &r.Fetch, (*reader).fetch, (*Fetch).keys, "none", "What is fetched before each effect, because the event only names it: see [Fetch](#fetch). Expressions see the answer as `fetched`."),
+		part("fetch", "fetch", &r.Fetch, (*reader).fetch, (*Fetch).keys, "none", "The request that fetches the thing that the event only names, before each effect: see [Fetch](#fetch). Expressions see the answer as `fetched`."),
 		part("key", "key", &r.Key, (*reader).effectKey, (*EffectKey).declared, "the event's own", "Which effects are one: see [Effect keys](#effect-keys).").alsoAs(oneOrMore(fieldSchema)),
 		mapping("map", &r.Map, (*reader).requestExpression, "the body as received", "For a forward: the JSON that is sent, as an expression or as a mapping of expressions."),
 		part("mail", "mail", &r.Mail, (*reader).routeMail, (*Mail).keys, "none", "For a mail target: the [message](#messages)."),

@@ -7,7 +7,7 @@ func reconcileBlock(s *control.SourceDetail) block {
 	r := s.Reconcile
 	b := block{
 		ID: "reconcile", Title: "Reconcile", Text: "Which events the sender has, and whether all of them arrived.", Code: "oncegate reconcile " + shellWord(s.Name) + " --since 24h --dry-run",
-		Facts: facts(is("Asks", code(r.Host)), is("Credential", code(r.Credential)), is("By itself", text(or(every(r.Every), "no")))),
+		Facts: facts(is("Asks", code(r.Host)), is("Credential", code(r.Credential)), is("Schedule", text(or(every(r.Every), "none")))),
 	}
 	last := r.Last
 	if last == nil {
@@ -15,7 +15,7 @@ func reconcileBlock(s *control.SourceDetail) block {
 		return b
 	}
 	b.Facts = append(b.Facts, facts(
-		is("Last run", instant(last.BeganAt)), is("From", instant(last.Since)), is("Until", instant(last.Until)), is("Listed", number(last.Listed)),
+		is("Last run", instant(last.BeganAt)), is("From", instant(last.Since)), is("Until", instant(last.Until)), is("Listed", number(last.Listed)), is("Of other types", number(last.Other)),
 		is("Missing", number(last.Missing)), is("Admitted", number(last.Admitted)), is("Asked for again", number(last.Redelivered)), is("Late", number(last.Late)), is("Unusable", number(last.Unusable)),
 	)...)
 	switch {

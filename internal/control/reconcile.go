@@ -25,14 +25,14 @@ type ReconcileRequest struct {
 	// Resume continues the run of the source that was interrupted, with its period.
 	Resume bool `json:"resume,omitempty" flag:"--resume continue the run that was interrupted"`
 
-	// DryRun says what is missing and changes nothing. After is the next of the previous answer of a dry run, to continue
+	// DryRun reports the missing events and changes nothing. After is the next of the previous answer of a dry run, to continue
 	// where it ended, with the same since and until.
-	DryRun bool   `json:"dry_run,omitempty" flag:"--dry-run say what is missing, and do nothing"`
+	DryRun bool   `json:"dry_run,omitempty" flag:"--dry-run report the missing events, and change nothing"`
 	After  string `json:"after,omitempty"`
 }
 
-// ReconcileResponse says what was found. If it is not complete, repeat the request with resume or, for a dry run, with
-// after. Its counts include those of earlier parts, but for a dry run.
+// ReconcileResponse reports a run. If it is not complete, repeat the request with resume or, for a dry run, with
+// after. A run counts everything since it began, and a dry run counts this request alone.
 type ReconcileResponse struct {
 	DryRun bool `json:"dry_run"`
 	reconcile.Report
@@ -83,7 +83,7 @@ var Reconcile = Operation[ReconcileRequest, ReconcileResponse]{
 
 // SourceReconcile is how the sender of a source is asked which events there were, and the result of the last run.
 type SourceReconcile struct {
-	// Credential is where the credential is read from. Host is what is asked.
+	// Credential is the reference to the credential, and Host the server that Oncegate asks.
 	Credential string `json:"credential"`
 	Host       string `json:"host"`
 

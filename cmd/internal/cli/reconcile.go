@@ -23,9 +23,9 @@ func (s *shell) reconcileCommand() *cobra.Command {
 			"arrived, each once, through the same gate as a delivery. The source has a reconcile section with the\n" +
 			"credential of that API. Where the sender delivers again on request, as GitHub does, Oncegate requests\n" +
 			"that instead.\n\n" +
-			"--dry-run says what is missing, and changes nothing. One run of a source works at once: another one\n" +
-			"exits with 75, and so does one whose sender cannot be asked now. You can interrupt a run at any time\n" +
-			"and continue it with --resume.",
+			"--dry-run reports the missing events and changes nothing. Only one run of a source works at a time: a\n" +
+			"second one exits with 75, and so does a run whose sender does not answer now. You can interrupt a run\n" +
+			"at any time and continue it with --resume.",
 		Example: "  oncegate reconcile stripe --since 24h --dry-run\n" +
 			"  oncegate reconcile stripe --since 24h --reason \"the proxy was down from 2 to 5\"",
 	}
@@ -114,6 +114,7 @@ func countPairs(c reconcile.Counts, dryRun bool) []pair {
 	}
 	return []pair{
 		{"listed", count(c.Listed, "event")},
+		{"of other types", nonzero(c.Other)},
 		{"known already", count(c.Known, "event")},
 		{"late", nonzero(c.Late)},
 		{"missing", missing},

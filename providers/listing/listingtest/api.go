@@ -3,6 +3,7 @@
 package listingtest
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,9 @@ const Key = "the_key_of_the_api"
 type Event struct {
 	ID      string
 	Created time.Time
+
+	// Type is a type of Stripe's events; empty is invoice.paid. The other senders' lists have one type each.
+	Type string
 }
 
 // API is the state of one sender. The zero value has no events.
@@ -168,7 +172,7 @@ func stripe(a *API, w http.ResponseWriter, r *http.Request) {
 	}
 	page, more := a.page(a.events, seconds(q.Get("created[gte]")), seconds(q.Get("created[lte]")), q.Get("starting_after"))
 	answer(w, object{"object": "list", "url": "/v1/events", "has_more": more, "data": each(page, func(e Event) any {
-		return object{"id": e.ID, "object": "event", "created": e.Created.Unix(), "type": "invoice.paid", "pending_webhooks": 1, "data": object{"object": object{"id": "in_1"}}}
+		return object{"id": e.ID, "object": "event", "created": e.Created.Unix(), "type": cmp.Or(e.Type, "invoice.paid"), "pending_webhooks": 1, "data": object{"object": object{"id": "in_1"}}}
 	})})
 }
 
