@@ -24,11 +24,12 @@ import (
 const minSearchLength = 4
 
 const (
-	// $3 selects refusals by id and $4 by peer; NULL and '' select all. The times of ids limit the walk.
+	// $3 selects refusals by id, $4 by peer, $5 and $6 by the time of receipt. NULL and '' select all.
 	readSourceRefusals = `
-SELECT r.id, r.received_at, r.url, r.diagnosis, r.key_id, r.headers, r.body FROM refusal r
+SELECT r.id, r.url, r.diagnosis, r.key_id, r.headers, r.body FROM refusal r
 WHERE r.source_id = $1 AND r.id > $2::uuid AND ($3::uuid[] IS NULL OR r.id = ANY ($3::uuid[]))
     AND ($4::text = '' OR r.peer = $4::text OR r.remote = $4::text)
+    AND ($5::timestamptz IS NULL OR r.received_at >= $5) AND ($6::timestamptz IS NULL OR r.received_at < $6)
 ORDER BY r.id LIMIT 50`
 
 	deleteRefusalsByID = `DELETE FROM refusal WHERE id = ANY ($1::uuid[])`
@@ -176,10 +177,9 @@ type refusalWalk struct {
 	erased, unreadable int
 }
 
-// storedRefusal is a refusal as it is searched.
+// storedRefusal contains the fields of a refusal that are searched.
 type storedRefusal struct {
 	id             inbox.ID
-	received       time.Time
 	url, diagnosis string
 	keyID          *int32
 	headers, body  []byte
@@ -188,14 +188,14 @@ type storedRefusal struct {
 func (w *refusalWalk) run(ctx context.Context, pool *pgxpool.Pool) error {
 	var after inbox.ID
 	for {
-		rows, err := pool.Query(ctx, readSourceRefusals, w.source, floor(after), w.ids, w.peer)
+		rows, err := pool.Query(ctx, readSourceRefusals, w.source, floor(after), w.ids, w.peer, row.Micros(w.since), row.Micros(w.until))
 		if err != nil {
 			return fmt.Errorf("searching refusals: %w", err)
 		}
 		var found []inbox.ID
 		var r storedRefusal
 		looked := 0
-		_, err = pgx.ForEachRow(rows, []any{&r.id, &r.received, &r.url, &r.diagnosis, &r.keyID, &r.headers, &r.body}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&r.id, &r.url, &r.diagnosis, &r.keyID, &r.headers, &r.body}, func() error {
 			looked++
 			after = r.id
 			if w.matches(&r) {
@@ -219,11 +219,8 @@ func (w *refusalWalk) run(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 }
 
-// matches reports whether to delete a refusal.
+// matches reports whether a refusal that was read contains one of the texts.
 func (w *refusalWalk) matches(r *storedRefusal) bool {
-	if !w.since.IsZero() && r.received.Before(w.since) || !w.until.IsZero() && !r.received.Before(w.until) {
-		return false
-	}
 	if len(w.texts) == 0 {
 		return true
 	}
