@@ -140,7 +140,7 @@ func (d *specReader) base(bases Catalog) *Spec {
 	for _, key := range []string{"mode", "candidates", "hash"} {
 		if d.root.Member("identity").Member(key) != nil {
 			spec.Identity = IdentitySpec{}   // a different rule replaces the base's identity completely
-			spec.Reconcile = ReconcileSpec{} // the ids of the base's list are those of its own rule
+			spec.Reconcile = ReconcileSpec{} // the base's list has the ids of the replaced rule
 		}
 	}
 	return &spec

@@ -25,8 +25,8 @@ type IdentitySpec struct {
 	// mode level, because events of its kind have identical content.
 	LevelWhen []MatchSpec `yaml:"level_when"`
 
-	// Transmission lists the places, outside the payload, of a signed value that the sender makes anew whenever it
-	// sends an event, apart from its own retries. An event is new only if both its id and its transmission are. Use it where the
+	// Transmission lists the places, outside the payload, of a signed value that the sender chooses each time it
+	// sends an event, and keeps in its retries. An event is new only if both its id and its transmission are. Use it where the
 	// signature covers the transmission and not all of the payload: the id alone could be forged, and with the
 	// transmission alone as id a resend would be a second event.
 	Transmission []Field `yaml:"transmission"`

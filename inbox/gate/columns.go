@@ -43,7 +43,7 @@ var eventColumns = row.ColumnsFrom(1,
 	}),
 )
 
-// transmissionColumns are those of a group in which at least one event has a transmission.
+// transmissionColumns are the columns of a group in which at least one event has a transmission.
 var transmissionColumns = eventColumns.With(transmissionColumn)
 
 var transmissionColumn = row.OptionalText("transmission", func(l *keyEntry) *string { return row.Optional(l.event().Transmission) })

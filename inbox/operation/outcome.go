@@ -304,7 +304,7 @@ func (d *resultDocument) marshal() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// withoutEffects returns a stored document whose effects are pruned. Nobody can resume such a call, because
+// withoutEffects returns a stored document whose effects are pruned. Such a call cannot be resumed, because
 // nothing says what to leave out. If nothing of it happened, another call may take its place; else a person has to decide.
 func withoutEffects(stored []byte) ([]byte, error) {
 	var d resultDocument

@@ -48,8 +48,8 @@ const (
 	Suppressed Reason = "suppressed"
 	// Discarded means that a person discarded the effect.
 	Discarded Reason = "discarded"
-	// Breaker means that the target's breaker, or that of the server that the route's fetch asks, is open; no attempt
-	// was made.
+	// Breaker means that a breaker is open, either the target's or the one of the server that the route fetches from. No
+	// attempt was made.
 	Breaker Reason = "target_open"
 	// Rate means that the target's rate is reached, or the target or the server that the route's fetch asks has asked
 	// for a pause; no attempt was made.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncegate/oncegate/internal/access/accesstest"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -51,5 +52,40 @@ func TestWhoeverReadsContentIsInTheAudit(t *testing.T) {
 	h.exec(t, `DROP TABLE audit CASCADE`)
 	if got := h.request(t, http.MethodGet, paths["reveal_payload"], "read-payload", nil); got.status < 500 || strings.Contains(string(got.body), "amount") {
 		t.Errorf("what cannot be recorded is given: %d %s", got.status, got.body)
+	}
+}
+
+// The audit names each person who reads content. A refused reader gets no content and leaves no entry.
+func TestReadingContentIsAudited(t *testing.T) {
+	t.Parallel()
+	s := newTenantServer(t)
+	th := s.things(t)
+	reader := accesstest.Token(t, s.pool, "acme", control.ReadPayload)
+	operator := accesstest.Token(t, s.pool, "", control.Operate)
+	count := func() (n int) {
+		t.Helper()
+		if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'payload.reveal' AND actor LIKE 'token:test-%' AND object <> ''`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	found, recorded := 0, 0
+	for _, operation := range control.Operations() {
+		d := operation.Describe()
+		if d.Scope != control.ReadPayload || d.ID == control.CheckSuppression.ID { // whoever asks has the address already
+			continue
+		}
+		found++
+		example := examples(&th)[d.ID]
+		if status, text := s.ask(t, operator, &d, example); status != http.StatusForbidden || strings.Contains(text, tenantMark) || count() != recorded {
+			t.Errorf("%s answers whoever may not read content %d %s, with %d entries", d.ID, status, text, count())
+		}
+		if status, text := s.ask(t, reader, &d, example); status != http.StatusOK || !strings.Contains(text, tenantMark) || count() <= recorded {
+			t.Errorf("%s answers %d %s, and the audit has %d entries after %d", d.ID, status, text, count(), recorded)
+		}
+		recorded = count()
+	}
+	if found < 5 {
+		t.Errorf("only %d operations give content", found)
 	}
 }

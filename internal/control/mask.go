@@ -119,7 +119,7 @@ func maskIDs(v reflect.Value) bool {
 	return false
 }
 
-// atMost rounds a length up to a power of two, because an exact length tells apart the values of a member that is masked.
+// atMost rounds a length up to a power of two, because an exact length would distinguish the possible values of a masked member.
 func atMost(length int64) int64 {
 	if length <= 1 {
 		return length

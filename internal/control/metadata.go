@@ -7,7 +7,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/read"
 )
 
-// MetadataKind is a kind of metadata: what an answer shows of an event besides its content, or what is made of content.
+// MetadataKind is a kind of metadata: a fact about an event that is not its content, or a value that is computed from content.
 type MetadataKind string
 
 // The kinds. A field of a response names its kind in the tag shows, and a field of a request in the tag searches.
@@ -55,11 +55,11 @@ func Metadata() []MetadataRow { return metadata }
 
 var metadata = []MetadataRow{
 	{
-		Kind: MetadataEventID, What: "An event id that contains a hash of content: of an event without an id of its own, of an unusable event, of an admitted conflict",
+		Kind: MetadataEventID, What: "An event id that contains a hash of content. Events whose sender gives no id have one, and so have unusable events and admitted conflicts",
 		See: ReadPayload, Without: "the id without its hash, such as `sha256:…`", Search: ReadPayload, Searches: "`event_id`, references", ofContent: idOfContent,
 	},
 	{
-		Kind: MetadataHash, What: "Hashes of bodies, of payloads of conflicts and of suppressed addresses",
+		Kind: MetadataHash, What: "The hash of a body, of a conflicting payload, or of a suppressed address",
 		See: ReadPayload, Without: "nothing",
 	},
 	{
@@ -67,7 +67,7 @@ var metadata = []MetadataRow{
 		See: ReadPayload, Without: "the length, rounded up to a power of two",
 	},
 	{
-		Kind: MetadataMember, What: "Names of members: the paths in which a conflict differs, the shape of a payload",
+		Kind: MetadataMember, What: "The names of members, such as the paths in which a conflict differs",
 		See: ReadPayload, Without: "nothing",
 	},
 	{
@@ -79,31 +79,31 @@ var metadata = []MetadataRow{
 		See: ReadPayload, Without: "the number of the stream", Search: ReadPayload, Searches: "`key` of streams and of undecided effects, `source/route/key`",
 	},
 	{
-		Kind: MetadataKey, What: "An idempotency key that contains a hash of content: of a route with a recipe, or of an event whose id does; a Message-ID",
+		Kind: MetadataKey, What: "An idempotency key that contains a hash of content, because the route has a recipe or the event id contains one; a Message-ID",
 		See: ReadPayload, Without: "nothing", Search: ReadPayload, Searches: "`key` of effects, references", ofContent: keyOfContent,
 	},
 	{
-		Kind: MetadataAddress, What: "Addresses of people: recipients, suppressed addresses",
+		Kind: MetadataAddress, What: "A person's address: a recipient or a suppressed address",
 		See: ReadPayload, Without: "nothing", Search: ReadPayload, Searches: "`suppressions/check`",
 	},
 	{
-		Kind: MetadataURL, What: "The query of the URL of a refused delivery",
+		Kind: MetadataURL, What: "The query in the URL of a refused delivery",
 		See: ReadPayload, Without: "the path",
 	},
 	{
-		Kind: MetadataContent, What: "Bodies, values of headers, results, replies of targets, subjects, differences, requests that would be sent",
+		Kind: MetadataContent, What: "Content: bodies, values of headers, results, replies of targets, subjects, differences, and requests that would be sent",
 		See: ReadPayload, Without: "nothing", Search: ReadPayload, Searches: "`text`",
 	},
 	{
-		Kind: MetadataNumber, What: "The number in a sequence",
+		Kind: MetadataNumber, What: "A sequence number",
 		See: ReadMetadata,
 	},
 	{
-		Kind: MetadataPeer, What: "The network address of the sender of a refused delivery",
+		Kind: MetadataPeer, What: "The network address that a refused delivery came from",
 		See: ReadMetadata,
 	},
 	{
-		Kind: MetadataConfiguration, What: "Other event ids and idempotency keys; types, states, reasons, times, counts, and the names of the configuration",
+		Kind: MetadataConfiguration, What: "Any other event id or idempotency key; types, states, reasons, times, counts, and names from the configuration",
 		See: ReadMetadata, Search: ReadMetadata, Searches: "filters of the same names, references",
 	},
 }

@@ -25,7 +25,7 @@ type Input struct {
 	// case.
 	Headers map[string]string
 
-	// ContentType is the content type of the delivery. It defaults to the one in Headers. If it is that of an HTML form,
+	// ContentType is the content type of the delivery. It defaults to the one in Headers. If the delivery is an HTML form,
 	// expressions see the fields of the body as "form", each with its first value.
 	ContentType string
 

@@ -96,7 +96,7 @@ var brackets = regexp.MustCompile(`^(\["?|\("?|\{"?|<)([^\[\](){}<>"]+)("?\]|"?\
 // bracketPairs maps what precedes a signature to what follows it.
 var bracketPairs = map[string]string{"[": "]", `["`: `"]`, "(": ")", `("`: `")`, "{": "}", `{"`: `"}`, "<": ">"}
 
-// bracketed returns the carriers of a text and, if brackets enclose it, those of the text between them.
+// bracketed returns the carriers of a text and, if brackets enclose it, the carriers of the text between them.
 // The brackets become parts of the prefix and the suffix, because a provider compares both literally.
 func bracketed(c carrier, text string) []carrier {
 	out := decoded(c, text)

@@ -80,7 +80,7 @@ func spanAt(document []byte, path string) (jsonspan.Span, error) {
 
 // unpack replaces members that are texts by what the texts contain: a JSON object or array, or a
 // token whose claims are one. Paths are decoded in their order, so that a path can lead into a
-// document that an earlier one decoded. A member that contains neither stays as it is. The
+// document that an earlier one decoded. A member that contains neither is not changed. The
 // signature of an inner token is not verified, because the outer signature covers its text.
 func unpack(document []byte, paths []string) []byte {
 	for _, path := range paths {

@@ -14,11 +14,12 @@ import (
 func (s *shell) refusalsEraseCommand() *cobra.Command {
 	d := newDecision(s, &control.EraseRefusals, &cobra.Command{
 		Use: "erase --source <name> [<id>...]", Short: "Erase refused deliveries",
-		Long: "Erase refused deliveries of a source: those with the ids, from a sender, of a time, or with a text.\n" +
-			"All conditions must match, and there must be one. `oncegate erase` erases what belongs to an event; a\n" +
+		Long: "Erase the refused deliveries of a source that match ids, an address, a time or a text. Give at least one\n" +
+			"condition; all that you give must match. Use `oncegate erase` for the content of an event, because a\n" +
 			"refused delivery belongs to none.\n\n" +
-			"--containing finds a text as it is written in JSON, in forms and in URLs, and ignores case. It does not\n" +
-			"find the text in another encoding, or in a refusal whose sealing key is missing. Those are counted.\n\n" +
+			"--containing finds a text in the notations of JSON, of forms and of URLs, and ignores case. It does not\n" +
+			"find the text in another encoding. It counts the refusals that it cannot read because their sealing\n" +
+			"key is missing.\n\n" +
 			"This cannot be undone.",
 		Example: "  oncegate refusals erase --source stripe --containing ann@example.com --reason \"ticket 4711\"",
 	})

@@ -23,6 +23,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/providers/listing/listingtest"
 )
 
 //go:embed testdata/prelude.sh
@@ -65,7 +66,7 @@ func runSQL() {
 }
 
 // mostNotRun is how many blocks of all pages together may be marked as not run.
-const mostNotRun = 4
+const mostNotRun = 3
 
 // Every command of README.md and docs runs. Each page runs separately in an empty directory: pages
 // of the tour with a development process, and guides with a server that uses the configuration in
@@ -109,6 +110,8 @@ func runPage(t *testing.T, path string, blocks []block) {
 	world := worldOf(path)
 	url, schema := inboxtest.EmptySchema(t)
 	target := targetServer(t)
+	list := httptest.NewServer(listingtest.Senders()[0].Handler(&listingtest.API{})) // Stripe's
+	t.Cleanup(list.Close)
 	script := prelude + "\n" + world + "\n"
 	var expected []string
 	variables := map[string]bool{}
@@ -151,11 +154,11 @@ func runPage(t *testing.T, path string, blocks []block) {
 		}
 	}
 	script = strings.NewReplacer("postgres://oncegate:...@db:5432/oncegate", "'"+url+"'", "/run/secrets/", directory+"/secrets/").Replace(script)
-	prepare(t, directory)
+	prepare(t, directory, strings.Replace(configuration, "LIST_OF_EVENTS", list.URL, 1))
 	environment := map[string]string{
 		"PATH": os.Getenv("PATH") + string(os.PathListSeparator) + postgresPrograms(t), "HOME": directory, "USER": "ann", "NO_COLOR": "1", "GORACE": "atexit_sleep_ms=0",
 		"DATABASE_URL": url, "ONCEGATE_SCHEMA": schema, "TARGET": target,
-		"STRIPE_SECRET": "whsec_stripe_value", "AGENT_SECRET": "agent-secret-value", "ORDERS_SECRET": "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtc2VjcmV0LTMy",
+		"STRIPE_SECRET": "whsec_stripe_value", "STRIPE_API_KEY": listingtest.Key, "AGENT_SECRET": "agent-secret-value", "ORDERS_SECRET": "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtc2VjcmV0LTMy",
 	}
 	for name, variable := range map[string]string{"ONCEGATE_PUBLIC": "ONCEGATE", "ONCEGATE_ADMIN": ""} {
 		address, err := rig.FreeAddress()
@@ -226,8 +229,8 @@ func stand(command string) string {
 	return command
 }
 
-// prepare writes the files that the pages expect in their directory.
-func prepare(t *testing.T, directory string) {
+// prepare writes the files that the pages expect in their directory, with the configuration of the server.
+func prepare(t *testing.T, directory, configuration string) {
 	t.Helper()
 	program, err := exec.LookPath("oncegate")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 func metadata() string {
 	var rows [][]string
 	for _, m := range control.Metadata() {
-		search := "nobody"
+		search := "no search"
 		if m.Search != "" {
 			search = code(string(m.Search)) + ": " + m.Searches
 		}

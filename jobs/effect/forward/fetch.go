@@ -154,7 +154,7 @@ func (f *Fetcher) Fetch(ctx context.Context, call *effect.Call) ([]byte, effect.
 	reply, err := exchange(f.transport, req)
 	if err != nil {
 		r := failure(ctx, err, &stage)
-		r.Outcome = effect.Retry // whatever became of the request, the target has got none
+		r.Outcome = effect.Retry // even if the server got the request, the target got none
 		return nil, r
 	}
 	defer reply.Body.Close()
