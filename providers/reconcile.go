@@ -24,6 +24,9 @@ type Reconciling struct {
 
 	// Params are the values of the parameters that the provider declares.
 	Params map[string]string
+
+	// Settings are those of the source's provider. They are used to verify signed events.
+	Settings map[string][]string
 }
 
 // Listing makes the requests for a sender's list of events, and reads its answers. It opens no
@@ -36,7 +39,7 @@ type Listing struct {
 
 	answer, element     *jsonspan.PathSet
 	events, next, more  int // slots in answer; next and more are -1 if there is none
-	event, id, created  int // slots in element
+	event, id, created  int // slots in element; id and created are -1 if the event is signed
 	delivery            int // in element; -1 without redelivery
 	wrapStart, wrapLast string
 }
@@ -52,11 +55,16 @@ func (p *Provider) Listing(given Reconciling) (*Listing, error) {
 	if !spec.Present() {
 		return nil, ErrNoList
 	}
-	l := &Listing{provider: p, spec: spec, params: map[string]string{}, next: -1, more: -1, delivery: -1}
+	l := &Listing{provider: p, spec: spec, params: map[string]string{}, next: -1, more: -1, id: -1, created: -1, delivery: -1}
 	errs := l.setParams(given.Params)
 	var err error
 	if l.base, err = l.setBase(given.Base); err != nil {
 		errs = append(errs, err)
+	}
+	if spec.Signed {
+		if l.provider, err = p.Bind(Binding{Settings: given.Settings}); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -69,7 +77,10 @@ func (p *Provider) Listing(given Reconciling) (*Listing, error) {
 	if spec.Page.More != "" {
 		l.more = l.answer.Add(spec.Page.More)
 	}
-	l.event, l.id, l.created = l.element.Add(spec.Event), l.element.Add(spec.ID), l.element.Add(spec.Created.JSON)
+	l.event = l.element.Add(spec.Event)
+	if !spec.Signed {
+		l.id, l.created = l.element.Add(spec.ID), l.element.Add(spec.Created.JSON)
+	}
 	if spec.Redelivers() {
 		l.delivery = l.element.Add(spec.Redeliver.Delivery)
 	}
@@ -160,8 +171,7 @@ func (l *Listing) Request(since, until time.Time, cursor string) (*ListRequest, 
 	for name, value := range l.spec.Headers {
 		out.Header.Set(name, fillIn(value, values, nil))
 	}
-	kind := l.spec.Page.Kind
-	if cursor != "" && (kind == "url" || kind == "link") {
+	if cursor != "" && l.spec.Page.Param == "" {
 		at, err := l.base.Parse(cursor)
 		if err != nil || at.Scheme != l.base.Scheme || at.Host != l.base.Host || at.User != nil {
 			return nil, ErrElsewhere
@@ -175,15 +185,21 @@ func (l *Listing) Request(since, until time.Time, cursor string) (*ListRequest, 
 			query.Set(name, filled)
 		}
 	}
+	inQuery := l.spec.Method != http.MethodPost || l.spec.Page.Query
+	if inQuery && cursor != "" {
+		query.Set(l.spec.Page.Param, cursor)
+	}
 	if l.spec.Method == http.MethodPost {
-		body, err := l.body(values, cursor)
+		member := cursor
+		if inQuery {
+			member = ""
+		}
+		body, err := l.body(values, member)
 		if err != nil {
 			return nil, err
 		}
 		out.Body = body
 		out.Header.Set("Content-Type", "application/json")
-	} else if cursor != "" {
-		query.Set(l.spec.Page.Param, cursor)
 	}
 	out.URL = l.base.String() + fillIn(l.spec.Path, values, url.PathEscape)
 	if encoded := query.Encode(); encoded != "" {
@@ -216,9 +232,24 @@ func (l *Listing) Redelivery(delivery string) *ListRequest {
 	return out
 }
 
+// TokenURL returns the address that issues tokens, for a list whose authentication is oauth.
+func (l *Listing) TokenURL() string { return l.base.String() + l.spec.Auth.Token }
+
+// TokenClaims returns the key id and the claims of a token, for a list whose authentication is jwt.
+func (l *Listing) TokenClaims() (keyID string, claims map[string]any) {
+	claims = map[string]any{}
+	for name, value := range l.spec.Auth.Claims {
+		claims[name] = fillIn(value, l.params, nil)
+	}
+	return fillIn(l.spec.Auth.KeyID, l.params, nil), claims
+}
+
 func (l *Listing) instant(t time.Time) string {
-	if l.spec.Time == "s" {
+	switch l.spec.Time {
+	case "s":
 		return strconv.FormatInt(t.Unix(), 10)
+	case "ms":
+		return strconv.FormatInt(t.UnixMilli(), 10)
 	}
 	return t.UTC().Format(time.RFC3339)
 }

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -71,6 +72,10 @@ func (l *Listing) listed(element []byte, now time.Time) (out Listed) {
 		out.Unusable = "element: " + err.Error()
 		return out
 	}
+	if l.spec.Signed {
+		l.signed(element, spans[l.event], now, &out)
+		return out
+	}
 	if out.ID, err = text(element, spans[l.id]); err != nil || out.ID == "" {
 		out.Unusable = "it has no id at " + l.spec.ID
 		return out
@@ -103,10 +108,34 @@ func (l *Listing) listed(element []byte, now time.Time) (out Listed) {
 	return out
 }
 
+// signed verifies an event that is the signed body of a webhook.
+func (l *Listing) signed(element []byte, event jsonspan.Span, now time.Time, out *Listed) {
+	if !event.Present() {
+		out.Unusable = "it has no event at " + l.spec.Event
+		return
+	}
+	out.Body = []byte(l.wrapStart + string(event.Of(element)) + l.wrapLast)
+	delivery, err := l.provider.Verify(listedRequest(out.Body, now), nil)
+	switch {
+	case err != nil:
+		out.Unusable = err.Error()
+	case len(delivery.Items) != 1:
+		out.Unusable = "it is not one event"
+	default:
+		out.Items = delivery.Items
+		item := &out.Items[0]
+		out.ID, out.Created, out.Unusable = item.EventID, delivery.SignedAt, item.Unusable
+	}
+}
+
+// listedRequest returns the delivery that would have carried a body.
+func listedRequest(body []byte, now time.Time) *Request {
+	return &Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ReceivedAt: now}
+}
+
 // readListed returns the events of a body whose origin was proved by other means than a signature.
 func (p *Provider) readListed(body []byte, now time.Time) []Item {
-	req := &Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ReceivedAt: now}
-	return p.extraction.items(req, nil, nil, nil)
+	return p.extraction.items(listedRequest(body, now), nil, nil, nil)
 }
 
 func (l *Listing) nextPage(answer []byte, spans []jsonspan.Span, header http.Header, events []Listed) (string, error) {
@@ -125,6 +154,8 @@ func (l *Listing) nextPage(answer []byte, spans []jsonspan.Span, header http.Hea
 		return id, nil
 	case "link":
 		return linkNext(header), nil
+	case "links":
+		return linksNext(spans[l.next].Of(answer))
 	}
 	next, err := text(answer, spans[l.next])
 	if err != nil {
@@ -137,6 +168,23 @@ func text(doc []byte, at jsonspan.Span) (string, error) {
 	var keep keeper
 	value, _, err := scalar(doc, at, &keep)
 	return value, err
+}
+
+// linksNext returns the address with the relation next in an array of links, or an empty string.
+func linksNext(array []byte) (string, error) {
+	var links []struct{ Href, Rel string }
+	if len(array) == 0 {
+		return "", nil
+	}
+	if err := json.Unmarshal(array, &links); err != nil {
+		return "", errors.New("reading the list: the links to other pages are no array of links")
+	}
+	for _, link := range links {
+		if link.Rel == "next" {
+			return link.Href, nil
+		}
+	}
+	return "", nil
 }
 
 // linkNext returns the address with the relation next in a header Link (RFC 8288), or an empty string.

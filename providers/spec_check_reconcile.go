@@ -40,16 +40,9 @@ func (d *specReader) reconcile(s *Spec) {
 	}
 	d.link("reconcile.docs", r.Docs)
 	d.reconcileRequest(r)
-	d.choice("reconcile.auth.kind", r.Auth.Kind, []string{"bearer", "basic"}, nil)
-	d.choice("reconcile.order", r.Order, []string{"newest", "oldest"}, nil)
-	for path, value := range map[string]string{"events": r.Events, "event": r.Event, "created.json": r.Created.JSON, "id": r.ID} {
-		if value == "" {
-			d.at("reconcile."+path, "is missing")
-			continue
-		}
-		d.path("reconcile."+path, value)
-	}
-	d.choice("reconcile.created.unit", r.Created.Unit, []string{"s", "ms", "rfc3339"}, nil)
+	d.reconcileAuth(r)
+	d.choice("reconcile.order", r.Order, []string{"newest", "oldest", "unknown"}, nil)
+	d.reconcileElement(s)
 	if strings.Count(r.Wrap, "{{event}}") != 1 {
 		d.at("reconcile.wrap", "needs {{event}} once")
 	}
@@ -59,9 +52,54 @@ func (d *specReader) reconcile(s *Spec) {
 		d.redeliver(r)
 		return
 	}
+	if r.Signed {
+		return
+	}
 	// A digest or a header's value would not be the same in the list and in the delivery, and each event would be admitted twice.
 	if s.Identity.Mode != "id" || slices.ContainsFunc(s.Identity.Candidates, func(f Field) bool { return f.JSON == "" }) {
 		d.at("reconcile", "the event id is not in the event itself (identity), so a listed event could not be recognised as one that arrived; only redeliver works for such a sender")
+	}
+}
+
+// reconcileElement checks where an element of the list has the event.
+func (d *specReader) reconcileElement(s *Spec) {
+	r := &s.Reconcile
+	paths := map[string]string{"events": r.Events, "event": r.Event}
+	switch {
+	case !r.Signed:
+		paths["created.json"], paths["id"] = r.Created.JSON, r.ID
+		d.choice("reconcile.created.unit", r.Created.Unit, []string{"s", "ms", "rfc3339"}, nil)
+	case r.ID != "" || r.Created != ReconcileTime{} || r.Redelivers():
+		d.at("reconcile.signed", "goes without id, created and redeliver: the signed event has its id and its time")
+	case s.Verify.Authenticates != "body":
+		d.at("reconcile.signed", "needs verify.authenticates body, because a list has no headers and no path")
+	}
+	for path, value := range paths {
+		if value == "" {
+			d.at("reconcile."+path, "is missing")
+			continue
+		}
+		d.path("reconcile."+path, value)
+	}
+}
+
+// reconcileAuth checks how the credential is sent.
+func (d *specReader) reconcileAuth(r *ReconcileSpec) {
+	a := &r.Auth
+	d.choice("reconcile.auth.kind", a.Kind, []string{"bearer", "basic", "oauth", "jwt"}, nil)
+	if isOAuth := a.Kind == "oauth"; isOAuth != (a.Token != "") || isOAuth && (!strings.HasPrefix(a.Token, "/") || strings.ContainsAny(a.Token, "?#")) {
+		d.at("reconcile.auth.token", "goes with kind oauth, which needs it: the path of the address that issues tokens")
+	}
+	if isJWT := a.Kind == "jwt"; isJWT != (a.KeyID != "") || !isJWT && len(a.Claims) > 0 {
+		d.at("reconcile.auth.key_id", "goes with kind jwt, which needs it; so do claims")
+	}
+	params := r.paramNames()
+	d.placeholders("reconcile.auth.key_id", a.KeyID, params)
+	for _, name := range slices.Sorted(maps.Keys(a.Claims)) {
+		d.placeholders("reconcile.auth.claims."+name, a.Claims[name], params)
+		if name == "iat" || name == "exp" {
+			d.at("reconcile.auth.claims."+name, "is what Oncegate sets")
+		}
 	}
 }
 
@@ -102,17 +140,32 @@ func (d *specReader) reconcileRequest(r *ReconcileSpec) {
 	if (r.Method == http.MethodPost) != (r.Body != "") {
 		d.at("reconcile.body", "a POST has one, and a GET has none")
 	}
-	if r.Body != "" && json.Unmarshal([]byte(placeholder.ReplaceAllString(r.Body, "x")), new(map[string]any)) != nil {
-		d.at("reconcile.body", "is no JSON object; write placeholders inside of quotation marks")
+	if r.Body != "" && json.Unmarshal([]byte(placeholder.ReplaceAllStringFunc(r.Body, r.sample)), new(map[string]any)) != nil {
+		d.at("reconcile.body", "is no JSON object; write placeholders inside of quotation marks, unless it is a time in s or ms")
 	}
 	d.placeholders("reconcile.body", r.Body, both)
 	asked := strings.Join(slices.Collect(maps.Values(r.Query)), "") + r.Path + r.Body
 	if strings.Contains(asked, "{{since}}") || strings.Contains(asked, "{{until}}") {
-		d.choice("reconcile.time", r.Time, []string{"s", "rfc3339"}, nil)
+		d.choice("reconcile.time", r.Time, []string{"s", "ms", "rfc3339"}, nil)
 	}
-	if r.Order == "oldest" && !strings.Contains(asked, "{{since}}") {
-		d.at("reconcile.order", "a list that begins with the oldest event needs {{since}}: it would be read from the sender's first event")
+	if r.Order != "newest" && !strings.Contains(asked, "{{since}}") {
+		d.at("reconcile.order", "a list that does not begin with the newest event needs {{since}}: it would be read from the sender's first event")
 	}
+}
+
+// sample replaces a placeholder of the body for a check. A number is the only one that may stand outside of a string.
+func (r *ReconcileSpec) sample(found string) string {
+	if (found == "{{since}}" || found == "{{until}}") && r.Time != "rfc3339" {
+		return "1"
+	}
+	return "x"
+}
+
+func (r *ReconcileSpec) paramNames() (names []string) {
+	for i := range r.Params {
+		names = append(names, r.Params[i].Name)
+	}
+	return names
 }
 
 func (d *specReader) placeholders(where, text string, known []string) {
@@ -125,12 +178,15 @@ func (d *specReader) placeholders(where, text string, known []string) {
 
 func (d *specReader) reconcilePage(r *ReconcileSpec) {
 	p := &r.Page
-	d.choice("reconcile.page.kind", p.Kind, []string{"last", "token", "url", "link"}, nil)
+	d.choice("reconcile.page.kind", p.Kind, []string{"last", "token", "url", "links", "link"}, nil)
 	if byParam := p.Kind == "last" || p.Kind == "token"; byParam != (p.Param != "") {
 		d.at("reconcile.page.param", "goes with kind last or token, which need it")
 	}
-	if byAnswer := p.Kind == "token" || p.Kind == "url"; byAnswer != (p.Next != "") {
-		d.at("reconcile.page.next", "goes with kind token or url, which need it")
+	if byAnswer := p.Kind == "token" || p.Kind == "url" || p.Kind == "links"; byAnswer != (p.Next != "") {
+		d.at("reconcile.page.next", "goes with kind token, url or links, which need it")
+	}
+	if p.Query && (r.Method != http.MethodPost || p.Param == "") {
+		d.at("reconcile.page.query", "goes with the param of a POST; that of a GET is in the query anyway")
 	}
 	if p.Kind == "last" && p.More == "" {
 		d.at("reconcile.page.more", "is needed with kind last, whose pages do not say otherwise which one is the last")
@@ -164,10 +220,7 @@ func (d *specReader) redeliver(r *ReconcileSpec) {
 	} else {
 		d.path("reconcile.redeliver.delivery", again.Delivery)
 	}
-	known := []string{"delivery"}
-	for i := range r.Params {
-		known = append(known, r.Params[i].Name)
-	}
+	known := append([]string{"delivery"}, r.paramNames()...)
 	if !strings.HasPrefix(again.Path, "/") || !strings.Contains(again.Path, "{{delivery}}") {
 		d.at("reconcile.redeliver.path", "is not a path with {{delivery}}")
 	}

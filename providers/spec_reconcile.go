@@ -27,7 +27,7 @@ type ReconcileSpec struct {
 	Headers map[string]string `yaml:"headers"`
 	Body    string            `yaml:"body"`
 
-	// Time is how {{since}} and {{until}} are written: s (seconds since 1970) or rfc3339.
+	// Time is how {{since}} and {{until}} are written: s or ms (since 1970), or rfc3339.
 	Time string `yaml:"time"`
 
 	// Events is the JSON path of the array in the answer. Event is the JSON path of the webhook's event
@@ -38,6 +38,11 @@ type ReconcileSpec struct {
 	// Wrap is the webhook's body around {{event}}, for senders whose webhooks contain a batch.
 	Wrap string `yaml:"wrap"`
 
+	// Signed says that the event, wrapped, is the signed body of a webhook. Oncegate then verifies it
+	// like a delivery and reads the id and the time from it, so ID and Created are absent. The
+	// provider's scheme must need no secret, because the list has none.
+	Signed bool `yaml:"signed"`
+
 	// ID is the JSON path of the event's id in an element. Where events are admitted, the id must be
 	// the one that identity reads from the event.
 	ID string `yaml:"id"`
@@ -45,8 +50,8 @@ type ReconcileSpec struct {
 	// Created is when the event was created.
 	Created ReconcileTime `yaml:"created"`
 
-	// Order is newest or oldest: which events the list begins with. A list that begins with the
-	// newest is read until an event is older than the period.
+	// Order is newest, oldest or unknown: which events the list begins with. A list that begins with
+	// the newest is read until an event is older than the period.
 	Order string `yaml:"order"`
 
 	Page ReconcilePage `yaml:"page"`
@@ -71,8 +76,19 @@ type ReconcileParam struct {
 
 // ReconcileAuth says how the credential of a source is sent.
 type ReconcileAuth struct {
-	// Kind is bearer, or basic: the credential is user:password, or the user with an empty password.
+	// Kind says what the credential is. Bearer: it is sent as it is. Basic: it is user:password, or the
+	// user with an empty password. Oauth: it is client_id:client_secret, for which the server at Token
+	// issues a token that expires (RFC 6749, 4.4). JWT: it is a private key in PEM, which signs a token
+	// for each request with ES256 (RFC 7519).
 	Kind string `yaml:"kind"`
+
+	// Token is the path of the address that issues tokens, on the host of the list.
+	Token string `yaml:"token"`
+
+	// KeyID is the header kid of a JWT. Claims are its claims, in addition to iat and exp. Both may
+	// contain parameters.
+	KeyID  string            `yaml:"key_id"`
+	Claims map[string]string `yaml:"claims"`
 
 	// About says which credential that is, where it is made and which permission it needs.
 	About string `yaml:"about"`
@@ -87,11 +103,14 @@ type ReconcileTime struct {
 // ReconcilePage says how the next page is found.
 type ReconcilePage struct {
 	// Kind is last (Param is the id of the page's last element), token (Param is the text at Next),
-	// url (the address is at Next) or link (the address is in the header Link, as RFC 8288's next).
+	// url (the address is at Next), links (Next is an array of objects with href and rel, and the
+	// address is the href whose rel is next) or link (the address is in the header Link, as RFC 8288's
+	// next).
 	Kind string `yaml:"kind"`
 
-	// Param is a parameter of the query or, of a POST, a member of its body.
+	// Param is a parameter of the query or, of a POST, a member of its body unless Query is true.
 	Param string `yaml:"param"`
+	Query bool   `yaml:"query"`
 	Next  string `yaml:"next"`
 
 	// More is the JSON path of a boolean that is false on the last page.

@@ -50,6 +50,7 @@ func (r *Run) page(ctx context.Context, p *Page, counts *Counts) error {
 	if r.NewestFirst {
 		slices.Reverse(events)
 	}
+	slices.SortStableFunc(events, func(a, b *Event) int { return a.Created.Compare(b.Created) })
 	for _, e := range events {
 		k, ok := known[e.ID]
 		switch {

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func newReconciled(t *testing.T) *reconciled {
 	url, schema := inboxtest.Schema(t)
 	r := &reconciled{apis: map[string]*listingtest.API{}, pool: inboxtest.Open(t, url, schema, session.PoolAdmin, 2)}
 	environ := []string{
-		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0", "API_KEY=" + listingtest.Key,
+		"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "ONCEGATE_PUBLIC=127.0.0.1:0", "ONCEGATE_ADMIN=127.0.0.1:0",
 	}
 	file := "targets: { nothing: { kind: noop } }\nsources:\n"
 	for _, s := range listingtest.Senders() {
@@ -48,23 +49,29 @@ func newReconciled(t *testing.T) *reconciled {
 		server := httptest.NewServer(s.Handler(api))
 		t.Cleanup(server.Close)
 		r.apis[s.Provider] = api
-		var params []string
-		for _, name := range slices.Sorted(maps.Keys(s.Params)) {
-			params = append(params, fmt.Sprintf("%s: %q", name, s.Params[name]))
+		variable := strings.ToUpper(strings.ReplaceAll(s.Provider, "-", "_"))
+		environ = append(environ, variable+"_SECRET="+cmp.Or(secretsOf[s.Provider], "whsec_value"), variable+"_API_KEY="+s.Credential)
+		secrets := "secrets: [env:" + variable + "_SECRET], "
+		if s.Secretless {
+			secrets = ""
 		}
-		secret := secretsOf[s.Provider]
-		if secret == "" {
-			secret = "whsec_value"
-		}
-		environ = append(environ, strings.ToUpper(s.Provider)+"_SECRET="+secret)
-		file += fmt.Sprintf("  %s: { provider: %[1]s, secrets: [env:%s_SECRET], external_url: \"https://a.example/in\", routes: [{ name: a, target: nothing }],\n    reconcile: { credential: env:API_KEY, base: %q, params: { %s } } }\n",
-			s.Provider, strings.ToUpper(s.Provider), server.URL, strings.Join(params, ", "))
+		file += fmt.Sprintf("  %s: { provider: %[1]s, %sexternal_url: \"https://a.example/in\", settings: {%s}, routes: [{ name: a, target: nothing }],\n    reconcile: { credential: env:%s_API_KEY, base: %q, params: {%s} } }\n",
+			s.Provider, secrets, members(s.Settings), variable, server.URL, members(s.Params))
 	}
 	var err error
 	if r.cfg, err = config.Load(config.Options{Catalog: catalogtest.Load(t), File: "oncegate.yml", Content: []byte(file), Environ: environ}); err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// members are the members of a mapping in YAML.
+func members(m map[string]string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, fmt.Sprintf(" %s: %q", name, m[name]))
+	}
+	return strings.Join(out, ",")
 }
 
 func (r *reconciled) run(t *testing.T, source string, change func(*app.ReconcileConfig)) (reconcile.Report, error) {
@@ -143,8 +150,8 @@ func TestReconcile(t *testing.T) {
 	if n := rowsOf(t, r.pool, `SELECT count(*) FROM conflict`); n != 0 {
 		t.Errorf("%d conflicts", n)
 	}
-	if n := rowsOf(t, r.pool, `SELECT count(*) FROM effect f JOIN inbox_event v ON v.id = f.event_id WHERE v.admission_detail = 'reconciled'`); n != 24 {
-		t.Errorf("%d effects of reconciled events, want 24", n)
+	if n := rowsOf(t, r.pool, `SELECT count(*) FROM effect f JOIN inbox_event v ON v.id = f.event_id WHERE v.admission_detail = 'reconciled'`); n != 34 {
+		t.Errorf("%d effects of reconciled events, want 34", n)
 	}
 }
 
@@ -201,10 +208,10 @@ func TestReconcileFails(t *testing.T) {
 		r.apis["stripe"].Before = func(w http.ResponseWriter, _ *http.Request, _ int) bool { w.WriteHeader(status); return true }
 	}
 	answer(http.StatusForbidden)
-	if _, err := r.run(t, "stripe", nil); !errors.Is(err, reconcile.ErrSender) || !strings.Contains(err.Error(), "env:API_KEY") || strings.Contains(err.Error(), listingtest.Key) {
+	if _, err := r.run(t, "stripe", nil); !errors.Is(err, reconcile.ErrSender) || !strings.Contains(err.Error(), "env:STRIPE_API_KEY") || strings.Contains(err.Error(), listingtest.Key) {
 		t.Errorf("error %v", err)
 	}
-	if n := rowsOf(t, r.pool, `SELECT count(*) FROM reconciliation WHERE error LIKE '%env:API_KEY%' AND NOT complete`); n != 1 {
+	if n := rowsOf(t, r.pool, `SELECT count(*) FROM reconciliation WHERE error LIKE '%env:STRIPE_API_KEY%' AND NOT complete`); n != 1 {
 		t.Error("the last run does not say why it failed")
 	}
 	if _, err := r.run(t, "stripe", func(cfg *app.ReconcileConfig) { cfg.Since = time.Now().AddDate(0, 0, -31) }); !errors.Is(err, app.ErrConfiguration) {

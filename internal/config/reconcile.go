@@ -118,7 +118,10 @@ func (r *reader) reconcile(s *Source, n *yamltree.Node) {
 		n.Fail("credential is missing: a reference such as env:%s_API_KEY, to %s", variableOf(s.Name), spec.Reconcile.Auth.About)
 		return
 	}
-	listing, err := s.Provider.Listing(providers.Reconciling{Base: c.Base, Params: c.Params})
+	if spec.Reconcile.Signed && s.Provider.CheckSettings(s.Values()) != nil {
+		return // which is reported at the settings
+	}
+	listing, err := s.Provider.Listing(providers.Reconciling{Base: c.Base, Params: c.Params, Settings: s.Values()})
 	failLines(n, err)
 	if kept := time.Duration(spec.Windows.List.For); kept > 0 && c.Since > kept {
 		n.Below("since").Fail("%s keeps events for %s only", spec.Title, yamltree.FormatDuration(kept))

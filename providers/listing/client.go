@@ -9,6 +9,7 @@ package listing
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -18,8 +19,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
+
+	"golang.org/x/oauth2"
 
 	"github.com/oncegate/oncegate/internal/egress"
 	"github.com/oncegate/oncegate/internal/sleep"
@@ -68,6 +70,9 @@ type Client struct {
 	cfg  Config
 	http *http.Client
 	last time.Time // when the last request was sent
+
+	token *oauth2.Token     // of oauth; nil before the first request
+	key   *ecdsa.PrivateKey // of jwt
 }
 
 // Error is a request that failed. It never contains the credential, an address or the sender's answer.
@@ -105,8 +110,15 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Sleep == nil {
 		cfg.Sleep = sleep.For
 	}
+	var key *ecdsa.PrivateKey
+	if cfg.Listing.Spec().Auth.Kind == "jwt" {
+		var err error
+		if key, err = privateKey(cfg.Credential); err != nil {
+			return nil, &Error{text: cfg.CredentialName + " " + err.Error()}
+		}
+	}
 	guard := egress.New(egress.Config{Allow: append(egress.Named(cfg.Listing.Hostname()), cfg.Allow...)})
-	return &Client{cfg: cfg, http: &http.Client{
+	return &Client{cfg: cfg, key: key, http: &http.Client{
 		Timeout: cfg.Timeout,
 		Transport: &http.Transport{
 			Proxy:                  nil, // a proxy would connect for us, without the guard
@@ -199,13 +211,12 @@ func (c *Client) attempt(ctx context.Context, request *providers.ListRequest) ([
 	}
 	req.Header = request.Header.Clone()
 	req.Header.Set("User-Agent", "oncegate")
-	c.authorize(req)
-	answer, err := c.http.Do(req)
-	if asked, ok := errors.AsType[*url.Error](err); ok {
-		err = asked.Err // without the address
+	if failed := c.authorize(ctx, req); failed != nil {
+		return nil, nil, 0, failed
 	}
+	answer, err := c.http.Do(req)
 	if err != nil {
-		return nil, nil, 0, &Error{Later: !errors.Is(err, egress.ErrRefused), text: fmt.Sprintf("asking %s: %v", host, err), err: err}
+		return nil, nil, 0, c.unanswered(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if failed := c.refused(answer); failed != nil {
@@ -221,14 +232,12 @@ func (c *Client) attempt(ctx context.Context, request *providers.ListRequest) ([
 	return body, answer.Header, 0, nil
 }
 
-func (c *Client) authorize(req *http.Request) {
-	credential := string(c.cfg.Credential)
-	if c.cfg.Listing.Spec().Auth.Kind == "basic" {
-		user, password, _ := strings.Cut(credential, ":")
-		req.SetBasicAuth(user, password)
-		return
+// unanswered returns the error of a request without an answer.
+func (c *Client) unanswered(err error) *Error {
+	if asked, ok := errors.AsType[*url.Error](err); ok {
+		err = asked.Err // without the address
 	}
-	req.Header.Set("Authorization", "Bearer "+credential)
+	return &Error{Later: !errors.Is(err, egress.ErrRefused), text: fmt.Sprintf("asking %s: %v", c.cfg.Listing.Host(), err), err: err}
 }
 
 // refused returns an error for an answer that is not 2xx.

@@ -29,7 +29,7 @@ type sender struct {
 }
 
 // perSender runs a test for every sender whose list the catalogue describes.
-func perSender(t *testing.T, change func(*listing.Config), test func(t *testing.T, s *sender)) {
+func perSender(t *testing.T, change func(*listing.Config, listingtest.Sender), test func(t *testing.T, s *sender)) {
 	t.Helper()
 	known := catalogtest.Load(t)
 	var tested []string
@@ -40,12 +40,16 @@ func perSender(t *testing.T, change func(*listing.Config), test func(t *testing.
 			s := &sender{Sender: of, api: &listingtest.API{}}
 			server := httptest.NewServer(of.Handler(s.api))
 			t.Cleanup(server.Close)
-			list, err := known[of.Provider].Listing(providers.Reconciling{Base: server.URL, Params: of.Params})
+			settings := map[string][]string{}
+			for name, value := range of.Settings {
+				settings[name] = []string{value}
+			}
+			list, err := known[of.Provider].Listing(providers.Reconciling{Base: server.URL, Params: of.Params, Settings: settings})
 			if err != nil {
 				t.Fatal(err)
 			}
 			cfg := listing.Config{
-				Listing: list, Credential: []byte(listingtest.Key), CredentialName: "env:API_KEY", Now: func() time.Time { return noon },
+				Listing: list, Credential: []byte(of.Credential), CredentialName: "env:API_KEY", Now: func() time.Time { return noon },
 				Sleep: func(_ context.Context, d time.Duration) error {
 					if d > 0 {
 						s.slept = append(s.slept, d)
@@ -54,7 +58,7 @@ func perSender(t *testing.T, change func(*listing.Config), test func(t *testing.
 				},
 			}
 			if change != nil {
-				change(&cfg)
+				change(&cfg, of)
 			}
 			if s.client, err = listing.New(cfg); err != nil {
 				t.Fatal(err)
@@ -94,7 +98,7 @@ func failure(t *testing.T, err error) *listing.Error {
 	if !ok {
 		t.Fatalf("error %v", err)
 	}
-	if strings.Contains(err.Error(), listingtest.Key) {
+	if strings.Contains(err.Error(), listingtest.Key) || strings.Contains(err.Error(), listingtest.OtherKey) {
 		t.Errorf("the error contains the credential: %v", err)
 	}
 	return failed
@@ -163,13 +167,13 @@ func TestWaitsWhenTheSenderAsksForIt(t *testing.T) {
 
 func TestSaysWhichCredentialIsRefused(t *testing.T) {
 	t.Parallel()
-	perSender(t, func(cfg *listing.Config) { cfg.Credential = []byte("another_key") }, func(t *testing.T, s *sender) {
+	perSender(t, func(cfg *listing.Config, of listingtest.Sender) { cfg.Credential = []byte(of.Other) }, func(t *testing.T, s *sender) {
 		t.Helper()
 		_, err := s.all(t)
-		if failed := failure(t, err); failed.Later || failed.Status != http.StatusUnauthorized || !strings.Contains(failed.Error(), "env:API_KEY") || strings.Contains(failed.Error(), "another_key") {
+		if failed := failure(t, err); failed.Later || failed.Status != http.StatusUnauthorized || !strings.Contains(failed.Error(), "env:API_KEY") {
 			t.Errorf("%+v", failed)
 		}
-		if n := s.api.Requests(); n != 1 {
+		if n := s.api.Requests() + s.api.Tokens(); n != 1 {
 			t.Errorf("%d requests, want 1", n)
 		}
 	})
@@ -213,7 +217,7 @@ func TestFollowsNoRedirect(t *testing.T) {
 
 func TestRefusesAHugeAnswer(t *testing.T) {
 	t.Parallel()
-	perSender(t, func(cfg *listing.Config) { cfg.MaxAnswer = 1 << 20 }, func(t *testing.T, s *sender) {
+	perSender(t, func(cfg *listing.Config, _ listingtest.Sender) { cfg.MaxAnswer = 1 << 20 }, func(t *testing.T, s *sender) {
 		t.Helper()
 		s.api.Before = func(w http.ResponseWriter, _ *http.Request, _ int) bool {
 			_, _ = w.Write([]byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`))
@@ -231,8 +235,7 @@ func TestTheNextPageIsOnTheHostOfTheList(t *testing.T) {
 	t.Parallel()
 	perSender(t, nil, func(t *testing.T, s *sender) {
 		t.Helper()
-		kind := catalogtest.Load(t)[s.Provider].Spec().Reconcile.Page.Kind
-		if kind != "url" && kind != "link" {
+		if catalogtest.Load(t)[s.Provider].Spec().Reconcile.Page.Param != "" {
 			return
 		}
 		_, err := s.client.Page(t.Context(), noon.Add(-time.Hour), noon, "http://192.0.2.1/events")
@@ -261,4 +264,70 @@ func TestAsksForOneMoreDelivery(t *testing.T) {
 			t.Errorf("asked for %q", got)
 		}
 	})
+}
+
+// An issued token is used until shortly before it expires.
+func TestATokenIsUsedUntilItExpires(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		life   time.Duration
+		tokens int
+	}{{time.Hour, 1}, {5 * time.Second, 3}} {
+		perSender(t, nil, func(t *testing.T, s *sender) {
+			t.Helper()
+			if s.Provider != "paypal" {
+				return
+			}
+			s.api.TokenLife = test.life
+			for i := range 7 {
+				s.api.Add(listingtest.Event{ID: fmt.Sprintf("ev_%d", i), Created: noon.Add(-time.Minute)})
+			}
+			if found, err := s.all(t); err != nil || len(found) != 7 || s.api.Tokens() != test.tokens {
+				t.Errorf("%d events, %v, with %d tokens, want %d", len(found), err, s.api.Tokens(), test.tokens)
+			}
+		})
+	}
+}
+
+// A signed event of another app is not usable, although the same root signed it.
+func TestASignedEventOfAnotherAppIsUnusable(t *testing.T) {
+	t.Parallel()
+	for _, s := range listingtest.Senders() {
+		if s.Provider != "apple-app-store" {
+			continue
+		}
+		api := &listingtest.API{}
+		api.Add(listingtest.Event{ID: "ev_1", Created: noon.Add(-time.Minute)})
+		server := httptest.NewServer(s.Handler(api))
+		t.Cleanup(server.Close)
+		settings := map[string][]string{"bundle_id": {"com.example.other"}, "roots": {s.Settings["roots"]}}
+		list, err := catalogtest.Load(t)[s.Provider].Listing(providers.Reconciling{Base: server.URL, Params: s.Params, Settings: settings})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := listing.New(listing.Config{Listing: list, Credential: []byte(s.Credential), CredentialName: "env:API_KEY", Now: func() time.Time { return noon }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		page, err := client.Page(t.Context(), noon.Add(-time.Hour), noon, "")
+		if err != nil || len(page.Events) != 1 || !strings.Contains(page.Events[0].Unusable, "bundle_id") {
+			t.Errorf("%+v, %v", page, err)
+		}
+	}
+}
+
+// A credential in the wrong form is refused before a request is sent.
+func TestAKeyInTheWrongFormIsNamed(t *testing.T) {
+	t.Parallel()
+	list, err := catalogtest.Load(t)["apple-app-store"].Listing(providers.Reconciling{
+		Params: map[string]string{"issuer_id": "i", "key_id": "k", "bundle_id": "b"}, Settings: map[string][]string{"bundle_id": {"b"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = listing.New(listing.Config{Listing: list, Credential: []byte(listingtest.Key), CredentialName: "env:API_KEY"})
+	if failed := failure(t, err); !strings.Contains(failed.Error(), "env:API_KEY is not a private key of the curve P-256") {
+		t.Errorf("%v", failed)
+	}
 }

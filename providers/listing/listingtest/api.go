@@ -16,8 +16,11 @@ import (
 	"time"
 )
 
-// Key is the credential that the servers accept.
-const Key = "the_key_of_the_api"
+// Key is the credential that most servers accept, and OtherKey one that they do not.
+const (
+	Key      = "the_key_of_the_api"
+	OtherKey = "another_key"
+)
 
 // Event is an event of a sender.
 type Event struct {
@@ -36,9 +39,13 @@ type API struct {
 	// PageSize is the size of a page; 0 is 3.
 	PageSize int
 
+	// TokenLife is how long a token is valid that the sender issues; 0 is nine hours, as PayPal's.
+	TokenLife time.Duration
+
 	mu          sync.Mutex
 	events      []Event // the newest first
 	requests    int
+	tokens      int
 	redelivered []string
 }
 
@@ -51,7 +58,14 @@ func (a *API) Add(events ...Event) {
 	}
 }
 
-// Requests returns how many requests came.
+// Tokens returns how many tokens were issued or refused.
+func (a *API) Tokens() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tokens
+}
+
+// Requests returns how many requests came, apart from those for tokens.
 func (a *API) Requests() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,28 +81,47 @@ func (a *API) Redelivered() []string {
 
 // Sender is a sender's API.
 type Sender struct {
-	// Provider is its name in the catalogue, and Params are what a source sets.
+	// Provider is its name in the catalogue. Params and Settings are what a source sets.
 	Provider string
 	Params   map[string]string
+	Settings map[string]string
 
-	serve func(a *API, w http.ResponseWriter, r *http.Request)
+	// Credential is what the server accepts, and Other one of the same form that it does not accept.
+	Credential, Other string
+
+	// Secretless says that the provider verifies without secrets.
+	Secretless bool
+
+	// accepts reports whether a request is authorized. Nil accepts Key as a token or as a user.
+	accepts func(r *http.Request) bool
+	serve   func(a *API, w http.ResponseWriter, r *http.Request)
 }
 
 // Senders returns every sender whose list the catalogue describes.
 func Senders() []Sender {
-	return []Sender{
+	all := []Sender{
 		{Provider: "stripe", serve: stripe},
 		{Provider: "paddle", serve: paddle},
 		{Provider: "square", serve: square},
 		{Provider: "chargebee", Params: map[string]string{"site": "acme-test"}, serve: chargebee},
 		{Provider: "gocardless", serve: gocardless},
 		{Provider: "github", Params: map[string]string{"owner": "octocat", "repo": "hello-world", "hook": "7"}, serve: github},
+		paypal(),
+		apple(),
 	}
+	for i := range all {
+		all[i].Credential, all[i].Other = cmp.Or(all[i].Credential, Key), cmp.Or(all[i].Other, OtherKey)
+	}
+	return all
 }
 
 // Handler serves the API.
 func (s Sender) Handler(a *API) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.Provider == "paypal" && r.URL.Path == "/v1/oauth2/token" {
+			a.paypalToken(w, r)
+			return
+		}
 		a.mu.Lock()
 		a.requests++
 		n := a.requests
@@ -96,8 +129,11 @@ func (s Sender) Handler(a *API) http.Handler {
 		if a.Before != nil && a.Before(w, r, n) {
 			return
 		}
-		given := r.Header.Get("Authorization")
-		if given != "Bearer "+Key && given != "Basic "+base64.StdEncoding.EncodeToString([]byte(Key+":")) {
+		accepts := s.accepts
+		if accepts == nil {
+			accepts = acceptsKey
+		}
+		if !accepts(r) {
 			http.Error(w, "{}", http.StatusUnauthorized)
 			return
 		}
@@ -105,6 +141,11 @@ func (s Sender) Handler(a *API) http.Handler {
 		defer a.mu.Unlock()
 		s.serve(a, w, r)
 	})
+}
+
+func acceptsKey(r *http.Request) bool {
+	given := r.Header.Get("Authorization")
+	return given == "Bearer "+Key || given == "Basic "+base64.StdEncoding.EncodeToString([]byte(Key+":"))
 }
 
 // page returns the events from since to until that follow the one with the id, and whether there are more.
