@@ -199,6 +199,10 @@ type Route struct {
 	// effect is skipped.
 	When string
 
+	// Fetch is the request that gets the thing that the event only names, before each effect. By
+	// default there is none.
+	Fetch Fetch
+
 	// Order configures the order of the effects. By default there is no order.
 	Order Order
 
@@ -212,6 +216,30 @@ type Route struct {
 	// attempts within hours, and 10 s.
 	Retry   Retry
 	Timeout time.Duration
+}
+
+// Fetch is a GET request before an effect. Expressions see its answer as fetched. If it fails, the
+// effect certainly did not happen, and the attempt is repeated.
+type Fetch struct {
+	// URL is the address. Its path and query may contain CEL expressions in braces, as in
+	// https://api.example/payments/{body.id}. If URL is one expression, Hosts is required.
+	URL string
+
+	// Hosts are the only servers that are asked. They default to the server of URL.
+	Hosts []string
+
+	// Bearer is the token, if the server needs one. A [File] is read again for each request.
+	Bearer Secret
+
+	// Headers are sent with the request, and Allow lists the private networks to which the hosts may
+	// resolve.
+	Headers map[string]Secret
+	Allow   []netip.Prefix
+
+	// Timeout limits one request; it defaults to 10 s. MaxSize limits the answer in bytes; it defaults
+	// to 256 KiB and is at most 8 MiB.
+	Timeout time.Duration
+	MaxSize int64
 }
 
 // Order configures the order of a route's effects. Its fields have the names of the keys of `order`

@@ -114,7 +114,8 @@ sources:
     redact: [iban, data.object.note]
     routes:
       - { name: ledger, types: ["invoice.*"], when: "body.data.object.total > 0", retry: { attempts: 3, base: 1500ms, max: 1h, deadline: 2d } }
-      - { name: forward, target: billing, previous_names: [old], map: { id: event.id, total: body.data.object.total } }
+      - { name: forward, target: billing, previous_names: [old], map: { id: event.id, total: fetched.total },
+          fetch: { url: "https://api.example/charges/{body.id}", hosts: [api.example], bearer: [%[1]s], headers: { X-Version: %[1]s }, allow: [192.168.0.0/16], timeout: 3s, max_size: 1MiB } }
       - { name: once, target: apply, key: { fields: [type, body.data.object.id], version: 2, within: 1m, keep: 30d } }
   acme:
     provider: acme
@@ -157,7 +158,11 @@ func byHand(url, schema, variable, file string) oncegate.Config {
 				Retry: oncegate.Retry{Attempts: 3, Base: 1500 * time.Millisecond, Max: time.Hour, Deadline: 48 * time.Hour},
 			}, {
 				Name: "forward", Target: "billing", PreviousNames: []string{"old"},
-				Map: map[string]any{"id": "event.id", "total": "body.data.object.total"},
+				Map: map[string]any{"id": "event.id", "total": "fetched.total"},
+				Fetch: oncegate.Fetch{
+					URL: "https://api.example/charges/{body.id}", Hosts: []string{"api.example"}, Bearer: token, Headers: map[string]oncegate.Secret{"X-Version": token},
+					Allow: []netip.Prefix{netip.MustParsePrefix("192.168.0.0/16")}, Timeout: 3 * time.Second, MaxSize: 1 << 20,
+				},
 			}, {
 				Name: "once", Target: "apply",
 				Key: oncegate.Key{Fields: []string{"type", "body.data.object.id"}, Version: 2, Within: time.Minute, Keep: 30 * 24 * time.Hour},
@@ -256,7 +261,8 @@ func TestNothingPrintsASecret(t *testing.T) {
 	type service struct{ Inbox oncegate.Config }
 	type private struct{ secrets []oncegate.Secret }
 	for name, value := range map[string]any{
-		"Config": cfg, "pointer": &cfg, "inside": service{cfg}, "Source": cfg.Sources[0], "Target": cfg.Targets[0], "targets": cfg.Targets,
+		"Config": cfg, "pointer": &cfg, "route": oncegate.Route{Fetch: oncegate.Fetch{URL: "https://api.example/?key=" + hidden, Bearer: oncegate.Value(hidden)}},
+		"inside": service{cfg}, "Source": cfg.Sources[0], "Target": cfg.Targets[0], "targets": cfg.Targets,
 		"Secret": cfg.Sources[0].Secrets[0], "headers": cfg.Targets[0].Headers, "unexported": private{cfg.Sources[0].Secrets},
 	} {
 		var shown strings.Builder

@@ -184,6 +184,7 @@ func (d *document) routes(s *Source) []object {
 		route.list("types", r.Types)
 		route.text("target", r.Target)
 		route.text("when", r.When)
+		route.inside("fetch", d.fetch(&r.Fetch))
 		o := &r.Order
 		for name, value := range map[string]string{
 			"mode": o.Mode, "key": o.Key, "number": o.Number, "on_gap": o.OnGap, "on_dead": o.OnDead, "late": o.Late,
@@ -218,6 +219,28 @@ func retry(r *Retry) object {
 	return out
 }
 
+func (d *document) fetch(f *Fetch) object {
+	out := object{}
+	out.text("url", f.URL)
+	out.list("hosts", f.Hosts)
+	if !f.Bearer.none() {
+		out["bearer"] = d.secrets([]Secret{f.Bearer})
+	}
+	out.inside("headers", d.headers(f.Headers))
+	out.put("allow", prefixes(f.Allow), len(f.Allow) == 0)
+	out.duration("timeout", f.Timeout)
+	out.number("max_size", f.MaxSize)
+	return out
+}
+
+func (d *document) headers(all map[string]Secret) object {
+	out := object{}
+	for name, value := range all {
+		out[name] = d.reference(value)
+	}
+	return out
+}
+
 func (d *document) target(t *Target) object {
 	out := object{}
 	switch {
@@ -230,11 +253,7 @@ func (d *document) target(t *Target) object {
 		out.text("url", t.URL)
 	}
 	out.put("sign", d.secrets(t.Sign), len(t.Sign) == 0)
-	headers := object{}
-	for name, value := range t.Headers {
-		headers[name] = d.reference(value)
-	}
-	out.inside("headers", headers)
+	out.inside("headers", d.headers(t.Headers))
 	out.put("allow", prefixes(t.Allow), len(t.Allow) == 0)
 	if t.Idempotent != nil {
 		out["idempotent"] = *t.Idempotent

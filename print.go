@@ -37,6 +37,18 @@ func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 // MarshalText implements [encoding.TextMarshaler], which determines the JSON and YAML form.
 func (c Config) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
+// String returns only the servers, because the address of a fetch may contain credentials.
+func (f Fetch) String() string { return fmt.Sprintf("{hosts:%v}", f.Hosts) }
+
+// Format implements [fmt.Formatter], for every verb.
+func (f Fetch) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, f.String()) }
+
+// LogValue implements [slog.LogValuer].
+func (f Fetch) LogValue() slog.Value { return slog.StringValue(f.String()) }
+
+// MarshalText implements [encoding.TextMarshaler], which determines the JSON and YAML form.
+func (f Fetch) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
 // String returns only the name, because the address of a target may contain credentials.
 func (t Target) String() string { return t.Name }
 

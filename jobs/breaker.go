@@ -2,7 +2,7 @@ package jobs
 
 import "github.com/sony/gobreaker/v2"
 
-// BreakerState is what a target's breaker lets through. It is a metric's label: never change.
+// BreakerState is what the breaker of a target, or of the server of fetches, lets through. It is a metric's label: never change.
 type BreakerState string
 
 // The states of a breaker.
@@ -19,9 +19,14 @@ func BreakerStates() []BreakerState {
 
 // Breakers returns the state of each target's breaker in this process. A target whose breaker is
 // off has no entry.
-func (c *Client) Breakers() map[string]BreakerState {
-	out := make(map[string]BreakerState, len(c.limits))
-	for target, l := range c.limits {
+func (c *Client) Breakers() map[string]BreakerState { return breakerStates(c.limits) }
+
+// FetchBreakers returns the state of the breaker of each server that fetches ask, in this process.
+func (c *Client) FetchBreakers() map[string]BreakerState { return breakerStates(c.fetchLimits) }
+
+func breakerStates(limits map[string]*limiter) map[string]BreakerState {
+	out := make(map[string]BreakerState, len(limits))
+	for target, l := range limits {
 		if l.breaker == nil {
 			continue
 		}

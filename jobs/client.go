@@ -132,7 +132,8 @@ type Client struct {
 	now    func() time.Time
 	random func() float64
 	routes map[int32]*route
-	limits map[string]*limiter // by target
+	limits      map[string]*limiter // by target
+	fetchLimits map[string]*limiter // by the server that fetches ask
 
 	river   *river.Client[pgxTx]
 	sweeper *Sweeper
@@ -234,7 +235,7 @@ func (c *Client) limit() {
 	for _, r := range c.routes {
 		r.limit, r.turns = c.limits[r.Target], inside[r.Target]
 	}
-	c.fetchLimits()
+	c.limitFetches()
 }
 
 func (c *Client) check(id int32, configured Route) (*route, error) {

@@ -23,18 +23,18 @@ type Fetch struct {
 	Timeout time.Duration
 }
 
-// fetchLimits returns one limiter for each server that fetches ask. A fetch runs inside an attempt, which already has a
+// limitFetches makes one limiter for each server that fetches ask. A fetch runs inside an attempt, which already has a
 // worker and a slot at the target, so that the limiter has only a breaker and the pause of a Retry-After.
-func (c *Client) fetchLimits() {
-	limits := map[string]*limiter{}
+func (c *Client) limitFetches() {
+	c.fetchLimits = map[string]*limiter{}
 	for _, r := range c.routes {
 		if r.Fetch == nil {
 			continue
 		}
-		if limits[r.Fetch.Server] == nil {
-			limits[r.Fetch.Server] = newLimiter(Target{Concurrency: -1}, &crew{}, c.now, c.random)
+		if c.fetchLimits[r.Fetch.Server] == nil {
+			c.fetchLimits[r.Fetch.Server] = newLimiter(Target{Concurrency: -1}, &crew{}, c.now, c.random)
 		}
-		r.fetchLimit = limits[r.Fetch.Server]
+		r.fetchLimit = c.fetchLimits[r.Fetch.Server]
 	}
 }
 

@@ -59,7 +59,7 @@ func (a *App) makeEffectMetrics(client *jobs.Client) error {
 		}
 	}
 	gauges := newEffectGauges(routes)
-	if err := a.collect(gauges.pending, gauges.oldest, gauges.dead, gauges.indeterminate, newBreakerCollector(client.Breakers)); err != nil {
+	if err := a.collect(gauges.pending, gauges.oldest, gauges.dead, gauges.indeterminate, newTargetBreakers(client.Breakers), newFetchBreakers(client.FetchBreakers)); err != nil {
 		return err
 	}
 	a.starts = append(a.starts, step{name: "effect gauges", run: func(ctx context.Context) error {
@@ -80,15 +80,20 @@ func (a *App) makeEffectMetrics(client *jobs.Client) error {
 	return nil
 }
 
-// breakerCollector shows the state of each target's breaker in this process.
+// breakerCollector shows the states of breakers in this process.
 type breakerCollector struct {
 	states func() map[string]jobs.BreakerState
 	desc   *prometheus.Desc
 }
 
-func newBreakerCollector(states func() map[string]jobs.BreakerState) *breakerCollector {
+func newTargetBreakers(states func() map[string]jobs.BreakerState) *breakerCollector {
 	return &breakerCollector{states: states, desc: prometheus.NewDesc("oncegate_breaker_state",
 		"1 for the state that the target's breaker is in, in this process: open makes no attempts, half_open tries one.", []string{"target", "state"}, nil)}
+}
+
+func newFetchBreakers(states func() map[string]jobs.BreakerState) *breakerCollector {
+	return &breakerCollector{states: states, desc: prometheus.NewDesc("oncegate_fetch_breaker_state",
+		"1 for the state that the breaker of a server is in that fetches ask, in this process: open makes no fetches, half_open tries one.", []string{"server", "state"}, nil)}
 }
 
 // Describe implements [prometheus.Collector].
@@ -96,13 +101,13 @@ func (c *breakerCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc
 
 // Collect implements [prometheus.Collector].
 func (c *breakerCollector) Collect(out chan<- prometheus.Metric) {
-	for target, is := range c.states() {
+	for name, is := range c.states() {
 		for _, state := range jobs.BreakerStates() {
 			value := 0.0
 			if state == is {
 				value = 1
 			}
-			out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, value, target, string(state))
+			out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, value, name, string(state))
 		}
 	}
 }

@@ -29,7 +29,7 @@ sources:
     reconcile: { credential: env:SECRET, base: "http://127.0.0.1:9", every: 24h }
     routes:
       - { name: pay, target: bank }
-      - { name: bill, types: [never], target: billing, order: { mode: latest } }
+      - { name: bill, types: [never], target: billing, order: { mode: latest }, fetch: { url: "https://api.example/{body.id}" } }
   tables: { provider: standard-webhooks, emit: true }
   agents: { provider: operation, secrets: [{ env: SECRET, name: agent }], operation: { repeats: { within: 1m } }, routes: [{ name: call, types: [charge], target: billing }] }
 `
@@ -107,6 +107,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 		`oncegate_secret_matches_total{secret="env:SECRET",source="stripe"} 0`,
 		`oncegate_breaker_state{state="closed",target="bank"} 1`,
 		`oncegate_breaker_state{state="open",target="bank"} 0`,
+		`oncegate_fetch_breaker_state{server="https://api.example",state="closed"} 1`,
 		`oncegate_pending_effects{route="pay",source="stripe"} 0`,
 		`oncegate_oldest_pending_seconds{route="pay",source="stripe"} 0`,
 		`oncegate_dead_effects{route="bill",source="stripe"} 0`,

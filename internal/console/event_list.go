@@ -42,7 +42,7 @@ func eventListPage(r *request, found read.Page[read.EventRow]) *page {
 	p := &page{Title: "Events", Blocks: []block{
 		{Filter: r.filterOf(
 			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", eventStates()...), r.textField("route", "Route"),
-			r.textField("label", "Label, as name=value"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
+			r.contentField("label", "Label, as name=value"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
 	}}
 	if r.query("label") != "" {
 		of := r.narrowing("label", "source", "tenant", "since")

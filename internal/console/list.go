@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,6 +71,15 @@ func (r *request) textField(name, label string) field {
 	return field{Name: name, Label: label, Value: r.query(name)}
 }
 
+// contentField is a field that searches by content. It has no name, and [request.filterOf] leaves it out, if the access
+// may not see content: such a search would be refused.
+func (r *request) contentField(name, label string) field {
+	if !r.may(control.ReadPayload) {
+		return field{}
+	}
+	return r.textField(name, label)
+}
+
 // sinceField is a field for the time from which a list starts.
 func (r *request) sinceField(name, label string) field {
 	return field{Name: name, Label: label, Value: r.query(name), Hint: "1h, 7d or a time in UTC"}
@@ -90,8 +100,9 @@ func (r *request) checkField(name, label string) field {
 	return field{Name: name, Label: label, Kind: "checkbox", Checked: r.query(name) == "true"}
 }
 
-// filterOf makes the form that narrows a list.
+// filterOf makes the form that narrows a list. It leaves out fields without a name.
 func (r *request) filterOf(fields ...field) *filter {
+	fields = slices.DeleteFunc(fields, func(f field) bool { return f.Name == "" })
 	f := &filter{Action: r.URL.Path, Fields: fields}
 	for _, one := range fields {
 		f.Set = f.Set || r.query(one.Name) != ""

@@ -80,7 +80,7 @@ func newReplay(r *request) (*page, error) {
 		{"text", "What the target said"}, {"tenant", "Tenant"}, {"since", "Since"}, {"until", "Until"},
 	} {
 		switch {
-		case named:
+		case named, (f.name == "label" || f.name == "text") && !r.may(control.ReadPayload): // such a search would be refused
 		case f.name == "error_class":
 			fields = append(fields, r.choiceField(f.name, f.label, errorClasses()...))
 		default:

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/oncegate/oncegate/internal/control"
@@ -34,6 +35,24 @@ func TestEveryLookAtAPayloadIsByAnOperationThatIsAudited(t *testing.T) {
 		get(t, c, page)
 		if asked := answers.Asked(); asked["reveal_payload"] != 0 || asked["show_payload"] != 1 {
 			t.Errorf("%s asks %v: it shows a payload with its members masked, and reveals none", page, asked)
+		}
+	}
+}
+
+// A search by content needs read-payload, so no form offers it to an access without that scope.
+func TestFormsOfferNoSearchThatIsRefused(t *testing.T) {
+	t.Parallel()
+	answers := filler("ok")
+	all, metadata := newConsole(t, answers, control.Admin), newConsole(t, answers, control.ReadMetadata, control.Operate)
+	for page, field := range map[string]string{
+		"/events": `name="label"`, "/streams": `name="key"`, "/runs": `name="label"`, "/replays/new": `name="label"`, "/replays/new?": `name="text"`,
+		"/suppressions": `action="/suppressions/check"`,
+	} {
+		if got := get(t, all, page).Body.String(); !strings.Contains(got, field) {
+			t.Errorf("%s has no %s", page, field)
+		}
+		if got := get(t, metadata, page).Body.String(); strings.Contains(got, field) {
+			t.Errorf("%s has %s, which is refused without read-payload", page, field)
 		}
 	}
 }

@@ -16,10 +16,12 @@ func compareRun(r *request) (*page, error) {
 		Title: "Compare a run", Back: &link{Text: "Replays", Href: "/replays"},
 		Lead: "What is recorded of each step, and what the configuration of this server would send for it today. Nothing is sent.",
 	}
+	label := r.contentField("label", "Or a label")
+	label.Hint = "name=value"
 	form := r.filterOf(
 		field{Name: "source", Label: "Source", Value: r.query("source"), Hint: "a run needs it"},
 		field{Name: "run", Label: "Run", Value: r.query("run"), Hint: "the first part of the keys"},
-		field{Name: "label", Label: "Or a label", Value: r.query("label"), Hint: "name=value"},
+		label,
 		r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))
 	form.Button = "Compare"
 	p.Blocks = append(p.Blocks, block{Filter: form})

@@ -25,7 +25,7 @@ func listStreams(r *request) (*page, error) {
 	}
 	p := &page{Title: "Streams", Lead: "All effects of one route with one sequence key follow each other. A stream that waits delays only its own later effects."}
 	p.Blocks = append(p.Blocks, block{Filter: r.filterOf(
-		r.textField("source", "Source"), r.textField("route", "Route"), r.textField("key", "Sequence key"), r.textField("tenant", "Tenant"),
+		r.textField("source", "Source"), r.textField("route", "Route"), r.contentField("key", "Sequence key"), r.textField("tenant", "Tenant"),
 		r.checkField("blocked", "Blocked"), r.checkField("gap", "With a gap"))})
 	if len(undecided.Data) > 0 {
 		p.Blocks = append(p.Blocks, block{ID: "undecided", Title: "Held for you", Text: "Their place in their stream is not known or is taken.", Table: tableOf(r, undecided, "", []string{"Received", "Event", "Route", "Key", "Why"}, func(u control.Undecided) []cell {

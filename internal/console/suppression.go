@@ -31,8 +31,10 @@ func listSuppressions(r *request) (*page, error) {
 			}
 			return []cell{instant(s.CreatedAt), address, text(string(s.Reason)), text(or(s.Target, "every target")), until}
 		})},
-		block{ID: "check", Forms: []form{{Title: "Is an address suppressed?", Action: "/suppressions/check", Button: "Look", Fields: []field{addressField(), {Name: "target", Label: "Target"}}}}},
 	)
+	if r.may(control.ReadPayload) {
+		p.Blocks = append(p.Blocks, block{ID: "check", Forms: []form{{Title: "Is an address suppressed?", Action: "/suppressions/check", Button: "Look", Fields: []field{addressField(), {Name: "target", Label: "Target"}}}}})
+	}
 	if r.may(control.Operate) {
 		p.Blocks = append(p.Blocks, block{ID: "actions", Forms: []form{
 			{
