@@ -70,7 +70,10 @@ func (s *shell) deadListCommand() *cobra.Command {
 		}
 		groups, err := control.Call(ctx, caller, &control.GroupDeadLetters, *filter)
 		if err == nil {
-			err = showRows(s, list.Command, &deadGroupColumns, groups.Data)
+			err = showList(s, list.Command, &pageFlags{limit: 1}, &deadGroupColumns, func(control.PageRequest) (read.Page[read.DeadGroup], error) { return groups, nil })
+		}
+		if err == nil {
+			s.sayUncounted("dead letters", groups.SearchedTo)
 		}
 		if err == nil {
 			err = s.unknownBeneath(ctx, caller, filter)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,28 +50,48 @@ func (f *unknownFlags) request(one bool) (r control.ResolveEffectsRequest, err e
 // resolveDry counts the effects that match a filter.
 func (s *shell) resolveDry(ctx context.Context, filter control.UnknownFilter) error {
 	return s.control(ctx, "", func(caller control.Caller) error {
-		groups, matched, err := countUnknown(ctx, caller, filter)
+		found, matched, err := countUnknown(ctx, caller, filter)
 		if err != nil {
 			return err
 		}
 		if s.output == "json" {
-			return s.json(map[string]any{"matched": matched, "groups": groups})
+			return s.json(struct {
+				Matched    int                 `json:"matched"`
+				Groups     []read.UnknownGroup `json:"groups"`
+				SearchedTo *time.Time          `json:"searched_to,omitempty"`
+			}{matched, found.Data, found.SearchedTo})
 		}
 		if matched > 0 {
-			unknownGroupColumns.table(s, groups).write(s.out, s.width())
+			unknownGroupColumns.table(s, found.Data).write(s.out, s.width())
 		}
-		fmt.Fprintf(s.out, "%s would be resolved\n", plural(matched, "indeterminate effect", "indeterminate effects"))
+		fmt.Fprintf(s.out, "%s%s would be resolved\n", atLeast(found.SearchedTo), plural(matched, "indeterminate effect", "indeterminate effects"))
+		s.sayUncounted("unknown outcomes", found.SearchedTo)
 		return nil
 	})
 }
 
-// countUnknown counts the effects with an unknown outcome.
-func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownFilter) (groups []read.UnknownGroup, matched int, err error) {
-	page, err := control.Call(ctx, caller, &control.GroupIndeterminates, control.GroupIndeterminatesRequest(f))
-	for i := range page.Data {
-		matched += page.Data[i].Count
+// countUnknown counts the effects with an unknown outcome. It counts all if SearchedTo is nil.
+func countUnknown(ctx context.Context, caller control.Caller, f control.UnknownFilter) (found read.Page[read.UnknownGroup], matched int, err error) {
+	found, err = control.Call(ctx, caller, &control.GroupIndeterminates, control.GroupIndeterminatesRequest(f))
+	for i := range found.Data {
+		matched += found.Data[i].Count
 	}
-	return page.Data, matched, err
+	return found, matched, err
+}
+
+// atLeast begins a count that may not be complete.
+func atLeast(searchedTo *time.Time) string {
+	if searchedTo == nil {
+		return ""
+	}
+	return "at least "
+}
+
+// sayUncounted says which rows a count does not include, because the search ran out of time.
+func (s *shell) sayUncounted(what string, searchedTo *time.Time) {
+	if searchedTo != nil {
+		fmt.Fprintf(s.err, "oncegate: the search ran out of time: %s before %s are not counted; narrow it, for example with --source, to count all\n", what, clock(*searchedTo))
+	}
 }
 
 // resolveMany finds the effects, asks the user to confirm the decision and the count, and resolves
@@ -156,14 +177,17 @@ func (s *shell) unknownBeneath(ctx context.Context, caller control.Caller, f *co
 	if s.output != "table" || f.Reason != "" || f.ErrorClass != "" || f.EventID != "" || f.Text != "" {
 		return nil
 	}
-	groups, n, err := countUnknown(ctx, caller, control.UnknownFilter{
+	found, n, err := countUnknown(ctx, caller, control.UnknownFilter{
 		TenantFilter: f.TenantFilter, Source: f.Source, Type: f.Type, Route: f.Route, Target: f.Target, Since: f.Since, Until: f.Until,
 	})
-	if err != nil || len(groups) == 0 {
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\n%s, which no replay takes by itself; look at the target, then `oncegate effects resolve`:\n\n",
-		plural(n, "unknown outcome (indeterminate)", "unknown outcomes (indeterminate)"))
-	unknownGroupColumns.table(s, groups).write(s.out, s.width())
+	if len(found.Data) > 0 {
+		fmt.Fprintf(s.out, "\n%s%s, which no replay takes by itself; look at the target, then `oncegate effects resolve`:\n\n",
+			atLeast(found.SearchedTo), plural(n, "unknown outcome (indeterminate)", "unknown outcomes (indeterminate)"))
+		unknownGroupColumns.table(s, found.Data).write(s.out, s.width())
+	}
+	s.sayUncounted("unknown outcomes", found.SearchedTo)
 	return nil
 }

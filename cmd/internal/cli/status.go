@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/inbox/attention"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -18,14 +19,35 @@ type statusAnswer struct {
 	Dead          int    `json:"effects_dead"`
 	Indeterminate int    `json:"effects_indeterminate"`
 	LastEvent     string `json:"last_event_at,omitempty"`
+
+	// Attention is everything that waits for an operator, as the console's start page shows it.
+	Attention []attention.Item `json:"attention"`
+}
+
+// commandOf is the command that shows what waits, by its kind. Dead effects and unknown outcomes have their own lines.
+var commandOf = map[attention.Kind]string{
+	attention.Undeclared:    "history show",
+	attention.Unusable:      "dead list --group",
+	attention.Blocked:       "streams list --blocked",
+	attention.Gaps:          "streams list --gap",
+	attention.Undecided:     "streams list --undecided",
+	attention.Conflicts:     "conflicts list",
+	attention.RefusedOutbox: "outbox list --refused",
+	attention.Stranded:      "routes list",
+	attention.Silent:        "sources list",
+	attention.Refusals:      "refusals list --since 24h",
+	attention.Suspected:     "events list --since 24h",
+	attention.Plans:         "replay list --state planned",
+	attention.Standstills:   "replay list --state running",
 }
 
 func (s *shell) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show whether events come in, and what waits for a person", Args: cobra.NoArgs,
 		Long: "Show the version of the schema, the processes that serve the database, when the last event was\n" +
-			"received, and how many effects wait, are dead, or have an unknown outcome. `oncegate ready` asks one\n" +
-			"process whether it can keep its promise.",
+			"received, how many effects wait, are dead, or have an unknown outcome, and everything else that waits\n" +
+			"for you, with the command that shows it. `oncegate ready` asks one process whether it can keep its\n" +
+			"promise.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.control(cmd.Context(), "", func(caller control.Caller) error {
 				answer, err := readStatus(cmd, caller)
@@ -67,6 +89,11 @@ func readStatus(cmd *cobra.Command, caller control.Caller) (*statusAnswer, error
 		r := &routes.Data[i]
 		out.Waiting, out.Dead, out.Indeterminate = out.Waiting+r.Waiting, out.Dead+r.Dead, out.Indeterminate+r.Indeterminate
 	}
+	waiting, err := control.Call(ctx, caller, &control.ShowAttention, control.ShowAttentionRequest{})
+	if err != nil {
+		return nil, err
+	}
+	out.Attention = waiting.Items
 	events, err := control.Call(ctx, caller, &control.ListEvents, control.ListEventsRequest{PageRequest: control.PageRequest{Limit: 1}})
 	if err != nil {
 		return nil, err
@@ -92,7 +119,7 @@ func (s *shell) showServing(a *statusAnswer) {
 		}
 		return fmt.Sprintf("%d: `oncegate %s`", n, command)
 	}
-	page(s.out, []pair{
+	pairs := []pair{
 		{"version", a.Version},
 		{"schema", fmt.Sprintf("%d, this program knows %d", a.Schema, a.SchemaKnown)},
 		{"served by", processes},
@@ -101,5 +128,21 @@ func (s *shell) showServing(a *statusAnswer) {
 		{"waiting", hint(a.Waiting, "routes list")},
 		{"dead", hint(a.Dead, "dead list --group")},
 		{"unknown outcomes", hint(a.Indeterminate, "effects list --state indeterminate")},
-	})
+	}
+	for i := range a.Attention {
+		item := &a.Attention[i]
+		command, shown := commandOf[item.Kind]
+		if !shown {
+			continue
+		}
+		text := fmt.Sprint(item.Count)
+		if item.More {
+			text += " or more"
+		}
+		if item.Oldest != nil {
+			text += ", since " + clock(*item.Oldest)
+		}
+		pairs = append(pairs, pair{strings.ReplaceAll(string(item.Kind), "_", " "), text + ": `oncegate " + command + "`"})
+	}
+	page(s.out, pairs)
 }
