@@ -20,9 +20,10 @@ const pullBackPage = 2000
 //
 // Some rows show that the clock was wrong when they were written: the last attempt ended later than now, or the
 // effect's job was made or began to run later than now. Such an effect waits from now on for as long as it was meant to
-// wait then. A time that is later than next_at proves nothing about next_at: a job that was made ahead may have begun
-// to run a moment later, and was then postponed until next_at. For the other effects the longest wait that their state
-// and their route allow is the limit. A waiting effect may have many others of a slow target before it, so its limit is
+// wait then. A job may also have begun to run within minutes after next_at, because it was due by the wrong clock: its
+// process then died, or it found the clock right and the effect not due. A time that is much later than next_at proves
+// nothing, because the effect may have been postponed since by the right clock. Nor does one that is later than the end
+// of a lease. For the other effects the longest wait that their state and their route allow is the limit. A waiting effect may have many others of a slow target before it, so its limit is
 // that of a retry. A claim keeps the margin as well, because ending the lease of a running attempt would repeat the
 // attempt. The statement skips a row that another transaction has locked, and the next walk looks at it.
 const pullBack = `
@@ -36,7 +37,7 @@ judged AS MATERIALIZED (
     SELECT p.id, p.next_at, least(
         CASE WHEN p.next_at > now() + (r.most + $8::bigint) * interval '1 microsecond'
             THEN now() + (r.most + CASE p.state WHEN 'claimed' THEN $8::bigint ELSE 0 END) * interval '1 microsecond' END,
-        CASE WHEN w.at > now() + interval '30 seconds' THEN now() + (p.next_at - w.at) END) AS at
+        CASE WHEN w.at > now() + interval '30 seconds' THEN now() + greatest(p.next_at - w.at, interval '0') END) AS at
     FROM page p
     JOIN (SELECT v.route_id, s.state, s.most
         FROM unnest($4::int[], $5::bigint[], $6::bigint[], $7::bigint[]) AS v (route_id, lease, wait, patience),
@@ -47,7 +48,7 @@ judged AS MATERIALIZED (
             SELECT unnest(ARRAY[j.attempted_at, j.created_at]) AS at FROM river_job j WHERE j.id = p.job_id AND p.state <> 'held'
             UNION ALL
             (SELECT a.finished_at FROM effect_attempt a WHERE a.effect_id = p.id AND p.state = 'retry' ORDER BY a.version DESC, a.attempt DESC LIMIT 1)) x
-        WHERE x.at <= p.next_at) w ON true),
+        WHERE x.at <= p.next_at + CASE p.state WHEN 'claimed' THEN interval '0' ELSE interval '5 minutes' END) w ON true),
 locked AS MATERIALIZED (
     SELECT e.id, j.at
     FROM judged j
@@ -124,6 +125,25 @@ func (e *Effects) PullBack(ctx context.Context) (pulled int, err error) {
 		e.pulledTo = pullBackCursor{at: *last, id: lastID}
 	}
 	return pulled + effects, nil
+}
+
+// FarAhead is how much later an effect must be due than the job that wakes it before [Effects.PullBackOne] is called.
+const FarAhead = 5 * time.Minute
+
+const pullBackOne = `
+UPDATE effect SET next_at = now()
+WHERE id = $1 AND job_id = $2 AND state IN ('pending', 'retry') AND next_at > now() + $3::bigint * interval '1 microsecond'`
+
+// PullBackOne makes an effect due that is due much later than its job was. The effect was put off while the database's
+// clock was ahead, and River scheduled the job by the clock of a process, which was right. PullBack cannot see that any
+// more once the job has begun to run by the right clock.
+func (e *Effects) PullBackOne(ctx context.Context, effect ID, jobID int64) error {
+	tag, err := e.pool.Exec(ctx, pullBackOne, effect, jobID, FarAhead.Microseconds())
+	if err != nil {
+		return fmt.Errorf("pulling back an effect from the future: %w", err)
+	}
+	e.pulledBack.Add(uint64(tag.RowsAffected()))
+	return nil
 }
 
 // PulledBack is how many times this process has pulled back since it began.

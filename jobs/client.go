@@ -126,12 +126,12 @@ const (
 
 // Client works the effects: River's workers and the sweeper.
 type Client struct {
-	cfg    Config
-	store  *inbox.Effects
-	log    *slog.Logger
-	now    func() time.Time
-	random func() float64
-	routes map[int32]*route
+	cfg         Config
+	store       *inbox.Effects
+	log         *slog.Logger
+	now         func() time.Time
+	random      func() float64
+	routes      map[int32]*route
 	limits      map[string]*limiter // by target
 	fetchLimits map[string]*limiter // by the server that fetches ask
 

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/sequence"
+	"github.com/oncegate/oncegate/jobs"
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 // One sweep brings back all times that were written while the database's clock was an hour ahead, in every state,
@@ -38,6 +41,12 @@ func TestSweepPullsBackWhatAWrongClockPutOff(t *testing.T) {
 			`UPDATE effect SET next_at = now() + $2::interval WHERE id = $1`}, "1 h", 0, -time.Minute},
 		"pending, put off ahead": {repeatable, []string{`UPDATE river_job SET attempted_at = now() + $2::interval, state = 'scheduled', scheduled_at = now() + $2::interval WHERE id = (SELECT job_id FROM effect WHERE id = $1)`,
 			`UPDATE effect SET next_at = now() + $2::interval + interval '20 s' WHERE id = $1`}, "1 h", 20 * time.Second, 10 * time.Second},
+		"pending, and the process died that began its job when it was due": {repeatable, []string{`UPDATE river_job SET attempted_at = now() + $2::interval + interval '300 ms', state = 'running' WHERE id = (SELECT job_id FROM effect WHERE id = $1)`,
+			`UPDATE effect SET next_at = now() + $2::interval WHERE id = $1`}, "1 h", 0, -time.Minute},
+		"retry, whose job found the clock right": {repeatable, []string{`UPDATE river_job SET attempted_at = now() + $2::interval + interval '300 ms', state = 'scheduled', scheduled_at = now() + $2::interval WHERE id = (SELECT job_id FROM effect WHERE id = $1)`,
+			`UPDATE effect SET state = 'retry', attempts = 1, next_at = now() + $2::interval WHERE id = $1`}, "1 h", 0, -time.Minute},
+		"retry, put off by the right clock after its job began ahead": {repeatable, []string{`UPDATE river_job SET attempted_at = now() + $2::interval, state = 'scheduled', scheduled_at = now() + $2::interval WHERE id = (SELECT job_id FROM effect WHERE id = $1)`,
+			`UPDATE effect SET state = 'retry', attempts = 1, next_at = now() + $2::interval - interval '50 min' WHERE id = $1`}, "1 h", 10 * time.Minute, 9 * time.Minute},
 		"pending, far behind others of its target": {repeatable, []string{`UPDATE effect SET next_at = now() + $2::interval WHERE id = $1`}, "5 h", 5 * time.Hour, 4 * time.Hour},
 		"claimed ahead": {repeatable, []string{`UPDATE river_job SET state = 'running', attempted_at = now() + $2::interval WHERE id = (SELECT job_id FROM effect WHERE id = $1)`,
 			`UPDATE effect SET state = 'claimed', lease_token = gen_random_uuid(), attempts = 1, lease_until = now() + $2::interval + interval '30 s', next_at = now() + $2::interval + interval '30 s' WHERE id = $1`},
@@ -81,7 +90,7 @@ func TestSweepPullsBackWhatAWrongClockPutOff(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM stream WHERE gap_since > now()`); n != 0 {
 		t.Error("the gap begins later than now")
 	}
-	if want := len(cases) - 2 + 1; pulled != want || store.PulledBack() != uint64(want) { // two are as they should be, and there is the gap
+	if want := len(cases) - 3 + 1; pulled != want || store.PulledBack() != uint64(want) { // three are as they should be, and there is the gap
 		t.Errorf("%d were pulled back, and %d counted, want %d", pulled, store.PulledBack(), want)
 	}
 	if again, err := store.PullBack(t.Context()); err != nil || again != 0 {
@@ -92,7 +101,26 @@ func TestSweepPullsBackWhatAWrongClockPutOff(t *testing.T) {
 	if n := b.count(`SELECT count(*) FROM river_leader`); n != 0 {
 		t.Error("a leader that died still leads for an hour")
 	}
-	if n := b.count(`SELECT count(*) FROM effect e JOIN river_job j ON j.id = e.job_id WHERE e.next_at <= now() AND j.state = 'available' AND j.scheduled_at <= now()`); n != 2 {
-		t.Errorf("%d of what is due has a job that wakes it, want 2: %s", n, fmt.Sprint(ids))
+	if n := b.count(`SELECT count(*) FROM effect e JOIN river_job j ON j.id = e.job_id WHERE e.next_at <= now() AND j.state = 'available' AND j.scheduled_at <= now()`); n != 4 {
+		t.Errorf("%d of what is due has a job that wakes it, want 4: %s", n, fmt.Sprint(ids))
+	}
+}
+
+// An effect that was put off while the database's clock was an hour ahead is due as soon as its job is, which a process
+// scheduled by its own clock. A job that runs early because its process died keeps its effect waiting.
+func TestAJobThatIsDueMakesItsEffectDue(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.admit(repeatable, 2)
+	due, waits := ids[0], ids[1]
+	b.exec(`UPDATE effect SET next_at = now() + interval '1 h'`)
+	b.exec(`UPDATE river_job SET attempt = 1, attempted_at = now(), attempted_by = '{dead}' WHERE id = (SELECT job_id FROM effect WHERE id = $1)`, waits)
+	b.client(jobs.Config{Senders: senders(&sink{idempotent: true, answer: func(context.Context, *effect.Call) effect.Result { return effect.Result{Outcome: effect.Done} }})})
+	b.eventuallyState(due, inbox.EffectDone)
+	b.eventually("the other job to be put off", func() bool {
+		return b.count(`SELECT count(*) FROM river_job j JOIN effect e ON e.job_id = j.id WHERE e.id = $1 AND j.state = 'scheduled' AND j.scheduled_at > now() + interval '50 min'`, waits) == 1
+	})
+	if r := b.row(waits); r.State != "pending" || r.Attempts != 0 {
+		t.Errorf("%+v, want pending without an attempt", r)
 	}
 }

@@ -25,7 +25,7 @@ type effectWorker struct {
 func (w *effectWorker) Work(ctx context.Context, job *river.Job[effectArgs]) error {
 	w.client.begun.Store(w.client.now().UnixNano())
 	defer w.client.analyze.after()
-	return w.client.notifier.after(w.client.snoozeAtDeadline(ctx, w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1})))
+	return w.client.notifier.after(w.client.snoozeAtDeadline(ctx, w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1, dueAt: job.ScheduledAt})))
 }
 
 // rearmWorker works the wake-ups that request new attempts.
@@ -52,6 +52,9 @@ type wakeUp struct {
 
 	// again means that River ran this job before and did not see it end.
 	again bool
+
+	// dueAt is when River was to run this job, by the clock of the process that scheduled it.
+	dueAt time.Time
 
 	// chain is the stream's further effects that this job carries out, or nil for an effect without
 	// a sequence.
@@ -80,7 +83,7 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 		return nil // in a resting state, settled, or claimed by another process
 	}
 	if standing.Wait > 0 {
-		return river.JobSnooze(standing.Wait)
+		return c.early(ctx, w, standing.Wait)
 	}
 	route := c.routeOf(standing.RouteID)
 	if !route.configured {
@@ -90,6 +93,19 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 		return attempt{Client: c, wakeUp: w, route: route, begun: begun}.act(ctx, standing)
 	}
 	return river.JobSnooze(lockPause)
+}
+
+// early ends a wake-up whose effect is not due for the wait. A job is due together with its effect, so if the job is
+// due by this machine's clock and its effect only much later, the database's clock was ahead when the effect was put
+// off. River also runs a job early whose process died: again is true then, and the wait stands.
+func (c *Client) early(ctx context.Context, w wakeUp, wait time.Duration) error {
+	if wait <= inbox.FarAhead || w.again || w.dueAt.After(c.now()) {
+		return river.JobSnooze(wait)
+	}
+	if err := c.store.PullBackOne(ctx, w.effect, w.jobID); err != nil {
+		return c.retryLater(ctx, "claiming an effect", err)
+	}
+	return river.JobSnooze(0)
 }
 
 // snoozeAtDeadline turns the result of a wake-up into what River receives. A wake-up whose context

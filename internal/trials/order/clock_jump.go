@@ -54,6 +54,15 @@ SELECT 'jobs', count(*) FROM river_job j JOIN effect e ON e.job_id = j.id WHERE 
 UNION ALL
 SELECT 'leaders', count(*) FROM river_leader WHERE expires_at > now() + ` + notLongAhead
 
+// Describes effects that are ahead, with what could show that their times were written while the clock was.
+const describeAhead = `
+SELECT concat_ws(', ', e.state, 'version ' || e.version, 'attempts ' || e.attempts, 'due in ' || (e.next_at - now()),
+    'job ' || j.state || ' of attempt ' || j.attempt, 'made ' || (j.created_at - e.next_at) || ' after that', 'begun ' || (j.attempted_at - e.next_at) || ' after that',
+    'scheduled ' || (j.scheduled_at - e.next_at) || ' after that')
+FROM effect e LEFT JOIN river_job j ON j.id = e.job_id
+WHERE e.next_at > now() + ` + notLongAhead + `
+ORDER BY e.id LIMIT 10`
+
 // jumpClock sets the database's clock an hour ahead for the variant's time, while events are delivered and effects happen. Half of the
 // workers are killed shortly before the clock is set right, so that they leave leases of an hour.
 func (c *campaign) jumpClock(ctx context.Context, watcher *pgx.Conn) ([]violation, error) {
@@ -97,6 +106,19 @@ func (c *campaign) checkJump(ctx context.Context, r *result) error {
 	for _, where := range slices.Sorted(maps.Keys(left)) {
 		if left[where] > 0 {
 			r.violations = append(r.violations, violation(fmt.Sprintf("ahead: %d %s are ahead of the clock that was set right", left[where], where)))
+		}
+	}
+	if left["effects"] > 0 && !c.variant.defect() {
+		rows, err := c.db.Query(ctx, describeAhead)
+		if err != nil {
+			return err
+		}
+		details, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		for _, detail := range details {
+			r.violations = append(r.violations, violation("ahead: "+detail))
 		}
 	}
 	if c.ahead["effects"] == 0 && !c.variant.defect() {
