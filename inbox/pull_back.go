@@ -136,14 +136,15 @@ WHERE id = $1 AND job_id = $2 AND state IN ('pending', 'retry') AND next_at > no
 
 // PullBackOne makes an effect due that is due much later than its job was. The effect was put off while the database's
 // clock was ahead, and River scheduled the job by the clock of a process, which was right. PullBack cannot see that any
-// more once the job has begun to run by the right clock.
-func (e *Effects) PullBackOne(ctx context.Context, effect ID, jobID int64) error {
+// more once the job has begun to run by the right clock. PullBackOne returns false if it has changed nothing, because
+// the effect has another job, does not wait, or is due soon.
+func (e *Effects) PullBackOne(ctx context.Context, effect ID, jobID int64) (bool, error) {
 	tag, err := e.pool.Exec(ctx, pullBackOne, effect, jobID, FarAhead.Microseconds())
 	if err != nil {
-		return fmt.Errorf("pulling back an effect from the future: %w", err)
+		return false, fmt.Errorf("pulling back an effect from the future: %w", err)
 	}
 	e.pulledBack.Add(uint64(tag.RowsAffected()))
-	return nil
+	return tag.RowsAffected() > 0, nil
 }
 
 // PulledBack is how many times this process has pulled back since it began.

@@ -107,20 +107,28 @@ func TestSweepPullsBackWhatAWrongClockPutOff(t *testing.T) {
 }
 
 // An effect that was put off while the database's clock was an hour ahead is due as soon as its job is, which a process
-// scheduled by its own clock. A job that runs early because its process died keeps its effect waiting.
+// scheduled by its own clock. A job that runs early because its process died, or that is not the effect's own, keeps the
+// effect waiting.
 func TestAJobThatIsDueMakesItsEffectDue(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ids := b.admit(repeatable, 2)
-	due, waits := ids[0], ids[1]
+	ids := b.admit(repeatable, 3)
+	due, waits, foreign := ids[0], ids[1], ids[2]
 	b.exec(`UPDATE effect SET next_at = now() + interval '1 h'`)
+	job := b.count(`SELECT job_id FROM effect WHERE id = $1`, foreign)
+	b.exec(`UPDATE effect SET job_id = job_id + 1000000 WHERE id = $1`, foreign)
 	b.exec(`UPDATE river_job SET attempt = 1, attempted_at = now(), attempted_by = '{dead}' WHERE id = (SELECT job_id FROM effect WHERE id = $1)`, waits)
 	b.client(jobs.Config{Senders: senders(&sink{idempotent: true, answer: func(context.Context, *effect.Call) effect.Result { return effect.Result{Outcome: effect.Done} }})})
 	b.eventuallyState(due, inbox.EffectDone)
 	b.eventually("the other job to be put off", func() bool {
 		return b.count(`SELECT count(*) FROM river_job j JOIN effect e ON e.job_id = j.id WHERE e.id = $1 AND j.state = 'scheduled' AND j.scheduled_at > now() + interval '50 min'`, waits) == 1
 	})
-	if r := b.row(waits); r.State != "pending" || r.Attempts != 0 {
-		t.Errorf("%+v, want pending without an attempt", r)
+	b.eventually("the job of another effect to be put off once", func() bool {
+		return b.count(`SELECT count(*) FROM river_job WHERE id = $1 AND state = 'scheduled' AND scheduled_at > now() + interval '50 min' AND (metadata->>'snoozes')::int = 1`, job) == 1
+	})
+	for _, id := range []inbox.ID{waits, foreign} {
+		if r := b.row(id); r.State != "pending" || r.Attempts != 0 {
+			t.Errorf("%+v, want pending without an attempt", r)
+		}
 	}
 }

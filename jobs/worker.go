@@ -102,10 +102,13 @@ func (c *Client) early(ctx context.Context, w wakeUp, wait time.Duration) error 
 	if wait <= inbox.FarAhead || w.again || w.dueAt.After(c.now()) {
 		return river.JobSnooze(wait)
 	}
-	if err := c.store.PullBackOne(ctx, w.effect, w.jobID); err != nil {
+	switch pulled, err := c.store.PullBackOne(ctx, w.effect, w.jobID); {
+	case err != nil:
 		return c.retryLater(ctx, "claiming an effect", err)
+	case pulled:
+		wait = 0
 	}
-	return river.JobSnooze(0)
+	return river.JobSnooze(wait)
 }
 
 // snoozeAtDeadline turns the result of a wake-up into what River receives. A wake-up whose context
