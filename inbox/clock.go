@@ -274,7 +274,9 @@ func (c *Clock) Stats() ClockStats {
 // corrected backwards by at most [MaxSkew], Now returns the same time until the clock has
 // caught up. A larger correction means that a clock was set, and Now follows it at once.
 func (c *Clock) Now() time.Time {
-	now := c.Local().Add(c.Skew())
+	// Without the monotonic reading, because two times are compared by it if both have one, and a wall clock that is being
+	// corrected runs some nanoseconds apart from it.
+	now := c.Local().Add(c.Skew()).Round(0)
 	for {
 		latest := c.latest.Load()
 		back := time.Duration(latest - now.UnixNano())

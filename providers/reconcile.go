@@ -1,7 +1,11 @@
 package providers
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -242,6 +246,26 @@ func (l *Listing) TokenClaims() (keyID string, claims map[string]any) {
 		claims[name] = fillIn(value, l.params, nil)
 	}
 	return fillIn(l.spec.Auth.KeyID, l.params, nil), claims
+}
+
+// CheckCredential returns an error for a credential in the wrong form. For a list whose authentication is jwt it returns
+// the key.
+func (l *Listing) CheckCredential(credential []byte) (*ecdsa.PrivateKey, error) {
+	switch l.spec.Auth.Kind {
+	case "oauth":
+		if id, secret, _ := strings.Cut(string(credential), ":"); id == "" || secret == "" {
+			return nil, errors.New("is not client_id:client_secret")
+		}
+	case "jwt":
+		if block, _ := pem.Decode(credential); block != nil {
+			parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+			if key, ok := parsed.(*ecdsa.PrivateKey); err == nil && ok && key.Curve == elliptic.P256() {
+				return key, nil
+			}
+		}
+		return nil, errors.New("is not a private key of the curve P-256 in PEM (PKCS #8), such as a file AuthKey_*.p8")
+	}
+	return nil, nil //nolint:nilnil // the other kinds have no key
 }
 
 func (l *Listing) instant(t time.Time) string {

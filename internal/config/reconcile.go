@@ -123,6 +123,11 @@ func (r *reader) reconcile(s *Source, n *yamltree.Node) {
 	}
 	listing, err := s.Provider.Listing(providers.Reconciling{Base: c.Base, Params: c.Params, Settings: s.Values()})
 	failLines(n, err)
+	if secret := c.Secret(); err == nil && len(secret.Value) > 0 {
+		if _, err := listing.CheckCredential(secret.Value); err != nil {
+			n.Below("credential").Fail("%s %v", secret.Name, err)
+		}
+	}
 	if kept := time.Duration(spec.Windows.List.For); kept > 0 && c.Since > kept {
 		n.Below("since").Fail("%s keeps events for %s only", spec.Title, yamltree.FormatDuration(kept))
 	}

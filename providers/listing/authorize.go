@@ -2,11 +2,7 @@ package listing
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"maps"
 	"net/http"
@@ -68,17 +64,6 @@ func (c *Client) issued(ctx context.Context) (string, *Error) {
 	}
 	c.token = token
 	return token.AccessToken, nil
-}
-
-// privateKey parses the key of a JWT.
-func privateKey(text []byte) (*ecdsa.PrivateKey, error) {
-	if block, _ := pem.Decode(text); block != nil {
-		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-		if key, ok := parsed.(*ecdsa.PrivateKey); err == nil && ok && key.Curve == elliptic.P256() {
-			return key, nil
-		}
-	}
-	return nil, errors.New("is not a private key of the curve P-256 in PEM (PKCS #8), such as a file AuthKey_*.p8")
 }
 
 // signed returns a new token.

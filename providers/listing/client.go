@@ -110,12 +110,9 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Sleep == nil {
 		cfg.Sleep = sleep.For
 	}
-	var key *ecdsa.PrivateKey
-	if cfg.Listing.Spec().Auth.Kind == "jwt" {
-		var err error
-		if key, err = privateKey(cfg.Credential); err != nil {
-			return nil, &Error{text: cfg.CredentialName + " " + err.Error()}
-		}
+	key, err := cfg.Listing.CheckCredential(cfg.Credential)
+	if err != nil {
+		return nil, &Error{text: cfg.CredentialName + " " + err.Error()}
 	}
 	guard := egress.New(egress.Config{Allow: append(egress.Named(cfg.Listing.Hostname()), cfg.Allow...)})
 	return &Client{cfg: cfg, key: key, http: &http.Client{

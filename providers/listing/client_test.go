@@ -330,4 +330,11 @@ func TestAKeyInTheWrongFormIsNamed(t *testing.T) {
 	if failed := failure(t, err); !strings.Contains(failed.Error(), "env:API_KEY is not a private key of the curve P-256") {
 		t.Errorf("%v", failed)
 	}
+	if list, err = catalogtest.Load(t)["paypal"].Listing(providers.Reconciling{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = listing.New(listing.Config{Listing: list, Credential: []byte(listingtest.Key), CredentialName: "env:API_KEY"})
+	if failed := failure(t, err); !strings.Contains(failed.Error(), "env:API_KEY is not client_id:client_secret") {
+		t.Errorf("%v", failed)
+	}
 }
