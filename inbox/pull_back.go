@@ -20,10 +20,10 @@ const pullBackPage = 2000
 //
 // Some rows show that the clock was wrong when they were written: the last attempt ended later than now, or the
 // effect's job was made or began to run later than now. Such an effect waits from now on for as long as it was meant to
-// wait then. A job may also have begun to run within minutes after next_at, because it was due by the wrong clock: its
-// process then died, or it found the clock right and the effect not due. A time that is much later than next_at proves
-// nothing, because the effect may have been postponed since by the right clock. Nor does one that is later than the end
-// of a lease. For the other effects the longest wait that their state and their route allow is the limit. A waiting effect may have many others of a slow target before it, so its limit is
+// wait then. A job may also have begun to run within minutes after next_at, because the wrong clock said that it was
+// due. If its process then died, or claimed the effect when the clock was right again, the effect still waits. A time
+// much later than next_at proves nothing, because the right clock may have postponed the effect since. A time after the
+// end of a lease proves nothing either. For the other effects the longest wait that their state and their route allow is the limit. A waiting effect may have many others of a slow target before it, so its limit is
 // that of a retry. A claim keeps the margin as well, because ending the lease of a running attempt would repeat the
 // attempt. The statement skips a row that another transaction has locked, and the next walk looks at it.
 const pullBack = `
@@ -134,10 +134,10 @@ const pullBackOne = `
 UPDATE effect SET next_at = now()
 WHERE id = $1 AND job_id = $2 AND state IN ('pending', 'retry') AND next_at > now() + $3::bigint * interval '1 microsecond'`
 
-// PullBackOne makes an effect due that is due much later than its job was. The effect was put off while the database's
-// clock was ahead, and River scheduled the job by the clock of a process, which was right. PullBack cannot see that any
-// more once the job has begun to run by the right clock. PullBackOne returns false if it has changed nothing, because
-// the effect has another job, does not wait, or is due soon.
+// PullBackOne makes one effect due. The worker calls it if the effect's job is due and the effect is due much later: the
+// database's clock was ahead when the effect was postponed, and River scheduled the job by the clock of a process, which
+// was right. When the job runs again, it overwrites the time by which [Effects.PullBack] would recognise such an effect.
+// PullBackOne returns false if it has changed nothing, because the effect has another job, does not wait, or is due soon.
 func (e *Effects) PullBackOne(ctx context.Context, effect ID, jobID int64) (bool, error) {
 	tag, err := e.pool.Exec(ctx, pullBackOne, effect, jobID, FarAhead.Microseconds())
 	if err != nil {

@@ -53,7 +53,7 @@ type wakeUp struct {
 	// again means that River ran this job before and did not see it end.
 	again bool
 
-	// dueAt is when River was to run this job, by the clock of the process that scheduled it.
+	// dueAt is the time for which a process scheduled this job, by the clock of that process.
 	dueAt time.Time
 
 	// chain is the stream's further effects that this job carries out, or nil for an effect without
@@ -95,9 +95,10 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 	return river.JobSnooze(lockPause)
 }
 
-// early ends a wake-up whose effect is not due for the wait. A job is due together with its effect, so if the job is
-// due by this machine's clock and its effect only much later, the database's clock was ahead when the effect was put
-// off. River also runs a job early whose process died: again is true then, and the wait stands.
+// early ends a wake-up whose effect is due only after wait. A job and its effect are due at the same time. If this
+// machine's clock says that the job is due, but the effect is due much later, the database's clock was ahead when the
+// effect was postponed, and early makes the effect due. If a process dies, River may run its job before the effect is
+// due. In that case again is true, and early keeps the wait.
 func (c *Client) early(ctx context.Context, w wakeUp, wait time.Duration) error {
 	if wait <= inbox.FarAhead || w.again || w.dueAt.After(c.now()) {
 		return river.JobSnooze(wait)

@@ -29,7 +29,7 @@ type Reconciling struct {
 	// Params are the values of the parameters that the provider declares.
 	Params map[string]string
 
-	// Settings are those of the source's provider. They are used to verify signed events.
+	// Settings are the settings of the source. Listing verifies signed events with them.
 	Settings map[string][]string
 }
 

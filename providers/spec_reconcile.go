@@ -76,10 +76,12 @@ type ReconcileParam struct {
 
 // ReconcileAuth says how the credential of a source is sent.
 type ReconcileAuth struct {
-	// Kind says what the credential is. Bearer: it is sent as it is. Basic: it is user:password, or the
-	// user with an empty password. Oauth: it is client_id:client_secret, for which the server at Token
-	// issues a token that expires (RFC 6749, 4.4). JWT: it is a private key in PEM, which signs a token
-	// for each request with ES256 (RFC 7519).
+	// Kind says what the credential is and how Oncegate uses it:
+	//   - bearer: a token, which each request carries.
+	//   - basic: user:password, or only a user, whose password is then empty.
+	//   - oauth: client_id:client_secret. The server at Token exchanges it for a token that expires
+	//     (RFC 6749, section 4.4).
+	//   - jwt: a private key in PEM. Oncegate signs a token for each request with it, by ES256 (RFC 7519).
 	Kind string `yaml:"kind"`
 
 	// Token is the path of the address that issues tokens, on the host of the list.

@@ -48,7 +48,7 @@ func (r *Run) page(ctx context.Context, p *Page, counts *Counts) error {
 		return err
 	}
 	if r.NewestFirst {
-		slices.Reverse(events)
+		slices.Reverse(events) // so that events of the same time are in order too
 	}
 	slices.SortStableFunc(events, func(a, b *Event) int { return a.Created.Compare(b.Created) })
 	for _, e := range events {

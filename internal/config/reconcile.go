@@ -73,7 +73,7 @@ func (c *Reconcile) keys() []Key {
 			read: func(_ *reader, n *yamltree.Node) { c.Params = reconcileParams(n) },
 			show: func() (any, bool) { return byKey(c.Params, func(s string) any { return s }), len(c.Params) > 0 },
 		},
-		list("types", &c.Types, words(glob), "those of the routes", "The types of events that the webhook is subscribed to, in the same form as the `types` of a route. A list has events of every type, and Oncegate must not admit those that the sender was never to deliver.").notEmpty("; leave it out to ask for the types that routes take"),
+		list("types", &c.Types, words(glob), "those of the routes", "The types of events that the webhook is subscribed to, written like the `types` of a route. The list of a sender contains all types, and Oncegate admits only these.").notEmpty("; leave it out to ask for the types that routes take"),
 		list("allow", &c.Allow, network, "none", "Private networks that `base` may lead to."),
 		value("since", &c.Since, duration, "`24h`", "How far back a run asks that is not given a beginning, and a scheduled one that has no predecessor.").starts(),
 		value("every", &c.Every, form[time.Duration]{reconcileEvery, durationText, durationSchema}, "never", "How often a worker does it by itself, from `1m`. A scheduled run begins an hour before the end of the last complete one."),

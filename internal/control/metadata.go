@@ -55,7 +55,7 @@ func Metadata() []MetadataRow { return metadata }
 
 var metadata = []MetadataRow{
 	{
-		Kind: MetadataEventID, What: "An event id that contains a hash of content. Events whose sender gives no id have one, and so have unusable events and admitted conflicts",
+		Kind: MetadataEventID, What: "An event id that contains a hash of content: if the sender sends no id, if the event is unusable, or if it is an admitted conflict",
 		See: ReadPayload, Without: "the id without its hash, such as `sha256:…`", Search: ReadPayload, Searches: "`event_id`, references", ofContent: idOfContent,
 	},
 	{

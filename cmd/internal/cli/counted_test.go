@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncegate/oncegate/cmd/internal/cli"
+	"github.com/oncegate/oncegate/inbox/attention"
 )
 
 // A count that ran out of time says which rows it does not include, in tables and in JSON.
@@ -39,4 +40,24 @@ func TestACountSaysWhatItDoesNotInclude(t *testing.T) {
 			t.Errorf("%s: exit %d, without %q:\n%s", line, code, want, out)
 		}
 	}
+}
+
+// status shows every kind of thing that waits, and each command that it names exists with its flags.
+func TestStatusNamesACommandForEverythingThatWaits(t *testing.T) {
+	t.Parallel()
+	for _, kind := range attention.Kinds() {
+		if kind == attention.Dead || kind == attention.Indeterminate {
+			continue // these have lines of their own
+		}
+		command := cli.CommandOf(kind)
+		var stdout, stderr bytes.Buffer
+		if code := cli.Main(append(strings.Fields(command), "--help"), nil, strings.NewReader(""), &stdout, &stderr); command == "" || code != 0 || !strings.Contains(stdout.String(), "Usage:\n  oncegate "+withoutFlags(command)) {
+			t.Errorf("%s: %q is no command: %s%s", kind, command, stdout.String(), stderr.String())
+		}
+	}
+}
+
+func withoutFlags(command string) string {
+	before, _, _ := strings.Cut(command, " --")
+	return before
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/inbox/attention"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -72,3 +73,6 @@ func CheckDownSteps(current, version, from int) error {
 
 // RequestFlags adds the flags that a request declares to a command.
 func RequestFlags(cmd *cobra.Command, request any) { requestFlags(cmd, request) }
+
+// CommandOf returns the command with which status shows what waits, or an empty string.
+func CommandOf(kind attention.Kind) string { return commandOf[kind] }
