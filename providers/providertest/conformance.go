@@ -179,6 +179,7 @@ func (s *suite) others() []providers.Secret {
 		idOf(s.vector.Secret) + "=" + base64.StdEncoding.EncodeToString(bytes32),
 		idOf(s.vector.Secret) + "=" + otherRSA,
 		idOf(s.vector.Secret) + "=" + otherEd25519,
+		idOf(s.vector.Secret) + "=" + otherP256,
 	} {
 		if value == s.vector.Secret || strings.HasPrefix(value, "-----BEGIN") && strings.Count(value, "-----BEGIN") > 1 {
 			continue
@@ -307,11 +308,8 @@ func (s *suite) headers() {
 	if s.way().Signature.Repeats {
 		proof = nil
 	}
-	for i, name := range append(proof, other...) {
-		reason := providers.ReasonMalformed
-		if i >= len(proof) {
-			reason = s.unread()
-		}
+	reason := s.unread()
+	for _, name := range append(proof, other...) {
 		twice := s.vector.Request()
 		twice.Header.Add(name, twice.Header.Get(name))
 		s.refused("twice", twice, s.vector.Secrets(), reason)

@@ -137,8 +137,13 @@ func pair(t *testing.T, p *providers.Provider, v *providertest.Vector) (private 
 	default:
 		t.Fatalf("a key written as %s cannot be made here", s.Key)
 	}
-	private = providers.Secret{Name: "pair", Value: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: sealed})}
-	return private, []providers.Secret{{Name: "pair", Value: []byte(text)}}, true
+	id := "" // of the key, if the request names it
+	if p.Spec().Verify.Key.Select == "header" {
+		name, _, _ := strings.Cut(v.Secret, "=")
+		id = name + "="
+	}
+	private = providers.Secret{Name: "pair", Value: append([]byte(id), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: sealed})...)}
+	return private, []providers.Secret{{Name: "pair", Value: []byte(id + text)}}, true
 }
 
 // example signs and verifies the provider's example; the result is why it could
