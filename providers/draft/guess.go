@@ -36,7 +36,7 @@ var (
 	// headerIDs are such names for headers, without X- and the sender's name.
 	headerIDs = []string{"eventid", "deliveryid", "delivery", "webhookid", "hookid", "messageid", "notificationid", "idempotencykey", "eventuuid", "deliveryuuid", "webhookdeliveryid", "webhookeventid", "guid", "deliveryguid", "invocationid", "webhookinvocationid"}
 	// eventParents are the objects whose id is the event's.
-	eventParents = []string{"event", "notification", "webhookevent", "envelope", "hook"}
+	eventParents = []string{"event", "notification", "webhookevent", "envelope"}
 	// eventPrefixes matches the prefixes of event ids.
 	eventPrefixes = regexp.MustCompile(`(?i)^(evt|ev|event|wh|whevt|we|ntf|notif|notification|delivery|dlv|webhook|msg)[_-]`)
 	anyID         = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:\-]{0,199}$`)
