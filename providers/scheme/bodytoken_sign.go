@@ -96,6 +96,28 @@ func compact(key any, algorithm jose.SignatureAlgorithm, options *jose.SignerOpt
 	return signed.CompactSerialize() //nolint:wrapcheck // it has one signature, so it has this form
 }
 
+// detach signs a payload that the token does not contain.
+func detach(in *Input, key any, payload []byte, header map[jose.HeaderKey]string) (string, error) {
+	algorithm, err := signingAlgorithm(key, in.Settings["algorithms"])
+	if err != nil {
+		return "", err
+	}
+	id, err := keyID(key)
+	if err != nil {
+		return "", err
+	}
+	options := (&jose.SignerOptions{}).WithHeader("kid", id)
+	for name, value := range header {
+		options.WithHeader(name, value)
+	}
+	text, err := compact(key, algorithm, options, payload)
+	if err != nil {
+		return "", err
+	}
+	parts := strings.Split(text, ".")
+	return parts[0] + ".." + parts[2], nil
+}
+
 // parsePrivate parses a private key in PKCS #8, and the certificates after it as the header x5c
 // contains them.
 func parsePrivate(secret []byte) (key any, chain []string, err error) {

@@ -160,6 +160,7 @@ func Table() map[string]Scheme {
 		"braintree":       Braintree{},
 		"content-digest":  ContentDigest{},
 		"contentful":      Contentful{},
+		"detached-jws":    Detached{},
 		"event-grid":      EventGrid{},
 		"hubspot":         HubSpot{},
 		"ip":              IP{},

@@ -148,30 +148,21 @@ func (TrueLayer) Sign(in *Input, secret []byte) error {
 	if err != nil {
 		return err
 	}
-	algorithm, err := signingAlgorithm(key, in.Settings["algorithms"])
-	if err != nil {
-		return err
-	}
-	id, err := keyID(key)
-	if err != nil {
-		return err
-	}
-	in.Header.Set(truelayerTime, in.ReceivedAt.UTC().Format(time.RFC3339))
 	u, err := url.Parse(in.URL)
 	if err != nil {
 		return errors.New("the address cannot be read")
 	}
+	in.Header.Set(truelayerTime, in.ReceivedAt.UTC().Format(time.RFC3339))
 	message, err := truelayerMessage(in, u.EscapedPath(), []string{truelayerTime})
 	if err != nil {
 		return err
 	}
-	options := &jose.SignerOptions{}
-	options.WithHeader("kid", id).WithHeader("tl_version", "2").WithHeader("tl_headers", truelayerTime).WithHeader("jku", in.Settings.One("keys_url"))
-	text, err := compact(key, algorithm, options, message)
+	text, err := detach(in, key, message, map[jose.HeaderKey]string{
+		"tl_version": "2", "tl_headers": truelayerTime, "jku": in.Settings.One("keys_url"),
+	})
 	if err != nil {
 		return err
 	}
-	parts := strings.Split(text, ".")
-	in.Header.Set(truelayerHeader, parts[0]+".."+parts[2])
+	in.Header.Set(truelayerHeader, text)
 	return nil
 }
