@@ -308,8 +308,11 @@ func (s *suite) headers() {
 	if s.way().Signature.Repeats {
 		proof = nil
 	}
-	reason := s.unread()
-	for _, name := range append(proof, other...) {
+	for i, name := range append(proof, other...) {
+		reason := providers.ReasonMalformed
+		if i >= len(proof) {
+			reason = s.unread()
+		}
 		twice := s.vector.Request()
 		twice.Header.Add(name, twice.Header.Get(name))
 		s.refused("twice", twice, s.vector.Secrets(), reason)
