@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"bytes"
 	"crypto/sha256"
 )
 
@@ -41,21 +40,21 @@ func (c *Comparison) Sum(body []byte) []byte {
 	return sum[:]
 }
 
-// Recognizes reports whether the body has the stored hash by this comparison or by a former
-// one.
-func (c *Comparison) Recognizes(stored, body []byte) bool {
+// Recognize returns the hash of the body, by this comparison or by a former one, of which stored is the stored form. It returns
+// nil if there is none. secret is the one under which hashes are stored.
+func (c *Comparison) Recognize(secret InstallationSecret, stored, body []byte) []byte {
 	if stored == nil {
-		return false
+		return nil
 	}
-	if bytes.Equal(c.Sum(body), stored) {
-		return true
+	if sum := c.Sum(body); secret.IsStoredHash(stored, sum) {
+		return sum
 	}
 	for _, former := range c.Former {
-		if bytes.Equal(former.Sum(body), stored) {
-			return true
+		if sum := former.Sum(body); secret.IsStoredHash(stored, sum) {
+			return sum
 		}
 	}
-	return false
+	return nil
 }
 
 // Comparison returns how the source compares payloads of events of the type.

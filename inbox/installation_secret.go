@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // InstallationSecret is a secret of this installation. Values that could be guessed are hashed under it: the keys of
-// sequences and suppressed addresses. It is sealed with the keyring and never rotated, because the same value has
+// sequences, suppressed addresses, labels and the hashes of content. It is sealed with the keyring and never rotated, because the same value has
 // another hash under another secret.
 type InstallationSecret struct {
 	ID ID
@@ -22,6 +23,10 @@ type InstallationSecret struct {
 	// Err says why the secret could not be opened.
 	Err error
 }
+
+// Two processes that start at once must not make two secrets: a hash that one stores would be another hash for the other, which
+// would take a duplicate for a conflict.
+const lockInstallation = `LOCK TABLE order_secret IN SHARE ROW EXCLUSIVE MODE`
 
 const (
 	readInstallation   = `SELECT id, secret, key_id FROM order_secret WHERE NOT id = ANY ($1::uuid[]) ORDER BY created_at DESC, id DESC`
@@ -50,6 +55,18 @@ func InstallationSecrets(ctx context.Context, db row.Querier, keys *seal.Keyring
 	return out, nil
 }
 
+// ReadInstallationSecret returns the newest secret that it can open; the zero value if there is none or no keyring.
+func ReadInstallationSecret(ctx context.Context, db row.Querier, keys *seal.Keyring) (InstallationSecret, error) {
+	if keys.Ring() == nil {
+		return InstallationSecret{}, nil
+	}
+	known, err := InstallationSecrets(ctx, db, keys, nil)
+	if i := slices.IndexFunc(known, func(s InstallationSecret) bool { return s.Err == nil }); i >= 0 {
+		return known[i], err
+	}
+	return InstallationSecret{}, err
+}
+
 // InstallationSecretTx returns the newest secret that it can open, and makes one if there is none. It returns the zero
 // value if nothing is sealed. It skips a secret whose sealing key is lost, because the values that were hashed under it
 // are lost too.
@@ -62,6 +79,26 @@ func InstallationSecretTx(ctx context.Context, tx pgx.Tx, keys *seal.Keyring) (I
 }
 
 func newestSecretTx(ctx context.Context, tx pgx.Tx, ring *seal.Ring, keys *seal.Keyring) (InstallationSecret, error) {
+	if secret, err := openSecret(ctx, tx, keys); err != nil || secret.Value != nil {
+		return secret, err
+	}
+	if _, err := tx.Exec(ctx, lockInstallation); err != nil {
+		return InstallationSecret{}, err
+	}
+	if secret, err := openSecret(ctx, tx, keys); err != nil || secret.Value != nil {
+		return secret, err
+	}
+	made := InstallationSecret{ID: NewToken(), Value: make([]byte, secretLength)}
+	if _, err := rand.Read(made.Value); err != nil {
+		return InstallationSecret{}, err
+	}
+	sealed, keyID := ring.Seal(orderSecretPlace(made.ID), made.Value)
+	_, err := tx.Exec(ctx, insertInstallation, made.ID, sealed, keyID)
+	return made, err
+}
+
+// openSecret returns the newest secret that can be opened; the zero value if there is none, or if the sealing keys of all are lost.
+func openSecret(ctx context.Context, tx pgx.Tx, keys *seal.Keyring) (InstallationSecret, error) {
 	known, err := InstallationSecrets(ctx, tx, keys, nil)
 	if err != nil {
 		return InstallationSecret{}, err
@@ -74,11 +111,5 @@ func newestSecretTx(ctx context.Context, tx pgx.Tx, ring *seal.Ring, keys *seal.
 			return InstallationSecret{}, secret.Err
 		}
 	}
-	made := InstallationSecret{ID: NewToken(), Value: make([]byte, secretLength)}
-	if _, err := rand.Read(made.Value); err != nil {
-		return InstallationSecret{}, err
-	}
-	sealed, keyID := ring.Seal(orderSecretPlace(made.ID), made.Value)
-	_, err = tx.Exec(ctx, insertInstallation, made.ID, sealed, keyID)
-	return made, err
+	return InstallationSecret{}, nil
 }

@@ -27,7 +27,7 @@ type RecentCall struct {
 var ErrSuspectedRepeat = errors.New("the same arguments came a moment ago under another key")
 
 // RecentCallHash is the same for two calls of one credential that ask one operation for the same.
-// intent is the hash of the canonical payload.
+// intent is the hash of the canonical payload. It is stored in the form of [InstallationSecret.StoredHash].
 func RecentCallHash(credential, operation string, intent []byte) [sha256.Size]byte {
 	var text []byte
 	for _, part := range [][]byte{[]byte(credential), []byte(operation), intent} {

@@ -182,7 +182,7 @@ type NewEvent struct {
 	Transmission string
 
 	// Unusable is why the event cannot be used; EventID is then ignored and the
-	// event is recorded under "~" + hex sha256 of its bytes.
+	// event is recorded under [UnusableID], which is made of the hash of its bytes.
 	Unusable string
 
 	SequenceKey    string

@@ -358,6 +358,8 @@ func TestPlans(t *testing.T) {
 	storetest.Plans(t, map[string]storetest.Plan{
 		"read":    {SQL: gate.ReadEvents, Want: []string{"Index Scan using inbox_event_key", "effect_event_route_item_key"}},
 		"insert":  {SQL: gate.InsertEvents, Want: []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx"}},
+		"keyed":   {SQL: gate.InsertKeyed, Want: []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx", "Index Scan using inbox_event_key"}},
+		"former":  {SQL: gate.ReadFormer, Want: []string{"Index Scan using inbox_event_key"}},
 		"second":  {SQL: gate.ReadTransmissions, Want: []string{"Index Scan using inbox_event_transmission_key"}},
 		"bump":    {SQL: gate.BumpDeliveries, Want: []string{"Index Scan using inbox_event_pkey"}},
 		"streams": {SQL: gate.InsertStreams, Want: []string{"Conflict Arbiter Indexes: stream_key"}},

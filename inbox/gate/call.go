@@ -27,13 +27,16 @@ var errSameParent = errors.New("two calls of a group follow the same call")
 const lockParents = `SELECT FROM inbox_event WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
 
 // A parent without a settled result, with a follower of the other kind, or with nothing left that says what it did has
-// no status here, which the column refuses.
+// no status here, which the column refuses. So has one with the same follower whose hash is stored in the other form, which the
+// constraint does not see: from before there was a keyring, or by a process that has one while this one has none yet. The latter
+// cannot compare the hashes, so it takes every such follower for the same.
 var insertFollows = `
 INSERT INTO operation_follow (child, parent, kind, intent_hash, parent_status)
 SELECT k.child, k.parent, k.kind, k.intent_hash, (
     SELECT d.status FROM operation_result d
     WHERE d.event_id = k.parent AND d.status <> 'indeterminate'
-        AND NOT EXISTS (SELECT FROM operation_follow f WHERE f.parent = k.parent AND f.kind <> k.kind)
+        AND NOT EXISTS (SELECT FROM operation_follow f WHERE f.parent = k.parent AND (f.kind <> k.kind OR f.intent_hash = k.former_hash
+            OR octet_length(f.intent_hash) > octet_length(k.intent_hash)))
         AND (k.kind = 'instead_of' OR EXISTS (SELECT FROM effect e WHERE e.event_id = k.parent)))
 FROM unnest(` + followColumns.Arrays() + `) AS k (` + followColumns.Names() + `)`
 
@@ -41,7 +44,8 @@ var followColumns = row.ColumnsFrom(1,
 	row.UUID("child", func(l *keyEntry) inbox.ID { return l.id }),
 	row.UUID("parent", func(l *keyEntry) inbox.ID { return l.event().Follows.Parent }),
 	row.Text("kind", func(l *keyEntry) inbox.FollowKind { return l.event().Follows.Kind }),
-	row.Bytes("intent_hash", func(l *keyEntry) []byte { return l.event().Follows.Intent[:] }),
+	row.Bytes("intent_hash", func(l *keyEntry) []byte { return l.delivery.secret.StoredHash(l.event().Follows.Intent[:]) }),
+	row.Bytes("former_hash", func(l *keyEntry) []byte { return l.delivery.secret.FormerHash(l.event().Follows.Intent[:]) }),
 )
 
 // A note makes room for a call when it has expired, and for the call that follows the one it is about. Each call also removes a
@@ -53,8 +57,15 @@ WITH expired AS (
         SELECT x.source_id, x.call_hash FROM recent_call x WHERE x.expires_at < now() ORDER BY x.expires_at LIMIT 10 FOR UPDATE SKIP LOCKED))
 DELETE FROM recent_call r
 USING unnest(` + recentColumns.Arrays() + `) AS k (` + recentColumns.Names() + `)
-WHERE r.source_id = k.source_id AND r.call_hash = k.call_hash
+WHERE r.source_id = k.source_id AND r.call_hash IN (k.call_hash, k.former_hash)
     AND (r.expires_at < now() OR r.event_id = k.event_id OR r.event_id = k.parent_key)`
+
+// A note from before there was a keyring, of a call with the same arguments, gets the form of today, so that the call meets it.
+var keyRecentCalls = `
+UPDATE recent_call r SET call_hash = k.call_hash
+FROM unnest(` + recentColumns.Arrays() + `) AS k (` + recentColumns.Names() + `)
+WHERE r.source_id = k.source_id AND r.call_hash = k.former_hash
+    AND NOT EXISTS (SELECT FROM recent_call o WHERE o.source_id = k.source_id AND o.call_hash = k.call_hash)`
 
 var insertRecentCalls = `
 INSERT INTO recent_call (source_id, call_hash, event_id, expires_at)
@@ -76,7 +87,8 @@ RETURNING e.id, first.id`
 var recentColumns = row.ColumnsFrom(1,
 	row.UUID("id", func(l *keyEntry) inbox.ID { return l.id }),
 	row.Int("source_id", func(l *keyEntry) int32 { return l.source().ID }),
-	row.Bytes("call_hash", func(l *keyEntry) []byte { return l.event().Recent.Hash[:] }),
+	row.Bytes("call_hash", func(l *keyEntry) []byte { return l.delivery.secret.StoredHash(l.event().Recent.Hash[:]) }),
+	row.Bytes("former_hash", func(l *keyEntry) []byte { return l.delivery.secret.FormerHash(l.event().Recent.Hash[:]) }),
 	row.Text("event_id", func(l *keyEntry) string { return l.eventID }),
 	row.Bigint("within", func(l *keyEntry) int64 { return l.event().Recent.Within.Microseconds() }),
 	row.Text("parent_key", func(l *keyEntry) string {
@@ -124,6 +136,9 @@ func queueCalls(b *pgx.Batch, group *group) error {
 		return nil
 	}
 	b.Queue(deleteRecentCalls, recentColumns.AppendEach(nil, sortCalls(all))...)
+	if all[0].delivery.secret.Value != nil {
+		b.Queue(keyRecentCalls, recentColumns.AppendEach(nil, all)...)
+	}
 	if len(refuse) > 0 {
 		b.Queue(insertRecentCalls, recentColumns.AppendEach(nil, sortCalls(refuse))...)
 	}

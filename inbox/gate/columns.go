@@ -16,8 +16,8 @@ var eventColumns = row.ColumnsFrom(1,
 	row.Int("source_id", func(l *keyEntry) int32 { return l.source().ID }),
 	row.Text("event_id", func(l *keyEntry) string { return l.eventID }),
 	row.Text("type", (*keyEntry).storedType),
-	row.Bytes("body_sha256", func(l *keyEntry) []byte { return l.sha[:] }),
-	row.Bytes("canonical_sha256", func(l *keyEntry) []byte { return l.canonical }),
+	row.Bytes("body_sha256", func(l *keyEntry) []byte { return l.stored }),
+	row.Bytes("canonical_sha256", func(l *keyEntry) []byte { return l.storedCanonical }),
 	row.Time("occurred_at", func(l *keyEntry) *time.Time { return row.Micros(l.event().OccurredAt) }),
 	row.Time("received_at", func(l *keyEntry) *time.Time { return row.Micros(l.delivery.admission.ReceivedAt) }),
 	row.Text("admission", func(l *keyEntry) string { return l.admission }),
@@ -29,9 +29,7 @@ var eventColumns = row.ColumnsFrom(1,
 	row.Int("body_length", func(l *keyEntry) int32 { return int32(l.event().Length) }),
 	row.Int("deliveries", func(l *keyEntry) int32 { return int32(1 + len(l.followers)) }),
 	row.OptionalText("traceparent", func(l *keyEntry) *string { return row.Optional(l.delivery.admission.Traceparent) }),
-	row.Bool("id_unsigned", func(l *keyEntry) bool {
-		return l.delivery.admission.IDUnsigned && l.admission != inbox.AdmissionUnusable
-	}),
+	row.Bool("id_unsigned", (*keyEntry).isIDUnsigned),
 	row.OptionalText("tenant", func(l *keyEntry) *string {
 		return row.Optional(cmp.Or(l.delivery.admission.Tenant, l.source().Tenant))
 	}),

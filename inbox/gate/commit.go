@@ -23,23 +23,61 @@ var errKeyNotFound = errors.New("a key was neither inserted nor found")
 // carries a whole group, and two equal keys in it would raise 21000. The search
 // for the same body under another id is best effort, and only for providers
 // that do not sign their ids.
-func insertEventsOf(columns *row.Columns[keyEntry], conflict string) string {
-	return `
+func insertEventsOf(columns *row.Columns[keyEntry], conflict string) insertion {
+	return insertion{columns: columns, sql: `
 INSERT INTO inbox_event (` + columns.Names() + `, suspected_replay)
 SELECT k.*, k.id_unsigned AND EXISTS (
         SELECT FROM inbox_event p WHERE p.id_unsigned AND p.source_id = k.source_id AND p.body_sha256 = k.body_sha256
             AND p.event_id <> k.event_id)
 FROM unnest(` + columns.Arrays() + `) AS k (` + columns.Names() + `)
 ` + conflict + ` DO NOTHING
-RETURNING id, suspected_replay`
+RETURNING id, suspected_replay`}
+}
+
+// insertKeyedOf is the statement of a gate with a secret. It also finds the rows that were stored before there was a keyring: the
+// same body, and an unusable event under its former id, which is not inserted again. The subquery of the latter cannot become a
+// join, so it costs nothing for other events.
+func insertKeyedOf(columns *row.Columns[keyEntry], conflict string) insertion {
+	with := columns.With(formerColumns...)
+	return insertion{columns: with, sql: `
+INSERT INTO inbox_event (` + columns.Names() + `, suspected_replay)
+SELECT ` + columns.Names() + `, k.id_unsigned AND EXISTS (
+        SELECT FROM inbox_event p WHERE p.id_unsigned AND p.source_id = k.source_id
+            AND p.body_sha256 IN (k.body_sha256, k.former_sha256) AND p.event_id <> k.event_id)
+FROM unnest(` + with.Arrays() + `) AS k (` + with.Names() + `)
+WHERE (SELECT p.id FROM inbox_event p WHERE p.source_id = k.source_id AND p.event_id = k.former_id) IS NULL
+` + conflict + ` DO NOTHING
+RETURNING id, suspected_replay`}
+}
+
+// insertion is a statement that inserts events, and its parameters.
+type insertion struct {
+	sql     string
+	columns *row.Columns[keyEntry]
 }
 
 // Few providers have transmissions, and only a group with one pays for the second key. Without a name ON CONFLICT means both
 // unique keys.
 var (
-	insertEvents        = insertEventsOf(eventColumns, `ON CONFLICT ON CONSTRAINT inbox_event_key`)
-	insertTransmissions = insertEventsOf(transmissionColumns, `ON CONFLICT`)
+	insertEvents             = insertEventsOf(eventColumns, `ON CONFLICT ON CONSTRAINT inbox_event_key`)
+	insertTransmissions      = insertEventsOf(transmissionColumns, `ON CONFLICT`)
+	insertKeyed              = insertKeyedOf(eventColumns, `ON CONFLICT ON CONSTRAINT inbox_event_key`)
+	insertKeyedTransmissions = insertKeyedOf(transmissionColumns, `ON CONFLICT`)
 )
+
+// insertion chooses the statement for a group.
+func (g *Gate) insertion(group *group) insertion {
+	keyed := g.cfg.Installation.Value != nil
+	switch {
+	case keyed && group.transmissions:
+		return insertKeyedTransmissions
+	case keyed:
+		return insertKeyed
+	case group.transmissions:
+		return insertTransmissions
+	}
+	return insertEvents
+}
 
 // The first statement's snapshot cannot see a row that was committed while it waited for that row, so a second
 // statement reads the keys, in the same round trip. A duplicate of an event with dead effects, or with
@@ -136,11 +174,8 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 	if group.lock < gateLockTimeout {
 		b.Queue(setLockTimeout, strconv.FormatInt(max(group.lock.Milliseconds(), 1), 10))
 	}
-	insert, columns := insertEvents, eventColumns
-	if group.transmissions {
-		insert, columns = insertTransmissions, transmissionColumns
-	}
-	b.Queue(insert, columns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
+	insert := g.insertion(group)
+	b.Queue(insert.sql, insert.columns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
 		fresh := make(map[inbox.ID]bool, len(group.keyEntries))
 		var id inbox.ID
 		var suspected bool
@@ -151,7 +186,7 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 		for _, l := range group.keyEntries {
 			l.suspected, l.inserted = fresh[l.id], false
 			if _, ok := fresh[l.id]; ok {
-				l.inserted, l.row, l.rowSHA, l.admittedAs = true, l.id, l.sha[:], l.admission
+				l.inserted, l.row, l.rowSHA, l.admittedAs = true, l.id, l.stored, l.admission
 			}
 		}
 		return err
@@ -159,6 +194,11 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 	b.Queue(readEvents, keyColumns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
 		return readFoundEvents(rows, group.keyEntries)
 	})
+	if group.former {
+		b.Queue(readFormerEvents, formerKeys.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
+			return readFoundEvents(rows, group.keyEntries)
+		})
+	}
 	if group.transmissions {
 		b.Queue(readTransmissions, transmissionKeys.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
 			return readFoundEvents(rows, group.keyEntries)
@@ -274,7 +314,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 	}
 	queueOrdered(b, ordered)
 	if len(labels) > 0 {
-		b.Queue(insertLabels, labelColumns.Append([]any{g.cfg.LabelSecret.ID, labels[0].event}, labels)...)
+		b.Queue(insertLabels, labelColumns.Append([]any{g.cfg.Installation.ID, labels[0].event}, labels)...)
 		group.labelled = true
 	}
 	if len(again.ids) > 0 {

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -25,6 +24,9 @@ type delivery struct {
 	// partOf is the delivery whose body and receipt this part shares; nil for a whole one.
 	partOf *delivery
 
+	// secret is the one under which hashes are stored.
+	secret inbox.InstallationSecret
+
 	// What the body's row gets: admission's headers and body, sealed if there is a keyring.
 	headers, body []byte
 	keyID         *int32
@@ -42,6 +44,13 @@ type entry struct {
 	id        inbox.ID
 	sha       [sha256.Size]byte
 	canonical []byte // operations only
+
+	// The two hashes in the form in which they are stored.
+	stored, storedCanonical []byte
+
+	// formerID is the id under which an unusable event is recorded from before there was a keyring; empty for all others.
+	formerID string
+
 	admission string
 	detail    string
 	effects   []effectRow
@@ -93,7 +102,7 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 		sha: sha256.Sum256(bytes), admission: inbox.AdmissionOK, detail: event.Unusable,
 	}
 	if event.Unusable != "" || !pgtext.Storable(event.EventID) || !pgtext.Storable(event.Type) && event.Type != "" {
-		e.admission, e.eventID = inbox.AdmissionUnusable, "~"+hex.EncodeToString(e.sha[:])
+		e.admission = inbox.AdmissionUnusable // its id is its hash: see [delivery.hash]
 		if e.detail == "" {
 			e.detail = "the event id or type is not 1 to 255 bytes of UTF-8 without NUL"
 		}

@@ -48,7 +48,7 @@ func (g *Gate) record(d *delivery) error {
 func (d *delivery) part(from, to int) *delivery {
 	return &delivery{
 		admission: d.admission, bodyID: d.bodyID, queuedAt: d.queuedAt, entered: d.entered, entries: d.entries[from:to],
-		partOf: d, done: make(chan struct{}),
+		partOf: d, secret: d.secret, done: make(chan struct{}),
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 
 // Statements of the gate, for the tests of their plans.
 var (
-	InsertEvents      = insertEvents
+	InsertEvents      = insertEvents.sql
+	InsertKeyed       = insertKeyed.sql
+	ReadFormer        = readFormerEvents
 	ReadEvents        = readEvents
 	ReadTransmissions = readTransmissions
 	BumpDeliveries    = countDeliveries

@@ -70,9 +70,9 @@ type Config struct {
 	// Keyring seals bodies and headers before they are stored. nil stores them in plain.
 	Keyring *seal.Keyring
 
-	// LabelSecret is the secret under which labels are hashed; its zero value stores them in plain. If there is a
-	// keyring, set it.
-	LabelSecret inbox.InstallationSecret
+	// Installation is the secret under which labels and hashes of content are stored. Its zero value stores labels in plain and
+	// hashes without a key. If there is a keyring, set it.
+	Installation inbox.InstallationSecret
 
 	// Labelled, if set, is called for each commit that wrote labels: [labels.Indexer.Wake]. It must not wait.
 	Labelled func()
@@ -122,7 +122,7 @@ func (c *Config) withDefaults() Config {
 		out.Acquire = acquireFrom(out.Pool)
 	}
 	if out.Conflicts == nil {
-		out.Conflicts = conflict.New(out.Pool, out.Keyring, out.Clock)
+		out.Conflicts = conflict.New(out.Pool, out.Keyring, out.Installation, out.Clock)
 	}
 	return out
 }
@@ -224,7 +224,8 @@ func (g *Gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, e
 	d := prepare(a, g.cfg.Clock.Now())
 	d.entered = g.cfg.Clock.Local()
 	d.seal(g.cfg.Keyring)
-	d.label(g.cfg.LabelSecret.Value)
+	d.hash(g.cfg.Installation)
+	d.label(g.cfg.Installation.Value)
 	err := g.record(d)
 	if err != nil {
 		g.count(d) // parts of it may be committed

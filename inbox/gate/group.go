@@ -18,6 +18,9 @@ type group struct {
 	// transmissions: at least one event has a second key.
 	transmissions bool
 
+	// former: at least one event may be recorded under another id.
+	former bool
+
 	// labelled: a run wrote labels.
 	labelled bool
 
@@ -61,6 +64,7 @@ func newGroup(deliveries []*delivery) *group {
 				continue
 			}
 			g.transmissions = g.transmissions || e.event().Transmission != ""
+			g.former = g.former || e.formerID != ""
 			leads[k] = &keyEntry{entry: e, position: len(g.keyEntries)}
 			g.keyEntries = append(g.keyEntries, leads[k])
 			for i := range e.effects {
@@ -108,7 +112,8 @@ func (e *entry) receipt(first bool, l *keyEntry) {
 		out.Outcome, out.Effects, out.SuspectedReplay, out.Repeats = inbox.Recorded, len(e.effects), l.suspected, l.repeats
 		return
 	}
-	e.differs = string(e.sha[:]) != string(l.rowSHA)
+	// A row from before there was a keyring has the hash without a key.
+	e.differs = string(e.stored) != string(l.rowSHA) && string(e.sha[:]) != string(l.rowSHA)
 }
 
 // intent is the hash of what the event says: of its canonical form or, where it has none, of its bytes.

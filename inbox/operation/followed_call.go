@@ -17,7 +17,7 @@ type FollowedCall struct {
 	// Key is the whole key of the call: <credential>:<operation>:<key>.
 	Key       string
 	Operation string
-	// Intent is the hash of its canonical payload.
+	// Intent is the hash of its canonical payload, in its stored form.
 	Intent []byte
 	// EffectsKept reports whether at least one of its effects is stored. Without any, it is unknown what the
 	// call did, because its effects may have been pruned.
@@ -27,12 +27,14 @@ type FollowedCall struct {
 }
 
 // A call is resumed once, and then its follower is resumed. One call for each intent may take its place,
-// but none may if another call resumes it: both would be carried out.
+// but none may if another call resumes it: both would be carried out. The hash of an intent may be stored in the form from before
+// there was a keyring. A process without one cannot compare a hash with a key, so it takes that intent for the same.
 const readFollowedCall = `
 SELECT v.event_id, v.type, coalesce(v.canonical_sha256, v.body_sha256),
     EXISTS (SELECT FROM effect e WHERE e.event_id = v.id),
     coalesce((SELECT f.child FROM operation_follow f
-        WHERE f.parent = v.id AND (f.kind <> $2 OR f.kind = 'resumes' OR f.intent_hash = $3)
+        WHERE f.parent = v.id AND (f.kind <> $2 OR f.kind = 'resumes'
+            OR f.intent_hash IN ($3::bytea, $4::bytea) OR octet_length(f.intent_hash) > octet_length($3::bytea))
         ORDER BY f.child LIMIT 1), '00000000-0000-0000-0000-000000000000')
 FROM inbox_event v
 WHERE v.id = $1`
@@ -40,7 +42,7 @@ WHERE v.id = $1`
 // FollowedCall reads the call that f.Parent names. It returns [inbox.ErrNotFound] if its event is gone.
 func (o *Store) FollowedCall(ctx context.Context, f *inbox.Follow) (*FollowedCall, error) {
 	out := &FollowedCall{Event: f.Parent}
-	err := o.cfg.Pool.QueryRow(ctx, readFollowedCall, f.Parent, f.Kind, f.Intent[:]).Scan(&out.Key, &out.Operation, &out.Intent, &out.EffectsKept, &out.Follower)
+	err := o.cfg.Pool.QueryRow(ctx, readFollowedCall, f.Parent, f.Kind, o.cfg.Installation.StoredHash(f.Intent[:]), o.cfg.Installation.FormerHash(f.Intent[:])).Scan(&out.Key, &out.Operation, &out.Intent, &out.EffectsKept, &out.Follower)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, inbox.ErrNotFound

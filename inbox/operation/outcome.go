@@ -33,7 +33,7 @@ type EventOutcome struct {
 	operation string
 	eventID   string
 	repeat    bool   // it was suspected to repeat another call under another key
-	intent    []byte // the hash of the canonical payload
+	intent    []byte // the stored hash of the canonical payload
 	admission string
 	parent    inbox.ID
 	document  []byte
@@ -266,7 +266,10 @@ func (o *EventOutcome) render() (ResultStatus, []byte, error) {
 	document := resultDocument{
 		Event: o.Event, Operation: o.operation, Status: status, EventOutcome: o,
 		Retriable: status == ResultFailed && o.taken > 0 && o.final == 0, Next: o.next(status),
-		EventID: o.eventID, IntentHash: hex.EncodeToString(o.intent), Repeat: o.repeat,
+		EventID: o.eventID, Repeat: o.repeat,
+	}
+	if !inbox.HashHasKey(o.intent) { // an HMAC is of no use to the caller
+		document.IntentHash = hex.EncodeToString(o.intent)
 	}
 	switch {
 	case o.Pruned:
@@ -291,7 +294,7 @@ type resultDocument struct {
 	Detail     string       `json:"detail,omitempty"`
 	Parent     string       `json:"parent,omitempty"`
 	EventID    string       `json:"event_id"`
-	IntentHash string       `json:"intent_hash"`
+	IntentHash string       `json:"intent_hash,omitempty"`
 	Repeat     bool         `json:"suspected_repeat,omitempty"`
 	*EventOutcome
 }

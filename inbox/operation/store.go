@@ -25,6 +25,9 @@ type Config struct {
 	// Keyring opens results and seals documents. nil stores them in plain.
 	Keyring *seal.Keyring
 
+	// Installation is the secret under which hashes of content are stored, as in the gate's configuration.
+	Installation inbox.InstallationSecret
+
 	// Poll is how often the database is asked while callers wait. Without waiting callers
 	// it is not asked. It defaults to 200 ms.
 	Poll time.Duration

@@ -57,7 +57,7 @@ func newLabelled(t *testing.T, keys *seal.Keyring) *labelled {
 		t.Fatal(err)
 	}
 	l.Gate, err = gate.New(gate.Config{
-		Pool: l.Pool, Enqueuer: storetest.Queue(), Keyring: keys, LabelSecret: l.secret,
+		Pool: l.Pool, Enqueuer: storetest.Queue(), Keyring: keys, Installation: l.secret,
 		Clock: inbox.NewClock(l.Pool, func() time.Time { return time.Unix(0, l.At.Load()) }),
 	})
 	if err != nil {

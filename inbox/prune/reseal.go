@@ -50,9 +50,9 @@ const (
 	resealBytes = 4 << 20
 )
 
-// Reseal seals everything that is sealed with another key, or still plain, with the active key, and hashes labels that
-// are still plain. It uses small transactions and runs while deliveries continue. You may stop and restart it: it
-// skips what is already under the active key. When it has ended and nothing was unreadable, you may remove a key that
+// Reseal seals everything that is sealed with another key, or still plain, with the active key, hashes labels that are
+// still plain, and replaces hashes of content that were stored without a secret by their HMACs. It uses small transactions and runs
+// while deliveries continue. You may stop and restart it: it skips what is already under the active key. When it has ended and nothing was unreadable, you may remove a key that
 // is not active.
 func Reseal(ctx context.Context, cfg ResealConfig) (ResealProgress, error) {
 	var p ResealProgress
@@ -80,6 +80,14 @@ func Reseal(ctx context.Context, cfg ResealConfig) (ResealProgress, error) {
 	}
 	if err := cfg.hashLabels(ctx, &p); err != nil {
 		return p, fmt.Errorf("hashing labels: %w", err)
+	}
+	for i := range hashedTables {
+		if err := cfg.keyHashes(ctx, &hashedTables[i], &p); err != nil {
+			return p, fmt.Errorf("keying the hashes of %s: %w", hashedTables[i].table, err)
+		}
+	}
+	if err := cfg.keyCalls(ctx, &p); err != nil {
+		return p, fmt.Errorf("keying the hashes of recent_call: %w", err)
 	}
 	return p, nil
 }

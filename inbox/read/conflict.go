@@ -41,7 +41,7 @@ type ConflictRow struct {
 	EventID string   `json:"event_id"`
 	Type    string   `json:"type"`
 
-	// SHA256 is the hash of the payload's bytes, in hex.
+	// SHA256 is the hash of the payload's bytes, in hex; empty if only its HMAC is stored.
 	SHA256 string `json:"sha256,omitempty" shows:"hash"`
 	Bytes  int    `json:"bytes" shows:"length"`
 
@@ -68,7 +68,7 @@ type ConflictRow struct {
 
 // A sealed payload is longer than its plain text by a constant, which is subtracted.
 const conflictColumns = `
-SELECT c.id, c.event_id, s.name, e.event_id, c.type, encode(c.sha256, 'hex'),
+SELECT c.id, c.event_id, s.name, e.event_id, c.type, CASE WHEN octet_length(c.sha256) > 32 THEN '' ELSE encode(c.sha256, 'hex') END,
     octet_length(c.body) - CASE WHEN c.key_id IS NULL THEN 0 ELSE ?::int END,
     c.paths, c.deliveries, c.first_seen_at, c.last_seen_at, c.admitted_at, c.admitted_as, coalesce(e.tenant, s.tenant)
 FROM conflict c JOIN inbox_event e ON e.id = c.event_id JOIN source s ON s.id = c.source_id`
@@ -151,12 +151,12 @@ func (l *Lister) ConflictBody(ctx context.Context, id inbox.ID) ([]byte, error) 
 const admittedSum = 12
 
 // AdmittedEventID is the event id under which a payload that conflicts with eventID is admitted:
-// the id, "~" and the first 12 hex digits of the payload's SHA-256. An id that is too long for
+// the id, "~" and the first 12 hex digits of the stored hash of the payload. An id that is too long for
 // the suffix is cut and followed by a "~" and the first 12 hex digits of its SHA-256, so that two
 // long ids stay distinct.
 func AdmittedEventID(eventID string, sum []byte) string {
 	const most = 255
-	suffix := "~" + hex.EncodeToString(sum)[:admittedSum]
+	suffix := "~" + inbox.HashText(sum)[:admittedSum]
 	if len(eventID)+len(suffix) > most {
 		own := sha256.Sum256([]byte(eventID))
 		suffix = "~" + hex.EncodeToString(own[:])[:admittedSum] + suffix

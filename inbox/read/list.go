@@ -104,7 +104,7 @@ func (e *EventDetail) Erased() bool { return e.Class == row.ErasedClass }
 const showEvent = `
 SELECT v.id, s.name, v.event_id, v.type, v.received_at, v.admission, v.deliveries, v.conflicts,
        s.provider, v.class, coalesce(v.admission_detail, ''), v.occurred_at, v.last_delivery_at,
-       encode(v.body_sha256, 'hex'), v.body_length,
+       CASE WHEN octet_length(v.body_sha256) > 32 THEN '' ELSE encode(v.body_sha256, 'hex') END, v.body_length,
        EXISTS (SELECT FROM inbox_body b WHERE b.class = v.class AND b.id = v.body_id),
        v.suspected_replay, v.conflict_at, v.conflict_paths,
        (SELECT count(*) FROM conflict c WHERE c.event_id = v.id), coalesce(v.tenant, s.tenant)

@@ -101,11 +101,14 @@ func (o *operations) canFollow(ctx context.Context, req *request, event *inbox.N
 	resumes := follows.Kind == inbox.FollowResumes
 	if resumes {
 		comparison := req.source.Inbox.Comparison(event.Type)
-		same := string(parent.Intent) == string(req.intent) || comparison.Recognizes(parent.Intent, body[event.Offset:event.Offset+event.Length])
-		if parent.Operation != event.Type || !same {
+		intent := req.intent
+		if !o.cfg.Installation.IsStoredHash(parent.Intent, intent) {
+			intent = comparison.Recognize(o.cfg.Installation, parent.Intent, body[event.Offset:event.Offset+event.Length])
+		}
+		if parent.Operation != event.Type || intent == nil {
 			return o.refuseFor(ctx, req, reasonResumeDiffers, parent.Event, "the earlier call is of operation "+parent.Operation+", and its payload or its operation differs: make the same call, or name the earlier one in "+HeaderInsteadOf+" to have this one done whole"), nil
 		}
-		follows.Intent = inbox.RecentCallHash(credential, event.Type, parent.Intent)
+		follows.Intent = inbox.RecentCallHash(credential, event.Type, intent)
 	}
 	standing, err := o.readStanding(ctx, parent.Event)
 	switch {

@@ -36,6 +36,9 @@ func (l *line) Await(_ context.Context, event inbox.ID, _ time.Duration) ([]byte
 	return []byte(document), document != "", nil
 }
 
+// installation is the secret under which the receiver takes hashes for stored. Hashes without a key are of before.
+var installation = inbox.InstallationSecret{Value: make([]byte, sha256.Size)}
+
 // chargeIntent is the intent hash of operate's payload.
 func chargeIntent(t *testing.T) []byte {
 	t.Helper()
@@ -66,6 +69,9 @@ func TestACallThatFollowsAnother(t *testing.T) {
 		"resumes done":               {header: []string{resumes, recordedID}, document: done},
 		"in place of failed":         {header: []string{insteadOf, "k0"}, document: failed},
 		"in place of another intent": {header: []string{insteadOf, "k0"}, document: done, change: func(f *operation.FollowedCall) { f.Intent, f.Operation = []byte("other"), "refund" }},
+
+		"resumes, hash has a key": {header: []string{resumes, "k0"}, document: failed, change: func(f *operation.FollowedCall) { f.Intent = installation.StoredHash(f.Intent) }},
+		"another, hash has a key": {header: []string{resumes, "k0"}, document: failed, change: func(f *operation.FollowedCall) { f.Intent = installation.StoredHash([]byte("other")) }, code: "resume_differs", next: "replace", state: "failed", shown: true},
 
 		"in flight":                  {header: []string{resumes, "k0"}, code: "parent_unsettled", next: "wait", state: "in_flight"},
 		"in flight, replaced":        {header: []string{insteadOf, "k0"}, code: "parent_unsettled", next: "wait", state: "in_flight"},

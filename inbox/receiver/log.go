@@ -50,12 +50,12 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 		attrs := []slog.Attr{
 			slog.String("source", req.source.name),
 			slog.String("event", item.ID.String()),
-			slog.String("id", delivery.Items[i].EventID),
+			slog.String("id", r.cfg.Installation.Logged(delivery.Items[i].EventID)),
 			slog.String("type", delivery.Items[i].Type),
 			slog.String("outcome", string(item.Outcome)),
 			slog.Duration("elapsed", r.cfg.Now().Sub(req.started)),
 		}
-		if item.Intent != nil {
+		if item.Intent != nil && r.cfg.Installation.Value == nil { // with a secret, a hash of content is not in the log either
 			attrs = append(attrs, slog.String("payload_hash", hex.EncodeToString(item.Intent)))
 		}
 		if r.cfg.Node != "" {

@@ -104,7 +104,7 @@ func operationsConfig(t *testing.T, g receiver.Accepter, o receiver.Outcomes, ch
 	if change != nil {
 		change(source)
 	}
-	cfg.Sources, cfg.Outcomes = map[string]*receiver.Source{"agents": source}, o
+	cfg.Sources, cfg.Outcomes, cfg.Installation = map[string]*receiver.Source{"agents": source}, o, installation
 	return cfg
 }
 

@@ -123,6 +123,9 @@ type Config struct {
 	// acknowledged like any delivery, and there are no quotas of new keys and no AnswerOutcome.
 	Outcomes Outcomes
 
+	// Installation is the secret under which hashes of content are stored, as in the gate's configuration.
+	Installation inbox.InstallationSecret
+
 	// Sessions keeps the sessions of agents. It may be nil, if no source allows any.
 	Sessions SessionStore
 

@@ -2,6 +2,7 @@ package receiver_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -241,6 +242,23 @@ func TestLogs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// With a secret under which hashes are stored, none is in the log without it.
+func TestTheLogHasNoHashesOfSealedContent(t *testing.T) {
+	t.Parallel()
+	digest := strings.Repeat("0a", sha256.Size)
+	for sealed, secret := range map[bool]inbox.InstallationSecret{true: installation, false: {}} {
+		var log bytes.Buffer
+		cfg := config(answering(inbox.Recorded), newProvider())
+		cfg.Logger, cfg.Installation = slog.New(slog.NewJSONHandler(&log, nil)), secret
+		newReceiver(t, cfg).ServeHTTP(httptest.NewRecorder(), newRequest(t, &answerCase{body: `{"id":"sha256:` + digest + `"}`}))
+		for _, hash := range []string{"payload_hash", digest} {
+			if strings.Contains(log.String(), hash) == sealed {
+				t.Errorf("sealed %t: whether the log has %s is wrong: %s", sealed, hash, &log)
+			}
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package refusal
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -255,28 +254,38 @@ const countKnown = `SELECT count(*) FROM inbox_event WHERE source_id = $1 AND ev
 // predict counts which events of an admission the gate knows already, or will know from
 // an earlier refusal of this run, because senders repeat refused deliveries.
 func (r *Reverify) predict(ctx context.Context, a *inbox.Admission, page *ReverifyReport) error {
+	secret, err := inbox.ReadInstallationSecret(ctx, r.Pool, r.Keyring)
+	if err != nil {
+		return err
+	}
 	var ids []string
+	events := 0
 	for i := range a.Events {
 		e := &a.Events[i]
-		id := e.EventID
+		id, former := e.EventID, ""
 		if e.Unusable != "" {
 			page.Unusable++
 			sum := sha256.Sum256(a.Body[e.Offset : e.Offset+e.Length])
-			id = "~" + hex.EncodeToString(sum[:])
+			id = inbox.UnusableID(secret.StoredHash(sum[:]))
+			former = inbox.UnusableID(sum[:]) // of before there was a keyring
 		}
 		if r.seen[id] {
 			page.Duplicates++
 			continue
 		}
 		r.seen[id] = true // at most as many as one source keeps refusals
+		events++
 		ids = append(ids, id)
+		if former != "" && former != id {
+			ids = append(ids, former)
+		}
 	}
 	var known int
 	if err := r.Pool.QueryRow(ctx, countKnown, r.Source, ids).Scan(&known); err != nil {
 		return fmt.Errorf("looking for events of %s: %w", r.Name, err)
 	}
 	page.Duplicates += known
-	page.Recorded += len(ids) - known
+	page.Recorded += events - known
 	return nil
 }
 

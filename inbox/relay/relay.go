@@ -33,6 +33,9 @@ type Config struct {
 	Clock  *inbox.Clock
 	Logger *slog.Logger
 
+	// Installation is the secret under which hashes of content are stored, as in the gate's configuration.
+	Installation inbox.InstallationSecret
+
 	// Sources are the sources open to emit, by the name that emit writes, which is
 	// registry.Registered.KeyName. Rows of other sources are left to a process that knows them.
 	Sources map[string]*inbox.Source
@@ -208,6 +211,6 @@ func (r *Relay) count(ctx context.Context, row *outboxRow, item *inbox.ItemRecei
 		level, message = slog.LevelWarn, "conflict recorded"
 	}
 	r.cfg.Logger.LogAttrs(ctx, level, message, //nolint:sloglint // one of the constants above
-		slog.String("source", r.cfg.Sources[row.Source].Name), slog.String("event", item.ID.String()), slog.String("id", row.EventID),
+		slog.String("source", r.cfg.Sources[row.Source].Name), slog.String("event", item.ID.String()), slog.String("id", r.cfg.Installation.Logged(row.EventID)),
 		slog.String("type", row.Type), slog.String("outcome", string(item.Outcome)), slog.String("via", "emit"))
 }

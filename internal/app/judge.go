@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -113,12 +112,8 @@ func NewJudge(ctx context.Context, cfg JudgeConfig) (*Judge, error) {
 	if a.series, err = inbox.ReadSeries(ctx, cfg.Pool, cfg.Keyring, a.orders(cfg.Settings.Sources...)); err != nil {
 		return nil, err
 	}
-	secrets, err := inbox.InstallationSecrets(ctx, cfg.Pool, cfg.Keyring, nil)
-	if err != nil {
+	if a.installation, err = inbox.ReadInstallationSecret(ctx, cfg.Pool, cfg.Keyring); err != nil {
 		return nil, err
-	}
-	if i := slices.IndexFunc(secrets, func(s inbox.InstallationSecret) bool { return s.Err == nil }); i >= 0 && cfg.Keyring != nil {
-		a.installation = secrets[i]
 	}
 	targets, err := a.targets()
 	if err != nil {

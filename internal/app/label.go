@@ -61,13 +61,10 @@ func (a *App) labelsOf(s *config.Source, registered registry.Registered) func(d 
 	}
 }
 
-// readInstallation reads the secret with which labels and the keys of recipes are hashed. There is none if nothing is
-// sealed, or if no source has labels or recipes.
+// readInstallation reads the secret under which labels, the keys of recipes and the hashes of content are stored. There is none if
+// nothing is sealed.
 func (a *App) readInstallation() (err error) {
-	hashes := func(s *config.Source) bool {
-		return len(s.Labels) > 0 || slices.ContainsFunc(s.Routes, func(r *config.Route) bool { return r.Key != nil })
-	}
-	if a.installation.Value != nil || a.keys == nil || a.unasked || !slices.ContainsFunc(a.settings.Sources, hashes) {
+	if a.installation.Value != nil || a.keys == nil || a.unasked {
 		return nil
 	}
 	ctx := context.Background()

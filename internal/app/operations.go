@@ -37,7 +37,10 @@ func (a *App) makeOperations() error {
 	if err != nil {
 		return err
 	}
-	if a.outcomes, err = operation.New(operation.Config{Pool: pool, Keyring: a.keys, Logger: a.log}); err != nil {
+	if err := a.readInstallation(); err != nil {
+		return err
+	}
+	if a.outcomes, err = operation.New(operation.Config{Pool: pool, Keyring: a.keys, Installation: a.installation, Logger: a.log}); err != nil {
 		return err
 	}
 	a.agents = operation.NewAgentSessions(pool)
@@ -99,7 +102,7 @@ func (a *App) makeGate() error {
 	}
 	limits := a.settings.Gate
 	a.gate, err = gate.New(gate.Config{
-		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys, LabelSecret: a.installation, Counted: a.countEvents,
+		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys, Installation: a.installation, Counted: a.countEvents,
 		Labelled:    indexer.Wake,
 		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
 	})
@@ -128,7 +131,7 @@ func (a *App) makeRelay() error {
 		if err := a.makeGate(); err != nil {
 			return err
 		}
-		cfg.Gate = a.gate
+		cfg.Gate, cfg.Installation = a.gate, a.installation
 	}
 	emitted, err := relay.New(cfg)
 	if err != nil {

@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -58,6 +59,24 @@ func TestNothingSealedIsInPlain(t *testing.T) {
 			for what, text := range map[string]string{"the log": log, "the metrics": metrics} {
 				if strings.Contains(text, canary) {
 					t.Errorf("%s has the content: %s", what, lineWith(text, canary))
+				}
+			}
+			// With a keyring the hashes of what was sent, of the bytes and of what an operation compares, are nowhere: somebody who guesses
+			// the content could compare them.
+			for _, body := range []string{`{"note":"` + canary + `"}`, `{"note":"failing ` + canary + `"}`} {
+				for _, sum := range [][32]byte{sha256.Sum256([]byte(body)), sha256.Sum256([]byte(inbox.MarkMeaning + body))} {
+					for _, form := range []string{hex.EncodeToString(sum[:]), base64.RawStdEncoding.EncodeToString(sum[:])[:40]} {
+						if keyring != "" && (strings.Contains(log, form) || strings.Contains(metrics, form)) {
+							t.Errorf("the log or the metrics have the hash of %s as %s", body, form)
+						}
+						if where := tablesWith(t, pool, schema, form); keyring != "" && len(where) > 0 {
+							t.Errorf("the hash of %s is in %v as %s", body, where, form)
+						}
+					}
+				}
+				sum := sha256.Sum256([]byte(body))
+				if where := tablesWith(t, pool, schema, hex.EncodeToString(sum[:])); keyring == "" && where["inbox_event"] == 0 {
+					t.Errorf("without a keyring the hash of %s is in %v, so the search would not see it", body, where)
 				}
 			}
 			found := tablesWith(t, pool, schema, canary)

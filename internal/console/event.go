@@ -133,6 +133,15 @@ func deliveries(e *read.EventDetail) string {
 	return text
 }
 
+// bodyText describes the body of an event by its length and its hash, as far as the access may see them.
+func bodyText(e *read.EventDetail) string {
+	text := lengthText(e.BodyLength, e.PayloadHidden)
+	if sum := hashText(e.BodySHA256); sum != "" {
+		text += ", " + sum
+	}
+	return text
+}
+
 // differsIn says in what the last conflict of an event differs from it.
 func differsIn(e *read.EventDetail) string {
 	if e.PayloadHidden {
@@ -145,7 +154,7 @@ func differsIn(e *read.EventDetail) string {
 // decisions of operators.
 func eventStory(v *eventView) []moment {
 	e := v.event
-	story := []moment{{At: e.ReceivedAt, Title: "Received and recorded", State: e.Admission, Detail: join(lengthText(e.BodyLength, e.PayloadHidden), hashText(e.BodySHA256))}}
+	story := []moment{{At: e.ReceivedAt, Title: "Received and recorded", State: e.Admission, Detail: bodyText(e)}}
 	if e.LastDeliveryAt != nil && e.Deliveries > 1 {
 		story = append(story, moment{At: *e.LastDeliveryAt, Title: "Delivered again", State: "duplicate", Detail: "The last of " + deliveries(e)})
 	}

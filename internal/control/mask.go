@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/read"
 )
 
@@ -31,7 +32,7 @@ func (m masker) value(v reflect.Value) (hidden bool) {
 	case reflect.Slice:
 		if v.Type() == reflect.TypeFor[json.RawMessage]() {
 			if v.CanSet() {
-				v.SetBytes([]byte(withoutHashes(string(v.Bytes()))))
+				v.SetBytes([]byte(inbox.WithoutHashes(string(v.Bytes()))))
 			}
 			return false
 		}
@@ -49,7 +50,7 @@ func (m masker) value(v reflect.Value) (hidden bool) {
 
 func (m masker) structure(v reflect.Value) (hidden bool) {
 	id := v.FieldByName("EventID") // before it is masked
-	ofContent := id.IsValid() && id.Kind() == reflect.String && idOfContent(id.String())
+	ofContent := id.IsValid() && id.Kind() == reflect.String && inbox.IDOfContent(id.String())
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		if !f.IsExported() {
@@ -60,7 +61,7 @@ func (m masker) structure(v reflect.Value) (hidden bool) {
 		case kind != "":
 			hidden = m.field(v.Field(i), kind, ofContent) || hidden
 		case f.Name == "EventID" && f.Type.Kind() == reflect.String:
-			v.Field(i).SetString(withoutHashes(v.Field(i).String()))
+			v.Field(i).SetString(inbox.WithoutHashes(v.Field(i).String()))
 		default:
 			hidden = m.value(v.Field(i)) || hidden
 		}
@@ -110,7 +111,7 @@ func (m masker) field(v reflect.Value, kind MetadataKind, ofContent bool) (hidde
 // maskIDs masks a list of event ids, or one.
 func maskIDs(v reflect.Value) bool {
 	if v.Kind() == reflect.String {
-		v.SetString(withoutHashes(v.String()))
+		v.SetString(inbox.WithoutHashes(v.String()))
 		return false
 	}
 	for i := range v.Len() {
@@ -131,7 +132,7 @@ func atMost(length int64) int64 {
 func (a Access) maskError(err error) error {
 	if ambiguous, ok := errors.AsType[*read.AmbiguousError](err); ok && !a.Scopes.Allow(ReadPayload) {
 		for i := range ambiguous.Candidates {
-			ambiguous.Candidates[i].Name = withoutHashes(ambiguous.Candidates[i].Name)
+			ambiguous.Candidates[i].Name = inbox.WithoutHashes(ambiguous.Candidates[i].Name)
 		}
 	}
 	return err
@@ -179,5 +180,5 @@ func (a Access) checkSearches(v reflect.Value) error {
 // seesKeyOf reports whether the access may see and search the idempotency keys of effects of the event with the id, because
 // these are made of the id.
 func (a Access) seesKeyOf(eventID string) bool {
-	return a.Scopes.Allow(rowOf(MetadataKey).See) || !idOfContent(eventID)
+	return a.Scopes.Allow(rowOf(MetadataKey).See) || !inbox.IDOfContent(eventID)
 }

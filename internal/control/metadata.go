@@ -1,9 +1,9 @@
 package control
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/read"
 )
 
@@ -56,7 +56,7 @@ func Metadata() []MetadataRow { return metadata }
 var metadata = []MetadataRow{
 	{
 		Kind: MetadataEventID, What: "An event id that contains a hash of content: if the sender sends no id, if the event is unusable, or if it is an admitted conflict",
-		See: ReadPayload, Without: "the id without its hash, such as `sha256:…`", Search: ReadPayload, Searches: "`event_id`, references", ofContent: idOfContent,
+		See: ReadPayload, Without: "the id without its hash, such as `sha256:…`", Search: ReadPayload, Searches: "`event_id`, references", ofContent: inbox.IDOfContent,
 	},
 	{
 		Kind: MetadataHash, What: "The hash of a body, of a conflicting payload, or of a suppressed address",
@@ -120,23 +120,6 @@ func rowOf(kind MetadataKind) *MetadataRow {
 		}
 	}
 	return &metadata[content]
-}
-
-// hashInID finds the parts of an event id that are hashes of content: the digest of a payload, the hash under which an unusable
-// event is recorded, and the end of the id of an admitted conflict.
-var hashInID = regexp.MustCompile(`(sha256:|~)([0-9a-f]{64}|[0-9a-f]{12})(?:$|[^0-9a-f])`)
-
-func idOfContent(id string) bool { return hashInID.MatchString(id) }
-
-// withoutHashes replaces the hashes in the event ids that a text contains.
-func withoutHashes(text string) string {
-	for {
-		at := hashInID.FindStringSubmatchIndex(text)
-		if at == nil {
-			return text
-		}
-		text = text[:at[4]] + "…" + text[at[5]:]
-	}
 }
 
 // keyOfContent reports whether a text is an idempotency key that is made of a recipe's key, or a Message-ID.

@@ -109,7 +109,7 @@ CREATE TABLE inbox_event (
     event_id          text NOT NULL,
     transmission      text,        -- the signed id of the transmission, of the few providers whose signature does not cover the whole event
     type              text NOT NULL,
-    body_sha256       bytea NOT NULL,
+    body_sha256       bytea NOT NULL, -- 32 bytes: the SHA-256; 33 bytes: an HMAC of it, as in all hashes of content below
     canonical_sha256  bytea,
     occurred_at       timestamptz,
     received_at       timestamptz NOT NULL,
@@ -136,7 +136,7 @@ CREATE TABLE inbox_event (
     CONSTRAINT inbox_event_transmission_length CHECK (octet_length(transmission) BETWEEN 1 AND 255),
     CONSTRAINT inbox_event_event_id_length CHECK (octet_length(event_id) BETWEEN 1 AND 255),
     CONSTRAINT inbox_event_type_length CHECK (octet_length(type) <= 255),
-    CONSTRAINT inbox_event_body_sha256_length CHECK (octet_length(body_sha256) = 32),
+    CONSTRAINT inbox_event_body_sha256_length CHECK (octet_length(body_sha256) IN (32, 33)),
     CONSTRAINT inbox_event_admission CHECK (admission IN ('ok', 'unusable', 'beyond_retention', 'unrouted'))
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
@@ -198,7 +198,7 @@ CREATE TABLE conflict (
     CONSTRAINT conflict_pkey PRIMARY KEY (id),
     CONSTRAINT conflict_payload_key UNIQUE (event_id, payload_sha256),
     CONSTRAINT conflict_type_length CHECK (octet_length(type) <= 255),
-    CONSTRAINT conflict_sha256_length CHECK (octet_length(sha256) = 32 AND octet_length(payload_sha256) = 32),
+    CONSTRAINT conflict_sha256_length CHECK (octet_length(sha256) IN (32, 33) AND octet_length(payload_sha256) IN (32, 33)),
     CONSTRAINT conflict_admitted CHECK ((admitted_at IS NULL) = (admitted_as IS NULL))
 );
 -- Prune removes the payloads of each source that were last seen before the horizon.
@@ -258,24 +258,24 @@ CREATE TABLE operation_follow (
     child          uuid NOT NULL,  -- the event of the call that follows
     parent         uuid NOT NULL,  -- the event of the earlier call
     kind           text NOT NULL,
-    intent_hash    bytea NOT NULL, -- SHA-256 of the child's credential, operation and canonical payload
+    intent_hash    bytea NOT NULL, -- of the child's credential, operation and canonical payload
     parent_status  text NOT NULL,  -- the status of the parent's result at that moment
     CONSTRAINT operation_follow_pkey PRIMARY KEY (child),
     CONSTRAINT operation_follow_once UNIQUE (parent, kind, intent_hash),
     CONSTRAINT operation_follow_kind CHECK (kind IN ('resumes', 'instead_of')),
     CONSTRAINT operation_follow_status CHECK (parent_status IN ('done', 'failed', 'partial')),
-    CONSTRAINT operation_follow_hash_length CHECK (octet_length(intent_hash) = 32)
+    CONSTRAINT operation_follow_hash_length CHECK (octet_length(intent_hash) IN (32, 33))
 );
 
 -- Recent calls with their keys, for operations that ask whether a call repeats another one under a new key. Later calls remove a row
 -- that has expired.
 CREATE TABLE recent_call (
     source_id   int NOT NULL,
-    call_hash   bytea NOT NULL, -- SHA-256 of the credential, the operation and the canonical payload
+    call_hash   bytea NOT NULL, -- of the credential, the operation and the canonical payload
     event_id    text NOT NULL,  -- the key of the first call
     expires_at  timestamptz NOT NULL,
     CONSTRAINT recent_call_pkey PRIMARY KEY (source_id, call_hash),
-    CONSTRAINT recent_call_hash_length CHECK (octet_length(call_hash) = 32)
+    CONSTRAINT recent_call_hash_length CHECK (octet_length(call_hash) IN (32, 33))
 );
 CREATE INDEX recent_call_expires_idx ON recent_call (expires_at);
 

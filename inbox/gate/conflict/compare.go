@@ -60,7 +60,7 @@ func (s *Settler) compare(ctx context.Context, p *Payload) (*difference, error) 
 		return nil, nil // the sender's list need not have the bytes of its delivery
 	}
 	comparison := source.Comparison(event.Type)
-	if source.Strict && comparison.Recognizes(canonical, other.body) {
+	if source.Strict && comparison.Recognize(s.secret, canonical, other.body) != nil {
 		return nil, nil
 	}
 	if comparison.Canonical == nil {

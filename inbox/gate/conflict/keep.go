@@ -38,11 +38,12 @@ audited AS (
 SELECT count(*) FROM marked`
 
 // The same payload is kept once and counted. Its first bytes stay, because its id, and
-// the event as which it may have been admitted, are made from them.
+// the event as which it may have been admitted, are made from them. If it was kept before there was a keyring, its hash is stored in
+// the form of $16, and the constraint finds it by that. The lock on the event keeps a reseal from changing the form meanwhile.
 const insertConflict = `
 INSERT INTO conflict (id, event_id, source_id, payload_sha256, sha256, paths, type, occurred_at, sequence_key, sequence_number,
     id_unsigned, first_seen_at, last_seen_at, key_id, headers, body, sequence_sealed, sequence_key_id)
-SELECT $1, e.id, e.source_id, $3, $4, $5, $6, $7, $8, $9, $10, clock_timestamp(), clock_timestamp(), $11, $12, $13, $14, $15
+SELECT $1, e.id, e.source_id, coalesce((SELECT f.payload_sha256 FROM conflict f WHERE f.event_id = e.id AND f.payload_sha256 = $16), $3), $4, $5, $6, $7, $8, $9, $10, clock_timestamp(), clock_timestamp(), $11, $12, $13, $14, $15
 FROM inbox_event e
 WHERE e.id = $2
 ON CONFLICT ON CONSTRAINT conflict_payload_key DO UPDATE
@@ -98,7 +99,7 @@ func (s *Settler) queue(b *pgx.Batch, p *Payload, d *difference, now time.Time) 
 		eventType = ""
 	}
 	sequence, sealed, sequenceKey := place.SealSequence(s.keyring, id, event.SequenceKey, event.SequenceNumber)
-	b.Queue(insertConflict, id, p.Recorded, d.sum[:], p.SHA[:], d.paths, eventType, row.Micros(event.OccurredAt), sequence.Key, sequence.Number,
-		p.Admission.IDUnsigned, keyID, headers, body, sealed, sequenceKey)
+	b.Queue(insertConflict, id, p.Recorded, s.secret.StoredHash(d.sum[:]), s.secret.StoredHash(p.SHA[:]), d.paths, eventType, row.Micros(event.OccurredAt), sequence.Key, sequence.Number,
+		p.Admission.IDUnsigned, keyID, headers, body, sealed, sequenceKey, s.secret.FormerHash(d.sum[:]))
 	return b.Queue(displaceConflicts, p.Recorded, maxConflictPayloads)
 }

@@ -42,14 +42,16 @@ const atOnce = 2
 type Settler struct {
 	pool      *pgxpool.Pool
 	keyring   *seal.Keyring
+	secret    inbox.InstallationSecret
 	clock     *inbox.Clock
 	turn      chan struct{}
 	displaced atomic.Uint64
 }
 
-// New makes a settler, which takes at most two connections of the pool at once. keyring may be nil.
-func New(pool *pgxpool.Pool, keyring *seal.Keyring, clock *inbox.Clock) *Settler {
-	return &Settler{pool: pool, keyring: keyring, clock: clock, turn: make(chan struct{}, atOnce)}
+// New makes a settler, which takes at most two connections of the pool at once. keyring may be nil. secret is the one under
+// which hashes are stored.
+func New(pool *pgxpool.Pool, keyring *seal.Keyring, secret inbox.InstallationSecret, clock *inbox.Clock) *Settler {
+	return &Settler{pool: pool, keyring: keyring, secret: secret, clock: clock, turn: make(chan struct{}, atOnce)}
 }
 
 // Displaced counts the kept payloads that made room for newer ones of their event.
@@ -65,17 +67,17 @@ func (s *Settler) Settle(ctx context.Context, p *Payload, out *inbox.ItemReceipt
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
-		return fmt.Errorf("comparing %s/%s: too many conflicts at once", p.Admission.Source.Name, p.EventID)
+		return fmt.Errorf("comparing %s/%s: too many conflicts at once", p.Admission.Source.Name, s.secret.Logged(p.EventID))
 	}
 	d, err := s.compare(ctx, p)
 	if err != nil {
-		return fmt.Errorf("comparing %s/%s: %s", p.Admission.Source.Name, p.EventID, row.ErrorText(err))
+		return fmt.Errorf("comparing %s/%s: %s", p.Admission.Source.Name, s.secret.Logged(p.EventID), row.ErrorText(err))
 	}
 	if d == nil {
 		return nil
 	}
 	if err := s.keep(ctx, p, d); err != nil {
-		return fmt.Errorf("keeping the conflicting payload of %s/%s: %s", p.Admission.Source.Name, p.EventID, row.ErrorText(err))
+		return fmt.Errorf("keeping the conflicting payload of %s/%s: %s", p.Admission.Source.Name, s.secret.Logged(p.EventID), row.ErrorText(err))
 	}
 	out.Outcome, out.Paths, out.Original, out.OriginalGone = inbox.Conflict, d.paths, d.original, d.gone
 	return nil
