@@ -470,3 +470,58 @@ func TestProcessesMakeOneSecret(t *testing.T) {
 		t.Errorf("there are %d secrets, want 1: %v", len(secrets), err)
 	}
 }
+
+// A payload that is delivered again while a reseal gives its hash a key is kept once. The delivery comes when the reseal has read the
+// payload's row and waits for a lock on it.
+func TestAConflictComesWhileItsHashGetsAKey(t *testing.T) {
+	t.Parallel()
+	in := newIntroduction(t)
+	payload := func(pin int) *inbox.Admission {
+		return inboxtest.AdmissionOf(in.Source, "evt", fmt.Sprintf(`{"pin":%d}`, pin))
+	}
+	in.want(t, false, payload(1), inbox.Recorded, inbox.ID{})
+	in.want(t, false, payload(2), inbox.Conflict, inbox.ID{})
+	tx, err := in.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	var holder int32
+	if err := tx.QueryRow(t.Context(), `SELECT pg_backend_pid() FROM conflict FOR UPDATE`).Scan(&holder); err != nil {
+		t.Fatal(err)
+	}
+	// waits returns when so many sessions wait for the holder, directly or for one that does.
+	waits := func(sessions int) {
+		t.Helper()
+		for in.Count(t, `WITH RECURSIVE w AS (SELECT $1::int AS pid
+			UNION SELECT a.pid FROM pg_stat_activity a JOIN w ON w.pid = ANY (pg_blocking_pids(a.pid))) SELECT count(*) - 1 FROM w`, holder) < sessions {
+			if t.Context().Err() != nil {
+				t.Fatalf("%d sessions never waited", sessions)
+			}
+		}
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() {
+		if _, err := prune.Reseal(t.Context(), prune.ResealConfig{Pool: in.Pool, Keyring: in.keys}); err != nil {
+			t.Error(err)
+		}
+	})
+	waits(1)
+	all.Go(func() {
+		if receipt, err := in.keyed.Accept(t.Context(), payload(2)); err != nil || receipt.Items[0].Outcome != inbox.Conflict {
+			t.Errorf("%+v, %v", receipt, err)
+		}
+	})
+	waits(2)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if n, keyed := in.Count(t, `SELECT count(*) FROM conflict`), in.withoutKey(t); n != 1 || keyed != 0 {
+		t.Errorf("%d payloads are kept and %d hashes have no key, want 1 and 0", n, keyed)
+	}
+	if n := in.Count(t, `SELECT deliveries FROM conflict`); n != 2 {
+		t.Errorf("the payload has %d deliveries, want 2", n)
+	}
+}
