@@ -84,7 +84,7 @@ func (in *introduction) want(t *testing.T, keyed bool, a *inbox.Admission, outco
 func (in *introduction) reseal(t *testing.T) {
 	t.Helper()
 	if _, err := prune.Reseal(t.Context(), prune.ResealConfig{Pool: in.Pool, Keyring: in.keys}); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 }
 
@@ -471,6 +471,77 @@ func TestProcessesMakeOneSecret(t *testing.T) {
 	}
 }
 
+// holdConflict locks the only conflict. waits returns when so many sessions wait for the lock, directly or for one that does.
+func (in *introduction) holdConflict(t *testing.T) (waits func(sessions int), release func()) {
+	t.Helper()
+	tx, err := in.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	var holder int32
+	if err := tx.QueryRow(t.Context(), `SELECT pg_backend_pid() FROM conflict FOR UPDATE`).Scan(&holder); err != nil {
+		t.Fatal(err)
+	}
+	waits = func(sessions int) {
+		t.Helper()
+		deadline := time.Now().Add(time.Minute)
+		for in.Count(t, `WITH RECURSIVE w AS (SELECT $1::int AS pid
+			UNION SELECT a.pid FROM pg_stat_activity a JOIN w ON w.pid = ANY (pg_blocking_pids(a.pid))) SELECT count(*) - 1 FROM w`, holder) < sessions {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d sessions never waited", sessions)
+			}
+		}
+	}
+	release = func() {
+		t.Helper()
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return waits, release
+}
+
+// Two people admit one conflict at the same moment, one before and one after its hash gets a key. The id of the admitted event
+// is made of the hash, so without the lock on the conflict there would be two events.
+func TestAConflictIsAdmittedTwiceWhileItsHashGetsAKey(t *testing.T) {
+	t.Parallel()
+	in := newIntroduction(t)
+	var conflict inbox.ID
+	in.want(t, false, inboxtest.AdmissionOf(in.Source, "evt", `{"pin":1}`), inbox.Recorded, inbox.ID{})
+	in.want(t, false, inboxtest.AdmissionOf(in.Source, "evt", `{"pin":2}`), inbox.Conflict, inbox.ID{})
+	if err := in.Pool.QueryRow(t.Context(), `SELECT id FROM conflict`).Scan(&conflict); err != nil {
+		t.Fatal(err)
+	}
+	waits, release := in.holdConflict(t)
+	var all sync.WaitGroup
+	defer all.Wait()
+	var admitted [2]decide.AdmittedConflict
+	admit := func(i int) {
+		all.Go(func() {
+			got, err := in.admit(t, true, conflict)
+			if err != nil {
+				t.Error(err)
+			}
+			admitted[i] = got
+		})
+	}
+	admit(0)
+	waits(1)
+	all.Go(func() { in.reseal(t) })
+	waits(2)
+	admit(1)
+	waits(3)
+	release()
+	all.Wait()
+	if admitted[0].Event != admitted[1].Event || in.Count(t, `SELECT count(*) FROM inbox_event`) != 2 {
+		t.Errorf("the conflict is admitted as %+v and as %+v, want one event", admitted[0], admitted[1])
+	}
+	if in.withoutKey(t) != 0 || in.Count(t, `SELECT count(*) FROM effect WHERE event_id = $1`, admitted[0].Event) != 1 {
+		t.Error("the admitted event has no effect, or a hash has no key")
+	}
+}
+
 // A payload that is delivered again while a reseal gives its hash a key is kept once. The delivery comes when the reseal has read the
 // payload's row and waits for a lock on it.
 func TestAConflictComesWhileItsHashGetsAKey(t *testing.T) {
@@ -481,32 +552,10 @@ func TestAConflictComesWhileItsHashGetsAKey(t *testing.T) {
 	}
 	in.want(t, false, payload(1), inbox.Recorded, inbox.ID{})
 	in.want(t, false, payload(2), inbox.Conflict, inbox.ID{})
-	tx, err := in.Pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	var holder int32
-	if err := tx.QueryRow(t.Context(), `SELECT pg_backend_pid() FROM conflict FOR UPDATE`).Scan(&holder); err != nil {
-		t.Fatal(err)
-	}
-	// waits returns when so many sessions wait for the holder, directly or for one that does.
-	waits := func(sessions int) {
-		t.Helper()
-		for in.Count(t, `WITH RECURSIVE w AS (SELECT $1::int AS pid
-			UNION SELECT a.pid FROM pg_stat_activity a JOIN w ON w.pid = ANY (pg_blocking_pids(a.pid))) SELECT count(*) - 1 FROM w`, holder) < sessions {
-			if t.Context().Err() != nil {
-				t.Fatalf("%d sessions never waited", sessions)
-			}
-		}
-	}
+	waits, release := in.holdConflict(t)
 	var all sync.WaitGroup
 	defer all.Wait()
-	all.Go(func() {
-		if _, err := prune.Reseal(t.Context(), prune.ResealConfig{Pool: in.Pool, Keyring: in.keys}); err != nil {
-			t.Error(err)
-		}
-	})
+	all.Go(func() { in.reseal(t) })
 	waits(1)
 	all.Go(func() {
 		if receipt, err := in.keyed.Accept(t.Context(), payload(2)); err != nil || receipt.Items[0].Outcome != inbox.Conflict {
@@ -514,9 +563,7 @@ func TestAConflictComesWhileItsHashGetsAKey(t *testing.T) {
 		}
 	})
 	waits(2)
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	all.Wait()
 	if n, keyed := in.Count(t, `SELECT count(*) FROM conflict`), in.withoutKey(t); n != 1 || keyed != 0 {
 		t.Errorf("%d payloads are kept and %d hashes have no key, want 1 and 0", n, keyed)

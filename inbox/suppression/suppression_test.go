@@ -235,6 +235,9 @@ func TestReseal(t *testing.T) {
 		t.Errorf("%+v %v", rows, err)
 	}
 	usage, err := prune.KeyUsages(t.Context(), pool)
+	if len(usage) > 0 && usage[0].Table == "order_secret" {
+		usage = usage[1:] // the secret under which the reseal hashes
+	}
 	if err != nil || len(usage) != 1 || usage[0].Table != "suppression" || usage[0].Key != 1 {
 		t.Errorf("%+v %v", usage, err)
 	}
