@@ -11,7 +11,7 @@ import (
 const keyedHash = 1
 
 // StoredHash returns the form in which a hash of content is stored: the SHA-256 itself or, with a secret, the byte 1 and an HMAC
-// of it. Nobody can compare a guess with the HMAC without the secret. It is an HMAC of the hash and not of the content, so that
+// of it. Without the secret, nobody can verify guessed content with the HMAC. It is an HMAC of the hash and not of the content, so that
 // [prune.Reseal] can convert a row whose content is gone. The longer form says of itself that it has a key, so no column has to.
 // The secret is never rotated, because a hash that was replaced would not recognise duplicates. Stored: never change.
 func (s InstallationSecret) StoredHash(sum []byte) []byte {

@@ -51,9 +51,9 @@ const (
 )
 
 // Reseal seals everything that is sealed with another key, or still plain, with the active key, hashes labels that are
-// still plain, and replaces hashes of content that were stored without a secret by their HMACs. It uses small transactions and runs
-// while deliveries continue. You may stop and restart it: it skips what is already under the active key. When it has ended and nothing was unreadable, you may remove a key that
-// is not active.
+// still plain, and replaces hashes of content that were stored without a secret by their HMACs. It uses small transactions, and
+// deliveries may continue. You may stop and restart it, because it skips values under the active key. If everything was readable, you
+// may remove the other keys at its end.
 func Reseal(ctx context.Context, cfg ResealConfig) (ResealProgress, error) {
 	var p ResealProgress
 	if cfg.Keyring.Ring() == nil {

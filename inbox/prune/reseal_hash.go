@@ -200,7 +200,7 @@ func keyPage(ctx context.Context, tx pgx.Tx, secret inbox.InstallationSecret, t 
 	return nil
 }
 
-// Notes of recent calls expire within minutes, and a call gives the note that it meets its key, so few are left without one.
+// Few notes have a hash without a key, because a note expires within minutes and the next equal call converts it.
 const readPlainCalls = `
 SELECT source_id, call_hash FROM recent_call WHERE octet_length(call_hash) = 32 ORDER BY source_id, call_hash LIMIT $1 FOR UPDATE`
 

@@ -130,7 +130,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 	d := newDecision(s, &control.AdmitConflict, &cobra.Command{
 		Use: "admit <id>", Short: "Admit the payload of a conflict as a separate event", Args: cobra.ExactArgs(1),
 		Long: "Admit the payload of a conflict as a separate event, with the effects of the routes of its source. The\n" +
-			"new event id is the id of the event, a ~ and the first 12 hex digits of the payload's SHA-256, so\n" +
+			"new event id is the id of the event, a ~ and the first 12 hex digits of the payload's stored hash, so\n" +
 			"admitting it again changes nothing. The effects have their own keys, so the effects of the first event\n" +
 			"may happen again.\n\n" +
 			"On a terminal you type the decision; elsewhere the command needs --yes.",
