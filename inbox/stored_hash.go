@@ -41,10 +41,7 @@ func (s InstallationSecret) IsStoredHash(stored, sum []byte) bool {
 
 // HashText returns a stored hash in hex, as ids contain it. It is as long with a key as without one.
 func HashText(stored []byte) string {
-	if HashHasKey(stored) {
-		stored = stored[1:]
-	}
-	return hex.EncodeToString(stored)
+	return hex.EncodeToString(stored[max(len(stored)-sha256.Size, 0):]) // without the first byte of one with a key
 }
 
 // UnusableID returns the id under which an unusable event is recorded, whose bytes have the stored hash.

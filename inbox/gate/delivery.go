@@ -94,6 +94,22 @@ func prepare(a *inbox.Admission, now time.Time) *delivery {
 	return d
 }
 
+// hash makes the stored form of the hashes, in the caller's goroutine. The id of an unusable event is made of it.
+func (d *delivery) hash(secret inbox.InstallationSecret) {
+	d.secret = secret
+	for i := range d.entries {
+		e := &d.entries[i]
+		e.stored, e.storedCanonical = secret.StoredHash(e.sha[:]), secret.StoredHash(e.canonical)
+		if e.admission != inbox.AdmissionUnusable {
+			continue
+		}
+		e.eventID = inbox.UnusableID(e.stored)
+		if secret.Value != nil {
+			e.formerID = inbox.UnusableID(e.sha[:])
+		}
+	}
+}
+
 func prepareEntry(d *delivery, item int, now time.Time) entry {
 	a, event := d.admission, &d.admission.Events[item]
 	bytes := a.Body[event.Offset : event.Offset+event.Length]

@@ -5,22 +5,6 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// hash makes the stored form of the hashes, in the caller's goroutine. The id of an unusable event is made of it.
-func (d *delivery) hash(secret inbox.InstallationSecret) {
-	d.secret = secret
-	for i := range d.entries {
-		e := &d.entries[i]
-		e.stored, e.storedCanonical = secret.StoredHash(e.sha[:]), secret.StoredHash(e.canonical)
-		if e.admission != inbox.AdmissionUnusable {
-			continue
-		}
-		e.eventID = inbox.UnusableID(e.stored)
-		if former := secret.FormerHash(e.sha[:]); former != nil {
-			e.formerID = inbox.UnusableID(former)
-		}
-	}
-}
-
 // formerSHA is the hash under which the event's body may be stored from before there was a keyring. Only the search for replays
 // uses it, so only an event whose id is not signed has one.
 func (l *keyEntry) formerSHA() []byte {
