@@ -111,12 +111,12 @@ func TestALostKeyStopsOnlyWhatItSeals(t *testing.T) {
 	b.stop(c)
 
 	// Nothing of it can be sealed again, and nothing is destroyed.
-	if end := b.reseal(b.keyring); end.Unreadable != 2 || !slices.Equal(end.MissingKeys, []int32{1}) {
-		t.Errorf("resealed %+v, want both bodies unreadable for want of key 1", end)
+	if end := b.reseal(b.keyring); end.Unreadable != 3 || !slices.Equal(end.MissingKeys, []int32{1}) {
+		t.Errorf("resealed %+v, want both bodies, and the secret under which hashes are stored, unreadable for want of key 1", end)
 	}
 	b.keyring = keyring(t, oldKey+"\n"+newKey+" active")
-	if end := b.reseal(b.keyring); end.Unreadable != 0 || end.Resealed != 2 {
-		t.Errorf("resealed %+v, want both bodies", end)
+	if end := b.reseal(b.keyring); end.Unreadable != 0 || end.Resealed != 3 {
+		t.Errorf("resealed %+v, want both bodies and the secret", end)
 	}
 	body, err := read.NewLister(b.pool).WithKeyring(keyring(t, newKey+" active")).Body(t.Context(), sealed[0])
 	if err != nil || string(body) != `{"paid":1}` {
