@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,8 +13,8 @@ import (
 )
 
 // InstallationSecret is a secret of this installation. Values that could be guessed are hashed under it: the keys of
-// sequences, suppressed addresses, labels and the hashes of content. It is sealed with the keyring and never rotated, because the same value has
-// another hash under another secret.
+// sequences, suppressed addresses, labels and the hashes of content. It is sealed with the keyring and never rotated, because
+// the same value has another hash under another secret.
 type InstallationSecret struct {
 	ID ID
 	// Value is the secret; nil if it could not be opened.
@@ -29,11 +28,11 @@ type InstallationSecret struct {
 const lockInstallation = `LOCK TABLE order_secret IN SHARE ROW EXCLUSIVE MODE`
 
 const (
-	readInstallation   = `SELECT id, secret, key_id FROM order_secret WHERE NOT id = ANY ($1::uuid[]) ORDER BY created_at DESC, id DESC`
+	readInstallation   = `SELECT id, secret, key_id FROM order_secret WHERE NOT id = ANY ($1::uuid[]) ORDER BY created_at, id`
 	insertInstallation = `INSERT INTO order_secret (id, secret, key_id) VALUES ($1, $2, $3)`
 )
 
-// InstallationSecrets returns the secrets of the installation, the newest first, except those in known. A secret whose
+// InstallationSecrets returns the secrets of the installation, the oldest first, except those in known. A secret whose
 // sealing key is not in keys comes with its error.
 func InstallationSecrets(ctx context.Context, db row.Querier, keys *seal.Keyring, known []ID) ([]InstallationSecret, error) {
 	rows, err := db.Query(ctx, readInstallation, append([]ID{}, known...))
@@ -55,51 +54,16 @@ func InstallationSecrets(ctx context.Context, db row.Querier, keys *seal.Keyring
 	return out, nil
 }
 
-// ReadInstallationSecret returns the newest secret that it can open; the zero value if there is none or no keyring.
+// ReadInstallationSecret returns the oldest secret that can be opened. It returns the zero value if nothing is sealed, if there is no
+// secret yet, or if the sealing keys of all are lost.
+//
+// A process that was started once with a keyring that lacks a key has made a second secret. The older one has hashed more, and the
+// processes that were running then still use it.
 func ReadInstallationSecret(ctx context.Context, db row.Querier, keys *seal.Keyring) (InstallationSecret, error) {
 	if keys.Ring() == nil {
 		return InstallationSecret{}, nil
 	}
 	known, err := InstallationSecrets(ctx, db, keys, nil)
-	if i := slices.IndexFunc(known, func(s InstallationSecret) bool { return s.Err == nil }); i >= 0 {
-		return known[i], err
-	}
-	return InstallationSecret{}, err
-}
-
-// InstallationSecretTx returns the newest secret that it can open, and makes one if there is none. It returns the zero
-// value if nothing is sealed. It skips a secret whose sealing key is lost, because the values that were hashed under it
-// are lost too.
-func InstallationSecretTx(ctx context.Context, tx pgx.Tx, keys *seal.Keyring) (InstallationSecret, error) {
-	ring := keys.Ring()
-	if ring == nil {
-		return InstallationSecret{}, nil
-	}
-	return newestSecretTx(ctx, tx, ring, keys)
-}
-
-func newestSecretTx(ctx context.Context, tx pgx.Tx, ring *seal.Ring, keys *seal.Keyring) (InstallationSecret, error) {
-	if secret, err := openSecret(ctx, tx, keys); err != nil || secret.Value != nil {
-		return secret, err
-	}
-	if _, err := tx.Exec(ctx, lockInstallation); err != nil {
-		return InstallationSecret{}, err
-	}
-	if secret, err := openSecret(ctx, tx, keys); err != nil || secret.Value != nil {
-		return secret, err
-	}
-	made := InstallationSecret{ID: NewToken(), Value: make([]byte, secretLength)}
-	if _, err := rand.Read(made.Value); err != nil {
-		return InstallationSecret{}, err
-	}
-	sealed, keyID := ring.Seal(orderSecretPlace(made.ID), made.Value)
-	_, err := tx.Exec(ctx, insertInstallation, made.ID, sealed, keyID)
-	return made, err
-}
-
-// openSecret returns the newest secret that can be opened; the zero value if there is none, or if the sealing keys of all are lost.
-func openSecret(ctx context.Context, tx pgx.Tx, keys *seal.Keyring) (InstallationSecret, error) {
-	known, err := InstallationSecrets(ctx, tx, keys, nil)
 	if err != nil {
 		return InstallationSecret{}, err
 	}
@@ -112,4 +76,27 @@ func openSecret(ctx context.Context, tx pgx.Tx, keys *seal.Keyring) (Installatio
 		}
 	}
 	return InstallationSecret{}, nil
+}
+
+// InstallationSecretTx reads the secret as [ReadInstallationSecret] does, and makes one if none can be opened. A secret whose
+// sealing key is lost does not prevent that, because the values that were hashed under it are lost too.
+func InstallationSecretTx(ctx context.Context, tx pgx.Tx, keys *seal.Keyring) (InstallationSecret, error) {
+	secret, err := ReadInstallationSecret(ctx, tx, keys)
+	ring := keys.Ring()
+	if ring == nil || err != nil || secret.Value != nil {
+		return secret, err
+	}
+	if _, err := tx.Exec(ctx, lockInstallation); err != nil {
+		return InstallationSecret{}, err
+	}
+	if secret, err := ReadInstallationSecret(ctx, tx, keys); err != nil || secret.Value != nil {
+		return secret, err
+	}
+	made := InstallationSecret{ID: NewToken(), Value: make([]byte, secretLength)}
+	if _, err := rand.Read(made.Value); err != nil {
+		return InstallationSecret{}, err
+	}
+	sealed, keyID := ring.Seal(orderSecretPlace(made.ID), made.Value)
+	_, err = tx.Exec(ctx, insertInstallation, made.ID, sealed, keyID)
+	return made, err
 }

@@ -89,15 +89,15 @@ func RegisterOrders(ctx context.Context, pool *pgxpool.Pool, keys *seal.Keyring,
 			if _, err := tx.Exec(ctx, lockRoute, route); err != nil {
 				return err
 			}
-			secret := ID{}
+			var secret InstallationSecret
 			_, err := seriesOf(ctx, tx, keys, route, d)
 			if errors.Is(err, pgx.ErrNoRows) {
-				secret, err = secretForTx(ctx, tx, keys)
+				secret, err = InstallationSecretTx(ctx, tx, keys)
 			}
 			if err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, upsertDefinition, route, d.Digest(), d.Words, policy, secret); err != nil {
+			if _, err := tx.Exec(ctx, upsertDefinition, route, d.Digest(), d.Words, policy, secret.ID); err != nil {
 				return err
 			}
 			out[route], err = seriesOf(ctx, tx, keys, route, d)

@@ -1,11 +1,8 @@
 package inbox
 
 import (
-	"context"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox/seal"
 )
@@ -51,15 +48,3 @@ func OpenSeries(keys *seal.Keyring, salt []byte, id ID, sealed []byte, keyID *in
 
 // SealingReturns is how long a silent process may come back and seal with the key that it knew.
 const SealingReturns = 10 * time.Minute
-
-// secretForTx returns the id of the secret for a new definition, or zero without a keyring. It
-// skips a secret that cannot be opened: its sealing key is lost, and with it everything that
-// was hashed under the secret.
-func secretForTx(ctx context.Context, tx pgx.Tx, keys *seal.Keyring) (ID, error) {
-	ring := keys.Ring()
-	if ring == nil {
-		return ID{}, nil
-	}
-	secret, err := newestSecretTx(ctx, tx, ring, keys)
-	return secret.ID, err
-}

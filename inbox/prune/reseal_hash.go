@@ -108,15 +108,12 @@ WHERE f.child = k.id`},
 	},
 }
 
-// hashRows is how many rows are converted in one transaction. Conflicts of their events wait for it.
-const hashRows = 100
-
 // keyHashes replaces the hashes of one table that have no key, page by page.
 func (cfg *ResealConfig) keyHashes(ctx context.Context, t *hashedTable, p *ResealProgress) error {
 	p.Table, p.Looked = t.table, 0
 	after := inbox.ID{15: 1} // the zero ID is stored as NULL
 	for {
-		rows, err := cfg.Pool.Query(ctx, t.page, after, hashRows)
+		rows, err := cfg.Pool.Query(ctx, t.page, after, resealRows)
 		if err != nil {
 			return err
 		}
@@ -217,7 +214,7 @@ func (cfg *ResealConfig) keyCalls(ctx context.Context, p *ResealProgress) error 
 	for {
 		read := 0
 		err := cfg.keyRows(ctx, func(tx pgx.Tx, secret inbox.InstallationSecret) error {
-			rows, err := tx.Query(ctx, readPlainCalls, hashRows)
+			rows, err := tx.Query(ctx, readPlainCalls, resealRows)
 			if err != nil {
 				return err
 			}
