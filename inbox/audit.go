@@ -59,10 +59,19 @@ const (
 	AuditStreamUnblock AuditAction = "stream.unblock"
 	// AuditConflictAdmit: the payload of a conflict was admitted as a separate event.
 	AuditConflictAdmit AuditAction = "conflict.admit"
+	// AuditConflictDismiss: a conflict needs no event. It stays until it is pruned, and can still be admitted.
+	AuditConflictDismiss AuditAction = "conflict.dismiss"
+	// AuditRefusalAcknowledge and AuditRefusalWithdraw: refusals of one source, cause and peer were acknowledged, or wait for an
+	// operator again.
+	AuditRefusalAcknowledge AuditAction = "refusal.acknowledge"
+	AuditRefusalWithdraw    AuditAction = "refusal.withdraw"
 	// AuditRevokeSessions: sessions of agents were ended before their time.
 	AuditRevokeSessions AuditAction = "session.revoke"
 	// AuditDiscardOutbox: an emitted event that can never be admitted was discarded.
 	AuditDiscardOutbox AuditAction = "outbox.discard"
+	// AuditPause and AuditResume: a source, a route or a target was paused, or runs again.
+	AuditPause  AuditAction = "pause"
+	AuditResume AuditAction = "resume"
 )
 
 // AuditEntry is one entry to write.

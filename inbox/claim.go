@@ -30,8 +30,8 @@ type claimAnswer struct {
 // The claim is committed, together with those of other workers, before Claim returns.
 // The claim is nil if the effect is not due, is at rest or settled, belongs to another
 // worker, has to wait for another effect of its sequence, is of an unordered route
-// inside the database, or is of a route that this process does not know; Standing says
-// which. In mode latest the claim is of the newest version of the effect's key, if that
+// inside the database, or is of a route that is paused or that this process does not
+// know; Standing says which. In mode latest the claim is of the newest version of the effect's key, if that
 // one is due.
 func (e *Effects) Claim(ctx context.Context, effect ID, jobID int64) (*Claim, Standing, error) {
 	answer, err := e.claims.Do(ctx, claimAsk{effect: effect, token: e.token(), jobID: jobID})
@@ -51,7 +51,7 @@ func (e *Effects) claimInOrder(ctx context.Context, effect ID, jobID int64, aske
 	at := asked.standing
 	route, known := e.routes[at.RouteID]
 	newest := at.State == EffectSuperseded && route.Order.Mode == sequence.Latest // its wake-up is there for the newest version
-	if !at.Found || !known || !route.Order.Ordered() || at.Wait > 0 || !at.State.Waiting() && at.State != EffectHeld && !newest {
+	if !at.Found || !known || e.paused(at.RouteID) || !route.Order.Ordered() || at.Wait > 0 || !at.State.Waiting() && at.State != EffectHeld && !newest {
 		return asked, nil
 	}
 	if asked.hash == nil || !asked.numbered {
@@ -145,7 +145,7 @@ const readEffectStanding = `
 SELECT count(*) = 1 FROM effect WHERE id = $1 AND lease_token = $2`
 
 func (e *Effects) claimGroup(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {
-	return e.claimEffects(ctx, e.pool, e.outside, asks)
+	return e.claimEffects(ctx, e.pool, e.running(e.outside), asks)
 }
 
 // Rows are locked in the order of their ids. The statement skips a row that another

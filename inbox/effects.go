@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,6 +130,10 @@ type EffectsConfig struct {
 	// Now measures how long groups take, nothing else. It defaults to time.Now.
 	Now func() time.Time
 
+	// Paused reports whether an operator has paused a route or its target. The effects of such a route are not claimed. It is
+	// asked for each claim, so it must be quick. nil means never.
+	Paused func(routeID int32) bool
+
 	// Locked is called for a stream that another session keeps locked, so that its effects
 	// cannot proceed: at most once a minute for each stream. It may be nil.
 	Locked func(context.Context, LockedStream)
@@ -152,6 +157,7 @@ type Effects struct {
 	evidence func(rendered []byte) []byte
 	random   func() float64
 	now      func() time.Time
+	paused   func(routeID int32) bool
 
 	outside   knownRoutes // unordered routes whose effects are claimed in groups
 	inOrder   knownRoutes // ordered ones
@@ -227,6 +233,9 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	if e.now = cfg.Now; e.now == nil {
 		e.now = time.Now
 	}
+	if e.paused = cfg.Paused; e.paused == nil {
+		e.paused = func(int32) bool { return false }
+	}
 	if e.standbys == nil {
 		e.standbys = (*session.Standbys)(nil)
 	}
@@ -267,7 +276,7 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 	}
 	e.settles = row.Group[Settlement, Settled]{Run: e.settleGroup, Size: size, Flushers: flushers, Timeout: timeout}
 	e.unnumbered = row.Group[claimAsk, claimAnswer]{Size: size, Flushers: flushers, Timeout: timeout, Run: func(ctx context.Context, asks []claimAsk) ([]claimAnswer, error) {
-		return e.claimEffects(ctx, e.pool, e.inOrder, asks)
+		return e.claimEffects(ctx, e.pool, e.running(e.inOrder), asks)
 	}}
 	e.ordered = row.Group[orderAsk, claimAnswer]{Run: e.claimOrdered, Size: size, Flushers: flushers, Timeout: timeout}
 	e.orderedSettles = row.Group[Settlement, Settled]{Run: e.settleOrderedGroup, Size: size, Flushers: flushers, Timeout: timeout}
@@ -280,6 +289,23 @@ func NewEffects(cfg EffectsConfig) (*Effects, error) {
 func (e *Effects) Route(id int32) (route EffectRoute, ok bool) {
 	route, ok = e.routes[id]
 	return route, ok
+}
+
+// Paused reports whether the effects of a route wait because an operator has paused it or its target.
+func (e *Effects) Paused(routeID int32) bool { return e.paused(routeID) }
+
+// running returns the routes that are not paused now.
+func (e *Effects) running(known knownRoutes) knownRoutes {
+	if !slices.ContainsFunc(known.ids, e.paused) {
+		return known
+	}
+	var out knownRoutes
+	for i, id := range known.ids {
+		if !e.paused(id) {
+			out.ids, out.leases = append(out.ids, id), append(out.leases, known.leases[i])
+		}
+	}
+	return out
 }
 
 // Routes returns all routes that the store knows, by id.

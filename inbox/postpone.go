@@ -12,22 +12,12 @@ import (
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
-// Postpone postpones an effect that this process cannot carry out, without spending an
-// attempt.
-func (e *Effects) Postpone(ctx context.Context, effect ID, by time.Duration) error {
-	return e.postpone(ctx, postponement{effect: effect, by: by})
-}
-
-// PostponeStray is Postpone for an effect whose route this process does not know. The
-// row records that for people and for [Effects.RecallStrays]. An effect that a person
-// had sent again keeps that reason, because its attempt reports it.
-func (e *Effects) PostponeStray(ctx context.Context, effect ID, by time.Duration) error {
-	return e.postpone(ctx, postponement{effect: effect, by: by, reason: reasons.Route})
-}
-
-func (e *Effects) postpone(ctx context.Context, p postponement) error {
-	if _, err := e.postpones.Do(ctx, p); err != nil {
-		return fmt.Errorf("postponing effect %s: %w", p.effect, err)
+// Postpone postpones an effect that this process does not carry out now, without spending an attempt. If because is not empty, the
+// row records it for people, and for [Effects.RecallStrays] and [Effects.RecallPaused]. An effect that a person had sent again
+// keeps that reason, because its attempt reports it.
+func (e *Effects) Postpone(ctx context.Context, effect ID, by time.Duration, because reasons.Reason) error {
+	if _, err := e.postpones.Do(ctx, postponement{effect: effect, by: by, reason: because}); err != nil {
+		return fmt.Errorf("postponing effect %s: %w", effect, err)
 	}
 	return nil
 }
@@ -61,10 +51,11 @@ func (e *Effects) postponeGroup(ctx context.Context, asks []postponement) ([]str
 	return make([]struct{}, len(asks)), err
 }
 
-// A page of the effects that were postponed because their route was unknown, read
-// through the index of due times, and those among them whose route this process knows.
-// It does not matter which of them are due anyway.
-const recallStrays = `
+// A page of the effects that wait for a time, read through the index of due times, and
+// those among them that were postponed for one of the reasons and whose route is one of
+// the routes. It does not matter which of them are due anyway. An effect that a person
+// had sent again keeps that reason.
+const recallPostponed = `
 WITH page AS MATERIALIZED (
     SELECT e.id, e.next_at, e.route_id, e.reason
     FROM effect e
@@ -75,11 +66,11 @@ stray AS MATERIALIZED (
     SELECT e.id
     FROM page p
     JOIN effect e ON e.id = p.id
-    WHERE p.reason = 'route_unknown' AND p.route_id = ANY ($1::int[]) AND e.reason = 'route_unknown' AND e.state IN ('pending', 'retry')
+    WHERE p.reason = ANY ($4::text[]) AND p.route_id = ANY ($1::int[]) AND e.reason = ANY ($4::text[]) AND e.state IN ('pending', 'retry')
     ORDER BY e.id
     FOR UPDATE OF e SKIP LOCKED),
 due AS (
-    UPDATE effect e SET next_at = now(), reason = NULL
+    UPDATE effect e SET next_at = now(), reason = CASE WHEN e.reason = 'resent' THEN e.reason END
     FROM stray s
     WHERE e.id = s.id
     RETURNING e.job_id, e.route_id)
@@ -87,25 +78,36 @@ SELECT (SELECT coalesce(array_agg(coalesce(job_id, 0)), '{}') FROM due), (SELECT
 FROM (SELECT 1) one
 LEFT JOIN (SELECT next_at, id FROM page ORDER BY next_at DESC, id DESC LIMIT 1) l ON true`
 
-// RecallStrays makes effects due that [Effects.PostponeStray] postponed and whose routes
-// this process knows, a page at a time. After each page it calls wake with the jobs of
+// RecallStrays makes effects due that [Effects.Postpone] postponed because their routes were
+// unknown, and whose routes this process knows, a page at a time. After each page it calls wake with the jobs of
 // those effects, and the routes in the same order; an error of wake ends the recall. It
 // returns how many effects became due.
 func (e *Effects) RecallStrays(ctx context.Context, wake func(ctx context.Context, jobs []int64, routes []int32) error) (int, error) {
-	known := slices.Collect(maps.Keys(e.routes))
+	return e.recall(ctx, "recalling effects of known routes", slices.Collect(maps.Keys(e.routes)), []reasons.Reason{reasons.Route}, wake)
+}
+
+// RecallPaused is RecallStrays for the effects that were postponed because of a pause and
+// whose routes are not paused now. It includes effects that a person had
+// sent again and that have not been attempted since.
+func (e *Effects) RecallPaused(ctx context.Context, wake func(ctx context.Context, jobs []int64, routes []int32) error) (int, error) {
+	running := slices.DeleteFunc(slices.Collect(maps.Keys(e.routes)), e.paused)
+	return e.recall(ctx, "recalling effects of resumed routes", running, []reasons.Reason{reasons.Paused, reasons.Resent}, wake)
+}
+
+func (e *Effects) recall(ctx context.Context, doing string, of []int32, because []reasons.Reason, wake func(ctx context.Context, jobs []int64, routes []int32) error) (int, error) {
 	recalled := 0
 	for at, id := (time.Time{}), (ID{}); ; {
 		var jobs []int64
 		var routes []int32
 		var lastAt *time.Time
 		var last ID
-		err := e.pool.QueryRow(ctx, recallStrays, known, at, pgtype.UUID{Bytes: id, Valid: true}).Scan(&jobs, &routes, &lastAt, &last)
+		err := e.pool.QueryRow(ctx, recallPostponed, of, at, pgtype.UUID{Bytes: id, Valid: true}, because).Scan(&jobs, &routes, &lastAt, &last)
 		if err == nil && len(jobs) > 0 {
 			recalled += len(jobs)
 			err = wake(ctx, jobs, routes)
 		}
 		if err != nil {
-			return recalled, fmt.Errorf("recalling effects of known routes: %w", err)
+			return recalled, fmt.Errorf("%s: %w", doing, err)
 		}
 		if lastAt == nil {
 			return recalled, nil

@@ -50,6 +50,7 @@ func (c *Client) carryOut(ctx context.Context, w wakeUp, claim *inbox.Claim, beg
 			err = a.send(ctx)
 		}
 		if !a.wakeUp.chain.advance(&a) {
+			c.keepPlace(ctx, a.wakeUp)
 			return err
 		}
 	}
@@ -143,7 +144,7 @@ func (a attempt) postpone(ctx context.Context, standing inbox.Standing, reason r
 		})
 	}
 	wait = a.route.stored.Retry.Within(standing.Age, wait)
-	if err := a.store.Postpone(ctx, a.wakeUp.effect, wait); err != nil {
+	if err := a.store.Postpone(ctx, a.wakeUp.effect, wait, ""); err != nil {
 		return a.retryLater(ctx, "postponing an effect", err)
 	}
 	return river.JobSnooze(wait)

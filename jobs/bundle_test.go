@@ -34,6 +34,7 @@ type bundle struct {
 	pool   *pgxpool.Pool
 	work   *pgxpool.Pool
 	river  *pgxpool.Pool
+	url    string
 	schema string
 	source int32
 	routes map[string]int32
@@ -44,6 +45,7 @@ type bundle struct {
 	keys  keyWindows
 	order map[string]sequence.Policy // by route
 
+	paused   func(route int32) bool
 	locked   func(context.Context, inbox.LockedStream)
 	standbys inbox.Standbys
 	series   inbox.Series // of repeatable's order
@@ -61,7 +63,7 @@ func setup(tb testing.TB) *bundle {
 	tb.Helper()
 	url, schema := inboxtest.Schema(tb)
 	b := &bundle{
-		tb: tb, schema: schema,
+		tb: tb, url: url, schema: schema,
 		pool:  inboxtest.Open(tb, url, schema, session.PoolAdmin, 4),
 		work:  inboxtest.Open(tb, url, schema, session.PoolWork, 8),
 		river: inboxtest.Open(tb, url, schema, session.PoolQueue, 8),
@@ -95,7 +97,7 @@ func setup(tb testing.TB) *bundle {
 func (b *bundle) store(node string) *inbox.Effects {
 	b.tb.Helper()
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
-		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring, Locked: b.locked, Routing: b.routing, Standbys: b.standbys,
+		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring, Locked: b.locked, Paused: b.paused, Routing: b.routing, Standbys: b.standbys,
 		Routes: map[int32]inbox.EffectRoute{
 			b.routes[repeatable]: {Target: b.elsewhere, Order: b.order[repeatable], Series: b.series, Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 			b.routes[once]:       {Order: b.order[once], Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},

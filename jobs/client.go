@@ -147,6 +147,7 @@ type Client struct {
 	throttle *replayThrottle
 
 	unknown   *unknownRoutes
+	resumed   chan struct{} // a pause has ended
 	handOvers *handOvers
 	missing   missingKeys
 	claims    claimHealth
@@ -172,7 +173,7 @@ func New(cfg Config) (*Client, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, store: cfg.Store, log: cfg.Logger, now: cfg.Now, random: cfg.Random}
+	c := &Client{cfg: cfg, store: cfg.Store, log: cfg.Logger, now: cfg.Now, random: cfg.Random, resumed: make(chan struct{}, 1)}
 	c.stopping, c.stopAll = context.WithCancel(context.Background())
 	if c.now == nil {
 		c.now = time.Now
@@ -322,7 +323,6 @@ func (c *Client) newRiver(longest time.Duration) (*river.Client[pgxTx], error) {
 		// The rescuer is a second safety net below the sweeper, for jobs that run nowhere. It must
 		// never take a job that still runs.
 		RescueStuckJobsAfter: 2 * timeout,
-		SoftStopTimeout:      orDefault(c.cfg.StopTimeout, 20*time.Second),
 		// Jobs are only wake-ups, so nothing reads a job that has ended.
 		CompletedJobRetentionPeriod: time.Minute,
 		CancelledJobRetentionPeriod: time.Minute,
@@ -358,6 +358,7 @@ func (c *Client) Start(ctx context.Context) error {
 	c.notifier.start(ctx)
 	c.loops.Go(func() { c.analyze.run(c.stopping) })
 	c.loops.Go(c.recallUnknown)
+	c.loops.Go(c.recallResumed)
 	c.started = true
 	return nil
 }
@@ -365,6 +366,27 @@ func (c *Client) Start(ctx context.Context) error {
 // Stop fetches no new wake-ups and lets attempts finish. After StopTimeout it cancels them. It
 // returns when all have ended or ctx has.
 func (c *Client) Stop(ctx context.Context) error {
+	soft, cancel := context.WithTimeout(ctx, orDefault(c.cfg.StopTimeout, 20*time.Second))
+	defer cancel()
+	return c.finish(ctx, soft)
+}
+
+// Finish is like [Client.Stop], but cancels no attempt before hurry is closed. Attempts end by themselves, because each has a deadline.
+func (c *Client) Finish(ctx context.Context, hurry <-chan struct{}) error {
+	soft, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-hurry:
+			cancel()
+		case <-soft.Done():
+		}
+	}()
+	return c.finish(ctx, soft)
+}
+
+// finish stops the client. It cancels the attempts that still run when soft ends.
+func (c *Client) finish(ctx, soft context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	running := c.started && !c.stopped
@@ -376,7 +398,11 @@ func (c *Client) Stop(ctx context.Context) error {
 	c.sweeper.Stop()
 	c.notifier.end()
 	c.loops.Wait()
-	if err := c.river.Stop(ctx); err != nil {
+	err := c.river.Stop(soft)
+	if err != nil && ctx.Err() == nil {
+		err = c.river.StopAndCancel(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("stopping the River client: %w", err)
 	}
 	return nil

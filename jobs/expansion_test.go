@@ -26,7 +26,7 @@ func (b *bundle) admitAll(routes []inbox.Route, arrivals ...arrival) {
 	b.tb.Helper()
 	ctx := b.tb.Context()
 	door, err := gate.New(gate.Config{
-		Pool: inboxtest.Open(b.tb, inboxtest.URL(b.tb), b.schema, session.PoolGate, 4), Enqueuer: b.queue, Clock: inboxtest.Clock(b.tb, b.pool),
+		Pool: inboxtest.Open(b.tb, b.url, b.schema, session.PoolGate, 4), Enqueuer: b.queue, Clock: inboxtest.Clock(b.tb, b.pool),
 	})
 	if err != nil {
 		b.tb.Fatal(err)

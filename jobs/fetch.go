@@ -32,7 +32,7 @@ func (c *Client) limitFetches() {
 			continue
 		}
 		if c.fetchLimits[r.Fetch.Server] == nil {
-			c.fetchLimits[r.Fetch.Server] = newLimiter(Target{Concurrency: -1}, &crew{}, c.now, c.random)
+			c.fetchLimits[r.Fetch.Server] = newLimiter(Target{Greedy: true}, &crew{}, c.now, c.random)
 		}
 		r.fetchLimit = c.fetchLimits[r.Fetch.Server]
 	}

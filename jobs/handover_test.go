@@ -116,6 +116,45 @@ func TestAnEffectGoesToAProcessThatKnowsItsRoute(t *testing.T) {
 	}
 }
 
+// What a process meets while it still reads which processes know the route is handed over as well, and not put off.
+func TestEffectsWaitForTheListOfProcesses(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var strays atomic.Int64
+	b.process("old", []string{once}, jobs.Config{MaxWorkers: 8, Observe: func(r jobs.Report) {
+		if r.Reason == reasons.Route {
+			strays.Add(1)
+		}
+	}})
+	// It lives for the table of processes only: it fetches nothing.
+	newer, err := node.New(node.Config{Pool: b.pool, Name: "new", Version: "1", Roles: []string{"work"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := newer.Work(t.Context(), []int32{b.routes[repeatable]}); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE node"); err != nil {
+		t.Fatal(err)
+	}
+	b.admit(repeatable, 8)
+	b.eventually("all are met", func() bool { return strays.Load() == 8 })
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("all are handed over", func() bool {
+		return b.count(`SELECT count(*) FROM river_job WHERE kind LIKE 'effect/%' AND state = 'available'`) == 8
+	})
+	if got := strays.Load(); got != 8 {
+		t.Errorf("%d wake-ups were met, want 8", got)
+	}
+}
+
 // What was handed over to a process that dies goes back, and to the next one.
 func TestNothingIsLostWithAProcessThatKnewTheRoute(t *testing.T) {
 	t.Parallel()

@@ -14,10 +14,13 @@ import (
 
 // Target bounds what this process asks of a target at once.
 type Target struct {
-	// Concurrency is how many attempts may be under way at the target. 0 is at most three times the
-	// number of idle workers, so a target that hangs occupies at most three quarters of the workers
-	// and one is always left for another target. -1 is no limit.
+	// Concurrency is how many attempts may be under way at the target. 0 is no limit.
 	Concurrency int
+
+	// Greedy lets the target occupy all workers. By default at most three times the number of idle
+	// workers are at one target, so a target that hangs occupies at most three quarters of the
+	// workers, and one is always left for another target.
+	Greedy bool
 
 	// Rate is how many attempts may begin in Per. 0 is no limit.
 	Rate int
@@ -94,7 +97,7 @@ func (c *crew) hire(busy int, greedy bool) bool {
 
 func newLimiter(t Target, crew *crew, now func() time.Time, random func() float64) *limiter {
 	l := &limiter{
-		crew: crew, greedy: t.Concurrency != 0, now: now, random: random, slots: max(t.Concurrency, 0), open: t.Open,
+		crew: crew, greedy: t.Greedy, now: now, random: random, slots: t.Concurrency, open: t.Open,
 		took: 50 * time.Millisecond,
 	}
 	if t.Rate > 0 {

@@ -319,7 +319,10 @@ func TestALockedStreamHoldsUpNoReplay(t *testing.T) {
 	b.eventually("the others", func() bool { return b.states(dead, "done") == len(dead)-1 })
 	letGo()
 	b.eventuallyState(dead[0], inbox.EffectDone)
-	b.eventually("the replay's end", func() bool { return b.text(`SELECT state FROM replay`) == "done" })
+	b.eventually("the replay's end", func() bool {
+		p, err := r.Status(t.Context(), p.ID)
+		return err == nil && p.State == replay.Done
+	})
 	if n := b.count(`SELECT count(*) FROM replay_outcome WHERE outcome = 'replayed'`); n != len(dead) {
 		t.Errorf("%d of %d were replayed", n, len(dead))
 	}

@@ -26,7 +26,7 @@ import (
 // test ends, or when letGo is called.
 func (b *bundle) otherRole() (run func(sql string, args ...any), letGo func()) {
 	b.tb.Helper()
-	name := "other_" + b.schema
+	name := "other_" + b.pool.Config().ConnConfig.Database
 	b.exec(`CREATE ROLE ` + name + ` LOGIN PASSWORD 'other'`)
 	b.tb.Cleanup(func() { _, _ = b.pool.Exec(context.WithoutCancel(b.tb.Context()), `DROP ROLE `+name) })
 	cfg := b.pool.Config().ConnConfig.Copy()
@@ -151,7 +151,7 @@ func TestALockOfAnotherRoleDelaysOnlyItsTask(t *testing.T) {
 	var log logtest.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	named := func() bool {
-		return strings.Contains(log.String(), "a stranger") && strings.Contains(log.String(), "other_"+b.schema) && strings.Contains(log.String(), "127.0.0.1")
+		return strings.Contains(log.String(), "a stranger") && strings.Contains(log.String(), "other_"+b.pool.Config().ConnConfig.Database) && strings.Contains(log.String(), "127.0.0.1")
 	}
 
 	// The key of one effect: the lock's number is in the server's view while the handler runs.

@@ -13,10 +13,12 @@ import (
 // parentAgain is how long an effect waits while another call may already have done it.
 const parentAgain = 5 * time.Second
 
-// checkParent keeps a call that resumes an earlier one from repeating what that one has done or may have done. It skips
-// an effect that may have happened itself.
+// checkParent keeps a call that resumes an earlier one from repeating what that one has done or may have done. An effect
+// whose earlier attempt was lost is checked too, because the worker may have died before it checked. If that attempt did
+// send, its check had found that the earlier call did not happen. Nothing can have sent the earlier call since, because
+// replays and decisions refuse a call that another one follows.
 func (a attempt) checkParent(ctx context.Context, tx pgx.Tx) (*inbox.Settlement, error) {
-	if a.claim.Event.Parent.IsZero() || !a.claim.UnknownSince.IsZero() || a.claim.Item > 0 {
+	if a.claim.Event.Parent.IsZero() || a.claim.Item > 0 {
 		return nil, nil
 	}
 	parent, err := a.store.ParentEffect(ctx, tx, a.claim)

@@ -2,7 +2,10 @@ package jobs_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
@@ -45,31 +48,63 @@ func TestACallThatResumesItsParent(t *testing.T) {
 		"indeterminate":               {parent: `state = 'indeterminate', next_at = NULL, reason = 'timeout'`, state: inbox.EffectPending, reason: "parent_open"},
 		"given fresh attempts":        {parent: `next_at = now() + interval '1 hour'`, state: inbox.EffectPending, reason: "parent_open"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			parent := b.follows(repeatable, inbox.ID{})
-			b.exec(`DELETE FROM river_job`)
-			b.exec(`UPDATE effect SET `+c.parent+` WHERE id = $1`, parent)
-			child := b.follows(repeatable, parent)
-			if c.change != "" {
-				b.exec(c.change)
-			}
-			s := &sink{idempotent: true}
-			b.client(jobs.Config{Senders: senders(s)})
-			b.eventually("the child is where it belongs", func() bool {
-				row := b.row(child)
-				return row.State == string(c.state) && row.Reason == c.reason
-			})
-			if n := int(s.calls.Load()); n != c.sent {
-				t.Errorf("%d sent, want %d", n, c.sent)
-			}
-			if c.reason == "parent_done" {
-				if got := b.text(`SELECT convert_from(result, 'UTF8') || ' ' || (duplicate_of = $2)::text FROM effect WHERE id = $1`, child, parent); got != `{"n":1} true` {
-					t.Errorf("the parent's result is %s", got)
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/lost=%t", name, lost), func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				parent := b.follows(repeatable, inbox.ID{})
+				b.exec(`DELETE FROM river_job`)
+				b.exec(`UPDATE effect SET `+c.parent+` WHERE id = $1`, parent)
+				child := b.follows(repeatable, parent)
+				if c.change != "" {
+					b.exec(c.change)
 				}
-			}
-		})
+				want := c.state
+				if lost {
+					b.lose(child)
+					if want == inbox.EffectPending {
+						want = inbox.EffectRetry
+					}
+				}
+				s := &sink{idempotent: true}
+				b.client(jobs.Config{Senders: senders(s)})
+				b.eventually("the child is where it belongs", func() bool {
+					row := b.row(child)
+					return row.State == string(want) && row.Reason == c.reason
+				})
+				if n := int(s.calls.Load()); n != c.sent {
+					t.Errorf("%d sent, want %d", n, c.sent)
+				}
+				if c.reason == "parent_done" {
+					if got := b.text(`SELECT convert_from(result, 'UTF8') || ' ' || (duplicate_of = $2)::text FROM effect WHERE id = $1`, child, parent); got != `{"n":1} true` {
+						t.Errorf("the parent's result is %s", got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// lose claims an effect as a worker does that dies before it has checked anything, and lets its lease expire.
+func (b *bundle) lose(id inbox.ID) {
+	b.tb.Helper()
+	store := b.store("killed")
+	if claim := b.claim(store, id); claim == nil {
+		b.tb.Fatal("nothing to claim")
+	}
+	b.exec(`UPDATE effect SET lease_until = now() - interval '1 s', next_at = now() - interval '1 s' WHERE id = $1`, id)
+	err := pgx.BeginFunc(b.tb.Context(), b.pool, func(tx pgx.Tx) error {
+		overdue, err := store.LockOverdueTx(b.tb.Context(), tx, []inbox.ID{id})
+		if err == nil {
+			_, err = store.ExpireTx(b.tb.Context(), tx, overdue)
+		}
+		return err
+	})
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	if n := b.count(`SELECT count(*) FROM effect WHERE id = $1 AND unknown_since IS NOT NULL`, id); n != 1 {
+		b.tb.Fatal("the lost attempt is not known to be one that may have happened")
 	}
 }
 

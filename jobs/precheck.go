@@ -43,8 +43,6 @@ func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, hel
 			}
 		}
 	}
-	// A condition cannot undo an attempt that may have happened, so checkCondition ignores such
-	// effects.
 	if s := a.checkCondition(ctx); s != nil {
 		return s, true, nil
 	}
@@ -140,7 +138,9 @@ func (a attempt) checkCondition(ctx context.Context) *inbox.Settlement {
 		return nil
 	}
 	s := ending(a.claim)
-	s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, reasons.Condition
+	if s.State, s.Reason = a.route.unwanted(a.claim), reasons.Condition; s.State == inbox.EffectSkipped {
+		s.Outcome = inbox.AttemptSkipped
+	}
 	return &s
 }
 

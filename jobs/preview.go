@@ -93,7 +93,7 @@ func (p *Previewer) Preview(claim *inbox.Claim) (out Preview) {
 	case err != nil:
 		return dead(reasons.Mapping, "when: "+route.When.String()+": "+err.Error())
 	case !yes:
-		out.State, out.Reason, out.Said = inbox.EffectSkipped, reasons.Condition, "when: "+route.When.String()
+		out.State, out.Reason, out.Said = route.unwanted(claim), reasons.Condition, "when: "+route.When.String()
 		return out
 	}
 	if route.asksForKey(claim) && claim.Item == 0 {

@@ -33,8 +33,14 @@ func TestAPreviewIsWhatTheWorkerDoes(t *testing.T) {
 		"not mapped":   {change: mapping(`body.lost`), want: "dead mapping_failed"},
 		"unwanted":     {change: condition(`body.paid > 1`), want: "skipped condition_false"},
 		"undecided":    {change: condition(`body.lost > 1`), want: "dead mapping_failed"},
-		"no longer asked": {
-			change: condition(`body.paid > 1`), sql: `UPDATE effect SET unknown_since = now()`, want: `sends {"paid":1}`,
+		"lost before it was asked": {
+			change: condition(`body.paid > 1`), sql: `UPDATE effect SET unknown_since = now()`, want: "skipped condition_false",
+		},
+		"may be there by another condition": {
+			change: condition(`body.paid > 1`), sql: `UPDATE effect SET unknown_since = now(), route_version = route_version + 1`, want: "indeterminate condition_false",
+		},
+		"may be there, and wanted": {
+			change: condition(`body.paid == 1`), sql: `UPDATE effect SET unknown_since = now(), route_version = route_version + 1`, want: `sends {"paid":1}`,
 		},
 		"no key": {change: func(tb testing.TB, r *jobs.Route) {
 			r.Key = &expression.Recipe{Version: 1, Fields: []*expression.Program{compile(tb, `body.lost`, expression.Value)}}
@@ -60,6 +66,7 @@ func TestAPreviewIsWhatTheWorkerDoes(t *testing.T) {
 				b.exec(c.sql)
 			}
 			routes := b.changed(func(r *jobs.Route) {
+				r.Version = 1
 				if c.change != nil {
 					c.change(t, r)
 				}

@@ -178,6 +178,9 @@ func (p *Prober) run(ctx context.Context, run int) error {
 }
 
 func (p *Prober) route(ctx context.Context, id int32, route RouteProbe, run int, mu *sync.Mutex) error {
+	if p.cfg.Store.Paused(id) {
+		return nil // a paused target gets no questions either
+	}
 	questions := 0
 	for after := (inbox.ID{}); ; {
 		page, err := p.cfg.Store.Indeterminate(ctx, id, after, probePage)

@@ -19,9 +19,11 @@ const (
 	// worker from the effects.
 	replayQueue = "replay"
 
-	// lastPriority is River's lowest priority, for the wake-ups of replayed effects. Live
-	// deliveries come first.
-	lastPriority = 4
+	// River works jobs with a lower number first. A live delivery's job has livePriority, and a replayed effect's job has
+	// lastPriority. [Client.keepPlace] raises a job to placePriority.
+	placePriority = 1
+	livePriority  = 2
+	lastPriority  = 4
 
 	// maxAttempts is passed to River as its own limit. It has no meaning for Oncegate, which counts
 	// attempts in the effect's row, and only has to be high enough.
@@ -158,7 +160,7 @@ func (q *Queue) InsertTx(b *pgx.Batch, wakes []inbox.Wake) {
 	ids := make([]inbox.ID, len(wakes))
 	priorities, later := make([]int16, len(wakes)), make([]int64, len(wakes))
 	for i, w := range wakes {
-		jobIDs[i], kinds[i], ids[i], priorities[i] = w.JobID, string(w.Kind), w.ID, river.PriorityDefault
+		jobIDs[i], kinds[i], ids[i], priorities[i] = w.JobID, string(w.Kind), w.ID, livePriority
 		if later[i] = w.In.Microseconds(); w.Last {
 			priorities[i] = lastPriority
 		}

@@ -137,7 +137,7 @@ func TestEveryWakeUpHasThePlaceOfItsEvent(t *testing.T) {
 		ids := b.sequenced(repeatable, way.name, "1", "2")
 		b.receivedAt(received, ids...)
 		way.wake(store, way.name, ids[0], ids[1])
-		place, priority := way.place, 1
+		place, priority := way.place, 2
 		if place == "" {
 			place = `(SELECT received_at FROM inbox_event v WHERE v.id = e.event_id)`
 		}

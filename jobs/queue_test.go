@@ -41,7 +41,7 @@ func TestQueueWritesTheRowsOfInsertTx(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := inbox.NewID(time.Now())
-	opts := &river.InsertOpts{MaxAttempts: 1000}
+	opts := &river.InsertOpts{MaxAttempts: 1000, Priority: 2}
 	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		if _, err := client.InsertTx(ctx, tx, effectArgs{Effect: id.String()}, opts); err != nil {
 			return err
@@ -49,7 +49,7 @@ func TestQueueWritesTheRowsOfInsertTx(t *testing.T) {
 		if _, err := client.InsertTx(ctx, tx, rearmArgs{Event: id.String()}, opts); err != nil {
 			return err
 		}
-		if _, err := client.InsertTx(ctx, tx, replayArgs{Replay: id.String()}, &river.InsertOpts{MaxAttempts: 1000, Queue: "replay"}); err != nil {
+		if _, err := client.InsertTx(ctx, tx, replayArgs{Replay: id.String()}, &river.InsertOpts{MaxAttempts: 1000, Priority: 2, Queue: "replay"}); err != nil {
 			return err
 		}
 		_, err := client.InsertTx(ctx, tx, effectArgs{Effect: id.String()}, &river.InsertOpts{MaxAttempts: 1000, Priority: 4})

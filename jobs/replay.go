@@ -37,7 +37,7 @@ type replayWorker struct {
 	client *Client
 }
 
-// Work implements [river.Worker]. It makes steps until the replay ends. It snoozes the
+// Work implements [river.Worker]. It makes steps until every item is taken or the replay is cancelled. It snoozes the
 // job when its slice is over or when the next step is more than a second away.
 func (w *replayWorker) Work(ctx context.Context, job *river.Job[replayArgs]) error {
 	return w.client.snoozeAtDeadline(ctx, w.work(ctx, job))
@@ -130,13 +130,16 @@ LEFT JOIN LATERAL (
 WHERE NOT coalesce(j.live, false)
 ORDER BY p.id`
 
-// SweepReplays inserts a new job for each running replay whose job is not live, and
-// expires plans that were not run in time. It returns how many replays it woke.
+// SweepReplays inserts a new job for each running replay whose job is not live, expires plans
+// that were not run in time, and stores which replays are done. It returns how many replays it woke.
 func (s *Sweeper) SweepReplays(ctx context.Context) (int, error) {
 	if s.cfg.Replays == nil {
 		return 0, nil
 	}
 	if err := s.cfg.Replays.Expire(ctx); err != nil {
+		return 0, err
+	}
+	if err := s.cfg.Replays.Settle(ctx); err != nil {
 		return 0, err
 	}
 	running, err := s.cfg.Replays.Running(ctx, s.cfg.Chunk)

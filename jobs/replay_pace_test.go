@@ -53,7 +53,7 @@ func TestTheRatePacesTheSteps(t *testing.T) {
 	b.exec(`UPDATE replay SET next_at = now() - interval '1 h'`)
 	step(2, -0.15)
 	p, err := r.Status(t.Context(), p.ID)
-	if err != nil || p.State != replay.Done || p.Rate != 20 {
+	if err != nil || p.State != replay.Queued || p.Rate != 20 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -92,7 +92,7 @@ func TestAStepWakesTheWorkers(t *testing.T) {
 	if _, err := conn.Conn().WaitForNotification(ctx); err != nil {
 		t.Fatalf("nobody was told: %v", err)
 	}
-	if n := b.count(`SELECT count(*) FROM river_job WHERE kind = 'effect' AND state = 'available' AND priority > 1`); n != 3 {
+	if n := b.count(`SELECT count(*) FROM river_job WHERE kind = 'effect' AND state = 'available' AND priority > 2`); n != 3 {
 		t.Errorf("%d jobs are ready, want 3", n)
 	}
 }

@@ -130,9 +130,9 @@ func TestAReplayRunsDeadEffectsAgain(t *testing.T) {
 	if got := b.text(`SELECT string_agg(action || ' by ' || actor, ', ' ORDER BY id) FROM audit`); got != "replay.plan by ann, replay.run by ann" {
 		t.Errorf("the audit says %q", got)
 	}
-	stands, err := r.Standings(t.Context(), p.ID)
-	if err != nil || stands["done"] != 3 {
-		t.Errorf("%v, %v", stands, err)
+	effects, err := r.Effects(t.Context(), p.ID)
+	if got := effects[p.ID]; err != nil || got == nil || got.Done != 3 || got.Open != 0 || got.States["done"] != 3 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -431,3 +431,57 @@ func TestResultsThatSayFailureAreForgotten(t *testing.T) {
 }
 
 // dump is everything but plans and the audit, as text.
+
+// A replay is done when its effects have ended, and not when all items were taken. Until then it is queued, and says how many
+// effects are open and what they wait for. Once it is done it stays done, whatever happens to its effects later.
+func TestAReplayIsDoneWhenItsEffectsAre(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids, r, p := b.started(3, replay.Config{})
+	step, err := r.Step(t.Context(), p.ID)
+	if err != nil || step.State != replay.Queued {
+		t.Fatalf("%+v, %v", step, err)
+	}
+	expect := func(when string, state replay.State, ended bool, open, done, dead int, waits string) {
+		t.Helper()
+		now, err := r.Status(t.Context(), p.ID)
+		if err != nil || now.State != state || (now.FinishedAt != nil) != ended {
+			t.Errorf("%s: %+v, %v; want %s", when, now, err, state)
+		}
+		for _, s := range []replay.State{replay.Queued, replay.Done} {
+			page, err := r.List(t.Context(), replay.Filter{State: s})
+			if err != nil || (len(page.Data) == 1) != (s == state) {
+				t.Errorf("%s: the list of those that are %s is %+v, %v", when, s, page.Data, err)
+			}
+		}
+		all, err := r.Effects(t.Context(), p.ID)
+		if e := all[p.ID]; err != nil || e.Open != open || e.Done != done || e.Dead != dead || e.Waits() != waits {
+			t.Errorf("%s: %+v, %v", when, e, err)
+		}
+	}
+	settled := func(when, want string) {
+		t.Helper()
+		if err := r.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.text(`SELECT state FROM replay`); got != want {
+			t.Errorf("%s: %s is stored, want %s", when, got, want)
+		}
+	}
+	expect("taken", replay.Queued, false, 3, 0, 0, "")
+	settled("taken", "queued")
+	b.exec(`UPDATE effect SET reason = 'paused'`)
+	expect("paused", replay.Queued, false, 3, 0, 0, "3 until their route or target is resumed")
+	b.exec(`UPDATE effect SET state = 'done', reason = NULL, next_at = NULL, finished_at = now() WHERE id = $1`, ids[0])
+	b.exec(`UPDATE effect SET reason = 'target_open' WHERE id <> $1`, ids[0])
+	expect("one done", replay.Queued, false, 2, 1, 0, "2 until their target, which fails, is tried again")
+	b.exec(`UPDATE effect SET state = 'dead', reason = 'timeout', next_at = NULL WHERE id <> $1`, ids[0])
+	expect("ended", replay.Done, true, 0, 1, 2, "")
+	b.exec(`UPDATE replay SET next_at = now() + interval '1 minute'`)
+	settled("looked at a moment ago", "queued")
+	b.exec(`UPDATE replay SET next_at = now()`)
+	settled("due", "done")
+	expect("swept", replay.Done, true, 0, 1, 2, "")
+	b.exec(`UPDATE effect SET state = 'pending', reason = NULL, next_at = now() WHERE id <> $1`, ids[0])
+	expect("replayed by another", replay.Done, true, 2, 1, 0, "")
+}

@@ -179,7 +179,7 @@ func TestStepsDoNotRunAhead(t *testing.T) {
 	s := &counting{sink: sink{idempotent: true}, b: b}
 	// Without a limit of the target's, or those put off because of it would wait, too.
 	b.client(jobs.Config{
-		Replays: r, MaxWorkers: 8, Senders: map[string]effect.Sender{repeatable: s}, Targets: map[string]jobs.Target{repeatable: {Concurrency: -1}},
+		Replays: r, MaxWorkers: 8, Senders: map[string]effect.Sender{repeatable: s}, Targets: map[string]jobs.Target{repeatable: {Greedy: true}},
 	})
 	b.eventually("all to be done", func() bool { return b.count(`SELECT count(*) FROM effect WHERE state = 'done'`) == n })
 	if most := s.most.Load(); most > jobs.MostAhead+chunk || most < jobs.MostAhead/2 {

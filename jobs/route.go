@@ -97,13 +97,23 @@ func (c *Client) routeOf(id int32) *route {
 // leave a committed claim half of its lease.
 func (r *route) patience() time.Duration { return min(r.stored.Lease/4, 10*time.Second) }
 
-// wants reports whether the route's condition lets an effect happen. It does not evaluate the condition for an effect
-// that may have happened, nor for an item of a list that has passed it.
+// wants reports whether the route's condition lets an effect happen. It does not evaluate the condition for an item of a
+// list, because its list has passed it.
 func (r *Route) wants(claim *inbox.Claim) (bool, error) {
-	if r.When == nil || claim.Item > 0 || !claim.UnknownSince.IsZero() {
+	if r.When == nil || claim.Item > 0 {
 		return true, nil
 	}
 	return r.When.Bool(r.input(claim))
+}
+
+// unwanted returns the state in which an effect ends whose condition is false. An earlier attempt whose end was not seen
+// evaluated the same condition if the route has not changed, so it sent nothing. Under another version of the route the
+// condition may have been true, so the effect may have happened.
+func (r *Route) unwanted(claim *inbox.Claim) inbox.EffectState {
+	if !claim.UnknownSince.IsZero() && claim.RouteVersion != r.Version {
+		return inbox.EffectIndeterminate
+	}
+	return inbox.EffectSkipped
 }
 
 // asksForKey reports whether an attempt must claim the effect's key. It must while no key is recorded; in the first

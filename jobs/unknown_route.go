@@ -44,6 +44,8 @@ type unknownRoutes struct {
 	log    *slog.Logger
 	peers  *node.Peers
 
+	looking sync.Mutex // held by the caller that reads the table of processes
+
 	mu       sync.Mutex
 	since    map[int32]time.Time // when the route was first met
 	met      map[int32]int       // since the last line of the log
@@ -60,10 +62,16 @@ func newUnknownRoutes(now func() time.Time, random func() float64, log *slog.Log
 }
 
 // worked reports whether another live process knows the route. From time to time one of the callers
-// reads the table of processes for this.
+// reads the table of processes for this, and the others wait for it: without that, what a process
+// met during a slow read would be put off although another process knows the route.
 func (u *unknownRoutes) worked(ctx context.Context, route int32) bool {
 	if u.peers.Works(route) {
 		u.forget(route)
+		return true
+	}
+	u.looking.Lock()
+	defer u.looking.Unlock()
+	if u.peers.Works(route) {
 		return true
 	}
 	if !u.mayLook(route) {
@@ -144,7 +152,7 @@ func (c *Client) leaveUnknown(ctx context.Context, w wakeUp, standing inbox.Stan
 		return river.JobSnooze(0)
 	}
 	pause := c.unknown.pause(ctx, standing.RouteID)
-	if err := c.store.PostponeStray(ctx, w.effect, pause); err != nil {
+	if err := c.store.Postpone(ctx, w.effect, pause, reasons.Route); err != nil {
 		return c.retryLater(ctx, "postponing an effect", err)
 	}
 	return river.JobSnooze(pause)

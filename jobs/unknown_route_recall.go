@@ -21,21 +21,7 @@ func (c *Client) recallUnknown() {
 		if pass > 0 && sleep.For(c.stopping, recallAgain) != nil {
 			return
 		}
-		for pause := faultPause; ; pause = min(2*pause, time.Minute) {
-			n, err := c.store.RecallStrays(c.stopping, c.wakeRecalled)
-			if n > 0 {
-				c.log.InfoContext(c.stopping, "effects whose routes are known again are due", "effects", n)
-			}
-			if err == nil {
-				break
-			}
-			if c.stopping.Err() == nil {
-				c.log.WarnContext(c.stopping, "recalling effects whose routes are known again", "error", clean(err.Error()))
-			}
-			if sleep.For(c.stopping, pause) != nil {
-				return
-			}
-		}
+		c.recall(c.store.RecallStrays, "effects whose routes are known again are due", "recalling effects whose routes are known again")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // pgxTx is the transaction type of River's driver.
@@ -25,7 +26,7 @@ type effectWorker struct {
 func (w *effectWorker) Work(ctx context.Context, job *river.Job[effectArgs]) error {
 	w.client.begun.Store(w.client.now().UnixNano())
 	defer w.client.analyze.after()
-	return w.client.notifier.after(w.client.snoozeAtDeadline(ctx, w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1, dueAt: job.ScheduledAt})))
+	return w.client.notifier.after(w.client.snoozeAtDeadline(ctx, w.client.wake(ctx, wakeUp{effect: job.Args.Effect, jobID: job.ID, again: job.Attempt > 1, dueAt: job.ScheduledAt, priority: job.Priority})))
 }
 
 // rearmWorker works the wake-ups that request new attempts.
@@ -56,6 +57,9 @@ type wakeUp struct {
 	// dueAt is the time for which a process scheduled this job, by the clock of that process.
 	dueAt time.Time
 
+	// priority is the one of this job in River.
+	priority int
+
 	// chain is the stream's further effects that this job carries out, or nil for an effect without
 	// a sequence.
 	chain *chain
@@ -79,6 +83,9 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 	if standing.Locked > 0 {
 		return river.JobSnooze(c.jittered(standing.Locked))
 	}
+	if standing.Found && standing.State == inbox.EffectHeld && c.store.Paused(standing.RouteID) {
+		return river.JobSnooze(heldPause) // a gap before it is decided later
+	}
 	if !standing.Found || !standing.State.Waiting() {
 		return nil // in a resting state, settled, or claimed by another process
 	}
@@ -89,10 +96,28 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 	if !route.configured {
 		return c.leaveUnknown(ctx, w, standing)
 	}
+	if c.store.Paused(standing.RouteID) {
+		return c.leavePaused(ctx, w, standing)
+	}
 	if route.stored.InDatabase && !route.stored.Order.Ordered() {
 		return attempt{Client: c, wakeUp: w, route: route, begun: begun}.act(ctx, standing)
 	}
 	return river.JobSnooze(lockPause)
+}
+
+// leavePaused puts off an effect whose route or target an operator has paused. It spends no attempt.
+func (c *Client) leavePaused(ctx context.Context, w wakeUp, standing inbox.Standing) error {
+	route := c.routeOf(standing.RouteID)
+	if c.cfg.Observe != nil {
+		c.cfg.Observe(Report{
+			Effect: w.effect, Source: route.Source, Route: route.Name, Target: route.Target, State: standing.State, Reason: reasons.Paused,
+		})
+	}
+	pause := c.jittered(pausedPause)
+	if err := c.store.Postpone(ctx, w.effect, pause, reasons.Paused); err != nil {
+		return c.retryLater(ctx, "postponing a paused effect", err)
+	}
+	return river.JobSnooze(pause)
 }
 
 // early ends a wake-up whose effect is due only after wait. A job and its effect are due at the same time. If this

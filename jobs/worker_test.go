@@ -261,6 +261,47 @@ func TestAStopDuringASend(t *testing.T) {
 	}
 }
 
+// Finish lets attempts take longer than a stop would, until somebody is in a hurry.
+func TestFinishCancelsNoAttemptUntilItHurries(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, second := b.admit(once, 1)[0], b.admit(once, 1)[0]
+	started, release := make(chan struct{}, 2), make(chan struct{}, 1)
+	var hurried atomic.Bool
+	c := b.client(jobs.Config{
+		StopTimeout: time.Millisecond,
+		Senders: map[string]effect.Sender{once: &sink{answer: func(ctx context.Context, _ *effect.Call) effect.Result {
+			started <- struct{}{}
+			select {
+			case <-release:
+				return effect.Result{Outcome: effect.Done}
+			case <-ctx.Done():
+				if !hurried.Load() {
+					t.Error("an attempt was cancelled before the hurry")
+				}
+				return effect.Result{Outcome: effect.Unknown, Reason: "timeout"}
+			}
+		}}},
+	})
+	<-started
+	<-started
+	hurry, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- c.Finish(context.WithoutCancel(t.Context()), hurry) }()
+	states := func(state string) bool {
+		return b.row(first).State == state || b.row(second).State == state
+	}
+	release <- struct{}{}
+	b.eventually("an attempt to end by itself", func() bool { return states("done") })
+	hurried.Store(true)
+	close(hurry)
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if !states("indeterminate") {
+		t.Error("the hurry did not cancel the attempt that was left")
+	}
+}
+
 func TestHandlers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

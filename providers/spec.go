@@ -136,6 +136,10 @@ type WindowsSpec struct {
 
 	// AckWithin is how long the provider waits for the answer.
 	AckWithin Duration `yaml:"ack_within"`
+
+	// Failures is how many failures in a row make the provider stop delivering to an endpoint, and
+	// zero if it publishes no such number.
+	Failures int `yaml:"failures"`
 }
 
 // WindowSpec is a period and the place where it is documented.

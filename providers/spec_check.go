@@ -331,6 +331,9 @@ func (s *Spec) uncoveredHeader(f *Field) string {
 }
 
 func (d *specReader) windows(w *WindowsSpec) {
+	if w.Failures < 0 {
+		d.at("windows.failures", "must not be negative")
+	}
 	for name, window := range map[string]WindowSpec{"retry": w.Retry, "resend": w.Resend, "list": w.List} {
 		if window.For == Off {
 			d.at("windows."+name+".for", "leave it out where there is none")

@@ -63,7 +63,7 @@ var senderFacts = []string{
 	"ack.status", "ack.content_type", "ack.body", "ack.headers", "ack.empty",
 	"reject.status", "reject.content_type", "reject.body", "reject.headers", "reject.empty",
 	"verify.timestamp.past", "verify.timestamp.future",
-	"windows.retry.for", "windows.resend.for", "windows.list.for", "windows.floor", "windows.age", "windows.ack_within",
+	"windows.retry.for", "windows.resend.for", "windows.list.for", "windows.floor", "windows.age", "windows.ack_within", "windows.failures",
 }
 
 // Inherited returns the answers, tolerances and windows that the provider inherits and does not set

@@ -10,6 +10,8 @@ const (
 	Undeclared Kind = "undeclared"
 	// Indeterminate effects have an unknown outcome: an operator asks their target and resolves them.
 	Indeterminate Kind = "indeterminate"
+	// Failing targets have effects that have waited for another attempt for more than five minutes: an operator mends the target.
+	Failing Kind = "failing"
 	// Dead effects are not tried again: an operator repairs the cause and replays or discards them.
 	Dead Kind = "dead"
 	// Unusable events were recorded but could not be used: an operator replays or discards them.
@@ -20,7 +22,7 @@ const (
 	Gaps Kind = "gap"
 	// Undecided effects are held until a person chooses their order.
 	Undecided Kind = "undecided"
-	// Conflicts are payloads that came under the key of another payload and were not admitted.
+	// Conflicts are payloads that came under the key of another payload and were neither admitted nor dismissed.
 	Conflicts Kind = "conflict"
 	// Refused outbox rows were emitted and can never be admitted.
 	RefusedOutbox Kind = "outbox_refused"
@@ -28,19 +30,23 @@ const (
 	Stranded Kind = "stranded"
 	// Silent sources have had no event for longer than is usual for them.
 	Silent Kind = "silent"
-	// Refusals are requests of the last 24 hours that were not accepted and are kept.
+	// Refusals are requests of the last 24 hours that were not accepted and are kept, and whose source, cause and peer no operator
+	// has acknowledged.
 	Refusals Kind = "refusal"
-	// Suspected events of the last 24 hours seem to repeat others under another id. Only their number is known.
+	// Suspected events of the last 24 hours seem to repeat others under another id. Only their number is known, and not
+	// when the first came.
 	Suspected Kind = "suspected"
 	// Plans of replays wait for an operator to run them, and have not expired.
 	Plans Kind = "plan"
 	// Standstills are replays that are being planned or run and have not moved for ten minutes.
 	Standstills Kind = "replay_standstill"
+	// Paused sources, routes and targets wait until an operator resumes them.
+	Paused Kind = "paused"
 )
 
 // Kinds are all of them, in their order.
 func Kinds() []Kind {
 	return []Kind{
-		Undeclared, Indeterminate, Dead, Unusable, Blocked, Gaps, Undecided, Conflicts, RefusedOutbox, Stranded, Silent, Refusals, Suspected, Plans, Standstills,
+		Undeclared, Indeterminate, Failing, Dead, Unusable, Blocked, Gaps, Undecided, Conflicts, RefusedOutbox, Stranded, Silent, Refusals, Suspected, Plans, Standstills, Paused,
 	}
 }

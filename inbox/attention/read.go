@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/rollup"
 )
@@ -19,8 +20,8 @@ import (
 // MaxCounted is the limit up to which rows of one kind are counted. A higher count is "10,000 and more".
 const MaxCounted = 10_000
 
-// recently is how far back refusals and suspected events are shown. They are limited by time because no one closes
-// them.
+// recently is how far back refusals and suspected events are shown. They are limited by time because no one has to
+// close them.
 const recently = 24 * time.Hour
 
 // Item is the rows of one kind that wait.
@@ -32,11 +33,17 @@ type Item struct {
 	More  bool  `json:"more,omitempty"`
 
 	// Oldest is since when the oldest one waits, of those that were counted: when its event was recorded, its gap began, its stream
-	// was blocked, its payload or request came, or its source had its last event. nil is not known.
+	// was blocked, its payload or request came, or its source had its last event. nil is not known, as for suspected events.
 	Oldest *time.Time `json:"oldest,omitempty"`
 
 	// Places are where they are, those with the most first, at most [MaxPlaces]. Replays have none.
 	Places []Place `json:"places,omitempty"`
+
+	// Failures are the targets that fail, of the kind [Failing] alone.
+	Failures []Failure `json:"failures,omitempty"`
+
+	// Pauses are the pauses, of the kind [Paused] alone.
+	Pauses pause.Pauses `json:"pauses,omitempty"`
 }
 
 // MaxPlaces is how many places of one kind are named.
@@ -115,9 +122,12 @@ func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 			return row.Scan(&item.Count, &item.Oldest)
 		})
 	}
+	r.queueFailing(b, tenant, found)
+	var paused pause.Pauses
+	pause.Queue(b, tenant, &paused)
 	rollup.QueueActivities(b, rollup.Filter{Tenant: tenant}, &activities)
-	rollup.QueueSuspected(b, tenant, recently, func(source string, n int64, since time.Time) {
-		suspected = append(suspected, Place{Source: source, Count: n, Oldest: &since})
+	rollup.QueueSuspected(b, tenant, recently, func(source string, n int64) {
+		suspected = append(suspected, Place{Source: source, Count: n})
 	})
 	b.Queue("COMMIT")
 	conn, err := r.cfg.Pool.Acquire(ctx)
@@ -129,6 +139,9 @@ func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 		return Attention{}, fmt.Errorf("reading what waits for a person: %w", err)
 	}
 	found[Silent], found[Suspected] = silentItem(activities), sumOf(&Item{Kind: Suspected, Places: suspected})
+	if len(paused) > 0 {
+		found[Paused] = &Item{Kind: Paused, Count: int64(len(paused)), Oldest: &paused[0].Since, Pauses: paused}
+	}
 	out := Attention{Items: []Item{}}
 	for i := range activities {
 		if last := activities[i].LastEvent; last != nil && (out.LastEvent == nil || last.After(*out.LastEvent)) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/attention"
@@ -63,7 +64,10 @@ INSERT INTO replay (id, state, scope, actor, created_at, expires_at, started_at,
     (gen_random_uuid(), 'planned', '{}', 'ann', now() - interval '19 minutes', now() + interval '1 hour', NULL, NULL),
     (gen_random_uuid(), 'planned', '{}', 'ann', now() - interval '3 days', now() - interval '2 days', NULL, NULL),
     (gen_random_uuid(), 'running', '{}', 'ann', now() - interval '2 hours', NULL, now() - interval '1 hour', now() - interval '30 minutes'),
-    (gen_random_uuid(), 'running', '{}', 'ann', now() - interval '2 hours', NULL, now() - interval '1 hour', now());`
+    (gen_random_uuid(), 'running', '{}', 'ann', now() - interval '2 hours', NULL, now() - interval '1 hour', now());
+INSERT INTO pause (source_id, route_id, target, actor, reason, paused_at) VALUES
+    (1, NULL, NULL, 'ann', 'x', now() - interval '20 minutes'), (NULL, 2, NULL, 'ann', 'x', now() - interval '21 minutes'),
+    (NULL, NULL, 'c', 'ann', 'x', now() - interval '22 minutes');`
 
 func setup(t *testing.T, statements ...string) (*pgxpool.Pool, *attention.Reader) {
 	t.Helper()
@@ -98,12 +102,12 @@ func text(t *testing.T, r *attention.Reader, tenant string) string {
 		if item.Oldest != nil {
 			since = fmt.Sprint(int(time.Since(*item.Oldest).Minutes()))
 		}
-		if item.Kind == attention.Suspected {
-			since = "-" // a whole hour
-		}
 		fmt.Fprintf(&b, "%s %d %s", item.Kind, item.Count, since)
 		for _, p := range item.Places {
 			fmt.Fprintf(&b, " %s/%s=%d", p.Source, p.Route, p.Count)
+		}
+		for _, p := range item.Pauses {
+			fmt.Fprintf(&b, " %s by %s: %s", p.Words(), p.By, p.Reason)
 		}
 		b.WriteByte('\n')
 	}
@@ -128,6 +132,7 @@ refusal 2 17 bank/=1 shop/=1
 suspected 8 - bank/=4 shop/=4
 plan 2 19
 replay_standstill 1 30
+paused 3 22 target c by ann: x route bank/ledger by ann: x source shop by ann: x
 `
 	if got := text(t, r, ""); got != want {
 		t.Errorf("what waits is\n%swant\n%s", got, want)
@@ -150,11 +155,12 @@ silent 1 1200 shop/=1
 refusal 1 17 shop/=1
 suspected 4 - shop/=4
 plan 1 18
+paused 2 22 target c by ann: x source shop by ann: x
 `
 	if got := text(t, r, "acme"); got != want {
 		t.Errorf("what waits for acme is\n%swant\n%s", got, want)
 	}
-	if got := text(t, r, "another"); got != "" {
+	if got := text(t, r, "another"); got != "paused 1 22 target c by ann: x\n" { // its effects may wait for a target
 		t.Errorf("a tenant without anything sees\n%s", got)
 	}
 }
@@ -237,7 +243,7 @@ func TestPlans(t *testing.T) {
 		attention.Indeterminate: "effect_indeterminate_idx", attention.Dead: "effect_dead_idx", attention.Unusable: "inbox_event_dead_idx",
 		attention.Blocked: "stream_blocked_idx", attention.Gaps: "stream_gap_idx", attention.Undecided: "effect_held_idx", attention.Conflicts: "conflict_source_idx",
 		attention.RefusedOutbox: "outbox_refused_idx", attention.Stranded: "effect_due_idx", attention.Refusals: "refusal_source_idx",
-		attention.Plans: "replay_open_idx", attention.Standstills: "replay_open_idx",
+		attention.Failing: "effect_due_idx", attention.Plans: "replay_open_idx", attention.Standstills: "replay_open_idx",
 	}
 	for size, pool := range map[string]*pgxpool.Pool{"full": full, "empty": empty} {
 		for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
@@ -278,8 +284,11 @@ func planOf(t *testing.T, pool *pgxpool.Pool, mode, sql string) string {
 	values := []string{"10001"}
 	for len(values) < len(description.ParamOIDs) {
 		value := "'acme'"
-		if description.ParamOIDs[len(values)] == 2950 { // uuid
+		switch description.ParamOIDs[len(values)] {
+		case pgtype.UUIDOID:
 			value = "'00000000-0000-0000-0000-000000000001'"
+		case pgtype.Int8OID: // microseconds
+			value = "300000000"
 		}
 		values = append(values, value)
 	}

@@ -42,6 +42,9 @@ const ofEvent = `EXISTS (SELECT FROM inbox_event v WHERE v.id = k.event_id AND c
 // undecidedReasons are the reasons of effects that only a person releases.
 const undecidedReasons = `('sequence_key_missing', 'sequence_number_missing', 'sequence_number_taken', 'sequence_time_ahead')`
 
+// unacknowledged says of a refusal f that no operator has acknowledged its source, cause and peer.
+const unacknowledged = `NOT EXISTS (SELECT FROM refusal_acknowledgement a WHERE a.source_id = f.source_id AND a.cause = f.cause AND a.peer = coalesce(f.peer, ''))`
+
 // ofSource is the condition for rows without an event.
 const ofSource = `s.tenant = %s`
 
@@ -84,12 +87,12 @@ var statements = []statement{
         SELECT e.id, e.event_id, e.reason FROM effect e 
         WHERE e.route_id = r.id AND e.state = 'held'{if e.reason IN ` + undecidedReasons + `}{theirs e.event_id} ORDER BY e.route_id, e.id LIMIT $1) e
     LIMIT $1`},
-	{kind: Conflicts, by: "source", waits: `k.admitted_at IS NULL`, seen: `
-    SELECT o.id AS source_id, NULL::uuid AS id, c.first_seen_at AS at, c.event_id, c.admitted_at
+	{kind: Conflicts, by: "source", waits: `k.admitted_at IS NULL AND k.dismissed_at IS NULL`, seen: `
+    SELECT o.id AS source_id, NULL::uuid AS id, c.first_seen_at AS at, c.event_id, c.admitted_at, c.dismissed_at
     FROM source o
     CROSS JOIN LATERAL (
-        SELECT c.first_seen_at, c.event_id, c.admitted_at FROM conflict c
-        WHERE c.source_id = o.id{if c.admitted_at IS NULL}{theirs c.event_id} ORDER BY c.source_id, c.last_seen_at DESC LIMIT $1) c
+        SELECT c.first_seen_at, c.event_id, c.admitted_at, c.dismissed_at FROM conflict c
+        WHERE c.source_id = o.id{if c.admitted_at IS NULL AND c.dismissed_at IS NULL}{theirs c.event_id} ORDER BY c.source_id, c.last_seen_at DESC LIMIT $1) c
     LIMIT $1`},
 	{kind: RefusedOutbox, by: "source", tenant: ofSource, seen: `
     SELECT o.id AS source_id, NULL::uuid AS id, x.created_at AS at, NULL::uuid AS event_id
@@ -107,11 +110,12 @@ var statements = []statement{
     CROSS JOIN LATERAL (
         SELECT h.id, h.event_id FROM effect h WHERE h.route_id = r.id AND h.state = 'held' AND h.next_at IS NULL{theirs h.event_id} ORDER BY h.route_id, h.id LIMIT $1) h
     WHERE ` + row.GoneRoute},
-	{kind: Refusals, by: "source", tenant: ofSource, seen: `
-    SELECT o.id AS source_id, f.id, f.received_at AS at, NULL::uuid AS event_id
+	{kind: Refusals, by: "source", tenant: ofSource, waits: strings.ReplaceAll(unacknowledged, "f.", "k."), seen: `
+    SELECT o.id AS source_id, f.id, f.received_at AS at, NULL::uuid AS event_id, f.cause, f.peer
     FROM source o
     CROSS JOIN LATERAL (
-        SELECT f.id, f.received_at FROM refusal f WHERE f.source_id = o.id AND f.id >= $2{tenant o.tenant} ORDER BY f.source_id, f.id LIMIT $1) f
+        SELECT f.id, f.received_at, f.cause, f.peer FROM refusal f
+        WHERE f.source_id = o.id AND f.id >= $2{if ` + unacknowledged + `}{tenant o.tenant} ORDER BY f.source_id, f.id LIMIT $1) f
     LIMIT $1`},
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,8 +33,7 @@ func URL(tb testing.TB) string {
 func EmptySchema(tb testing.TB) (url, schema string) {
 	tb.Helper()
 	url = URL(tb)
-	// Names sort by age, so that you can find the schemas of earlier failures.
-	schema = "test_" + time.Now().UTC().Format("0102150405") + "_" + lower(rand.Text()[:10])
+	schema = uniqueName()
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			tb.Logf("schema kept for inspection: %s", schema)
@@ -44,14 +44,9 @@ func EmptySchema(tb testing.TB) (url, schema string) {
 	return url, schema
 }
 
-func lower(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
+// uniqueName returns a name for a new schema or database. It starts with the time, so a sorted list shows the oldest first.
+func uniqueName() string {
+	return "test_" + time.Now().UTC().Format("0102150405") + "_" + strings.ToLower(rand.Text()[:10])
 }
 
 func drop(tb testing.TB, url, schema string) {
@@ -96,9 +91,7 @@ func OtherDatabase(tb testing.TB, address string) string {
 		tb.Fatal(err)
 	}
 	if u.Path == "/postgres" {
-		u.Path = "/template1"
-	} else {
-		u.Path = "/postgres"
+		return database(address, "template1")
 	}
-	return u.String()
+	return database(address, "postgres")
 }

@@ -2,202 +2,186 @@ package inboxtest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"strings"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// templates are the scripts that make the schemas of tests, because running the migrations for each test takes longer.
-// The first test of a program migrates its schema and reads the structure from PostgreSQL's catalog. One script then
-// makes the schemas of the other tests. TestTheQuickSchemaIsTheMigratedOne compares the two. Each test program has its
-// own template, and none is kept on the server.
-var templates = struct {
-	sync.Mutex
-	byURL map[string]*Template
-}{byURL: map[string]*Template{}}
+// migratedSchema is the name of the schema in the database of each test.
+const migratedSchema = "oncegate_test"
 
-// Template is the script that makes a schema as it was when it was read.
-type Template struct {
-	schema string
-	script string
-}
-
-// Schema is an [EmptySchema] with all migrations of [migrations.Up].
-func Schema(tb testing.TB) (url, schema string) {
+// Schema is a schema with all migrations of [migrations.Up], in a new database that is dropped when the test has passed.
+// After a failure the database is kept, and its name is logged.
+//
+// The database is a copy of a template, because running the migrations for each test takes eight times as long. All
+// test programs share the template of a server. A change of the migrations or of a dependency makes another one.
+func Schema(tb testing.TB) (address, schema string) {
 	tb.Helper()
-	url, schema = EmptySchema(tb)
-	template, fresh, err := templateOf(tb.Context(), url, schema)
-	if err == nil && !fresh {
-		err = template.Make(tb.Context(), url, schema)
+	server := URL(tb)
+	name := uniqueName()
+	if err := copyTemplate(tb.Context(), server, name); err != nil {
+		tb.Fatalf("making database %s: %v", name, err)
 	}
-	if err != nil {
-		tb.Fatalf("making schema %s: %v", schema, err)
-	}
-	return url, schema
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("kept for inspection: schema %s of database %s", migratedSchema, name)
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 30*time.Second)
+		defer cancel()
+		if err := onServer(ctx, server, func(conn *pgx.Conn) error { return command(ctx, conn, "DROP DATABASE "+name+" WITH (FORCE)") }); err != nil {
+			tb.Errorf("dropping database %s: %v", name, err)
+		}
+	})
+	return database(server, name), migratedSchema
 }
 
-// templateOf returns the template of a server. The first caller's schema becomes the template. In that case
-// fresh is true: the schema is migrated, and no test has used it yet.
-func templateOf(ctx context.Context, url, schema string) (template *Template, fresh bool, err error) {
-	templates.Lock()
-	defer templates.Unlock()
-	if template = templates.byURL[url]; template != nil {
-		return template, false, nil
-	}
-	if err := migrations.Up(ctx, url, schema); err != nil {
-		return nil, false, fmt.Errorf("migrating: %w", err)
-	}
-	if template, err = ReadTemplate(ctx, url, schema); err != nil {
-		return nil, false, err
-	}
-	templates.byURL[url] = template
-	return template, true, nil
+// template is the name of the database that tests copy. A program looks for it once.
+var template = struct {
+	sync.Mutex
+	byServer map[string]string
+}{byServer: map[string]string{}}
+
+func copyTemplate(ctx context.Context, server, name string) error {
+	return onServer(ctx, server, func(conn *pgx.Conn) error {
+		from, err := templateOf(ctx, conn, server)
+		if err != nil {
+			return err
+		}
+		return command(ctx, conn, "CREATE DATABASE "+name+" TEMPLATE "+from)
+	})
 }
 
-// Everything that the migrations make, as the statements that make it again, in the order in which
-// they can run. The search path is empty, so that PostgreSQL writes every name with its schema.
-const readStatements = `
-WITH here AS (SELECT oid, nspname FROM pg_namespace WHERE nspname = $1),
-relations AS (SELECT c.*, c.oid::regclass::text AS name FROM pg_class c, here WHERE c.relnamespace = here.oid),
-counters AS (
-    SELECT c.oid, c.name, d.deptype, d.refobjid AS tab, d.refobjsubid AS col, format('START WITH %s INCREMENT BY %s MINVALUE %s MAXVALUE %s CACHE %s %s',
-        s.seqstart, s.seqincrement, s.seqmin, s.seqmax, s.seqcache, CASE WHEN s.seqcycle THEN 'CYCLE' ELSE 'NO CYCLE' END) AS options,
-        format_type(s.seqtypid, NULL) AS of_type
-    FROM relations c JOIN pg_sequence s ON s.seqrelid = c.oid
-    LEFT JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')),
-columns AS (
-    SELECT a.attrelid, string_agg(concat_ws(' ', quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
-            CASE WHEN a.attcompression = 'l' THEN 'COMPRESSION lz4' WHEN a.attcompression = 'p' THEN 'COMPRESSION pglz' END,
-            CASE WHEN a.attcollation <> t.typcollation THEN 'COLLATE ' || a.attcollation::regcollation::text END,
-            CASE WHEN a.attgenerated = 's' THEN format('GENERATED ALWAYS AS (%s) STORED', pg_get_expr(d.adbin, d.adrelid))
-                ELSE 'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END,
-            CASE a.attidentity WHEN 'a' THEN 'GENERATED ALWAYS' WHEN 'd' THEN 'GENERATED BY DEFAULT' END
-                || format(' AS IDENTITY (SEQUENCE NAME %s %s)', s.name, s.options),
-            CASE WHEN a.attnotnull THEN coalesce('CONSTRAINT ' || quote_ident(n.conname) || ' ', '') || 'NOT NULL' END),
-        ', ' ORDER BY a.attnum) AS list
-    FROM pg_attribute a JOIN relations c ON c.oid = a.attrelid JOIN pg_type t ON t.oid = a.atttypid
-    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-    LEFT JOIN counters s ON s.tab = a.attrelid AND s.col = a.attnum AND s.deptype = 'i'
-    LEFT JOIN pg_constraint n ON n.conrelid = a.attrelid AND n.contype = 'n' AND n.conkey = ARRAY[a.attnum]
-    WHERE a.attnum > 0 AND NOT a.attisdropped GROUP BY a.attrelid),
-rules AS (
-    SELECT k.conrelid, string_agg(format('CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid)), ', ' ORDER BY k.contype, k.conname) AS list
-    FROM pg_constraint k JOIN relations c ON c.oid = k.conrelid WHERE k.contype IN ('p', 'u', 'c', 'x') AND k.convalidated GROUP BY k.conrelid)
-SELECT statement FROM (
-    SELECT 1 AS step, y.typname::text AS name, format('CREATE TYPE %s AS ENUM (%s)', y.oid::regtype,
-        (SELECT string_agg(quote_literal(e.enumlabel), ', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = y.oid)) AS statement
-    FROM pg_type y, here WHERE y.typnamespace = here.oid AND y.typtype = 'e'
-    UNION ALL
-    SELECT 2, s.name, format('CREATE SEQUENCE %s AS %s %s', s.name, s.of_type, s.options) FROM counters s WHERE s.deptype IS DISTINCT FROM 'i'
-    UNION ALL
-    SELECT 3, p.proname, pg_get_functiondef(p.oid) FROM pg_proc p, here WHERE p.pronamespace = here.oid AND p.prokind IN ('f', 'p')
-    UNION ALL
-    SELECT 4, p.proname, format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', p.oid::regprocedure) FROM pg_proc p, here
-    WHERE p.pronamespace = here.oid AND NOT EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g WHERE g.grantee = 0)
-    UNION ALL
-    SELECT 5, c.name, format('CREATE %sTABLE %s (%s)%s%s', CASE WHEN c.relpersistence = 'u' THEN 'UNLOGGED ' END, c.name,
-        concat_ws(', ', columns.list, rules.list), ' PARTITION BY ' || pg_get_partkeydef(c.oid), ' WITH (' || array_to_string(c.reloptions, ', ') || ')')
-    FROM relations c JOIN columns ON columns.attrelid = c.oid LEFT JOIN rules ON rules.conrelid = c.oid
-    WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
-    UNION ALL
-    SELECT 6, s.name, format('ALTER SEQUENCE %s OWNED BY %s.%I', s.name, s.tab::regclass, a.attname)
-    FROM counters s JOIN pg_attribute a ON a.attrelid = s.tab AND a.attnum = s.col WHERE s.deptype = 'a'
-    UNION ALL
-    SELECT 6, c.name || a.attnum, format('ALTER TABLE %s ALTER %I SET STORAGE %s', c.name, a.attname,
-        CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END)
-    FROM relations c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid
-    WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped AND a.attstorage <> t.typstorage
-    UNION ALL
-    SELECT 7, c.name, format('CREATE TABLE %s PARTITION OF %s %s%s', c.name, i.inhparent::regclass, pg_get_expr(c.relpartbound, c.oid),
-        ' WITH (' || array_to_string(c.reloptions, ', ') || ')')
-    FROM relations c JOIN pg_inherits i ON i.inhrelid = c.oid WHERE c.relkind = 'r' AND c.relispartition
-    UNION ALL
-    -- Of indexes that cost the same the planner takes the older one, so they keep their order.
-    SELECT 8, to_char(c.oid::bigint, 'FM0000000000'), pg_get_indexdef(c.oid) FROM relations c JOIN pg_index i ON i.indexrelid = c.oid
-    WHERE NOT c.relispartition AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = c.oid AND k.contype IN ('p', 'u', 'x'))
-    UNION ALL
-    SELECT 9, k.conname, format('ALTER TABLE %s ADD CONSTRAINT %I %s', c.name, k.conname, pg_get_constraintdef(k.oid))
-    FROM pg_constraint k JOIN relations c ON c.oid = k.conrelid
-    WHERE k.conparentid = 0 AND (k.contype = 'f' OR NOT k.convalidated AND k.contype <> 'n')
-    UNION ALL
-    SELECT 10, g.tgname, pg_get_triggerdef(g.oid) FROM pg_trigger g JOIN relations c ON c.oid = g.tgrelid WHERE NOT g.tgisinternal
-) all_of_it ORDER BY step, name`
-
-// The tables of a schema with the statement that writes their rows; a table without rows returns NULL.
-const readTables = `
-SELECT format('SELECT ''INSERT INTO %1$s SELECT r.* FROM (VALUES '' || string_agg(format(''((%%L::%1$s))'', t), '', '') || '') v (w), LATERAL (SELECT (v.w).*) r'' FROM %1$s t',
-    c.oid::regclass)
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = $1 AND c.relkind = 'r' ORDER BY c.relname`
-
-// ReadTemplate reads the structure of a schema, its rows included. It knows only what Oncegate's and River's
-// migrations use.
-func ReadTemplate(ctx context.Context, url, schema string) (*Template, error) {
-	conn, err := pgx.Connect(ctx, url)
+// templateOf returns the template of a server, and makes it if it is missing. The flag of a template is set at the end, so
+// that a half-made one is made again.
+func templateOf(ctx context.Context, conn *pgx.Conn, server string) (name string, err error) {
+	template.Lock()
+	defer template.Unlock()
+	if name = template.byServer[server]; name != "" {
+		return name, nil
+	}
+	sum, err := digest()
 	if err != nil {
-		return nil, fmt.Errorf("reading the migrated schema: %w", err)
+		return "", err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, "SET search_path = ''"); err != nil {
-		return nil, fmt.Errorf("reading the migrated schema: %w", err)
+	name = fmt.Sprintf("oncegate_template_%x", sum[:8])
+	// Programs run at the same time. The lock ends with the connection.
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended($1, 0))", name); err != nil {
+		return "", err
 	}
-	// Functions name tables that are made after them.
-	statements := []string{"SET check_function_bodies = off", "CREATE SCHEMA " + schema}
-	made, err := texts(ctx, conn, readStatements, schema)
-	if err != nil {
-		return nil, err
+	var made bool
+	if err := conn.QueryRow(ctx, "SELECT coalesce((SELECT datistemplate FROM pg_database WHERE datname = $1), false)", name).Scan(&made); err != nil {
+		return "", err
 	}
-	reads, err := texts(ctx, conn, readTables, schema)
-	if err != nil {
-		return nil, err
+	if !made {
+		if err := command(ctx, conn, "DROP DATABASE IF EXISTS "+name); err != nil {
+			return "", err
+		}
+		if err := command(ctx, conn, "CREATE DATABASE "+name); err != nil {
+			return "", err
+		}
+		if err := migrations.Up(ctx, database(server, name), migratedSchema); err != nil {
+			return "", fmt.Errorf("migrating: %w", err)
+		}
+		if err := command(ctx, conn, "ALTER DATABASE "+name+" IS_TEMPLATE true"); err != nil {
+			return "", err
+		}
 	}
-	if len(made) == 0 || len(reads) == 0 {
-		return nil, fmt.Errorf("reading the migrated schema: schema %s is empty", schema)
-	}
-	statements = append(statements, made...)
-	var batch pgx.Batch
-	for _, read := range reads {
-		batch.Queue(read).QueryRow(func(row pgx.Row) error {
-			var insert *string
-			if err := row.Scan(&insert); err != nil || insert == nil {
-				return err
-			}
-			statements = append(statements, *insert)
-			return nil
-		})
-	}
-	if err := conn.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("reading the rows of the migrated schema: %w", err)
-	}
-	return &Template{schema: schema, script: strings.Join(statements, ";\n")}, nil
+	template.byServer[server] = name
+	_, err = conn.Exec(ctx, "SELECT pg_advisory_unlock_all()")
+	return name, err
 }
 
-func texts(ctx context.Context, conn *pgx.Conn, query string, args ...any) ([]string, error) {
-	rows, err := conn.Query(ctx, query, args...)
+// digest returns a digest of the files of package migrations and of go.mod, which pins River and so River's migrations.
+// It finds them from the working directory: go test runs a test program in the directory of its package.
+func digest() (sum [sha256.Size]byte, err error) {
+	root, err := os.Getwd()
 	if err != nil {
-		return nil, fmt.Errorf("reading the migrated schema: %w", err)
+		return sum, err
 	}
-	out, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("reading the migrated schema: %w", err)
+	for {
+		if _, err := os.Stat(filepath.Join(root, "migrations", "sql")); err == nil {
+			break
+		}
+		if root == filepath.Dir(root) {
+			return sum, errors.New("no directory migrations/sql above the test")
+		}
+		root = filepath.Dir(root)
 	}
-	return out, nil
+	files := []string{filepath.Join(root, "go.mod")}
+	for _, pattern := range []string{"*.go", "*/*.sql"} {
+		found, err := filepath.Glob(filepath.Join(root, "migrations", pattern))
+		if err != nil {
+			return sum, err
+		}
+		files = append(files, found...)
+	}
+	slices.Sort(files)
+	all := sha256.New()
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return sum, err
+		}
+		fmt.Fprintf(all, "%d %s", len(content), content)
+	}
+	return [sha256.Size]byte(all.Sum(nil)), nil
 }
 
-// Make makes a schema like the one that the template was read from. Functions contain the name of their
-// schema, so Make replaces it everywhere; a name from [EmptySchema] occurs nowhere else.
-func (t *Template) Make(ctx context.Context, url, schema string) error {
-	conn, err := pgx.Connect(ctx, url)
+// database returns the address of another database of a server.
+func database(server, name string) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		return server
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// servers has the connections of this program to each server, in which databases are made and dropped. A connection costs the server
+// about as much as dropping a database, so tests share them.
+var servers sync.Map
+
+func onServer(ctx context.Context, server string, do func(conn *pgx.Conn) error) error {
+	pool, ok := servers.Load(server)
+	if !ok {
+		cfg, err := pgxpool.ParseConfig(server)
+		if err != nil {
+			return err
+		}
+		cfg.MaxConnIdleTime = 5 * time.Second
+		made, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg)
+		if err != nil {
+			return err
+		}
+		if pool, ok = servers.LoadOrStore(server, made); ok {
+			made.Close()
+		}
+	}
+	conn, err := pool.(*pgxpool.Pool).Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	// One message, and so one transaction.
-	_, err = conn.PgConn().Exec(ctx, strings.ReplaceAll(t.script, t.schema, schema)).ReadAll()
-	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+	defer conn.Release()
+	if err = do(conn.Conn()); err != nil {
+		_ = conn.Conn().Close(context.WithoutCancel(ctx)) // it may hold the lock of the template
+	}
+	return err
+}
+
+func command(ctx context.Context, conn *pgx.Conn, sql string) error {
+	_, err := conn.Exec(ctx, sql)
+	return err
 }

@@ -227,7 +227,7 @@ func TestEraseWaitsForTheIndexer(t *testing.T) {
 	}()
 	inboxtest.Until(t, "the erasure waits", func() bool {
 		return l.Count(t, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%event_label_batch%' AND datname = current_database()
-			AND pid IN (SELECT pid FROM pg_locks WHERE relation = 'event_label_batch'::regclass)`) == 1
+			AND pid IN (SELECT pid FROM pg_locks WHERE relation = 'event_label_batch'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`) == 1
 	})
 	if err := indexer.Commit(t.Context()); err != nil {
 		t.Fatal(err)

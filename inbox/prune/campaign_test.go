@@ -211,7 +211,7 @@ func (l *life) kill(ctx context.Context) {
 			return
 		case <-ticker.C:
 			tag, err := l.Pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
-				WHERE locktype = 'advisory' AND classid = $1::int::oid AND objid::bigint = hashtext(current_schema())::bigint & 4294967295 AND ($2 OR random() < 0.1)`,
+				WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid = $1::int::oid AND objid::bigint = hashtext(current_schema())::bigint & 4294967295 AND ($2 OR random() < 0.1)`,
 				advisory.Prune, l.killed.Load() == 0)
 			if err == nil {
 				l.killed.Add(tag.RowsAffected())

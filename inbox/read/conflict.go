@@ -24,6 +24,8 @@ type ConflictFilter struct {
 	Tenant string `json:"tenant,omitempty"`
 	// Event takes the conflicts of one event.
 	Event inbox.ID `json:"event,omitzero"`
+	// Waiting takes those that were neither admitted nor dismissed.
+	Waiting bool `json:"waiting,omitempty"`
 	// Since takes payloads that were delivered since, also where they had been before.
 	Since time.Time `json:"-"`
 	// Cursor is the Next of the page before this one; empty is the first page.
@@ -58,6 +60,10 @@ type ConflictRow struct {
 	AdmittedAt *time.Time `json:"admitted_at,omitempty"`
 	AdmittedAs *inbox.ID  `json:"admitted_as,omitempty"`
 
+	// DismissedAt and DismissedBy are set once an operator has decided that the payload needs no event.
+	DismissedAt *time.Time `json:"dismissed_at,omitempty"`
+	DismissedBy string     `json:"dismissed_by,omitempty"`
+
 	// Tenant is the event's tenant; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
 
@@ -70,8 +76,18 @@ type ConflictRow struct {
 const conflictColumns = `
 SELECT c.id, c.event_id, s.name, e.event_id, c.type, CASE WHEN octet_length(c.sha256) > 32 THEN '' ELSE encode(c.sha256, 'hex') END,
     octet_length(c.body) - CASE WHEN c.key_id IS NULL THEN 0 ELSE ?::int END,
-    c.paths, c.deliveries, c.first_seen_at, c.last_seen_at, c.admitted_at, c.admitted_as, coalesce(e.tenant, s.tenant)
+    c.paths, c.deliveries, c.first_seen_at, c.last_seen_at, c.admitted_at, c.admitted_as, c.dismissed_at, coalesce(c.dismissed_by, ''), coalesce(e.tenant, s.tenant)
 FROM conflict c JOIN inbox_event e ON e.id = c.event_id JOIN source s ON s.id = c.source_id`
+
+// Predicates returns the conditions of the filter on a conflict c, its event e and its source s.
+func (f *ConflictFilter) Predicates() (p row.Predicates) {
+	p.AddIf(f.Source != "", `c.source_id = (SELECT x.id FROM source x WHERE x.name = ?)`, f.Source)
+	p.AddIf(!f.Event.IsZero(), `c.event_id = ?`, f.Event)
+	p.AddIf(f.Waiting, `c.admitted_at IS NULL AND c.dismissed_at IS NULL`)
+	p.AddIf(!f.Since.IsZero(), `c.last_seen_at >= ?`, row.Micros(f.Since))
+	p.AddIf(f.Tenant != "", `coalesce(e.tenant, s.tenant) = ?`, f.Tenant)
+	return p
+}
 
 // Conflicts returns one page of the kept payloads, newest first by FirstSeenAt. It returns
 // [ErrCursor] for a cursor of another list or filter.
@@ -80,11 +96,7 @@ func (l *Lister) Conflicts(ctx context.Context, f ConflictFilter) (page Page[Con
 	if w.from, err = w.cursor.begin(f.Cursor); err != nil {
 		return page, fmt.Errorf("listing conflicts: %w", err)
 	}
-	var narrow row.Predicates
-	narrow.AddIf(f.Source != "", `c.source_id = (SELECT x.id FROM source x WHERE x.name = ?)`, f.Source)
-	narrow.AddIf(!f.Event.IsZero(), `c.event_id = ?`, f.Event)
-	narrow.AddIf(!f.Since.IsZero(), `c.last_seen_at >= ?`, row.Micros(f.Since))
-	narrow.AddIf(f.Tenant != "", `coalesce(e.tenant, s.tenant) = ?`, f.Tenant)
+	narrow := f.Predicates()
 	narrow.AddIf(l.tenant != "", `coalesce(e.tenant, s.tenant) = ?`, l.tenant)
 	between := func(from, to inbox.ID) (p row.Predicates) {
 		p.AddIf(!from.IsZero(), `c.id < ?`, from)

@@ -22,6 +22,14 @@ func (c Count) String() string {
 	return thousands(int(c))
 }
 
+// CountOf returns a number of rows for people: with a + after it if there are more, or may be.
+func CountOf(n int, more bool) string {
+	if more {
+		return thousands(n) + "+"
+	}
+	return thousands(n)
+}
+
 // Exact reports whether the count is exact and not a lower bound.
 func (c Count) Exact() bool { return c <= MaxCount }
 

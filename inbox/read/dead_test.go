@@ -105,8 +105,8 @@ func TestDeadLettersAreGroupedAndPaged(t *testing.T) {
 		t.Fatalf("%+v, %v", groups, err)
 	}
 	want := read.DeadGroup{
-		Count: 2, Source: "stripe", Route: "bill", Target: "billing", Reason: "attempts_exhausted", Code: "503",
-		First: storetest.Nightfall.Add(time.Minute), Last: storetest.Nightfall.Add(time.Hour + time.Minute), Example: b.IDs["evt_2"],
+		Tally:  read.Tally{Count: 2, First: storetest.Nightfall.Add(time.Minute), Last: storetest.Nightfall.Add(time.Hour + time.Minute), Example: b.IDs["evt_2"]},
+		Source: "stripe", Route: "bill", Target: "billing", Reason: "attempts_exhausted", Code: "503",
 	}
 	got := groups[0]
 	got.First, got.Last = got.First.UTC(), got.Last.UTC()

@@ -25,6 +25,14 @@ type EffectStats struct {
 	Dead, Indeterminate int
 }
 
+// Plus returns the stats of the effects of both.
+func (s EffectStats) Plus(o EffectStats) EffectStats {
+	return EffectStats{
+		Pending: s.Pending + o.Pending, OldestPending: max(s.OldestPending, o.OldestPending),
+		Dead: s.Dead + o.Dead, Indeterminate: s.Indeterminate + o.Indeterminate,
+	}
+}
+
 // MaxCountedEffects bounds the counts of [EffectStats]. It applies to the pending effects of all
 // routes together, earliest due first, and to the effects at rest of each route.
 const MaxCountedEffects = 10_000

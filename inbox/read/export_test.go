@@ -17,3 +17,6 @@ const (
 
 // ListItemStatements read the items of lists that effects became, for the test of their plans.
 var ListItemStatements = map[string]string{"item states": countItemStates, "list total": readListTotal, "list place": readListPlace}
+
+// WaitsOf is what an effect says that it waits for.
+func WaitsOf(e *EffectRow) string { return e.waits() }

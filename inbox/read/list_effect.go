@@ -57,6 +57,9 @@ type EffectRow struct {
 	Item int `json:"item,omitempty"`
 	// Tenant is the tenant of the event; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
+
+	// Waits says in one sentence what the effect waits for. It is empty if the effect does not wait.
+	Waits string `json:"waits,omitempty" db:"-"`
 }
 
 // The statements of the list of effects. They first find the rows of the page in the table of effects, and then join the
@@ -128,7 +131,7 @@ func (l *Lister) readEffects(ctx context.Context, from func(*row.Statement), p r
 	s.Add(selectEffects)
 	from(&s)
 	s.Where(p).Add(joinEffects, limit)
-	return collect(ctx, l, &s, pgx.RowToStructByPos[EffectRow])
+	return collect(ctx, l, &s, scanEffectRow)
 }
 
 func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectRow], err error) {
@@ -341,6 +344,7 @@ func (l *Lister) Effect(ctx context.Context, id inbox.ID) (*EffectDetail, error)
 	if err != nil {
 		return nil, fmt.Errorf("reading effect %s: %w", id, err)
 	}
+	d.Waits = d.waits()
 	d.Fetched = l.fetched(id, fetchedKey, fetched)
 	if d.List, err = l.list(ctx, &d); err != nil {
 		return nil, err

@@ -138,7 +138,7 @@ func (l *Lister) items(ctx context.Context, list, event inbox.ID, route int32, f
 		p.AddIf(f.State != "", `e.state || '' = ?`, f.State)
 		var s row.Statement
 		s.Add(selectEffects).Add(`effect e`).Where(p).Add(joinItems, limit)
-		return collect(ctx, l, &s, pgx.RowToStructByPos[EffectRow])
+		return collect(ctx, l, &s, scanEffectRow)
 	}
 	if f.State != "" {
 		w.edge = func(ctx context.Context, from int64, rows int) (int64, time.Time, error) {

@@ -18,7 +18,7 @@ import (
 
 // plansOf says with what the names of the plans of a list begin, for every method of a lister that gives pages.
 var plansOf = map[string]string{
-	"Events": "events", "Effects": "effects", "Dead": "dead letters", "DeadGroups": "dead letters", "Refusals": "refusals", "UnknownGroups": "unknown",
+	"Events": "events", "Effects": "effects", "Dead": "dead letters", "DeadGroups": "dead letters", "Refusals": "refusals", "RefusalGroups": "refusals grouped", "UnknownGroups": "unknown",
 	"Undecided": "undecided", "Streams": "streams", "Audit": "audit", "Conflicts": "conflicts", "Outbox": "outbox", "AgentSessions": "sessions", "Items": "items",
 }
 
@@ -115,6 +115,10 @@ func listPlans(l *read.Lister) map[string]struct {
 		"dead letters of a time":    dead(read.DeadFilter{Since: since, Until: until}, "effect_dead_idx"),
 		"refusals":                  refusals(read.RefusalFilter{}),
 		"refusals of all filters":   refusals(read.RefusalFilter{Source: "stripe", Tenant: "none", Cause: "none", Whole: true, Since: since, Until: until}),
+		"refusals grouped": {func(ctx context.Context) error {
+			_, err := l.RefusalGroups(ctx, read.RefusalFilter{Source: "stripe", Cause: "none", Peer: "none", Since: since})
+			return err
+		}, "refusal_source_idx"},
 		"unknown": {func(ctx context.Context) error {
 			_, err := l.UnknownGroups(ctx, read.UnknownFilter{Source: "stripe", Type: "none"})
 			return err

@@ -19,6 +19,8 @@ type RefusalFilter struct {
 	Source string `json:"source,omitempty"`
 	// Cause is the exact cause.
 	Cause string `json:"cause,omitempty"`
+	// Peer is where the request came from: an IPv4 address, or the /64 network of an IPv6 address.
+	Peer string `json:"peer,omitempty"`
 	// Whole takes only refusals whose headers and body were stored.
 	Whole bool `json:"whole,omitempty"`
 	// Tenant is the tenant of the source, because the sender of a refused delivery is not proved.
@@ -80,6 +82,7 @@ func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) (page Page[Refus
 	sources.AddIf(f.Tenant != "", `s.tenant = ?`, f.Tenant)
 	sources.AddIf(l.tenant != "", `s.tenant = ?`, l.tenant)
 	rows.AddIf(f.Cause != "", `o.cause = ?`, f.Cause)
+	rows.AddIf(f.Peer != "", `o.peer = ?`, f.Peer)
 	rows.AddIf(f.Whole, `o.whole`)
 	rows.AddIf(!f.Since.IsZero(), `o.id >= ?`, idSince(f.Since))
 	w.read = func(ctx context.Context, from, to inbox.ID, limit int) ([]RefusalRow, error) {
@@ -90,21 +93,26 @@ func (l *Lister) Refusals(ctx context.Context, f RefusalFilter) (page Page[Refus
 		s.Add(selectRefusals).And(beyond).Add(selectRefusalsOf, limit).Where(sources).Add(orderRefusals, limit)
 		return collect(ctx, l, &s, pgx.RowToStructByPos[RefusalRow])
 	}
-	if f.Cause != "" || f.Whole {
-		w.edge = func(ctx context.Context, from inbox.ID, rows int) (inbox.ID, time.Time, error) {
-			var beyond row.Predicates
-			beyond.AddIf(!from.IsZero(), `o.id < ?`, from)
-			beyond.AddIf(!f.Since.IsZero(), `o.id >= ?`, idSince(f.Since))
-			var s row.Statement
-			s.Add(`SELECT o.id FROM source s CROSS JOIN LATERAL (SELECT o.id FROM refusal o WHERE o.source_id = s.id`).And(beyond)
-			s.Add(edgeOfRefusals, rows).Where(sources).Add(` ORDER BY o.id DESC LIMIT 1`)
-			return l.edge(ctx, &s)
-		}
+	if f.Cause != "" || f.Peer != "" || f.Whole {
+		w.edge = l.edgeOfRefusals(sources, f.Since)
 	}
 	if page, err = w.page(ctx, l.search()); err != nil {
 		return page, fmt.Errorf("listing refusals: %w", err)
 	}
 	return page, nil
+}
+
+// edgeOfRefusals returns a function that finds where a window of refusals ends, newest first. in narrows the sources s.
+func (l *Lister) edgeOfRefusals(in row.Predicates, since time.Time) func(ctx context.Context, from inbox.ID, rows int) (inbox.ID, time.Time, error) {
+	return func(ctx context.Context, from inbox.ID, rows int) (inbox.ID, time.Time, error) {
+		var beyond row.Predicates
+		beyond.AddIf(!from.IsZero(), `o.id < ?`, from)
+		beyond.AddIf(!since.IsZero(), `o.id >= ?`, idSince(since))
+		var s row.Statement
+		s.Add(`SELECT o.id FROM source s CROSS JOIN LATERAL (SELECT o.id FROM refusal o WHERE o.source_id = s.id`).And(beyond)
+		s.Add(edgeOfRefusals, rows).Where(in).Add(` ORDER BY o.id DESC LIMIT 1`)
+		return l.edge(ctx, &s)
+	}
 }
 
 // RefusalDetail is a refusal with the stored parts of its request.

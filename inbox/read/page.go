@@ -20,6 +20,9 @@ type Page[Row any] struct {
 	SearchedTo *time.Time `json:"searched_to,omitempty"`
 }
 
+// IsEmpty reports whether the list has nothing, and everything was searched.
+func (p Page[Row]) IsEmpty() bool { return len(p.Data) == 0 && !p.HasMore && p.SearchedTo == nil }
+
 // PageOf makes a page of at most limit rows out of rows, of which one more than limit was asked for: whether it came says
 // whether there are more. The cursor is made of the last row that is given.
 func PageOf[Row any](rows []Row, limit int, cursor func(Row) string) Page[Row] {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/pause"
 )
 
 // RouteBacklog is a route with the counts of its unsettled effects.
@@ -27,6 +28,9 @@ type RouteBacklog struct {
 	Indeterminate int `json:"indeterminate"`
 	// Oldest is when the oldest of the waiting ones was received.
 	Oldest *time.Time `json:"oldest,omitempty"`
+
+	// Paused is why the effects wait: the route's own pause, or the one of its target. It is absent if neither is paused.
+	Paused *pause.Pause `json:"paused,omitempty"`
 }
 
 // The statement reads the indexes of due, held and resting effects. It does not read settled
@@ -56,7 +60,10 @@ func (l *Lister) RouteBacklogs(ctx context.Context) ([]RouteBacklog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing routes: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[RouteBacklog])
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r RouteBacklog, err error) {
+		err = row.Scan(&r.Source, &r.Route, &r.Target, &r.Gone, &r.Waiting, &r.Claimed, &r.Dead, &r.Indeterminate, &r.Oldest)
+		return r, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("listing routes: %w", err)
 	}

@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +25,14 @@ type StreamStats struct {
 
 	// Long are the oldest gaps that have lasted longer than was asked, at most 100.
 	Long []LongGap
+}
+
+// Plus returns the stats of the streams of both.
+func (s StreamStats) Plus(o StreamStats) StreamStats {
+	return StreamStats{
+		Held: s.Held + o.Held, Gaps: s.Gaps + o.Gaps, Blocked: s.Blocked + o.Blocked,
+		OldestGap: max(s.OldestGap, o.OldestGap), Long: slices.Concat(s.Long, o.Long),
+	}
 }
 
 // LongGap is a stream that has waited long for a missing number.

@@ -29,7 +29,7 @@ func (c *ConflictRow) Tag() string {
 	if c.AdmittedAs != nil {
 		admitted = c.AdmittedAs.String()
 	}
-	return tagOf("conflict", c.ID, admitted)
+	return tagOf("conflict", c.ID, admitted, c.DismissedAt != nil)
 }
 
 // Tag names the state of the stream that a decision about it is made on: what it waits for, and the effect that blocks it.

@@ -10,7 +10,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// The first of some ids that is neither an effect nor an event of a tenant. Each is looked up by its primary key.
+// The first of some ids that is neither an effect nor an event nor a conflict of a tenant. Each is looked up by its primary key.
 const findForeign = `
 SELECT a.id
 FROM unnest($1::uuid[]) WITH ORDINALITY AS a (id, place)
@@ -20,10 +20,13 @@ WHERE NOT EXISTS (
     AND NOT EXISTS (
         SELECT FROM inbox_event v JOIN source s ON s.id = v.source_id
         WHERE v.id = a.id AND coalesce(v.tenant, s.tenant) = $2)
+    AND NOT EXISTS (
+        SELECT FROM conflict c JOIN inbox_event v ON v.id = c.event_id JOIN source s ON s.id = v.source_id
+        WHERE c.id = a.id AND coalesce(v.tenant, s.tenant) = $2)
 ORDER BY a.place
 LIMIT 1`
 
-// CheckTenant returns [inbox.ErrNotFound] for the first of the ids that is neither an effect nor an event of the tenant, so
+// CheckTenant returns [inbox.ErrNotFound] for the first of the ids that is neither an effect nor an event nor a conflict of the tenant, so
 // that a tenant learns nothing about other tenants. With an empty tenant it checks nothing.
 func (l *Lister) CheckTenant(ctx context.Context, tenant string, ids ...inbox.ID) error {
 	if tenant == "" || len(ids) == 0 {
@@ -37,7 +40,7 @@ func (l *Lister) CheckTenant(ctx context.Context, tenant string, ids ...inbox.ID
 	case err != nil:
 		return fmt.Errorf("reading whose effects these are: %w", err)
 	}
-	return fmt.Errorf("%w: neither an effect nor an event has the id %s", inbox.ErrNotFound, foreign)
+	return fmt.Errorf("%w: nothing has the id %s", inbox.ErrNotFound, foreign)
 }
 
 // A decision about a stream affects the effects that wait in it, block it or are being carried out. The people of a

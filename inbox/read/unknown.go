@@ -1,11 +1,8 @@
 package read
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,25 +56,18 @@ func (l *Lister) Unknown(ctx context.Context, f UnknownFilter, limit int) ([]Unk
 	return out, nil
 }
 
-// UnknownGroup counts the unknown outcomes of one route at one target.
+// UnknownGroup counts the unknown outcomes of one route at one target. Its Count is at most [MaxCount].
 type UnknownGroup struct {
-	// Count is at most [MaxCount]; More says that there are others.
-	Count  int    `json:"count"`
-	More   bool   `json:"more,omitempty"`
+	Tally
+
 	Source string `json:"source"`
 	Route  string `json:"route"`
 	Target string `json:"target"`
-	// First and Last are when the first and the last of them may have been sent.
-	First time.Time `json:"first"`
-	Last  time.Time `json:"last"`
-	// Example is one of them, the newest.
-	Example inbox.ID `json:"example"`
 }
 
 // The groups of one window, through the index of routes.
 const (
-	groupUnknown = `
-SELECT g.count, false, s.name, r.name, r.target, g.first, g.last, g.example
+	groupUnknown = selectTally + `s.name, r.name, r.target
 FROM route r
 JOIN source s ON s.id = r.source_id
 CROSS JOIN LATERAL (
@@ -91,54 +81,20 @@ CROSS JOIN LATERAL (
 WHERE g.count > 0`
 )
 
-// UnknownGroups counts unknown outcomes by source, route and target, the largest group first. A group has
-// what was found within the budget of a list: if SearchedTo is set, older ones are not counted. There is
-// no next page.
+// UnknownGroups counts unknown outcomes by source, route and target: see [groupsOf].
 func (l *Lister) UnknownGroups(ctx context.Context, f UnknownFilter) (page Page[UnknownGroup], err error) {
 	narrow := f.predicates(l.tenant)
-	groups := map[[3]string]*UnknownGroup{}
-	_, searched, cut, err := searchList(ctx, l.search(), inbox.ID{}, l.edgeOfUnknown, func(ctx context.Context, from, to inbox.ID) (bool, error) {
-		var s row.Statement
-		s.Add(groupUnknown).And(effectsBetween(to, from)).And(narrow).Add(groupUnknownBy)
-		found, err := collect(ctx, l, &s, pgx.RowToStructByPos[UnknownGroup])
-		for i := range found {
-			g := &found[i]
-			k := [3]string{g.Source, g.Route, g.Target}
-			if groups[k] == nil {
-				groups[k] = g
-			} else {
-				groups[k].add(g)
-			}
-		}
-		return false, err
-	})
+	page, err = groupsOf(ctx, l, l.edgeOfUnknown, func(g *UnknownGroup) any { return [3]string{g.Source, g.Route, g.Target} },
+		func(_ context.Context, from, to inbox.ID) (*row.Statement, error) {
+			s := new(row.Statement)
+			return s.Add(groupUnknown).And(effectsBetween(to, from)).And(narrow).Add(groupUnknownBy), nil
+		})
 	if err != nil {
 		return page, fmt.Errorf("grouping unknown outcomes: %w", err)
 	}
-	page.Data = make([]UnknownGroup, 0, len(groups))
-	for _, g := range groups {
-		if g.Count > MaxCount {
-			g.Count, g.More = MaxCount, true
-		}
-		page.Data = append(page.Data, *g)
-	}
-	slices.SortFunc(page.Data, func(a, b UnknownGroup) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), bytes.Compare(b.Example[:], a.Example[:]))
-	})
-	page.Data = page.Data[:min(len(page.Data), maxGroups)]
-	if cut {
-		page.SearchedTo = &searched
+	for i := range page.Data {
+		g := &page.Data[i]
+		g.Count, g.More = min(g.Count, MaxCount), g.More || g.Count > MaxCount
 	}
 	return page, nil
-}
-
-// add adds the counts of an older window for the same group.
-func (g *UnknownGroup) add(older *UnknownGroup) {
-	g.Count += older.Count
-	if older.First.Before(g.First) {
-		g.First = older.First
-	}
-	if older.Last.After(g.Last) {
-		g.Last = older.Last
-	}
 }

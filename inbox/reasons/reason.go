@@ -35,6 +35,8 @@ const (
 	Saturated Reason = "target_saturated"
 	// Route means that no live process knows the route; no attempt was made.
 	Route Reason = "route_unknown"
+	// Paused means that an operator has paused the route or its target; no attempt was made.
+	Paused Reason = "paused"
 	// BodyGone means that the body was pruned or erased before the effect happened.
 	BodyGone Reason = "body_gone"
 	// KeyMissing means that this process lacks the key that the effect is sealed with;
@@ -125,7 +127,7 @@ func (r Reason) Known() (retriable, ok bool) {
 	case Status410, BodyGone, Render, Condition, Discarded, KeyWindow, Elsewhere, Restored, Mail5xx, Pruned,
 		NoKey, NoNumber, Tie, Ahead, Late, Type, ListOrder, Suppressed, ParentDone, ParentPartial, ParentGone:
 		return false, true
-	case KeyMissing, Damaged, Exhausted, Deadline, Resent, LeaseExpired, Stopped, Panic, Saturated, Route,
+	case KeyMissing, Damaged, Exhausted, Deadline, Resent, LeaseExpired, Stopped, Panic, Saturated, Route, Paused,
 		Address, DNS, Connect, TLS, Timeout, Connection, Reply,
 		Informational, Redirect, Status408, Status409, Status425, Status429,
 		Status4xx, Status503, Status5xx, Mapping, Breaker, Rate, Mail4xx,

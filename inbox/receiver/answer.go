@@ -52,12 +52,15 @@ const (
 	// outcomeKeyAwaited means that the sender's key is not known and could not be fetched for
 	// now (503).
 	outcomeKeyAwaited outcome = "key_awaited"
+	// outcomePaused means that an operator has paused the source, so that nothing was verified or
+	// recorded (503).
+	outcomePaused outcome = "paused"
 )
 
 var outcomes = [...]outcome{
 	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention, outcomeEmpty,
 	outcomeInFlight, outcomeStatus, outcomeSession, outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeShed, outcomeUnavailable, outcomeDoubted,
-	outcomeKeyAwaited,
+	outcomeKeyAwaited, outcomePaused,
 }
 
 // acknowledged reports whether the answer says that the events are recorded.
@@ -73,7 +76,7 @@ func (o outcome) acknowledged() bool {
 // unavailable reports whether the answer asks the sender to deliver again later.
 func (o outcome) unavailable() bool {
 	switch o {
-	case outcomeOverloaded, outcomeShed, outcomeUnavailable, outcomeDoubted, outcomeKeyAwaited:
+	case outcomeOverloaded, outcomeShed, outcomeUnavailable, outcomeDoubted, outcomeKeyAwaited, outcomePaused:
 		return true
 	default:
 		return false
@@ -194,6 +197,8 @@ const (
 	afterFlight   = "1"
 	// afterDoubt leaves time to compare the clocks.
 	afterDoubt = "2"
+	// afterPause is short enough that a delivery comes soon after the operator resumes the source.
+	afterPause = "60"
 )
 
 // answer decides every status that senders of providers get; [answerCaller] decides those of callers. The answer to a refusal has no body and no hint. An unknown outcome is a fault
@@ -218,6 +223,8 @@ func answer(source *endpoint, res *result) providers.Reply {
 			after = strconv.Itoa(res.problem.retryAfter)
 		}
 		return bare(http.StatusServiceUnavailable, "Retry-After", after)
+	case outcomePaused:
+		return bare(http.StatusServiceUnavailable, "Retry-After", afterPause)
 	case outcomeUnavailable:
 		return bare(http.StatusServiceUnavailable, "Retry-After", afterFault)
 	default:

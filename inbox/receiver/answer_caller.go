@@ -56,6 +56,8 @@ func (res *result) problemCode() Code {
 		return CodeInFlight
 	case res.outcome == outcomeOverloaded, res.outcome == outcomeShed:
 		return CodeOverloaded
+	case res.outcome == outcomePaused:
+		return CodePaused
 	}
 	return CodeUnavailable
 }

@@ -45,13 +45,6 @@ func newCallMetrics() *callMetrics {
 	}
 }
 
-// repeatCounters count what a source's callers are suspected to have repeated.
-type repeatCounters struct{ flagged, refused prometheus.Counter }
-
-func (m *callMetrics) repeatCounters(source string) repeatCounters {
-	return repeatCounters{flagged: m.repeats.WithLabelValues(source, "flagged"), refused: m.repeats.WithLabelValues(source, "refused")}
-}
-
 func (m *callMetrics) register(reg prometheus.Registerer) []error {
 	var errs []error
 	for _, c := range []prometheus.Collector{m.gate, m.status, m.wait, m.operations, m.duplicates, m.repeats} {
@@ -69,34 +62,25 @@ var callOutcomes = [...]outcome{
 	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeInFlight, outcomeUnusable, outcomeBeyondRetention, outcomeOverloaded, outcomeUnavailable,
 }
 
-// callCounters are the counters of one source, made once.
+// callCounters count the calls of one source, and the duplicates by route.
 type callCounters struct {
+	*sourceMetrics
+
 	source     *inbox.Source
-	operations map[string]map[outcome]prometheus.Counter // nil for senders of a provider
-	duplicates []prometheus.Counter                      // in the order of the source's routes
+	operations map[string]bool // that the configuration names
 }
 
-// counters makes the counters of a source, each with 0.
-func (m *callMetrics) counters(name string, source *inbox.Source, isOperation bool) callCounters {
-	c := callCounters{source: source}
-	operations := []string{otherOperation}
+// calls returns the counters of the source.
+func (s *sourceMetrics) calls(source *inbox.Source) callCounters {
+	c := callCounters{sourceMetrics: s, source: source, operations: map[string]bool{}}
+	if len(source.Routes) > 0 {
+		s.metrics.unrouted.WithLabelValues(s.label)
+	}
 	for i := range source.Routes {
-		c.duplicates = append(c.duplicates, m.duplicates.WithLabelValues(name, source.Routes[i].Name))
 		for _, pattern := range source.Routes[i].Types {
 			if !strings.ContainsAny(pattern, `*?[\`) {
-				operations = append(operations, pattern)
+				c.operations[pattern] = true
 			}
-		}
-	}
-	if !isOperation {
-		return c
-	}
-	c.operations = make(map[string]map[outcome]prometheus.Counter, len(operations))
-	slices.Sort(operations)
-	for _, operation := range slices.Compact(operations) {
-		c.operations[operation] = make(map[outcome]prometheus.Counter, len(callOutcomes))
-		for _, o := range callOutcomes {
-			c.operations[operation][o] = m.operations.WithLabelValues(name, operation, string(o))
 		}
 	}
 	return c
@@ -104,20 +88,29 @@ func (m *callMetrics) counters(name string, source *inbox.Source, isOperation bo
 
 // call counts a call that reached the gate.
 func (c *callCounters) call(operation string, o outcome) {
-	counters := c.operations[operation]
-	if counters == nil {
-		counters = c.operations[otherOperation]
+	if !slices.Contains(callOutcomes[:], o) {
+		return
 	}
-	if counter := counters[o]; counter != nil {
-		counter.Inc()
+	if !c.operations[operation] {
+		operation = otherOperation
 	}
+	c.metrics.calls.operations.WithLabelValues(c.label, c.part(operation), string(o)).Inc()
 }
 
-// duplicate counts the routes of an event of the type, which a duplicate did not run again.
-func (c *callCounters) duplicate(eventType string) {
+// event counts what the gate found of an event: the routes that a duplicate did not run again, and a
+// new event that no route takes.
+func (c *callCounters) event(eventType string, item *inbox.ItemReceipt) {
+	taken := len(c.source.Routes) == 0 // it only keeps its events
 	for i := range c.source.Routes {
-		if c.source.Routes[i].Matches(eventType) {
-			c.duplicates[i].Inc()
+		if !c.source.Routes[i].Matches(eventType) {
+			continue
 		}
+		taken = true
+		if item.Outcome == inbox.Duplicate {
+			c.metrics.calls.duplicates.WithLabelValues(c.label, c.part(c.source.Routes[i].Name)).Inc()
+		}
+	}
+	if !taken && item.Outcome == inbox.Recorded && !item.Unusable && !item.BeyondRetention {
+		c.metrics.unrouted.WithLabelValues(c.label).Inc()
 	}
 }

@@ -50,6 +50,7 @@ const (
 
 	CodeQuota       Code = "quota"
 	CodeOverloaded  Code = "overloaded"
+	CodePaused      Code = "source_paused"
 	CodeUnavailable Code = "unavailable"
 )
 
@@ -207,6 +208,10 @@ var codes = [...]CodeMeaning{
 	{
 		Code: CodeOverloaded, Status: 503, Title: "there is no room for the call at the moment", Retriable: true, RetryAfter: 1,
 		Next: operation.NextRepeat, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded.",
+	},
+	{
+		Code: CodePaused, Status: 503, Title: "the operator has paused the source", Retriable: true, RetryAfter: 60,
+		Next: operation.NextRepeat, Advice: "Wait as long as Retry-After says, then repeat the same call under the same key. Nothing was recorded. Ask the operator when the source takes calls again.",
 	},
 	{
 		Code: CodeUnavailable, Status: 503, Title: "a fault kept the call from being answered", Retriable: true, RetryAfter: 5,

@@ -87,6 +87,9 @@ func (r *Receiver) serve(req *request) (res result, reply providers.Reply) {
 
 func (r *Receiver) deliver(req *request) result {
 	source := req.source
+	if source.Paused != nil && source.Paused() {
+		return result{outcome: outcomePaused, unread: true}
+	}
 	if why := source.precheck(req.http); why != "" {
 		return r.refuse(req, nil, why, "")
 	}
@@ -98,7 +101,7 @@ func (r *Receiver) deliver(req *request) result {
 	}
 	connectionOf(req.http.Context()).arrived(r.cfg.SystemNow())
 	if n := len(body.buf); n > 0 || req.http.ContentLength != 0 {
-		source.count.bodyBytes.Observe(float64(n))
+		r.metrics.bytes.WithLabelValues(source.count.label).Observe(float64(n))
 	}
 
 	held := true // also when something below panics

@@ -3,6 +3,7 @@ package receiver
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/inbox/rollup"
+	"github.com/oncegate/oncegate/providers"
 )
 
 // Metrics are the counters of the public door. Labels come from closed sets:
@@ -26,6 +28,10 @@ type Metrics struct {
 	suspected  *prometheus.CounterVec
 	untyped    *prometheus.CounterVec
 	unproved   *prometheus.GaugeVec
+	unrouted   *prometheus.CounterVec
+	expiry     *prometheus.GaugeVec
+	expiries   map[[2]string]time.Time // by source and secret
+	failures   *failureCollector
 	unknown    prometheus.Counter
 	calls      *callMetrics
 
@@ -64,6 +70,14 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m.unproved = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "oncegate_unproved_sources", Help: "1 for each source whose provider proves nothing, so that anybody can deliver to it.",
 	}, []string{"source"})
+	m.unrouted = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "oncegate_unrouted_events_total", Help: "Events that none of the source's routes takes. A source without routes only keeps its events and is not counted.",
+	}, []string{"source"})
+	m.expiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "oncegate_secret_expiry_timestamp_seconds", Help: "When a secret with `until` stops being accepted, as a Unix time.",
+	}, []string{"source", "secret"})
+	m.expiries = map[[2]string]time.Time{}
+	m.failures = newFailureCollector()
 	m.calls = newCallMetrics()
 	m.unknown = m.refusals.WithLabelValues("", string(reasonUnknownSource))
 	if reg == nil {
@@ -77,7 +91,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	}, func() float64 { return float64(m.bodyBytesInFlight.Load()) })
 	errs := m.calls.register(reg)
 	for _, c := range []prometheus.Collector{
-		m.deliveries, m.refusals, m.seconds, m.bytes, m.secrets, m.suspected, m.untyped, m.unproved, inFlight, bodyBytes,
+		m.deliveries, m.refusals, m.seconds, m.bytes, m.secrets, m.suspected, m.untyped, m.unproved, m.unrouted, m.expiry, m.failures, inFlight, bodyBytes,
 	} {
 		errs = append(errs, reg.Register(c))
 	}
@@ -87,20 +101,26 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// sourceMetrics are one source's children, made once: finding a child by its
-// labels costs more than counting it.
+// OtherSource is the label under which sources without series of their own are counted together.
+// Their routes, tenants, secrets and operations have it, too.
+const OtherSource = "other"
+
+// sourceMetrics count the deliveries of one source. A series begins with the first case, except
+// those whose first case an alert must see: see [Metrics.source].
 type sourceMetrics struct {
-	outcomes  map[string]map[outcome]prometheus.Counter // by tenant
-	reasons   map[reason]prometheus.Counter
-	unlisted  prometheus.Counter
-	seconds   prometheus.Observer
-	bodyBytes prometheus.Observer
-	suspected prometheus.Counter
-	untyped   prometheus.Counter
-	gate      prometheus.Observer
-	status    prometheus.Observer
-	wait      prometheus.Observer
-	rollup    map[string]*rollup.Counters // by tenant; nil where nothing is rolled up
+	metrics *Metrics
+	label   string
+	rollup  map[string]*rollup.Counters // by tenant; nil where nothing is rolled up
+
+	failures *failureRun // nil if the sender documents no limit
+}
+
+// part returns the label of a route, a tenant, a secret or an operation of the source.
+func (s *sourceMetrics) part(name string) string {
+	if s.label == OtherSource {
+		return OtherSource
+	}
+	return name
 }
 
 // rollUp has the source's deliveries counted by minute, too.
@@ -111,28 +131,14 @@ func (s *sourceMetrics) rollUp(r *rollup.Recorder, source int32, tenants []strin
 	}
 }
 
-func (m *Metrics) source(name string, tenants []string) sourceMetrics {
-	s := sourceMetrics{
-		outcomes:  make(map[string]map[outcome]prometheus.Counter, len(tenants)),
-		reasons:   make(map[reason]prometheus.Counter, len(reasons)),
-		unlisted:  m.refusals.WithLabelValues(name, "other"),
-		seconds:   m.seconds.WithLabelValues(name),
-		bodyBytes: m.bytes.WithLabelValues(name),
-		suspected: m.suspected.WithLabelValues(name),
-		untyped:   m.untyped.WithLabelValues(name),
-		gate:      m.calls.gate.WithLabelValues(name),
-		status:    m.calls.status.WithLabelValues(name),
-		wait:      m.calls.wait.WithLabelValues(name),
-	}
+// source returns the metrics of a source. It creates the series from whose increase an alert is
+// made, with 0: the increase of a series that begins with its first case misses that case.
+func (m *Metrics) source(label string, tenants []string) sourceMetrics {
+	s := sourceMetrics{metrics: m, label: label}
 	for _, tenant := range tenants {
-		s.outcomes[tenant] = make(map[outcome]prometheus.Counter, len(outcomes))
-		for _, o := range outcomes {
-			s.outcomes[tenant][o] = m.deliveries.WithLabelValues(name, string(o), tenant)
-		}
+		m.deliveries.WithLabelValues(label, string(outcomeDuplicate), s.part(tenant))
 	}
-	for _, why := range reasons {
-		s.reasons[why] = m.refusals.WithLabelValues(name, string(why))
-	}
+	m.refusals.WithLabelValues(label, string(providers.ReasonMismatch))
 	return s
 }
 
@@ -140,35 +146,44 @@ func (m *Metrics) source(name string, tenants []string) sourceMetrics {
 // that it took.
 func (s *sourceMetrics) observe(res *result, tenant string, started time.Time, took, waited time.Duration) {
 	s.countOutcome(res, tenant, started)
-	s.seconds.Observe((took - waited).Seconds())
+	s.metrics.seconds.WithLabelValues(s.label).Observe((took - waited).Seconds())
 	if res.outcome.acknowledged() {
 		s.rollup[tenant].AddLatency(started, took-waited)
 	}
 	if waited > 0 {
-		s.wait.Observe(waited.Seconds())
+		s.metrics.calls.wait.WithLabelValues(s.label).Observe(waited.Seconds())
 	}
 }
 
 // observeStatus counts a question how an operation ended.
 func (s *sourceMetrics) observeStatus(res *result, tenant string, started time.Time, took, waited time.Duration) {
 	s.countOutcome(res, tenant, started)
-	s.status.Observe((took - waited).Seconds())
+	s.metrics.calls.status.WithLabelValues(s.label).Observe((took - waited).Seconds())
 	if waited > 0 {
-		s.wait.Observe(waited.Seconds())
+		s.metrics.calls.wait.WithLabelValues(s.label).Observe(waited.Seconds())
 	}
 }
 
 func (s *sourceMetrics) countOutcome(res *result, tenant string, started time.Time) {
-	counter := s.outcomes[tenant][res.outcome]
-	if counter == nil {
-		counter = s.outcomes[tenant][outcomeUnavailable]
+	counted := res.outcome
+	if !slices.Contains(outcomes[:], counted) {
+		counted = outcomeUnavailable
 	}
-	counter.Inc()
-	if res.outcome == outcomeRefused {
-		if counter = s.reasons[res.reason]; counter == nil {
-			counter = s.unlisted
+	s.metrics.deliveries.WithLabelValues(s.label, string(counted), s.part(tenant)).Inc()
+	if s.failures != nil {
+		// Refusals count too: a sender with a wrong secret stops delivering like one whose endpoint is down.
+		if res.outcome == outcomeRefused || res.outcome.unavailable() {
+			s.failures.length.Add(1)
+		} else {
+			s.failures.length.Store(0)
 		}
-		counter.Inc()
+	}
+	if res.outcome == outcomeRefused {
+		why := res.reason
+		if !slices.Contains(reasons[:], why) {
+			why = "other"
+		}
+		s.metrics.refusals.WithLabelValues(s.label, string(why)).Inc()
 		s.rollup[tenant].Add(started, rollup.Refused, 1)
 	}
 	if res.outcome.unavailable() {
@@ -176,8 +191,20 @@ func (s *sourceMetrics) countOutcome(res *result, tenant string, started time.Ti
 	}
 }
 
-func (m *Metrics) secret(source, name string) {
-	m.secrets.WithLabelValues(source, name).Inc()
+// expires shows when the secret expires. Of the secrets under one label it shows the first. Whether
+// the sender still uses the secret is seen from the increase of its matches.
+func (s *sourceMetrics) expires(secret *providers.Secret) {
+	if secret.NotAfter.IsZero() {
+		return
+	}
+	name := s.part(secret.Name)
+	s.metrics.secrets.WithLabelValues(s.label, name)
+	key := [2]string{s.label, name}
+	if first, ok := s.metrics.expiries[key]; ok && first.Before(secret.NotAfter) {
+		return
+	}
+	s.metrics.expiries[key] = secret.NotAfter
+	s.metrics.expiry.WithLabelValues(s.label, name).Set(float64(secret.NotAfter.Unix()))
 }
 
 // NewGateCollector shows the gate's own counters.

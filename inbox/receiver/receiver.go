@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,12 @@ type Provider interface {
 type Source struct {
 	// Inbox is the source as the gate knows it.
 	Inbox *inbox.Source
+
+	// MetricLabel is the label under which metrics count the source: its name if that is empty, or [OtherSource].
+	MetricLabel string
+
+	// FailureLimit is how many failures in a row make the sender stop delivering; 0 is not known.
+	FailureLimit int
 
 	Provider Provider
 
@@ -102,6 +109,10 @@ type Source struct {
 	// PreviousNames are names under which the source is served as well, unless another
 	// source has them: a sender still calls the address that it was given.
 	PreviousNames []string
+
+	// Paused reports whether an operator has paused the source. All its deliveries are then answered with 503, so that the sender
+	// keeps them, and nothing is recorded. It is asked for each request, so it must be quick. nil means never.
+	Paused func() bool
 
 	// AnswerOutcome answers a duplicate that carries one event with the event's outcome, instead of the provider's
 	// acknowledgement. Operations always do.
@@ -340,7 +351,6 @@ type endpoint struct {
 	faults       *quota
 	count        sourceMetrics
 	calls        callCounters
-	repeats      repeatCounters
 	share        *share
 }
 
@@ -365,23 +375,24 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 		longestWait:  s.LongestWait,
 		logs:         newQuota(1),
 		faults:       newQuota(1),
-		calls:        metrics.calls.counters(name, s.Inbox, s.Provider.IsOperation()),
 		share:        &share{reserve: limits.sourceReserve},
 	}
 	var err error
 	if e.callers, err = newCallers(s, tenants); err != nil {
 		errs = append(errs, fmt.Errorf("receiver: source %q: %w", name, err))
 	}
-	e.count = metrics.source(name, e.callers.tenants())
+	e.count = metrics.source(cmp.Or(s.MetricLabel, name), e.callers.tenants())
+	e.calls = e.count.calls(s.Inbox)
+	e.count.failures = metrics.failures.add(e.count.label, s.FailureLimit)
 	for _, secret := range s.Secrets() {
-		metrics.secrets.WithLabelValues(name, secret.Name) // with 0, so that its first match is an increase
+		e.count.expires(&secret)
 	}
 	if e.maxBody == 0 {
 		e.maxBody = asked.MaxBody
 	}
 	if p, ok := s.Provider.(interface{ Unproved() bool }); ok && p.Unproved() {
 		e.unproved = true
-		metrics.unproved.WithLabelValues(name).Set(1)
+		metrics.unproved.WithLabelValues(e.count.label).Add(1)
 	}
 	if room := limits.room(e.maxBody); e.maxBody <= 0 || peak(e.maxBody) > room {
 		errs = append(errs, fmt.Errorf("receiver: source %q: MaxBody %d must be positive and small enough that a body of that size, which holds %d while it grows, fits into what BodyBytes (%d) leaves beside the reserves (%d)",
@@ -393,11 +404,8 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 	if s.NewKeys < 0 || s.NewKeys > 0 && !e.operation {
 		errs = append(errs, fmt.Errorf("receiver: source %q: NewKeys must not be negative, and is for operations", name))
 	}
-	switch wanted, err := checkRepeats(s); {
-	case err != nil:
+	if err := checkRepeats(s); err != nil {
 		errs = append(errs, fmt.Errorf("receiver: source %q: %w", name, err))
-	case wanted:
-		e.repeats = metrics.calls.repeatCounters(name)
 	}
 	if len(e.methods) == 0 {
 		errs = append(errs, fmt.Errorf("receiver: source %q: the provider names no method", name))

@@ -23,7 +23,8 @@ func (r *Receiver) verified(req *request, delivery *providers.Delivery, err erro
 		connectionOf(req.http.Context()).prove()
 	}
 	if req.call == nil || req.session == nil {
-		r.metrics.secret(req.source.name, delivery.Secret)
+		count := &req.source.count
+		r.metrics.secrets.WithLabelValues(count.label, count.part(delivery.Secret)).Inc()
 	}
 	if !req.source.quota.take(req.started) {
 		return r.refuse(req, nil, reasonQuota, ""), false
@@ -49,7 +50,7 @@ func newAdmission(req *request, delivery *providers.Delivery) *inbox.Admission {
 func (r *Receiver) record(req *request, admission *inbox.Admission) (inbox.Receipt, error) {
 	entered := r.cfg.Now()
 	receipt, err := r.cfg.Gate.Accept(req.http.Context(), admission)
-	req.source.count.gate.Observe(r.cfg.Now().Sub(entered).Seconds())
+	r.metrics.calls.gate.WithLabelValues(req.source.count.label).Observe(r.cfg.Now().Sub(entered).Seconds())
 	if err == nil && len(receipt.Items) != len(admission.Events) {
 		err = fmt.Errorf("the gate answered for %d of %d events", len(receipt.Items), len(admission.Events))
 	}
@@ -71,11 +72,9 @@ func (r *Receiver) conclude(req *request, delivery *providers.Delivery, receipt 
 	r.logReceipt(req, delivery, receipt)
 	for i := range receipt.Items {
 		if delivery.Items[i].Unknown && receipt.Items[i].Outcome == inbox.Recorded {
-			req.source.count.untyped.Inc()
+			r.metrics.untyped.WithLabelValues(req.source.count.label).Inc()
 		}
-		if receipt.Items[i].Outcome == inbox.Duplicate {
-			req.source.calls.duplicate(delivery.Items[i].Type)
-		}
+		req.source.calls.event(delivery.Items[i].Type, &receipt.Items[i])
 	}
 	return req.source.summarise(receipt)
 }
@@ -115,7 +114,7 @@ func (e *endpoint) summarise(receipt *inbox.Receipt) result {
 		item := &receipt.Items[i]
 		unusable, beyond = unusable || item.Unusable, beyond || item.BeyondRetention
 		if item.SuspectedReplay {
-			e.count.suspected.Inc()
+			e.count.metrics.suspected.WithLabelValues(e.count.label).Inc()
 		}
 		switch item.Outcome {
 		case inbox.Duplicate:

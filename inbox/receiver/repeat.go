@@ -21,9 +21,8 @@ type Repeats struct {
 	Refuse bool
 }
 
-// checkRepeats refuses settings of repeats that cannot be, and reports whether any of the source's calls is
-// looked at.
-func checkRepeats(s *Source) (wanted bool, err error) {
+// checkRepeats refuses settings of repeats that cannot be.
+func checkRepeats(s *Source) error {
 	all := []Repeats{s.Repeats}
 	for _, o := range s.Operations {
 		if o.Repeats != nil {
@@ -31,12 +30,11 @@ func checkRepeats(s *Source) (wanted bool, err error) {
 		}
 	}
 	for _, repeats := range all {
-		wanted = wanted || repeats.Within > 0
 		if repeats.Within < 0 || repeats.Within > 0 && !s.Provider.IsOperation() {
-			err = errors.New("Repeats.Within must not be negative, and is for operations")
+			return errors.New("Repeats.Within must not be negative, and is for operations")
 		}
 	}
-	return wanted, err
+	return nil
 }
 
 // HeaderSuspectedRepeat is the event of the call with the same arguments that the credential made a moment
@@ -82,7 +80,7 @@ func (o *operations) checkRepeat(ctx context.Context, req *request, event *inbox
 
 // suspected refuses a call that repeats another one.
 func (o *operations) suspected(ctx context.Context, req *request, repeats Repeats, first inbox.ID) result {
-	req.source.repeats.refused.Inc()
+	req.source.count.metrics.calls.repeats.WithLabelValues(req.source.count.label, "refused").Inc()
 	return o.refuseFor(ctx, req, reasonSuspectedRepeat, first, "the same arguments came under another key within "+repeats.Within.String())
 }
 
@@ -104,6 +102,6 @@ func (req *request) noteRepeat(receipt *inbox.Receipt) {
 		return
 	}
 	req.repeats = first
-	req.source.repeats.flagged.Inc()
+	req.source.count.metrics.calls.repeats.WithLabelValues(req.source.count.label, "flagged").Inc()
 	req.source.count.rollup[req.tenant()].Add(req.started, rollup.Suspected, 1)
 }

@@ -49,6 +49,9 @@ type Scheduler struct {
 	// Fits returns why nothing may be written now; nil means that it always may.
 	Fits func() error
 
+	// Paused reports whether an operator has paused a source, whose sender is then not asked. nil means never.
+	Paused func(source int32) bool
+
 	// Done is called after each run of this process.
 	Done func(source string, report Report, err error)
 }
@@ -57,7 +60,7 @@ type Scheduler struct {
 func (s *Scheduler) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		for i := range s.Sources {
-			if ctx.Err() == nil && (s.Fits == nil || s.Fits() == nil) {
+			if ctx.Err() == nil && (s.Fits == nil || s.Fits() == nil) && (s.Paused == nil || !s.Paused(s.Sources[i].Source)) {
 				s.Look(ctx, &s.Sources[i])
 			}
 		}

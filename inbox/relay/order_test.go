@@ -57,7 +57,7 @@ func (o *outbox) arrivals(t *testing.T) []string {
 // waitingCommits counts the transactions that wait at their commit for another one's positions.
 func (o *outbox) waitingCommits(t *testing.T) (n int) {
 	t.Helper()
-	o.Scan(t, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid = 1869506928
+	o.Scan(t, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid = 1869506928 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		AND objid::bigint & 4294967040 = hashtext(current_schema())::bigint & 4294967040`, &n)
 	return n
 }

@@ -53,6 +53,9 @@ type Config struct {
 	// it is left to a process that knows the source. It defaults to 1 h.
 	Grace time.Duration
 
+	// Paused reports whether an operator has paused a source, by the id of its row: its rows stay in the outbox. nil means never.
+	Paused func(sourceID int32) bool
+
 	// Fits returns why nothing may be relayed now: a newer program has changed the tables. The
 	// rows wait for a newer process. nil means that they always may be relayed.
 	Fits func() error
@@ -173,7 +176,7 @@ func (r *Relay) Run(ctx context.Context) (total int, err error) {
 	if len(r.names) == 0 {
 		return 0, nil
 	}
-	rows, err := r.cfg.Pool.Query(ctx, waitingSources, r.names)
+	rows, err := r.cfg.Pool.Query(ctx, waitingSources, r.running())
 	if err != nil {
 		return 0, fmt.Errorf("relaying the outbox: %w", err)
 	}
@@ -196,6 +199,14 @@ func (r *Relay) Run(ctx context.Context) (total int, err error) {
 		})
 	}
 	return total, errors.Join(errs...)
+}
+
+// running returns the names of the sources that are not paused.
+func (r *Relay) running() []string {
+	if r.cfg.Paused == nil {
+		return r.names
+	}
+	return slices.DeleteFunc(slices.Clone(r.names), func(name string) bool { return r.cfg.Paused(r.cfg.Sources[name].ID) })
 }
 
 func (r *Relay) count(ctx context.Context, row *outboxRow, item *inbox.ItemReceipt) {

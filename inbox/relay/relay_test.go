@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -236,4 +237,26 @@ func TestEmitIsGrantedByRole(t *testing.T) {
 		t.Error("the role may write the outbox itself")
 	}
 	o.Want(t, 0, 1)
+}
+
+// The rows of a paused source stay in the outbox until it is resumed.
+func TestRelayLeavesAPausedSource(t *testing.T) {
+	t.Parallel()
+	o := newOutbox(t)
+	paused := true
+	r, err := relay.New(relay.Config{
+		Pool: o.Work, Gate: o.Gate, Clock: o.Clock, Logger: slog.New(slog.DiscardHandler), Sources: map[string]*inbox.Source{o.Source.Name: o.Source},
+		Paused: func(id int32) bool { return paused && id == o.Source.ID },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Exec(t, o.Pool, emit, "ord_1", `{"n": 1}`)
+	if n := storetest.RunRelay(t, r); n != 0 {
+		t.Errorf("relayed %d of a paused source", n)
+	}
+	o.Want(t, 0, 1)
+	paused = false
+	storetest.RunRelay(t, r)
+	o.Want(t, 1, 0)
 }

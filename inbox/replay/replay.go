@@ -59,9 +59,10 @@ type Replay struct {
 	// Rate is how many items a second a run takes; 0 is as many as it can.
 	Rate float32 `json:"rate,omitempty"`
 
-	CreatedAt  time.Time  `json:"created_at"`
-	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
-	StartedAt  *time.Time `json:"started_at,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	// FinishedAt is when the last effect ended, or when the replay was cancelled or expired.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 
 	// Now is the database's time when this was read.
@@ -173,8 +174,8 @@ func New(cfg Config) (*Store, error) {
 }
 
 const replayColumns = `
-id, state, scope, options, summary, digest, actor, coalesce(reason, ''), coalesce(rate, 0), created_at, expires_at, started_at,
-    finished_at, now(), position, coalesce(job_id, 0), coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0)`
+id, ` + presentState + `, scope, options, summary, digest, actor, coalesce(reason, ''), coalesce(rate, 0), created_at, expires_at, started_at,
+    CASE WHEN ` + hasEnded + ` THEN ` + lastEnd + ` ELSE finished_at END, now(), position, coalesce(job_id, 0), coalesce((extract(epoch FROM next_at - now()) * 1000000)::bigint, 0)`
 
 func scanReplay(row pgx.CollectableRow) (Replay, error) {
 	var r Replay
@@ -217,32 +218,6 @@ func oneReplay(ctx context.Context, db row.Querier, sql string, id inbox.ID) (*R
 		return nil, fmt.Errorf("replay %s: %w", id, inbox.ErrNotFound)
 	}
 	return &r, err
-}
-
-const countStates = `
-SELECT e.state, count(*)
-FROM replay_outcome o
-JOIN replay_item i ON i.replay_id = o.replay_id AND i.position = o.position
-JOIN effect e ON e.id = coalesce(o.made_id, i.effect_id)
-WHERE o.replay_id = $1 AND o.outcome IN ('replayed', 'created')
-GROUP BY e.state`
-
-// Standings counts the effects that a replay has restarted or created, by their present state.
-func (r *Store) Standings(ctx context.Context, id inbox.ID) (map[string]int, error) {
-	rows, err := r.pool.Query(ctx, countStates, id)
-	if err != nil {
-		return nil, fmt.Errorf("reading what became of replay %s: %w", id, err)
-	}
-	out := map[string]int{}
-	var state string
-	var n int
-	if _, err := pgx.ForEachRow(rows, []any{&state, &n}, func() error {
-		out[state] = n
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("reading what became of replay %s: %w", id, err)
-	}
-	return out, nil
 }
 
 // Status returns a replay, or [inbox.ErrNotFound] if there is none.

@@ -224,7 +224,7 @@ const markCancelled = `UPDATE replay SET state = 'cancelled', finished_at = now(
 
 // Cancel ends a replay that is being planned, is planned or runs. The steps taken stay
 // done, and the remaining effects keep their states. Cancel waits for a step in progress. It
-// returns [inbox.ErrNotFound], [inbox.ErrUnexplained], or [ErrState] if the replay has ended.
+// returns [inbox.ErrNotFound], [inbox.ErrUnexplained], or [ErrState] if every item was taken or the replay has ended.
 func (r *Store) Cancel(ctx context.Context, c CancelRequest) (*Replay, error) {
 	err := inbox.CheckExplanation(c.Actor, c.Reason)
 	if err == nil {
@@ -235,7 +235,7 @@ func (r *Store) Cancel(ctx context.Context, c CancelRequest) (*Replay, error) {
 			}
 			switch replay.State {
 			case Planning, Planned, Running:
-			case Cancelled, Done, Expired:
+			case Queued, Cancelled, Done, Expired:
 				return fmt.Errorf("%w: it is %s", ErrState, replay.State)
 			}
 			if _, err := tx.Exec(ctx, markCancelled, c.ID); err != nil {
@@ -272,7 +272,12 @@ func (r *Store) List(ctx context.Context, f Filter) (read.Page[Replay], error) {
 		Place: func(r *Replay) inbox.ID { return r.ID },
 		Read: func(ctx context.Context, from, to inbox.ID, limit int) ([]Replay, error) {
 			var p row.Predicates
-			p.AddIf(f.State != "", `state = ?`, string(f.State))
+			switch f.State {
+			case Queued, Done:
+				p.AddIf(true, `replay.state IN ('queued', 'done') AND `+presentState+` = ?`, string(f.State))
+			default:
+				p.AddIf(f.State != "", `state = ?`, string(f.State))
+			}
 			p.AddIf(f.Tenant != "", `scope->>'tenant' = ?`, f.Tenant)
 			p.AddIf(!from.IsZero(), `id < ?`, from)
 			p.AddIf(!to.IsZero(), `id >= ?`, to)

@@ -11,13 +11,20 @@ const (
 	Planned State = "planned"
 	// Running: a worker takes the items.
 	Running State = "running"
+	// Queued: every item was taken, and some of its effects have not ended.
+	Queued State = "queued"
 	// Cancelled: the remaining effects keep their states.
 	Cancelled State = "cancelled"
-	// Done: every item was taken.
+	// Done: every item was taken, and every effect has ended: it is done, dead, of unknown outcome or settled otherwise.
 	Done State = "done"
 	// Expired: the plan was not run in time.
 	Expired State = "expired"
 )
+
+// States returns all states.
+func States() []State {
+	return []State{Planning, Planned, Running, Queued, Cancelled, Done, Expired}
+}
 
 // Action is what a run does to an item. Stored: never change.
 type Action string

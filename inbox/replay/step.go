@@ -17,7 +17,7 @@ import (
 
 // Step is what one step of a run did.
 type Step struct {
-	// State is the replay's present state. While it is [Running], there is more to do.
+	// State is the replay's present state. While it is [Running], there are more items to take.
 	State State
 	// Items is how many items the step took.
 	Items int
@@ -86,7 +86,7 @@ const (
 // rate is there to spare live deliveries a burst.
 const markStep = `
 UPDATE replay
-SET summary = $2, state = $3, position = $5, finished_at = CASE WHEN $3 = 'done' THEN now() END,
+SET summary = $2, state = $3, position = $5,
     next_at = greatest(next_at, now() - $6::bigint * interval '1 microsecond') + $4::bigint * interval '1 microsecond'
 WHERE id = $1`
 
@@ -117,6 +117,11 @@ func (r *Store) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float
 	if err != nil {
 		return step, err
 	}
+	more := len(items) == limit
+	waits, err := r.waitTx(ctx, tx, &items)
+	if err != nil {
+		return step, err
+	}
 	fresh, position := len(items), replay.position
 	if fresh > 0 {
 		position = items[fresh-1].position
@@ -140,8 +145,8 @@ func (r *Store) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float
 	}
 	step.Items = len(items) - len(replay.Summary.Later)
 	switch {
-	case len(replay.Summary.Later) == 0 && fresh < limit:
-		step.State = Done
+	case len(replay.Summary.Later) == 0 && !waits && !more:
+		step.State = Queued
 	case step.Items == 0:
 		step.Wait = postponedPause
 	}
@@ -151,6 +156,32 @@ func (r *Store) stepTx(ctx context.Context, tx pgx.Tx, id inbox.ID, atMost float
 	}
 	end.Queue(markStep, id, summary, string(step.State), pause.Microseconds(), position, late.Microseconds())
 	return step, tx.SendBatch(ctx, &end).Close()
+}
+
+// The first item whose route, or whose target, is paused. Most installations have no pause, and then no item is read.
+const firstPausedItem = `
+SELECT coalesce(min(a.position), 0)
+FROM unnest($1::bigint[], $2::uuid[], $3::int[]) AS a (position, effect_id, route_id)
+LEFT JOIN effect e ON e.id = a.effect_id
+JOIN route r ON r.id = coalesce(e.route_id, a.route_id)
+WHERE EXISTS (SELECT FROM pause) AND EXISTS (SELECT FROM pause p WHERE p.route_id = r.id OR p.target = r.target)`
+
+// waitTx leaves the items from the first one on whose route or target is paused to a later step. So a replay waits with its
+// order and its rate, and does not end in a burst when the pause does. It reports whether it has left any.
+func (r *Store) waitTx(ctx context.Context, tx pgx.Tx, items *[]stepItem) (bool, error) {
+	if len(*items) == 0 {
+		return false, nil
+	}
+	positions, effects, routes := make([]int64, len(*items)), make([]inbox.ID, len(*items)), make([]int32, len(*items))
+	for i, it := range *items {
+		positions[i], effects[i], routes[i] = it.position, it.effect, it.route
+	}
+	var first int64
+	if err := tx.QueryRow(ctx, firstPausedItem, positions, effects, routes).Scan(&first); err != nil || first == 0 {
+		return false, err
+	}
+	*items = (*items)[:slices.Index(positions, first)]
+	return true, nil
 }
 
 // itemsPerStep returns how many items one step takes at a rate in items a second. Steps are

@@ -134,7 +134,8 @@ func TestSums(t *testing.T) {
 func TestActivity(t *testing.T) {
 	t.Parallel()
 	b := setup(t, session.PoolAdmin)
-	storetest.Exec(t, b.pool, `INSERT INTO source (name, provider, class) VALUES ('nightly', 'stripe', 'default'), ('rare', 'stripe', 'default'), ('never', 'stripe', 'default')`)
+	storetest.Exec(t, b.pool, `INSERT INTO source (name, provider, class) VALUES ('nightly', 'stripe', 'default'), ('rare', 'stripe', 'default'), ('never', 'stripe', 'default'),
+		('burst', 'stripe', 'default'), ('bursts', 'stripe', 'default'), ('new', 'stripe', 'default')`)
 	hour := b.now.Truncate(time.Hour)
 	insert := func(source int, at time.Time, n int) {
 		storetest.Exec(t, b.pool, fmt.Sprintf(`INSERT INTO stat_hour VALUES (%d, 'recorded', '%s', 0, '', %d)`, source, at.Format(time.RFC3339), n))
@@ -152,6 +153,13 @@ func TestActivity(t *testing.T) {
 		}
 	}
 	insert(4, hour.Add(-200*time.Hour), 2)
+	insert(6, hour.Add(-2*time.Hour), 500) // one burst, also over the full hour
+	insert(6, hour.Add(-3*time.Hour), 20)
+	insert(7, hour.Add(-72*time.Hour), 500)
+	insert(7, hour.Add(-120*time.Hour), 500)
+	for h := range 12 {
+		insert(8, hour.Add(-time.Duration(h+2)*time.Hour), 60) // half a day old, and its nights are not known
+	}
 	storetest.Exec(t, b.pool, fmt.Sprintf(`UPDATE stat_source SET last_event_at = '%s' WHERE source_id = 1`, b.now.Add(-time.Minute).Format(time.RFC3339)))
 	all, err := b.reader.Activities(t.Context(), rollup.Filter{})
 	if err != nil {
@@ -161,7 +169,7 @@ func TestActivity(t *testing.T) {
 	for _, a := range all {
 		got[a.Source] = a
 	}
-	for source, silent := range map[string]bool{"shop": false, "bank": true, "nightly": false, "rare": false, "never": false} {
+	for source, silent := range map[string]bool{"shop": false, "bank": true, "nightly": false, "rare": false, "never": false, "burst": false, "bursts": false, "new": false} {
 		a, ok := got[source]
 		if !ok || a.Silent != silent {
 			t.Errorf("%s: %+v, want silent %t", source, a, silent)
@@ -169,6 +177,11 @@ func TestActivity(t *testing.T) {
 	}
 	if a := got["nightly"]; a.LongestPause != 23*time.Hour || a.Events != 50 {
 		t.Errorf("nightly pauses for %s and had %d events, want 23h and 50", a.LongestPause, a.Events)
+	}
+	for _, source := range []string{"burst", "bursts", "new"} {
+		if a := got[source]; a.SilentAfter() != 0 || a.Events == 0 {
+			t.Errorf("%s has no usual pauses, and counts as silent after %s: %+v", source, a.SilentAfter(), a)
+		}
 	}
 	if a := got["never"]; a.LastEvent != nil || a.SilentAfter() != 0 {
 		t.Errorf("never has had no event: %+v", a)

@@ -14,8 +14,12 @@ const (
 	// weekend.
 	usualDays = 15
 
-	// leastEvents is how many events a source must have had in that time for its pauses to be usual.
+	// leastEvents is how many events a source must have had in that time for its pauses to be usual, in how many
+	// different hours, and over how long. A burst has many events in an hour or two and shows no interval. Before a
+	// whole day has passed, the pause of a night is not known.
 	leastEvents = 10
+	leastHours  = 6
+	leastSpan   = 24 * time.Hour
 
 	// leastSilence is the shortest silence that is reported.
 	leastSilence = 15 * time.Minute
@@ -36,8 +40,8 @@ type Activity struct {
 	// Events is how many came in the last 15 days.
 	Events int64 `json:"events"`
 
-	// Interval is the mean time between them, and LongestPause the longest time without one between two of them, in whole hours; 0 if
-	// there were fewer than 10.
+	// Interval is the mean time between them, and LongestPause the longest time without one between two of them, in whole hours. Both
+	// are 0 if the source has no usual pauses: it had fewer than 10 events, or they came in fewer than 6 different hours or within a day.
 	Interval     time.Duration `json:"-"`
 	LongestPause time.Duration `json:"-"`
 
@@ -49,10 +53,10 @@ type Activity struct {
 	Silent bool `json:"silent"`
 }
 
-// SilentAfter is how long the source may be quiet before it counts as silent; 0 is unknown, because it had too few
-// events.
+// SilentAfter is how long the source may be quiet before it counts as silent; 0 is unknown, because it has no usual
+// pauses.
 func (a *Activity) SilentAfter() time.Duration {
-	if a.Events < leastEvents {
+	if a.Interval == 0 {
 		return 0
 	}
 	return max(a.LongestPause+a.LongestPause/2, intervals*a.Interval, leastSilence)
@@ -69,12 +73,12 @@ func activityQuery(f *Filter) (sql string, args []any) {
 		q.and("s.name = %s", f.Source)
 	}
 	return `
-SELECT s.name, t.first, t.last, coalesce(u.n, 0), u.first, coalesce(u.pause, interval '0'), now()
+SELECT s.name, t.first, t.last, coalesce(u.n, 0), u.hours, u.first, coalesce(u.pause, interval '0'), now()
 FROM source s
 CROSS JOIN LATERAL (
     SELECT min(t.first_event_at) AS first, max(t.last_event_at) AS last FROM stat_source t WHERE t.source_id = s.id` + times + `) t
 CROSS JOIN LATERAL (
-    SELECT sum(h.n)::bigint AS n, min(h.hour) AS first, max(h.hour - h.before) - interval '1 hour' AS pause
+    SELECT sum(h.n)::bigint AS n, count(*) AS hours, min(h.hour) AS first, max(h.hour - h.before) - interval '1 hour' AS pause
     FROM (
         SELECT k.hour, sum(k.n) AS n, lag(k.hour) OVER (ORDER BY k.hour) AS before
         FROM stat_hour k
@@ -110,13 +114,14 @@ func QueueActivities(b *pgx.Batch, f Filter, out *[]Activity) {
 func scanActivities(rows pgx.Rows, active bool, out *[]Activity) error {
 	var (
 		a     Activity
+		hours int
 		first *time.Time
 		pause time.Duration
 		now   time.Time
 	)
-	_, err := pgx.ForEachRow(rows, []any{&a.Source, &a.FirstEvent, &a.LastEvent, &a.Events, &first, &pause, &now}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&a.Source, &a.FirstEvent, &a.LastEvent, &a.Events, &hours, &first, &pause, &now}, func() error {
 		if !active || a.LastEvent != nil {
-			*out = append(*out, a.judged(first, pause, now))
+			*out = append(*out, a.judged(hours, first, pause, now))
 		}
 		a = Activity{}
 		return nil
@@ -125,34 +130,37 @@ func scanActivities(rows pgx.Rows, active bool, out *[]Activity) error {
 }
 
 const readSuspected = `
-SELECT s.name, k.n, k.since
+SELECT s.name, k.n
 FROM source s
 CROSS JOIN LATERAL (
-    SELECT sum(h.n)::bigint AS n, min(h.hour) AS since FROM stat_hour h
+    SELECT sum(h.n)::bigint AS n FROM stat_hour h
     WHERE h.source_id = s.id AND h.kind = 'suspected' AND h.hour >= now() - $1::bigint * interval '1 microsecond' AND ($2::text = '' OR h.tenant = $2)) k
 WHERE k.n > 0
 ORDER BY 2 DESC, 1`
 
 // QueueSuspected queues reading how many events of each source were suspected to repeat others within a time that ends
-// now, in whole hours, and since which hour. found is called for each source with such events when the batch is read.
-func QueueSuspected(b *pgx.Batch, tenant string, within time.Duration, found func(source string, n int64, since time.Time)) {
+// now, in whole hours. When the first of them came is not known, because they are counted by the hour. found is called for
+// each source with such events when the batch is read.
+func QueueSuspected(b *pgx.Batch, tenant string, within time.Duration, found func(source string, n int64)) {
 	b.Queue(readSuspected, within.Microseconds(), tenant).Query(func(rows pgx.Rows) error {
 		var source string
 		var n int64
-		var since time.Time
-		_, err := pgx.ForEachRow(rows, []any{&source, &n, &since}, func() error { found(source, n, since); return nil })
+		_, err := pgx.ForEachRow(rows, []any{&source, &n}, func() error { found(source, n); return nil })
 		return err
 	})
 }
 
-func (a Activity) judged(first *time.Time, pause time.Duration, now time.Time) Activity {
+// judged adds whether the source is silent. hours is how many hours have events, and first is the first of them.
+func (a Activity) judged(hours int, first *time.Time, pause time.Duration, now time.Time) Activity {
 	if a.LastEvent == nil {
 		return a
 	}
 	a.Quiet = max(now.Sub(*a.LastEvent), 0)
-	if a.Events >= leastEvents && first != nil {
-		a.LongestPause = max(pause, 0)
-		a.Interval = max(a.LastEvent.Sub(*first), 0) / time.Duration(a.Events)
+	if first == nil || a.Events < leastEvents || hours < leastHours {
+		return a
+	}
+	if span := a.LastEvent.Sub(*first); span >= leastSpan {
+		a.LongestPause, a.Interval = max(pause, 0), span/time.Duration(a.Events)
 		a.Silent = a.Quiet > a.SilentAfter()
 	}
 	return a

@@ -49,6 +49,8 @@ func (w Window) step() (table, column string, unit time.Duration, n int, err err
 type Filter struct {
 	// Source and Route are names.
 	Source, Route string
+	// Target is the name of a target: the counts of all routes to it.
+	Target string
 	// Tenant owns the events. Refused requests count for the tenant of their source.
 	Tenant string
 	// Window defaults to [Hour].
@@ -57,6 +59,8 @@ type Filter struct {
 
 // Counts are sums over a stretch of time.
 type Counts struct {
+	// Deliveries are counted by source. The counts of a route, also those that a filter by route or target selects, have none of
+	// them: 0 means that they are not counted there.
 	Recorded    int64 `json:"recorded"`
 	Duplicates  int64 `json:"duplicates"`
 	Conflicts   int64 `json:"conflicts"`
@@ -66,12 +70,13 @@ type Counts struct {
 	Refused     int64 `json:"refused"`
 	Unavailable int64 `json:"unavailable"`
 
+	// Effects are counted by route. The counts of a source itself have none of them.
 	Done          int64 `json:"done"`
 	Retried       int64 `json:"retried"`
 	Dead          int64 `json:"dead"`
 	Indeterminate int64 `json:"indeterminate"`
 
-	// Acknowledged says how long acknowledgements took.
+	// Acknowledged says how long acknowledgements took. They are counted by source.
 	Acknowledged Latency `json:"acknowledged"`
 }
 
@@ -180,6 +185,9 @@ func (q *query) narrow(f *Filter) (counts string) {
 	inner.args = q.args
 	if f.Route != "" {
 		inner.and("k.route_id = ANY (ARRAY (SELECT r.id FROM route r WHERE r.source_id = s.id AND r.name = %s))", f.Route)
+	}
+	if f.Target != "" {
+		inner.and("k.route_id = ANY (ARRAY (SELECT r.id FROM route r WHERE r.source_id = s.id AND r.target = %s))", f.Target)
 	}
 	if f.Tenant != "" {
 		inner.and("k.tenant = %s", f.Tenant)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,9 +41,13 @@ func serve(t *testing.T, access control.Access) *api.Client {
 func TestTheClientAsksWhatTheServerAnswers(t *testing.T) {
 	t.Parallel()
 	client := serve(t, control.Everything("test"))
-	page, err := control.Call(t.Context(), client, &control.ListEvents, control.ListEventsRequest{Source: "a b&c", Since: time.Unix(1, 0)})
+	page, err := control.Call(t.Context(), client, &control.ListEvents, control.ListEventsRequest{Type: "a b&c", Since: time.Unix(1, 0)})
 	if err != nil || page.Data == nil || len(page.Data) != 0 || page.HasMore {
 		t.Errorf("an empty list is %+v, %v", page, err)
+	}
+	_, err = control.Call(t.Context(), client, &control.ListEvents, control.ListEventsRequest{Source: "a b&c"})
+	if problem, ok := errors.AsType[*control.Problem](err); !ok || problem.Code != control.CodeUnknownName || !strings.Contains(problem.Detail, `"a b&c"`) {
+		t.Errorf("a filter by a source that is not there gives %v", err)
 	}
 	_, err = control.Call(t.Context(), client, &control.ShowEvent, control.EventReference{Ref: "stripe/evt_1/with slash?&#"})
 	if problem, ok := errors.AsType[*control.Problem](err); !ok || problem.Code != control.CodeNotFound {

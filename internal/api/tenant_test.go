@@ -194,6 +194,7 @@ func examples(th *things) map[string]request {
 		"unblock_stream":         {"ref": fmt.Sprint(th.stream), "reason": "r"},
 		"apply_stream":           {"ref": fmt.Sprint(th.stream), "reason": "r"},
 		"admit_conflict":         {"id": th.conflict, "reason": "r"},
+		"dismiss_conflicts":      {"ids": []inbox.ID{th.conflict}, "reason": "r"},
 		"plan_replay":            {"ids": []inbox.ID{th.event}, "reason": "r"},
 		"run_replay":             {"id": th.replay, "digest": "2d711642", "reason": "r"},
 		"cancel_replay":          {"id": th.replay, "reason": "r"},
@@ -204,6 +205,14 @@ func examples(th *things) map[string]request {
 		"discard_route":          {"source": th.source, "route": "all", "dry_run": true},
 		"move_route":             {"source": th.source, "route": "all", "to": "other", "dry_run": true},
 		"test_source":            {"source": th.source, "dry_run": true},
+		"show_target":            {"name": "sink"},
+		"pause_source":           {"name": th.source, "reason": "r"},
+		"resume_source":          {"name": th.source, "reason": "r"},
+		"pause_route":            {"source": th.source, "route": "all", "reason": "r"},
+		"resume_route":           {"source": th.source, "route": "all", "reason": "r"},
+		"pause_target":           {"name": "sink", "reason": "r"},
+		"test_target":            {"name": "sink", "reason": "r"},
+		"resume_target":          {"name": "sink", "reason": "r"},
 		"list_conflicts":         {"event": th.event},
 		"list_undecided_effects": {"stream": th.stream},
 	}
@@ -310,7 +319,7 @@ func TestAnotherTenantFindsNothing(t *testing.T) {
 			continue // it names nothing, and makes something new
 		}
 		status, text := s.ask(t, stranger, &d, example)
-		if strings.Contains(text, tenantMark) && !slices.Contains([]string{"show_source", "show_operation", "discard_route", "move_route", "test_source", "erase_refusals"}, d.ID) { // which are named by it
+		if strings.Contains(text, tenantMark) && !slices.Contains([]string{"show_source", "show_operation", "discard_route", "move_route", "test_source", "erase_refusals", "pause_source", "resume_source", "pause_route", "resume_route"}, d.ID) { // which are named by it
 			t.Errorf("%s shows another tenant %s", d.ID, text)
 		}
 		switch {
@@ -318,6 +327,7 @@ func TestAnotherTenantFindsNothing(t *testing.T) {
 		case d.ID == "plan_replay" && status == http.StatusOK && strings.Contains(text, `"items":0,"to_do":0,"unknown":1`): // a plan of nothing
 		case strings.HasPrefix(d.ID, "list_") && status == http.StatusOK && (isEmptyPage(text) || !ok):
 		case !ok && status == http.StatusOK:
+		case d.ID == "show_target" && status == http.StatusOK && strings.Contains(text, `"routes":["others/all"]`): // of all tenants, with the stranger's own routes
 		case d.ID == "list_audit" && status == http.StatusNotFound: // it asks for the event or the effect
 		case d.ID == "compare_run" && status == http.StatusBadRequest: // it needs a run or a label; TestARunIsComparedOverTheAPI asks as another tenant
 		case d.ID == "list_sessions" && status == http.StatusBadRequest: // only the configuration says whose they are

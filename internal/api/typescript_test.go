@@ -128,7 +128,7 @@ func (w *world) keepsNoContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range control.Operations() {
-		if d := o.Describe(); d.Method == http.MethodPost && kept[d.ID] == (d.Secret || d.Reads) {
+		if d := o.Describe(); d.Method == http.MethodPost && d.ID != control.ReloadConfiguration.ID && kept[d.ID] == (d.Secret || d.Reads) {
 			t.Errorf("%s: an answer is kept: %v, and its answer is secret: %v, it reads: %v", d.ID, kept[d.ID], d.Secret, d.Reads)
 		}
 	}

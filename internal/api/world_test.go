@@ -30,7 +30,7 @@ database: { url: %[1]q, schema: %[2]s }
 targets:
   ledger: { kind: forward, url: "%[3]s/ledger", idempotent: true, keep_reply: true, allow: [127.0.0.0/8] }
   billing: { kind: forward, url: "%[3]s/refuse", idempotent: true, allow: [127.0.0.0/8] }
-  charge: { kind: forward, url: "%[3]s/cut", idempotent: false, allow: [127.0.0.0/8] }
+  charge: { kind: forward, url: "%[3]s/cut", test_url: "%[3]s/test", idempotent: false, allow: [127.0.0.0/8] }
 sources:
   shop:
     provider: stripe

@@ -45,12 +45,9 @@ func (a *App) makeAdmin() error {
 		})},
 		{Name: "clock", Ready: func(context.Context) error { return a.clock.Check() }},
 	}
-	private, err := admin.New(admin.Config{Gatherer: a.registry, Logger: a.log, Checks: a.checks, Hosts: a.consoleHosts()})
-	if err != nil {
-		return err
-	}
-	a.private, a.admin = private, private.NewServer()
-	return nil
+	var err error
+	a.private, err = admin.New(admin.Config{Gatherer: a.registry, Logger: a.log, Checks: a.checks, Hosts: a.consoleHosts()})
+	return err
 }
 
 // Mount serves handler on the private listener, for everything but /healthz, /readyz and /metrics. Call it once,

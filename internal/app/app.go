@@ -7,11 +7,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -26,7 +26,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/operation"
-	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/rollup"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -61,6 +61,9 @@ type Config struct {
 	// operating system's process.
 	Metrics prometheus.Registerer
 
+	// Patience is how long each step of a start waits for locks of tables. It defaults to a minute.
+	Patience time.Duration
+
 	// Uncounted disables the counts by minute, so that a benchmark can measure their cost.
 	Uncounted bool
 
@@ -79,11 +82,14 @@ type App struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	metrics  *mirror // where metrics are registered
+	metered  metered // the sources with series of their own
 
 	node  string
 	fleet *node.Node // this process among the others
 	clock *inbox.Clock
-	fit   schemaFit
+
+	pauses *pause.Watch
+	fit    schemaFit
 
 	history databaseHistory
 
@@ -114,19 +120,15 @@ type App struct {
 
 	series     map[int32]inbox.Series              // of the ordered routes, by id
 	orderStats []func() map[int32]inbox.OrderStats // what the gate and the store have counted
-	public     *http.Server
 	private    *admin.Admin
-	admin      *http.Server
 
-	connections *receiver.Connections // of the public listener
+	parts     Parts
+	checks    []admin.Check
+	door      *door      // for deliveries
+	adminDoor *door      // for requests of the private listener, where the process listens
+	listeners *listeners // nil where the program listens
 
-	parts  Parts
-	checks []admin.Check
-	door   *door // for deliveries, where the program listens
-
-	receiver http.Handler // what takes them; nil without the role
-
-	publicAddr, adminAddr net.Addr
+	receiver http.Handler // what takes deliveries; nil without the role
 
 	// installation is the secret under which labels and the keys of recipes are hashed; zero for none.
 	installation inbox.InstallationSecret
@@ -134,9 +136,9 @@ type App struct {
 	// unasked says that the database is not asked for anything: the process is only checked.
 	unasked bool
 
-	started, draining atomic.Bool
-	failed            chan error
-	cleanups          cleanups
+	started, draining, retired atomic.Bool
+	failed                     chan error
+	cleanups                   cleanups
 }
 
 // step is something that Start starts or Stop undoes.
@@ -154,6 +156,11 @@ type Parts struct {
 	// Listen lets the process listen on the addresses of the configuration. Otherwise the program
 	// mounts [App.Deliveries] and [App.Admin] in its own servers.
 	Listen bool
+
+	// After is the App of the same process whose place this one takes. If it is set, Start takes over the listeners of
+	// After when everything else works, and changes nothing about After if it fails. The caller stops an App whose Start
+	// has failed, and retires After if it has not.
+	After *App
 }
 
 // New opens the database and makes every part of a process that listens, but starts neither the
@@ -196,11 +203,12 @@ func open(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.Patience = cmp.Or(cfg.Patience, startPatience)
 	cfg.Now = failingNow(cfg.Now)
 	registry := newRegistry()
 	a := &App{
 		cfg: cfg, settings: cfg.Settings, log: cfg.Logger, registry: registry, metrics: &mirror{own: registry, theirs: cfg.Metrics},
-		node: nodeName(), failed: make(chan error, 2), unasked: unasked, door: newDoor(),
+		node: nodeName(), failed: make(chan error, 2), unasked: unasked, door: newDoor(), adminDoor: newDoor(),
 	}
 	defer func() {
 		if err != nil {
@@ -235,8 +243,13 @@ func open(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
 // other. Call it once. If it fails, it closes what was opened.
 func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
 	a.parts = parts
-	if !parts.Listen { // the program's own server chooses its names
+	switch {
+	case !parts.Listen: // the program's own server chooses its names
 		a.private.AnswerAnyHost()
+	case parts.After != nil:
+		a.listeners = parts.After.listeners
+	default:
+		a.listeners = newListeners(a)
 	}
 	defer func() {
 		if err != nil {
@@ -251,6 +264,10 @@ func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
 	if err := a.register(ctx); err != nil {
 		return err
 	}
+	if err := a.watchPauses(ctx); err != nil {
+		return err
+	}
+	a.metered = a.chooseMetered(ctx)
 	if err := a.makeRollup(); err != nil {
 		return err
 	}
@@ -278,54 +295,98 @@ func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
 	if err := a.makeOrderMetrics(); err != nil {
 		return err
 	}
+	if err := a.makeReadyMetric(); err != nil {
+		return err
+	}
 	return a.makeCommitProbe()
 }
 
 // Start listens if Parts.Listen is set, and starts all parts in the order in which they need each
 // other. It binds the listeners first, so that it finds a port that is in use before any part works.
-// If it fails, it stops what it started.
+// If it fails, it stops what it started, unless Parts.After is set.
 func (a *App) Start(ctx context.Context) (err error) {
 	defer func() {
-		if err != nil {
+		if err != nil && a.parts.After == nil {
 			err = errors.Join(err, a.Stop(context.WithoutCancel(ctx)))
 		}
 	}()
-	var adminListener, publicListener net.Listener
-	if a.parts.Listen {
-		if adminListener, err = a.listen(ctx, "admin", a.settings.Listen.Admin, &a.adminAddr); err != nil {
+	startPublic := func() {
+		if a.receiver != nil {
+			a.cleanups.add("deliveries", a.door.shut)
+			a.door.open(a.receiver)
+		}
+	}
+	if a.listeners != nil {
+		if startPublic, err = a.startAdmin(ctx); err != nil {
 			return err
 		}
-		if a.public != nil {
-			if publicListener, err = a.listen(ctx, "public", a.settings.Listen.Public, &a.publicAddr); err != nil {
-				return err
+	}
+	if err := a.startParts(ctx); err != nil {
+		return err
+	}
+	startPublic()
+	if a.receiver != nil && a.outcomes != nil {
+		// This runs first in Stop, because callers that wait for an operation must not delay the
+		// listener. A retired App lets them wait.
+		a.cleanups.add("waiting callers", func(context.Context) error {
+			if !a.retired.Load() {
+				a.outcomes.Release()
+			}
+			return nil
+		})
+	}
+	a.started.Store(true)
+	if a.listeners != nil {
+		a.listeners.lead.Store(a)
+	}
+	a.parts.After = nil // or no App would ever be forgotten
+	return nil
+}
+
+// startParts makes the steps of the start. An App that follows another one starts to carry out effects last, when
+// everything else is ready, so that a configuration that is not applied has no effects.
+func (a *App) startParts(ctx context.Context) error {
+	steps := a.starts
+	if a.parts.After != nil {
+		var last []step
+		steps = nil
+		for _, s := range a.starts {
+			if s.name == jobsStep {
+				last = append(last, s)
+			} else {
+				steps = append(steps, s)
 			}
 		}
-		a.serve("admin listener", a.admin, adminListener)
+		steps = append(append(steps, step{name: "being ready", run: func(ctx context.Context) error {
+			a.started.Store(true)
+			return a.awaitReady(ctx)
+		}}), last...)
 	}
-	for _, s := range a.starts {
+	for _, s := range steps {
 		if err := s.run(ctx); err != nil {
 			return fmt.Errorf("starting %s: %w", s.name, err)
 		}
 	}
-	switch {
-	case a.public != nil:
-		a.serve("public listener", a.public, a.connections.Listen(publicListener))
-	case a.receiver != nil:
-		a.cleanups.add("deliveries", a.door.shut)
-		a.door.open(a.receiver)
-	}
-	if a.receiver != nil && a.outcomes != nil {
-		// This runs first in Stop, because callers that wait for an operation must not delay the
-		// listener.
-		a.cleanups.add("waiting callers", func(context.Context) error { a.outcomes.Release(); return nil })
-	}
-	a.started.Store(true)
 	return nil
 }
 
 // Failed returns a channel that receives an error when a part has ended unexpectedly. The process
 // should stop then.
 func (a *App) Failed() <-chan error { return a.failed }
+
+// Leave makes /readyz say that this process stops, while everything still works. Answers on the public listener ask the peer to close
+// its connection, so that a proxy does not keep one whose end it could meet with its next request.
+func (a *App) Leave() { a.draining.Store(true) }
+
+// leaving asks the peers of a process that stops to close their connections.
+func (a *App) leaving(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // Stop drains in the reverse order: it stops accepting, finishes the gate and the effects under way,
 // and closes the pools. A second call does nothing.

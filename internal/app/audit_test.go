@@ -414,7 +414,7 @@ type writing struct{ a *auditing }
 
 func (w writing) Compare(ctx context.Context, r *replay.RecordedEvent) ([]replay.RunStep, error) {
 	var open int
-	err := w.a.pool.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE relation = 'effect'::regclass AND pid <> pg_backend_pid()`).Scan(&open)
+	err := w.a.pool.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE relation = 'effect'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid()`).Scan(&open)
 	if err == nil && open > 0 {
 		err = fmt.Errorf("it holds %d locks", open)
 	}

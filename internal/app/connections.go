@@ -16,7 +16,7 @@ const filesBeside = 64
 
 // makeConnections makes the limits of the public listener's connections. If the limit of open files
 // leaves no room for the configured number, it allows fewer.
-func (a *App) makeConnections() error {
+func (a *App) makeConnections() (*receiver.Connections, error) {
 	listen := a.settings.Listen
 	most, wanted := listen.Connections, listen.Connections
 	if wanted == 0 {
@@ -29,14 +29,13 @@ func (a *App) makeConnections() error {
 				slog.Int("files", files), slog.Int("connections", most), slog.Int("wanted", wanted))
 		}
 	}
-	var err error
-	a.connections, err = receiver.NewConnections(receiver.ConnectionsConfig{
+	connections, err := receiver.NewConnections(receiver.ConnectionsConfig{
 		Logger: a.log, Most: most, MostOfPeer: min(listen.ConnectionsPerPeer, most), TrustedProxies: listen.TrustedProxies, Now: a.cfg.Now,
 	})
 	if err != nil {
-		return fmt.Errorf("the public listener's %w", err)
+		return nil, fmt.Errorf("the public listener's %w", err)
 	}
-	return a.collect(receiver.NewConnectionsCollector(a.connections.Stats))
+	return connections, nil
 }
 
 // filesElsewhere returns how many files this process may have open in addition to connections of

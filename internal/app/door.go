@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// door accepts deliveries for a program that has its own listener. While it is shut it answers 503,
-// so that senders deliver again.
+// door lets requests in until it is shut, and knows how many are inside. A program that has its own listener meets a shut
+// door with 503, so that senders deliver again.
 type door struct {
 	mu       sync.Mutex
 	receiver http.Handler  // nil while the door is shut
@@ -17,14 +17,14 @@ type door struct {
 
 func newDoor() *door { return &door{} }
 
-// open lets deliveries in.
+// open lets requests in.
 func (d *door) open(receiver http.Handler) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.receiver = receiver
 }
 
-// shut refuses further deliveries and waits for those under way, but not longer than ctx.
+// shut refuses further requests and waits for those under way, but not longer than ctx.
 func (d *door) shut(ctx context.Context) error {
 	d.mu.Lock()
 	d.receiver = nil
@@ -67,18 +67,30 @@ const afterShut = "5"
 
 // ServeHTTP implements [http.Handler].
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !d.admit(w, r) {
+		refuse(w, r)
+	}
+}
+
+// admit serves a request. It reports false, and writes nothing, if the door is shut.
+func (d *door) admit(w http.ResponseWriter, r *http.Request) bool {
 	receiver := d.enter()
 	if receiver == nil {
-		// The body is not read, so a connection of HTTP/1 cannot be used again.
-		if r.ProtoMajor < 2 {
-			w.Header().Set("Connection", "close")
-		}
-		w.Header().Set("Retry-After", afterShut)
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
+		return false
 	}
 	defer d.leave()
 	receiver.ServeHTTP(w, r)
+	return true
+}
+
+// refuse answers 503.
+func refuse(w http.ResponseWriter, r *http.Request) {
+	// The body is not read, so a connection of HTTP/1 cannot be used again.
+	if r.ProtoMajor < 2 {
+		w.Header().Set("Connection", "close")
+	}
+	w.Header().Set("Retry-After", afterShut)
+	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
 // Deliveries returns the handler of deliveries at /in/<source>. From Start to Stop it accepts them
@@ -86,4 +98,4 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *App) Deliveries() http.Handler { return a.door }
 
 // Admin returns the handler of /healthz, /readyz, /metrics and everything that is mounted.
-func (a *App) Admin() http.Handler { return a.admin.Handler }
+func (a *App) Admin() http.Handler { return a.private.Handler() }

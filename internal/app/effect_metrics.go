@@ -2,9 +2,7 @@ package app
 
 import (
 	"context"
-	"iter"
 	"log/slog"
-	"maps"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,31 +14,31 @@ import (
 type servedRoute struct{ source, route string }
 
 // effectGauges show the states of effects. They are read from the database periodically, with
-// bounded counts.
+// bounded counts. A route has no series until one of them is not 0.
 type effectGauges struct {
 	pending, oldest, dead, indeterminate *prometheus.GaugeVec
+	shown                                map[servedRoute]bool
 }
 
-func newEffectGauges(routes map[int32]servedRoute) *effectGauges {
-	gauge := func(name, help string) *prometheus.GaugeVec { return newRouteGauge(name, help, maps.Values(routes)) }
+func newEffectGauges() *effectGauges {
 	return &effectGauges{
-		pending:       gauge("oncegate_pending_effects", "Effects that wait for an attempt, among the 10,000 that are due first."),
-		oldest:        gauge("oncegate_oldest_pending_seconds", "How long ago the oldest of the pending effects was recorded; 0 without one."),
-		dead:          gauge("oncegate_dead_effects", "Dead letters, among the first 10,000 effects of the route that wait for a person."),
-		indeterminate: gauge("oncegate_indeterminate_effects", "Effects whose outcome is unknown, counted up to 10,000."),
+		pending:       newRouteGauge("oncegate_pending_effects", "Effects that wait for an attempt, among the 10,000 that are due first."),
+		oldest:        newRouteGauge("oncegate_oldest_pending_seconds", "How long ago the oldest of the pending effects was recorded; 0 without one."),
+		dead:          newRouteGauge("oncegate_dead_effects", "Dead letters, among the first 10,000 effects of the route that wait for a person."),
+		indeterminate: newRouteGauge("oncegate_indeterminate_effects", "Effects whose outcome is unknown, counted up to 10,000."),
+		shown:         map[servedRoute]bool{},
 	}
 }
 
-// newRouteGauge makes a gauge by source and route, which starts at 0 for each of the routes.
-func newRouteGauge(name, help string, routes iter.Seq[servedRoute]) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"source", "route"})
-	for r := range routes {
-		g.WithLabelValues(r.source, r.route).Set(0)
-	}
-	return g
+// newRouteGauge makes a gauge by source and route.
+func newRouteGauge(name, help string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"source", "route"})
 }
 
 func (g *effectGauges) set(r servedRoute, s read.EffectStats) {
+	if g.shown[r] = g.shown[r] || s != (read.EffectStats{}); !g.shown[r] {
+		return
+	}
 	g.pending.WithLabelValues(r.source, r.route).Set(float64(s.Pending))
 	g.oldest.WithLabelValues(r.source, r.route).Set(s.OldestPending.Seconds())
 	g.dead.WithLabelValues(r.source, r.route).Set(float64(s.Dead))
@@ -54,16 +52,17 @@ func (a *App) makeEffectMetrics(client *jobs.Client) error {
 	for _, s := range a.settings.Sources {
 		for _, r := range s.Routes {
 			id := a.sources[s.Name].Routes[r.Name].ID
-			routes[id] = servedRoute{s.Name, r.Name}
+			source, route := a.metered.labels(s.Name, r.Name)
+			routes[id] = servedRoute{source, route}
 			ids = append(ids, id)
 		}
 	}
-	gauges := newEffectGauges(routes)
+	gauges := newEffectGauges()
 	if err := a.collect(gauges.pending, gauges.oldest, gauges.dead, gauges.indeterminate, newTargetBreakers(client.Breakers), newFetchBreakers(client.FetchBreakers)); err != nil {
 		return err
 	}
 	a.starts = append(a.starts, step{name: "effect gauges", run: func(ctx context.Context) error {
-		a.every(ctx, "effect gauges", orderGaugesEvery, func(ctx context.Context) {
+		a.readEvery(ctx, "effect gauges", orderGaugesEvery, func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
 			defer cancel()
 			stats, err := read.CountEffects(ctx, a.adminPool, ids)
@@ -71,8 +70,12 @@ func (a *App) makeEffectMetrics(client *jobs.Client) error {
 				a.log.WarnContext(ctx, "reading how effects stand failed", slog.Any("error", err))
 				return
 			}
+			sums := map[servedRoute]read.EffectStats{}
 			for id, r := range routes {
-				gauges.set(r, stats[id])
+				sums[r] = sums[r].Plus(stats[id])
+			}
+			for r, sum := range sums {
+				gauges.set(r, sum)
 			}
 		})
 		return nil
@@ -102,6 +105,10 @@ func (c *breakerCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc
 // Collect implements [prometheus.Collector].
 func (c *breakerCollector) Collect(out chan<- prometheus.Metric) {
 	for name, is := range c.states() {
+		if is == jobs.BreakerClosed { // of most targets, all the time
+			out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, 1, name, string(is))
+			continue
+		}
 		for _, state := range jobs.BreakerStates() {
 			value := 0.0
 			if state == is {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/replay"
@@ -21,3 +22,18 @@ type elsewhere struct {
 
 // BodyChanges are the changes between two bodies of which nothing is hidden.
 func BodyChanges(before, after []byte) []replay.Change { return changes(before, after, redaction{}) }
+
+// HandOver answers a request with the handler of a process whose lead is taken over in between: the App that led shuts
+// its door after the request has looked for it. If nobody takes over, next is nil.
+func HandOver(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	first, second := &App{door: newDoor()}, &App{door: newDoor()}
+	l := &listeners{}
+	l.lead.Store(first)
+	l.handler(func(a *App) *door {
+		if a == first && next != nil {
+			second.door.open(next)
+			l.lead.Store(second)
+		}
+		return a.door
+	}).ServeHTTP(w, r)
+}

@@ -185,9 +185,10 @@ func TestVerdicts(t *testing.T) {
 		"no such route":    {yesterday: forwardRoute, today: strings.ReplaceAll(forwardRoute, "name: a", "name: b"), want: replay.VerdictNoRoute, says: []string{"the route is not in the configuration"}},
 		"no longer taken":  {yesterday: forwardRoute, today: strings.ReplaceAll(forwardRoute, "invoice.*", "charge.*"), want: replay.VerdictNoRoute, says: []string{"no longer takes the type"}},
 		"condition, false": {yesterday: forwardRoute, today: strings.ReplaceAll(forwardRoute, "target:", "when: body.data.object.total > 100, target:"), want: replay.VerdictNoRoute, says: []string{"its condition is false"}},
-		"condition, not asked of what may have happened": {
+		"condition, false for what may have happened": {
 			yesterday: forwardRoute, today: strings.ReplaceAll(forwardRoute, "target:", "when: body.data.object.total > 100, target:"),
-			event: func(r *replay.RecordedEvent) { r.Effects[0].UnknownSince = r.Event.ReceivedAt }, want: replay.VerdictSame,
+			event: func(r *replay.RecordedEvent) { r.Effects[0].UnknownSince = r.Event.ReceivedAt }, want: replay.VerdictOtherKey,
+			says: []string{"when: body.data.object.total > 100: it becomes indeterminate, nothing is sent"},
 		},
 		"cannot render: the body is gone": {
 			yesterday: forwardRoute, event: func(r *replay.RecordedEvent) { r.Delivery, r.Event.Body, r.Event.BodyGone = nil, nil, true },

@@ -31,7 +31,7 @@ func (a *App) makeKeyMetrics() error {
 		return err
 	}
 	a.starts = append(a.starts, step{name: "key gauges", run: func(ctx context.Context) error {
-		a.every(ctx, "key gauges", keyGaugesEvery, func(ctx context.Context) {
+		a.readEvery(ctx, "key gauges", keyGaugesEvery, func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
 			defer cancel()
 			stats, err := read.CountKeys(ctx, a.adminPool, a.cfg.Now())

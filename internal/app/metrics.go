@@ -92,10 +92,12 @@ type workMetrics struct {
 	without   *prometheus.CounterVec
 	seconds   *prometheus.HistogramVec
 	strays    prometheus.Counter
+	metered   metered
 }
 
-func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
+func newWorkMetrics(reg prometheus.Registerer, metered metered) (*workMetrics, error) {
 	m := &workMetrics{
+		metered: metered,
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oncegate_attempts_total", Help: "Attempts of effects that ended, by outcome and reason.",
 		}, []string{"source", "route", "target", "outcome", "reason"}),
@@ -123,15 +125,16 @@ func newWorkMetrics(reg prometheus.Registerer) (*workMetrics, error) {
 
 // observe counts a report. Only a report with an outcome is an attempt.
 func (m *workMetrics) observe(r jobs.Report) {
+	source, route := m.metered.labels(r.Source, r.Route)
 	switch {
 	case r.Route == "" && r.Reason == reasons.Route:
 		m.strays.Inc() // the names are empty because no configuration here has the route
 	case r.Outcome != "":
-		m.attempts.WithLabelValues(r.Source, r.Route, r.Target, string(r.Outcome), string(r.Reason)).Inc()
+		m.attempts.WithLabelValues(source, route, r.Target, string(r.Outcome), string(r.Reason)).Inc()
 		m.seconds.WithLabelValues(r.Target).Observe(r.Elapsed.Seconds())
 	case r.State.Waiting(), r.State == inbox.EffectHeld:
-		m.postponed.WithLabelValues(r.Source, r.Route, r.Target, string(r.Reason)).Inc()
+		m.postponed.WithLabelValues(source, route, r.Target, string(r.Reason)).Inc()
 	default:
-		m.without.WithLabelValues(r.Source, r.Route, r.Target, string(r.State)).Inc()
+		m.without.WithLabelValues(source, route, r.Target, string(r.State)).Inc()
 	}
 }

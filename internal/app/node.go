@@ -78,7 +78,8 @@ func (a *App) compareConfigurations(ctx context.Context, self inbox.ID, nodes []
 	own := a.settings.Fingerprint()
 	var others []string
 	for i := range nodes {
-		if n := &nodes[i]; n.ID != self && n.Live && n.Configuration != own {
+		// A row with this process's name is of the configuration that it had before a reload.
+		if n := &nodes[i]; n.ID != self && n.Name != a.node && n.Live && n.Configuration != own {
 			others = append(others, n.Name+" ("+n.Configuration+")")
 		}
 	}

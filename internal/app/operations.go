@@ -126,7 +126,7 @@ func (a *App) makeRelay() error {
 			sources[cmp.Or(source.KeyName, source.Name)] = source
 		}
 	}
-	cfg := relay.Config{Pool: a.workPool, Clock: a.clock, Logger: a.log, Sources: sources, Fits: a.mayWork}
+	cfg := relay.Config{Pool: a.workPool, Clock: a.clock, Logger: a.log, Sources: sources, Fits: a.mayWork, Paused: a.pauses.Source}
 	if len(sources) > 0 { // without such sources, the relay only refuses events for sources that were removed
 		if err := a.makeGate(); err != nil {
 			return err
@@ -185,18 +185,13 @@ func (a *App) makeProber(store *inbox.Effects) error {
 	resolved := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "oncegate_probe_resolutions_total", Help: "Indeterminate effects that a probe resolved.",
 	}, []string{"source", "route", "target"})
-	for _, r := range routes {
-		for _, outcome := range []effect.ProbeOutcome{effect.ProbeDone, effect.ProbeAbsent, effect.ProbeUnknown} {
-			asked.WithLabelValues(r.Source, r.Route, r.Target, string(outcome))
-		}
-		resolved.WithLabelValues(r.Source, r.Route, r.Target)
-	}
 	prober, err := jobs.NewProber(jobs.ProberConfig{
 		Store: store, Logger: a.log, Routes: routes, Every: a.settings.Work.SweepEvery, Now: a.cfg.Now, Fits: a.mayWork,
 		Observe: func(r jobs.ProbeReport) {
-			asked.WithLabelValues(r.Source, r.Route, r.Target, string(r.Outcome)).Inc()
+			source, route := a.metered.labels(r.Source, r.Route)
+			asked.WithLabelValues(source, route, r.Target, string(r.Outcome)).Inc()
 			if r.Resolved {
-				resolved.WithLabelValues(r.Source, r.Route, r.Target).Inc()
+				resolved.WithLabelValues(source, route, r.Target).Inc()
 				a.settled(jobs.Report{Source: r.Source, Event: r.Event})
 				a.countProbed(&r)
 			}
@@ -222,13 +217,15 @@ func probeConfig(t *config.Target) forward.ProberConfig {
 // unsettledMetrics count effects that an operator must look at, and keys that a target recognised.
 type unsettledMetrics struct {
 	indeterminate, recognised *prometheus.CounterVec
+	metered                   metered
 }
 
-func newUnsettledMetrics(reg prometheus.Registerer) (*unsettledMetrics, error) {
+func newUnsettledMetrics(reg prometheus.Registerer, metered metered) (*unsettledMetrics, error) {
 	m := &unsettledMetrics{
+		metered: metered,
 		indeterminate: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oncegate_indeterminate_effects_total", Help: "Effects whose outcome became unknown, when they did.",
-		}, []string{"source", "route", "target", "reason"}),
+		}, []string{"source", "route", "target"}),
 		recognised: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oncegate_recognised_keys_total", Help: "Attempts for which the target said that it knew the key.",
 		}, []string{"source", "route", "target"}),
@@ -242,10 +239,11 @@ func newUnsettledMetrics(reg prometheus.Registerer) (*unsettledMetrics, error) {
 }
 
 func (m *unsettledMetrics) observe(r jobs.Report) {
+	source, route := m.metered.labels(r.Source, r.Route)
 	if r.State == inbox.EffectIndeterminate {
-		m.indeterminate.WithLabelValues(r.Source, r.Route, r.Target, string(r.Reason)).Inc()
+		m.indeterminate.WithLabelValues(source, route, r.Target).Inc()
 	}
 	if r.Recognised {
-		m.recognised.WithLabelValues(r.Source, r.Route, r.Target).Inc()
+		m.recognised.WithLabelValues(source, route, r.Target).Inc()
 	}
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,14 +48,18 @@ var orderCounters = []struct {
 	{"oncegate_order_held_runnable_total", "Held effects that were found free to run and were released: an error of Oncegate. It must stay 0.", func(s inbox.OrderStats) uint64 { return s.HeldRunnable }},
 }
 
+// heldRunnable has an alert. A counter that an alert watches begins with 0, and any other with its
+// first event.
+const heldRunnable = "oncegate_order_held_runnable_total"
+
 // orderCollector shows the counters of the ordered routes.
 type orderCollector struct {
-	routes map[int32]orderedRoute
+	routes map[int32]servedRoute // as metrics name them
 	take   []func() map[int32]inbox.OrderStats
 	descs  []*prometheus.Desc
 }
 
-func newOrderCollector(routes map[int32]orderedRoute, take []func() map[int32]inbox.OrderStats) *orderCollector {
+func newOrderCollector(routes map[int32]servedRoute, take []func() map[int32]inbox.OrderStats) *orderCollector {
 	c := &orderCollector{routes: routes, take: take}
 	for _, counter := range orderCounters {
 		c.descs = append(c.descs, prometheus.NewDesc(counter.name, counter.help, []string{"source", "route"}, nil))
@@ -77,21 +80,31 @@ func (c *orderCollector) Collect(out chan<- prometheus.Metric) {
 	for i, take := range c.take {
 		taken[i] = take()
 	}
+	sums := map[servedRoute][]uint64{}
 	for id, r := range c.routes {
+		if sums[r] == nil {
+			sums[r] = make([]uint64, len(orderCounters))
+		}
 		for i, counter := range orderCounters {
-			sum := uint64(0)
 			for _, stats := range taken {
-				sum += counter.value(stats[id])
+				sums[r][i] += counter.value(stats[id])
 			}
-			out <- prometheus.MustNewConstMetric(c.descs[i], prometheus.CounterValue, float64(sum), r.source, r.route)
+		}
+	}
+	for r, counts := range sums {
+		for i, n := range counts {
+			if n > 0 || orderCounters[i].name == heldRunnable {
+				out <- prometheus.MustNewConstMetric(c.descs[i], prometheus.CounterValue, float64(n), r.source, r.route)
+			}
 		}
 	}
 }
 
 // orderGauges show the states of the streams of ordered routes. They are read from the database
-// periodically, with bounded counts.
+// periodically, with bounded counts. A route has no series until one of them is not 0.
 type orderGauges struct {
 	held, gaps, oldestGap, blocked *prometheus.GaugeVec
+	shown                          map[servedRoute]bool
 }
 
 const (
@@ -101,17 +114,13 @@ const (
 	orderGaugesBound = 5 * time.Second
 )
 
-func newOrderGauges(routes map[int32]orderedRoute) *orderGauges {
-	served := make([]servedRoute, 0, len(routes))
-	for _, r := range routes {
-		served = append(served, r.servedRoute)
-	}
-	gauge := func(name, help string) *prometheus.GaugeVec { return newRouteGauge(name, help, slices.Values(served)) }
+func newOrderGauges() *orderGauges {
 	return &orderGauges{
-		held:      gauge("oncegate_held_effects", "Effects that wait for an earlier one of their sequence key, among the first 10,000 unsettled ones."),
-		gaps:      gauge("oncegate_gaps", "Sequence keys that wait for a missing number, counted up to 10,000."),
-		oldestGap: gauge("oncegate_oldest_gap_seconds", "How long the oldest missing number has been waited for; 0 without one."),
-		blocked:   gauge("oncegate_blocked_keys", "Sequence keys that a dead or indeterminate effect blocks, counted up to 10,000."),
+		shown:     map[servedRoute]bool{},
+		held:      newRouteGauge("oncegate_held_effects", "Effects that wait for an earlier one of their sequence key, among the first 10,000 unsettled ones."),
+		gaps:      newRouteGauge("oncegate_gaps", "Sequence keys that wait for a missing number, counted up to 10,000."),
+		oldestGap: newRouteGauge("oncegate_oldest_gap_seconds", "How long the oldest missing number has been waited for; 0 without one."),
+		blocked:   newRouteGauge("oncegate_blocked_keys", "Sequence keys that a dead or indeterminate effect blocks, counted up to 10,000."),
 	}
 }
 
@@ -119,7 +128,10 @@ func (g *orderGauges) all() []prometheus.Collector {
 	return []prometheus.Collector{g.held, g.gaps, g.oldestGap, g.blocked}
 }
 
-func (g *orderGauges) set(r orderedRoute, s read.StreamStats) {
+func (g *orderGauges) set(r servedRoute, s read.StreamStats) {
+	if g.shown[r] = g.shown[r] || s.Held+s.Gaps+s.Blocked > 0; !g.shown[r] {
+		return
+	}
 	g.held.WithLabelValues(r.source, r.route).Set(float64(s.Held))
 	g.gaps.WithLabelValues(r.source, r.route).Set(float64(s.Gaps))
 	g.oldestGap.WithLabelValues(r.source, r.route).Set(s.OldestGap.Seconds())
@@ -133,13 +145,18 @@ func (a *App) makeOrderMetrics() error {
 	if len(routes) == 0 {
 		return nil
 	}
-	if err := a.collect(newOrderCollector(routes, a.orderStats)); err != nil {
+	labels := make(map[int32]servedRoute, len(routes))
+	for id, r := range routes {
+		source, route := a.metered.labels(r.source, r.route)
+		labels[id] = servedRoute{source, route}
+	}
+	if err := a.collect(newOrderCollector(labels, a.orderStats)); err != nil {
 		return err
 	}
 	if !a.cfg.Work {
 		return nil
 	}
-	gauges := newOrderGauges(routes)
+	gauges := newOrderGauges()
 	if err := a.collect(gauges.all()...); err != nil {
 		return err
 	}
@@ -148,13 +165,14 @@ func (a *App) makeOrderMetrics() error {
 		ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
 		defer cancel()
 		long := map[int64]time.Time{}
+		sums := map[servedRoute]read.StreamStats{}
 		for id, r := range routes {
 			stats, err := read.CountStreams(ctx, a.adminPool, id, r.warn)
 			if err != nil {
 				a.log.WarnContext(ctx, "reading how streams stand failed", slog.String("source", r.source), slog.String("route", r.route), slog.Any("error", err))
 				return
 			}
-			gauges.set(r, stats)
+			sums[labels[id]] = sums[labels[id]].Plus(stats)
 			for _, gap := range stats.Long {
 				long[gap.Stream] = gap.Since
 				if !told[gap.Stream].Equal(gap.Since) {
@@ -163,10 +181,13 @@ func (a *App) makeOrderMetrics() error {
 				}
 			}
 		}
+		for r, sum := range sums {
+			gauges.set(r, sum)
+		}
 		told = long
 	}
 	a.starts = append(a.starts, step{name: "order gauges", run: func(ctx context.Context) error {
-		a.every(ctx, "order gauges", orderGaugesEvery, read)
+		a.readEvery(ctx, "order gauges", orderGaugesEvery, read)
 		return nil
 	}})
 	return nil

@@ -39,6 +39,7 @@ func (a *App) makeReceive() error {
 		if a.cfg.keysOf != nil {
 			published = a.cfg.keysOf(s.Name)
 		}
+		id := a.sources[s.Name].ID
 		provider, err := bound(s, published)
 		if err != nil {
 			return err
@@ -47,7 +48,10 @@ func (a *App) makeReceive() error {
 			a.log.Warn("source takes requests that nothing proves", slog.String("source", s.Name))
 		}
 		sources[s.Name] = &receiver.Source{
+			MetricLabel:   a.metered.source(s.Name),
+			FailureLimit:  s.Provider.Spec().Windows.Failures,
 			PreviousNames: s.Previous.Names,
+			Paused:        func() bool { return a.pauses.Source(id) },
 			Sessions:      receiver.SessionLimits{Longest: s.Sessions.Longest},
 			Inbox:         a.inboxSource(s), Provider: provider, ExternalURL: s.ExternalURL, MaxBody: s.MaxBody,
 			Secrets:     func() []providers.Secret { return secrets },
@@ -83,16 +87,22 @@ func (a *App) makeReceive() error {
 	return nil
 }
 
-// makePublic makes the server of the public listener.
+// makePublic makes the server of the public listener, unless this App takes it over.
 func (a *App) makePublic() (err error) {
-	if err := a.makeConnections(); err != nil {
-		return err
+	l := a.listeners
+	if a.parts.After == nil {
+		if l.connections, err = a.makeConnections(); err != nil {
+			return err
+		}
+		l.public, err = receiver.NewServer(receiver.ServerConfig{
+			Handler: l.handler(func(a *App) *door { return a.door }), Logger: a.log, Connections: l.connections,
+			ReadHeaderTimeout: a.settings.Listen.HeaderTimeout, IdleTimeout: a.settings.Listen.IdleTimeout, WriteTimeout: a.writeTimeout(),
+		})
+		if err != nil {
+			return err
+		}
 	}
-	a.public, err = receiver.NewServer(receiver.ServerConfig{
-		Handler: a.receiver, Logger: a.log, Connections: a.connections,
-		ReadHeaderTimeout: a.settings.Listen.HeaderTimeout, IdleTimeout: a.settings.Listen.IdleTimeout, WriteTimeout: a.writeTimeout(),
-	})
-	return err
+	return a.collect(receiver.NewConnectionsCollector(l.connections.Stats))
 }
 
 // passedHeaders returns the headers that targets of the source get.

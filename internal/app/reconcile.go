@@ -184,8 +184,8 @@ func (a *App) makeReconcile() error {
 	if err := a.makeGate(); err != nil {
 		return err
 	}
-	metrics := newReconcileMetrics(sources)
-	scheduler := &reconcile.Scheduler{Pool: a.workPool, Sources: sources, Logger: a.log, Now: a.cfg.Now, Fits: a.mayWork, Done: metrics.done}
+	metrics := newReconcileMetrics(sources, a.metered)
+	scheduler := &reconcile.Scheduler{Pool: a.workPool, Sources: sources, Logger: a.log, Now: a.cfg.Now, Fits: a.mayWork, Paused: a.pauses.Source, Done: metrics.done}
 	a.starts = append(a.starts, step{name: "reconcile", run: func(ctx context.Context) error {
 		a.cleanups.add("reconcile", background.Run(ctx, scheduler.Run))
 		return nil
@@ -194,10 +194,14 @@ func (a *App) makeReconcile() error {
 }
 
 // reconcileMetrics count what the scheduled runs of this process found.
-type reconcileMetrics struct{ runs, events *prometheus.CounterVec }
+type reconcileMetrics struct {
+	runs, events *prometheus.CounterVec
+	metered      metered
+}
 
-func newReconcileMetrics(sources []reconcile.Scheduled) *reconcileMetrics {
+func newReconcileMetrics(sources []reconcile.Scheduled, metered metered) *reconcileMetrics {
 	m := &reconcileMetrics{
+		metered: metered,
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oncegate_reconcile_runs_total", Help: "Scheduled runs that asked a sender which events there were, by source and outcome.",
 		}, []string{"source", "outcome"}),
@@ -206,12 +210,8 @@ func newReconcileMetrics(sources []reconcile.Scheduled) *reconcileMetrics {
 		}, []string{"source", "outcome"}),
 	}
 	for _, s := range sources {
-		for _, outcome := range []string{"complete", "failed"} {
-			m.runs.WithLabelValues(s.Name, outcome)
-		}
-		for outcome := range reconcileOutcomes(reconcile.Counts{}) {
-			m.events.WithLabelValues(s.Name, outcome)
-		}
+		m.runs.WithLabelValues(metered.source(s.Name), "failed")
+		m.events.WithLabelValues(metered.source(s.Name), "missing")
 	}
 	return m
 }
@@ -225,6 +225,7 @@ func (m *reconcileMetrics) done(source string, report reconcile.Report, err erro
 	if err != nil {
 		outcome = "failed"
 	}
+	source = m.metered.source(source)
 	m.runs.WithLabelValues(source, outcome).Inc()
 	for outcome, n := range reconcileOutcomes(report.Counts) {
 		m.events.WithLabelValues(source, outcome).Add(float64(n))

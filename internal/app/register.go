@@ -72,19 +72,7 @@ func (a *App) register(ctx context.Context) error {
 			classes = append(classes, s.Class)
 		}
 	}
-	kept := make([]prune.ClassRow, len(a.settings.Classes))
-	for i, c := range a.settings.Classes {
-		kept[i] = prune.ClassRow{Name: c.Name, Horizons: c.Horizons()}
-	}
-	if err := a.whenUnlocked(ctx, "register retention classes", func() error { return prune.RegisterClasses(ctx, a.adminPool, kept) }); err != nil {
-		return err
-	}
-	all := registry.Registration{Pool: a.adminPool, Sources: rows, Configuration: a.settings.Fingerprint()}
-	err = a.whenUnlocked(ctx, "register sources and routes", func() (err error) {
-		a.sources, err = all.Write(ctx)
-		return err
-	})
-	if err != nil {
+	if a.sources, err = a.registerSources(ctx); err != nil {
 		return err
 	}
 	a.tellRenamed(ctx)
@@ -112,6 +100,28 @@ func (a *App) register(ctx context.Context) error {
 	return nil
 }
 
+// registerSources writes the retention classes, the sources and the routes of the configuration, and returns the ids of
+// the sources.
+func (a *App) registerSources(ctx context.Context) (sources map[string]registry.Registered, err error) {
+	rows, err := sourceRows(a.settings)
+	if err != nil {
+		return nil, err
+	}
+	all := registry.Registration{Pool: a.adminPool, Sources: rows, Configuration: a.settings.Fingerprint()}
+	kept := make([]prune.ClassRow, len(a.settings.Classes))
+	for i, c := range a.settings.Classes {
+		kept[i] = prune.ClassRow{Name: c.Name, Horizons: c.Horizons()}
+	}
+	if err := a.whenUnlocked(ctx, "register retention classes", func() error { return prune.RegisterClasses(ctx, a.adminPool, kept) }); err != nil {
+		return nil, err
+	}
+	err = a.whenUnlocked(ctx, "register sources and routes", func() (err error) {
+		sources, err = all.Write(ctx)
+		return err
+	})
+	return sources, err
+}
+
 // suppose assigns the sources and routes the ids that they would get in an empty database.
 func (a *App) suppose(rows []registry.Source) {
 	a.sources, a.series = make(map[string]registry.Registered, len(rows)), map[int32]inbox.Series{}
@@ -130,17 +140,30 @@ func (a *App) suppose(rows []registry.Source) {
 // every runs do in the background, once per pause, until the app stops.
 func (a *App) every(ctx context.Context, name string, pause time.Duration, do func(ctx context.Context)) {
 	a.cleanups.add(name, background.Run(ctx, func(ctx context.Context) {
-		ticker := time.NewTicker(pause)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				do(ctx)
-			}
-		}
+		a.repeat(ctx, pause, do)
 	}))
+}
+
+// readEvery is [App.every] for gauges: it reads at once, too. A restart would otherwise interrupt
+// the alerts on them.
+func (a *App) readEvery(ctx context.Context, name string, pause time.Duration, read func(ctx context.Context)) {
+	a.cleanups.add(name, background.Run(ctx, func(ctx context.Context) {
+		read(ctx)
+		a.repeat(ctx, pause, read)
+	}))
+}
+
+func (*App) repeat(ctx context.Context, pause time.Duration, do func(ctx context.Context)) {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			do(ctx)
+		}
+	}
 }
 
 // storedKind returns the kind's name in the route table. Stored: never change.

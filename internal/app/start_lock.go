@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// startPatience is how long a start waits for locks of tables. Processes that start together register one after
+	// startPatience is how long a step of a start waits for locks of tables, by default. Processes that start together register one after
 	// the other.
 	startPatience = time.Minute
 
@@ -32,7 +32,7 @@ type LockError struct {
 }
 
 func (e *LockError) Error() string {
-	return fmt.Sprintf("waiting to %s: not within %s; %s: end that session or wait until it has ended, then start again (%v)",
+	return fmt.Sprintf("waiting to %s: not within %s; %s: end that session or wait until it has ended, then try again (%v)",
 		e.What, e.Waited.Round(time.Second), session.HoldersText(e.Holders), e.cause)
 }
 
@@ -62,7 +62,7 @@ func (a *App) whenUnlocked(ctx context.Context, what string, do func() error) er
 		if readErr != nil {
 			holders = nil
 		}
-		waited, limit := a.cfg.Now().Sub(began), startPatience
+		waited, limit := a.cfg.Now().Sub(began), a.cfg.Patience
 		if waited >= limit {
 			return &LockError{What: what, Holders: holders, Waited: waited, cause: err}
 		}

@@ -81,7 +81,7 @@ func TestAStartWaitsForLocks(t *testing.T) {
 	go func() { ended <- begin() }()
 	inboxtest.UntilWithin(t, time.Minute, "it waits", func() bool {
 		var waits bool
-		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'source'::regclass)`).Scan(&waits)
+		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'source'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits)
 		return err == nil && waits
 	})
 	ahead.Store(int64(2 * time.Minute))

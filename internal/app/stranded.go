@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -64,12 +63,12 @@ func (a *App) warnStranded(ctx context.Context) {
 // the database and only name removed routes.
 func (a *App) makeStrandedMetric() error {
 	gauge := newRouteGauge("oncegate_stranded_effects",
-		"Effects that wait for a route that no live configuration names, looked for among the 100,000 that are due first and counted up to 10,001.", slices.Values([]servedRoute(nil)))
+		"Effects that wait for a route that no live configuration names, looked for among the 100,000 that are due first and counted up to 10,001.")
 	if err := a.collect(gauge); err != nil {
 		return err
 	}
 	a.starts = append(a.starts, step{name: "stranded effects", run: func(ctx context.Context) error {
-		a.every(ctx, "stranded effects", strandedEvery, func(ctx context.Context) { a.readStranded(ctx, gauge) })
+		a.readEvery(ctx, "stranded effects", strandedEvery, func(ctx context.Context) { a.readStranded(ctx, gauge) })
 		return nil
 	}})
 	return nil

@@ -25,6 +25,9 @@ const (
 	mostSilence  = 20 * time.Second
 )
 
+// jobsStep is the step of the start with which effects begin.
+const jobsStep = "jobs"
+
 // makeWork makes the effect worker: the targets, the store of effects and the jobs client.
 func (a *App) makeWork() error {
 	var err error
@@ -67,6 +70,7 @@ func (a *App) makeWork() error {
 		Routing: routing,
 		Pool:    a.workPool, Keyring: a.keys, Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Routes: storeRoutes, Node: a.node,
 		Standbys: failingStandbys(a.standbys),
+		Paused:   func(route int32) bool { return a.pauses.Route(route, targetsOf[route]) },
 		Locked:   a.streamLocked, EvidenceOf: mail.MessageID,
 	})
 	if err != nil {
@@ -78,16 +82,15 @@ func (a *App) makeWork() error {
 		return err
 	}
 	a.orderStats = append(a.orderStats, store.OrderStats)
-	metrics, err := newWorkMetrics(a.metrics)
+	metrics, err := newWorkMetrics(a.metrics, a.metered)
 	if err != nil {
 		return err
 	}
-	unsettled, err := newUnsettledMetrics(a.metrics)
+	unsettled, err := newUnsettledMetrics(a.metrics, a.metered)
 	if err != nil {
 		return err
 	}
-	metrics.begin(a.settings.Sources)
-	unsettled.begin(a.settings.Sources)
+	unsettled.begin(a.settings.Sources, a.metered)
 	if err := a.makeProber(store); err != nil {
 		return err
 	}
@@ -117,6 +120,9 @@ func (a *App) makeWork() error {
 	if err := a.makeEffectMetrics(client); err != nil {
 		return err
 	}
+	if err := a.makeOutsideMetrics(); err != nil {
+		return err
+	}
 	if err := a.makeStrandedMetric(); err != nil {
 		return err
 	}
@@ -126,7 +132,7 @@ func (a *App) makeWork() error {
 	if err := a.countMissingKeys(); err != nil {
 		return err
 	}
-	a.starts = append(a.starts, step{name: "jobs", run: func(ctx context.Context) error {
+	a.starts = append(a.starts, step{name: jobsStep, run: func(ctx context.Context) error {
 		a.cleanups.add("jobs", client.Stop)
 		if err := client.Start(context.WithoutCancel(ctx)); err != nil {
 			return err
@@ -225,6 +231,17 @@ func list(r *config.Route) (*jobs.List, error) {
 	}, nil
 }
 
+// concurrency returns the most attempts that this process makes at a target at once; 0 is no limit.
+// A mail server refuses a client with too many connections (Postfix takes 50,
+// https://www.postfix.org/postconf.5.html#smtpd_client_connection_count_limit), and each message
+// that is under way when a process is killed waits for a person.
+func concurrency(t *config.Target) int {
+	if t.Kind == config.KindMail {
+		return cmp.Or(t.Concurrency, 20)
+	}
+	return t.Concurrency
+}
+
 func mailSender(t *config.Target) (effect.Sender, error) {
 	m, err := mail.New(t.MailConfig())
 	if err != nil {
@@ -256,7 +273,7 @@ func (a *App) targets() (targets, error) {
 	var errs []error
 	for _, t := range a.settings.Targets {
 		out.limits[t.Name] = jobs.Target{
-			Concurrency: t.Concurrency, Rate: t.Rate.N, Per: t.Rate.Per, Failures: t.Breaker.Failures, Open: t.Breaker.Open,
+			Concurrency: concurrency(t), Greedy: t.Concurrency != 0, Rate: t.Rate.N, Per: t.Rate.Per, Failures: t.Breaker.Failures, Open: t.Breaker.Open,
 		}
 		var err error
 		switch t.Kind {

@@ -1,90 +1,21 @@
 package app
 
-import (
-	"slices"
+import "github.com/oncegate/oncegate/internal/config"
 
-	"github.com/oncegate/oncegate/inbox"
-	"github.com/oncegate/oncegate/inbox/reasons"
-	"github.com/oncegate/oncegate/internal/config"
-)
+// A counter that is created by its first event shows no increase for that event. So the counters
+// from whose increase an alert is made are created at the start, with 0. All others begin with their
+// first event, because a process can have thousands of sources.
 
-// A counter that is created by its first event shows no increase for that event. Every combination
-// of labels that can occur is therefore created at the start, with 0.
-
-// attemptReasons returns the reasons with which an attempt at a target of the kind can end.
-func attemptReasons(kind config.Kind) []reasons.Reason {
-	common := []reasons.Reason{
-		reasons.Exhausted, reasons.Deadline, reasons.LeaseExpired, reasons.Stopped, reasons.Panic, reasons.Timeout,
-		reasons.BodyGone, reasons.Damaged, reasons.Render, reasons.Mapping, reasons.Other, reasons.FetchFailed, reasons.FetchRefused,
-	}
-	network := []reasons.Reason{reasons.Address, reasons.DNS, reasons.Connect, reasons.TLS, reasons.Connection, reasons.Reply}
-	switch kind {
-	case config.KindForward, config.KindDev:
-		return slices.Concat(common, network, []reasons.Reason{
-			reasons.KeyWindow, reasons.Elsewhere, reasons.Informational, reasons.Redirect, reasons.Status408, reasons.Status409, reasons.Status410,
-			reasons.Status425, reasons.Status429, reasons.Status4xx, reasons.Status503, reasons.Status5xx,
-		})
-	case config.KindMail:
-		return slices.Concat(common, network, []reasons.Reason{reasons.Mail4xx, reasons.Mail5xx})
-	case config.KindSQL, config.KindSuppress:
-		return slices.Concat(common, []reasons.Reason{
-			reasons.Serialization, reasons.Deadlock, reasons.LockTimeout, reasons.SQLTimeout, reasons.Unavailable, reasons.SQL,
-		})
-	case config.KindHandler:
-		return slices.Concat(common, []reasons.Reason{
-			reasons.Handler, reasons.Serialization, reasons.Deadlock, reasons.LockTimeout, reasons.SQLTimeout,
-			reasons.Unavailable, reasons.SQL,
-		})
-	case config.KindNoop:
-	}
-	return common
-}
-
-// postponements returns the reasons for which an effect is put off.
-func postponements() []reasons.Reason {
-	return []reasons.Reason{
-		reasons.Breaker, reasons.Rate, reasons.Saturated, reasons.KeyMissing, reasons.Elsewhere, reasons.Unavailable, reasons.ListOpen,
-	}
-}
-
-// begin creates the series of every route.
-func (m *workMetrics) begin(sources []*config.Source) {
-	eachRoute(sources, func(source string, r *config.Route) {
-		t := r.Target
-		m.attempts.WithLabelValues(source, r.Name, t.Name, string(inbox.AttemptDone), "")
-		outcomes := []inbox.AttemptOutcome{inbox.AttemptRetry, inbox.AttemptDead}
-		if !deduplicates(t) {
-			outcomes = append(outcomes, inbox.AttemptIndeterminate)
-		}
-		for _, outcome := range outcomes {
-			for _, reason := range attemptReasons(t.Kind) {
-				m.attempts.WithLabelValues(source, r.Name, t.Name, string(outcome), string(reason))
+// begin creates the series of every route whose target cannot deduplicate.
+func (m *unsettledMetrics) begin(sources []*config.Source, metered metered) {
+	for _, s := range sources {
+		for _, r := range s.Routes {
+			if !deduplicates(r.Target) {
+				source, route := metered.labels(s.Name, r.Name)
+				m.indeterminate.WithLabelValues(source, route, r.Target.Name)
 			}
 		}
-		if t.Kind == config.KindMail {
-			m.attempts.WithLabelValues(source, r.Name, t.Name, string(inbox.AttemptSkipped), string(reasons.Suppressed))
-		}
-		m.attempts.WithLabelValues(source, r.Name, t.Name, string(inbox.AttemptLost), string(reasons.LeaseExpired))
-		for _, reason := range postponements() {
-			m.postponed.WithLabelValues(source, r.Name, t.Name, string(reason))
-		}
-		for _, state := range []inbox.EffectState{inbox.EffectDead, inbox.EffectSkipped, inbox.EffectDuplicate, inbox.EffectSuperseded} {
-			m.without.WithLabelValues(source, r.Name, t.Name, string(state))
-		}
-	})
-}
-
-// begin creates the series of every route.
-func (m *unsettledMetrics) begin(sources []*config.Source) {
-	eachRoute(sources, func(source string, r *config.Route) {
-		m.recognised.WithLabelValues(source, r.Name, r.Target.Name)
-		if deduplicates(r.Target) {
-			return
-		}
-		for _, reason := range attemptReasons(r.Target.Kind) {
-			m.indeterminate.WithLabelValues(source, r.Name, r.Target.Name, string(reason))
-		}
-	})
+	}
 }
 
 // begin creates the series of every table from which prune removes rows, and of every way in which
@@ -109,12 +40,4 @@ func deduplicates(t *config.Target) bool {
 	case config.KindForward, config.KindDev, config.KindMail, config.KindHandler:
 	}
 	return t.Idempotent
-}
-
-func eachRoute(sources []*config.Source, do func(source string, r *config.Route)) {
-	for _, s := range sources {
-		for _, r := range s.Routes {
-			do(s.Name, r)
-		}
-	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"net"
 	"net/url"
 	"strings"
 
@@ -31,6 +32,9 @@ func (t *Target) ShownURL() string {
 	}
 	return shownAddress(t.node.Member("url"), t.URL)
 }
+
+// ShownTestURL returns the address of test events as people may see it.
+func (t *Target) ShownTestURL() string { return shownAddress(t.node.Member("test_url"), t.TestURL) }
 
 // shownAddress returns an address as people may see it. n is its value in the file, or nil if it is not there.
 func shownAddress(n *yamltree.Node, address string) string {
@@ -63,6 +67,9 @@ func (c *Config) hidePaths(tree yaml.MapSlice) {
 		setText(tree, t.ShownURL(), "targets", t.Name, "url")
 		if t.Probe != nil {
 			setText(tree, shownAddress(t.node.Member("probe").Member("url"), t.Probe.URL), "targets", t.Name, "probe", "url")
+		}
+		if t.TestURL != "" {
+			setText(tree, t.ShownTestURL(), "targets", t.Name, "test_url")
 		}
 		if t.DryRun != nil {
 			setText(tree, shownAddress(t.node.Member("dry_run").Member("url"), t.DryRun.URL), "targets", t.Name, "dry_run", "url")
@@ -159,4 +166,15 @@ func redactTemplate(address string) (shown string, ok bool) {
 		return "", false
 	}
 	return strings.NewReplacer(restored...).Replace(RedactURL(plain.String())), true
+}
+
+// sameAddress reports whether two listeners would open the same port.
+func sameAddress(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB || portA == "0" {
+		return false
+	}
+	everywhere := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
+	return hostA == hostB || everywhere(hostA) || everywhere(hostB)
 }

@@ -42,6 +42,7 @@ type Config struct {
 	// Console configures the console and its logins.
 	Console Console
 	Log     Log
+	Metrics Metrics
 	Gate    Gate
 	Work    Work
 
@@ -51,6 +52,9 @@ type Config struct {
 	// Drain is how long a stop may take before it is forced. It defaults to 25 s because most
 	// supervisors kill a process after 30 s.
 	Drain time.Duration
+	// DrainDelay is how long a process that was told to stop still works, while /readyz says that it
+	// is not ready. Zero, the default, stops at once.
+	DrainDelay time.Duration
 
 	// Classes, Tenants, Targets and Sources are sorted by name.
 	Classes []*Class
@@ -64,6 +68,8 @@ type Config struct {
 	// Warnings describe settings that are valid but have less effect than their name suggests, one
 	// line each.
 	Warnings []string
+
+	references digests // what the references of the file led to
 }
 
 // Database configures the database connections and the schema.
@@ -116,6 +122,16 @@ type Log struct {
 	// Events selects which lines about deliveries and effects are written. It defaults to sampled.
 	Events fold.Mode
 }
+
+// Metrics configures the metrics.
+type Metrics struct {
+	// Sources is how many sources have series of their own; the others are counted together. 0 is
+	// none and [AllSources] all of them. It defaults to 500.
+	Sources int
+}
+
+// AllSources means that each source has separate series.
+const AllSources = -1
 
 // Gate limits the deliveries that wait for a commit. A zero field means the gate's default.
 type Gate struct {
@@ -212,6 +228,8 @@ type Target struct {
 	KeepReply bool
 	// Probe configures how to ask the target about an unknown outcome. Nil if that is not possible.
 	Probe *Probe
+	// TestURL is where an operator's test event goes. It is empty if the target has no such address.
+	TestURL string
 	// DryRun configures how to ask the target what it would do. Nil if that is not possible.
 	DryRun *DryRun
 	// KeyWindow is how long the target remembers a key. When it has passed since an attempt with an
@@ -252,7 +270,7 @@ type Target struct {
 	Suppress Suppress
 
 	// Concurrency is how many attempts this process makes at once. Zero leaves a quarter of its
-	// workers to other targets.
+	// workers to other targets, and is at most 20 at a mail server.
 	Concurrency int
 	// Rate limits how many attempts this process starts per period.
 	Rate Rate

@@ -31,10 +31,11 @@ var foreign = []string{"ONCEGATE_DEV_", "ONCEGATE_TEST_", "ONCEGATE_FAIL", "ONCE
 type environment struct {
 	vars map[string]string
 	used map[string]bool
+	led  digests // what references led to
 }
 
 func newEnvironment(environ []string) *environment {
-	e := &environment{vars: map[string]string{}, used: map[string]bool{}}
+	e := &environment{vars: map[string]string{}, used: map[string]bool{}, led: digests{}}
 	for _, pair := range environ {
 		if name, value, ok := strings.Cut(pair, "="); ok {
 			e.vars[name] = value
@@ -65,6 +66,14 @@ func (e *environment) lookup(name string) (string, bool, error) {
 
 // resolve returns the value of a reference.
 func (e *environment) resolve(ref string) (string, error) {
+	value, err := e.follow(ref)
+	if err == nil {
+		e.led.note(ref, value)
+	}
+	return value, err
+}
+
+func (e *environment) follow(ref string) (string, error) {
 	if path, ok := strings.CutPrefix(ref, "file:"); ok {
 		if path == "" {
 			return "", fmt.Errorf("file: names no file")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -89,7 +90,7 @@ func Load(o Options) (*Config, error) {
 		now = time.Now
 	}
 	r.warn(cfg, now())
-	cfg.Warnings = r.warnings
+	cfg.Warnings, cfg.references = r.warnings, maps.Clone(r.env.led)
 	return cfg, nil
 }
 
@@ -166,6 +167,9 @@ func (r *reader) check(cfg *Config, o Options) {
 	r.checkConsole(cfg)
 	if l := cfg.Listen; l.Connections > 0 && l.ConnectionsPerPeer > l.Connections && r.sound("listen") {
 		r.report.Add("listen.connections_per_peer: %d is more than listen.connections, %d; lower it or leave it out", l.ConnectionsPerPeer, l.Connections)
+	}
+	if l := cfg.Listen; sameAddress(l.Public, l.Admin) && r.sound("listen") {
+		r.report.Add("listen.admin: %s is also listen.public, and one of them could not be opened; give them different ports", l.Admin)
 	}
 	lease := cmp.Or(cfg.Work.Lease, inbox.DefaultLease)
 	longest := lease - min(lease/5, 5*time.Second) // the rest is for recording the outcome

@@ -70,6 +70,7 @@ var overrides = map[string]variableCase{
 	"LOG_LEVEL":                      {value: "debug", sets: map[string]string{"log.level": "DEBUG"}},
 	"ONCEGATE_LOG_FORMAT":            {value: "json", sets: map[string]string{"log.format": "json"}},
 	"ONCEGATE_LOG_EVENTS":            {value: "all", sets: map[string]string{"log.events": "all"}},
+	"ONCEGATE_METRICS_SOURCES":       {value: "top 7", sets: map[string]string{"metrics.sources": "7"}, key: "metrics.sources"},
 	"ONCEGATE_GATE_QUEUE_EVENTS":     {value: "71", sets: map[string]string{"gate.queueevents": "71"}, key: "gate.queue_events"},
 	"ONCEGATE_GATE_QUEUE_BYTES":      {value: "8MiB", sets: map[string]string{"gate.queuebytes": "8388608"}, key: "gate.queue_bytes"},
 	"ONCEGATE_GATE_DEADLINE":         {value: "3s", sets: map[string]string{"gate.deadline": "3s"}},
@@ -89,6 +90,7 @@ var overrides = map[string]variableCase{
 	"ONCEGATE_LEASE":                 {value: "90s", sets: map[string]string{"work.lease": "1m30s"}},
 	"ONCEGATE_SWEEP_EVERY":           {value: "21s", sets: map[string]string{"work.sweepevery": "21s"}, key: "work.sweep_every"},
 	"ONCEGATE_DRAIN":                 {value: "9s", sets: map[string]string{"drain": "9s"}},
+	"ONCEGATE_DRAIN_DELAY":           {value: "3s", sets: map[string]string{"draindelay": "3s"}, key: "drain_delay"},
 	"ONCEGATE_KEYRING":               {value: "env:OTHER_KEYS", with: []string{"OTHER_KEYS=" + keyringLine}, sets: map[string]string{"seal.keyring": "env:OTHER_KEYS"}},
 	"ONCEGATE_SOURCE_PROVIDER": {value: "stripe", along: []string{quickSecret}, key: "sources.<name>.provider",
 		sets: map[string]string{"sources[1].name": "stripe", "sources[1].provider": "stripe", "sources[1].class": "default", "sources[1].secrets[0]": "env:ONCEGATE_SOURCE_SECRET", "sources[1].keys[0]": "whsec_stripe_value"}},
@@ -225,7 +227,7 @@ func settings(t *testing.T, all providers.Map, env []string) map[string]string {
 func flat(cfg *config.Config) map[string]string {
 	out := map[string]string{}
 	for name, part := range map[string]any{
-		"database": cfg.Database, "seal.keyring": cfg.Seal.Keyring, "listen": cfg.Listen, "console": cfg.Console, "log": cfg.Log, "gate": cfg.Gate, "bodies": cfg.Bodies, "work": cfg.Work, "drain": cfg.Drain,
+		"database": cfg.Database, "seal.keyring": cfg.Seal.Keyring, "listen": cfg.Listen, "console": cfg.Console, "log": cfg.Log, "metrics": cfg.Metrics, "gate": cfg.Gate, "bodies": cfg.Bodies, "work": cfg.Work, "drain": cfg.Drain, "draindelay": cfg.DrainDelay,
 		"targets": cfg.Targets, "sources": cfg.Sources,
 	} {
 		flatten(name, reflect.ValueOf(part), out)

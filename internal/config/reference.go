@@ -65,6 +65,7 @@ func Sections() []Section {
 		{Name: "suppressions", Title: "Suppressed addresses", Prefix: "suppressions.", Text: "See [Suppressed addresses](../guides/mail.md#suppressed-addresses).", Keys: c.Suppressions.keys()},
 		{Name: "listen", Title: "Listeners", Prefix: "listen.", Keys: c.Listen.keys()},
 		{Name: "log", Title: "Log", Prefix: "log.", Keys: c.Log.keys()},
+		{Name: "metrics", Title: "Metrics", Prefix: "metrics.", Keys: c.Metrics.keys()},
 		{Name: "gate", Title: "Gate", Prefix: "gate.", Keys: c.Gate.keys()},
 		{Name: "bodies", Title: "Bodies", Prefix: "bodies.", Text: "See [Hostile senders](../guides/hostile-senders.md). `off` turns a reserve or the least rate off.", Keys: bodiesKeys(&c.Bodies)},
 		{Name: "work", Title: "Work", Prefix: "work.", Keys: c.Work.keys()},

@@ -49,7 +49,7 @@ func sections() map[string]string {
 		"mail":          target + source + `routes: [{ name: r, target: t, mail: { nonsense: 1 } }] } }`,
 		"secret":        `sources: { s: { provider: stripe, secrets: [{ nonsense: 1 }] } }`,
 	}
-	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "gate", "bodies", "work"} {
+	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "metrics", "gate", "bodies", "work"} {
 		out[name] = name + `: { nonsense: 1 }`
 	}
 	for _, kind := range []string{"forward", "sql", "mail", "suppress", "noop"} {
@@ -169,7 +169,7 @@ func TestDocumentedDefaultsAreThoseThatHold(t *testing.T) {
 		t.Errorf("bodies\n%+v by default and\n%+v as documented", plain.Bodies.Resolved(1), written.Bodies.Resolved(1))
 	}
 	for name, pair := range map[string][2]any{
-		"database": {plain.Database, written.Database}, "log": {plain.Log, written.Log}, "drain": {plain.Drain, written.Drain},
+		"database": {plain.Database, written.Database}, "log": {plain.Log, written.Log}, "drain": {plain.Drain, written.Drain}, "drain_delay": {plain.DrainDelay, written.DrainDelay},
 		"listen.public": {plain.Listen.Public, written.Listen.Public}, "listen.admin": {plain.Listen.Admin, written.Listen.Admin},
 		"header_timeout": {cmp.Or(plain.Listen.HeaderTimeout, 5*time.Second), written.Listen.HeaderTimeout},
 		"idle_timeout":   {cmp.Or(plain.Listen.IdleTimeout, 75*time.Second), written.Listen.IdleTimeout},

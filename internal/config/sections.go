@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox/receiver"
@@ -19,10 +20,12 @@ func (c *Config) keys() []Key {
 		inside("listen", "listen", c.Listen.keys, "", "The two listeners and the limits of their connections."),
 		inside("console", "console", c.Console.keys, "", "How people reach the console and log in to it.").later(), // roles name tenants
 		inside("log", "log", c.Log.keys, "", "How the process writes its log."),
+		inside("metrics", "metrics", c.Metrics.keys, "", "How many series `/metrics` has."),
 		inside("gate", "gate", c.Gate.keys, "", "How many deliveries may wait for a commit."),
 		inside("bodies", "bodies", func() []Key { return bodiesKeys(&c.Bodies) }, "", "How much memory the bodies of deliveries may take."),
 		inside("work", "work", c.Work.keys, "", "How many effects run at once."),
 		value("drain", &c.Drain, duration, "`25s`", "How long a stop may take before it is forced.").from("ONCEGATE_DRAIN").starts(),
+		value("drain_delay", &c.DrainDelay, duration, "none", "How long a process accepts deliveries after SIGTERM, while `/readyz` reports that it is not ready. Choose a time longer than your proxy needs to notice, such as `5s`: the proxy then sends no delivery to a closed port. `drain` begins after it.").from("ONCEGATE_DRAIN_DELAY"),
 		named("classes", "classes", &c.Classes, func(c *Class) string { return c.Name }, (*Class).keys, "`default`, `payments`, `ephemeral`", "Retention classes, by name. See [Retention](../guides/retention.md).").by((*reader).classes),
 		{
 			Name: "providers", Default: "none", Text: "Providers of your own, by name, in the form of a file of the [catalogue](../../providers/catalog). See [A sender that is not in the catalogue](../guides/first-source.md#a-sender-that-is-not-in-the-catalogue).",
@@ -81,6 +84,39 @@ func (l *Log) keys() []Key {
 		value("format", &l.Format, oneOf("json", "text"), "`json`", "`json` or `text`.").from("ONCEGATE_LOG_FORMAT").starts(),
 		value("events", &l.Events, modes, "`sampled`", "Which lines about deliveries and effects are written: `all`, `sampled` or `errors`. See [The log](../guides/production.md#the-log).").from("ONCEGATE_LOG_EVENTS").starts(),
 	}
+}
+
+func (m *Metrics) keys() []Key {
+	return []Key{
+		value("sources", &m.Sources, meteredSources, "`top 500`", "Which sources have series of their own: `all`, `top N` or `none`. `top 500` are the 500 with the most events in the 15 days before the process started. The others are counted together under the source `other`. See [Many sources](../guides/monitoring.md#many-sources).").from("ONCEGATE_METRICS_SOURCES").starts().shown(),
+	}
+}
+
+// meteredSources is the form of [Metrics.Sources].
+var meteredSources = form[int]{
+	parse: func(s string) (int, error) {
+		switch top, counted := strings.CutPrefix(s, "top "); {
+		case s == "all":
+			return AllSources, nil
+		case s == "none":
+			return 0, nil
+		case counted:
+			if n, err := yamltree.ParseInteger(strings.TrimSpace(top), 1); err == nil {
+				return n, nil
+			}
+		}
+		return 0, errors.New("neither all, none nor top and a number, such as top 100")
+	},
+	show: func(n int) any {
+		switch n {
+		case AllSources:
+			return "all"
+		case 0:
+			return "none"
+		}
+		return "top " + strconv.Itoa(n)
+	},
+	schema: anyOf(enum("all", "none"), jsonSchema{"type": "string", "pattern": "^top +[1-9][0-9]*$"}),
 }
 
 func (g *Gate) keys() []Key {

@@ -58,11 +58,15 @@ func (r *reader) targetSound(n *yamltree.Node) bool {
 
 // keys declares the keys of a target of its kind.
 func (t *Target) keys() []Key {
+	most := "three quarters of the workers at most"
+	if t.Kind == KindMail {
+		most = "`20`, and " + most
+	}
 	common := []Key{
 		value("kind", &t.Kind, oneOf(t.Kind), "required", "`forward`, `sql`, `mail`, `suppress`, or `noop`, which does nothing and is for benchmarks.").later(),
 		value("timeout", &t.Timeout, duration, "`10s`", "The longest attempt. It must be shorter than `work.lease` by a fifth of the lease, at most 5 s."),
 		t.Retry.key("see [Retry](#retry)", "When a failed attempt is repeated, and how often."),
-		value("concurrency", &t.Concurrency, integer(1), "three quarters of the workers at most", "How many attempts this process makes at once."),
+		value("concurrency", &t.Concurrency, integer(1), most, "How many attempts this process makes at once."),
 		value("rate", &t.Rate, perTime, "none", "How many attempts this process begins: `50/s`, `100/m` or `1000/h`. An effect above the rate waits and spends no attempt."),
 		t.Breaker.key("see [Breaker](#breaker)", "When attempts at a failing target stop. `off` turns the breaker off."),
 	}
@@ -98,6 +102,7 @@ func (t *Target) forwardKeys() []Key {
 		value("keep_reply", &t.KeepReply, boolean, "`false`", "Keep the body of a successful reply as the result of the effect, up to 64 KiB."),
 		value("replayed_header", &t.ReplayedHeader, words(headerName), "`Idempotent-Replayed`", "The header by which a reply says that the target knew the key."),
 		part("probe", "probe", &t.Probe, (*reader).probe, (*Probe).keys, "none", "How the target is asked about an unknown outcome."),
+		reference("test_url", &t.TestURL, forwardURL, "none", "Where `oncegate targets test` sends its test event, without expressions. It must be another address than `url`, because nothing may be done for a test event."),
 		part("dry_run", "dry_run", &t.DryRun, (*reader).dryRun, (*DryRun).keys, "none", "How the target is asked what it would do. See [Dry run](#dry-run)."),
 	}
 }
@@ -146,11 +151,23 @@ func (r *reader) checkTarget(t *Target) {
 		failLines(t.node.Below(""), err)
 		if err == nil {
 			r.checkDryRun(t)
+			r.checkTestURL(t)
 		}
 	case t.Kind == KindMail:
 		r.mail(t)
 	case t.Kind == KindSuppress:
 		r.suppress(t)
+	}
+}
+
+// checkTestURL checks the address of test events.
+func (r *reader) checkTestURL(t *Target) {
+	if t.TestURL == "" {
+		return
+	}
+	cfg := t.ForwardConfig()
+	if err := forward.CheckTestAddress(&cfg, t.TestURL); err != nil {
+		t.node.Below("test_url").Fail("%v", err)
 	}
 }
 

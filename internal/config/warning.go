@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,9 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 		if t.Probe != nil {
 			addresses = append(addresses, struct{ key, url string }{"probe.url", t.Probe.URL})
 		}
+		if t.TestURL != "" {
+			addresses = append(addresses, struct{ key, url string }{"test_url", t.TestURL})
+		}
 		if t.DryRun != nil {
 			addresses = append(addresses, struct{ key, url string }{"dry_run.url", t.DryRun.URL})
 		}
@@ -30,6 +34,8 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 		}
 	}
 	r.warnTenants(cfg)
+	r.warnListen(cfg.Listen)
+	r.warnTargets(cfg.Targets)
 	for _, s := range cfg.Sources {
 		if ended := allEnded(s.AllSecrets(), now); !ended.IsZero() {
 			r.warnings = append(r.warnings, fmt.Sprintf("sources.%s: its last secret expired at %s: "+
@@ -42,6 +48,10 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 			}
 		}
 		for _, route := range s.Routes {
+			if route.Target != nil && route.Target.Kind == KindNoop {
+				r.warnings = append(r.warnings, fmt.Sprintf("sources.%s.routes.%s: its target %s is of kind noop: "+
+					"its effects are recorded as done, and nothing happens; name another target unless you only record events", s.Name, route.Name, route.Target.Name))
+			}
 			if route.Fetch == nil {
 				continue
 			}
@@ -53,6 +63,38 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 		if len(s.Routes) == 0 {
 			r.warnings = append(r.warnings, fmt.Sprintf("sources.%s: it has no routes: its events are recorded, "+
 				"and nothing is done with them; add a route, or set ONCEGATE_FORWARD_URL if the source comes from the environment", s.Name))
+		}
+	}
+}
+
+// warnListen warns of proxies that could be anybody: X-Forwarded-For decides which peer a limit, an
+// allow list and a refusal count.
+func (r *reader) warnListen(l Listen) {
+	for _, p := range l.TrustedProxies {
+		if p.Bits() == 0 {
+			r.warnings = append(r.warnings, fmt.Sprintf("listen.trusted_proxies: %s trusts every peer: "+
+				"anybody can claim another address in X-Forwarded-For, and no limit per peer holds; name the networks of your proxies", p))
+		}
+	}
+}
+
+// credentialForm matches names of headers whose values are secrets.
+var credentialForm = regexp.MustCompile(`(?i)(^authorization$|^cookie$|token|secret|password|api-?key|credential)`)
+
+// warnTargets warns of secrets that are written into the file, where everybody who reads it sees them.
+func (r *reader) warnTargets(all []*Target) {
+	for _, t := range all {
+		for _, key := range []string{"headers", "probe.headers", "dry_run.headers"} {
+			at := t.node
+			for step := range strings.SplitSeq(key, ".") {
+				at = at.Member(step)
+			}
+			for _, header := range at.Members() {
+				if credentialForm.MatchString(header.Name()) && !isReference(header.Value()) {
+					r.warnings = append(r.warnings, fmt.Sprintf("targets.%s.%s.%s: its value is written in the file: "+
+						"move it to the environment or a file, and write env:NAME or file:PATH", t.Name, key, header.Name()))
+				}
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,72 @@ sources:
 	}
 }
 
+// What loads but is hardly intended is named: everybody as a trusted proxy, a secret in the file, a target that does nothing.
+func TestWarningsOfWhatLoads(t *testing.T) {
+	t.Parallel()
+	const content = `
+listen: { trusted_proxies: [10.0.0.0/8, 0.0.0.0/0, "::/0"] }
+targets:
+  nothing: { kind: noop }
+  unused:  { kind: noop }
+  open:
+    kind: forward
+    url: https://a.example/
+    idempotent: true
+    headers: { Authorization: Bearer abc, X-Api-Key: env:STRIPE_SECRET, X-Region: eu, X-Auth-Token: abc }
+    probe: { url: "https://a.example/{key}", headers: { apikey: abc }, done: [200], absent: [404] }
+sources:
+  shop: { provider: stripe, secrets: [env:STRIPE_SECRET], routes: [{ name: a, target: nothing }, { name: b, target: open }] }
+`
+	cfg, err := config.Load(config.Options{File: "x.yml", Content: []byte(content), Environ: environ(), Catalog: loaded(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		anybody = " trusts every peer: anybody can claim another address in X-Forwarded-For, and no limit per peer holds; name the networks of your proxies"
+		written = ": its value is written in the file: move it to the environment or a file, and write env:NAME or file:PATH"
+	)
+	want := []string{
+		"listen.trusted_proxies: 0.0.0.0/0" + anybody,
+		"listen.trusted_proxies: ::/0" + anybody,
+		"targets.open.headers.Authorization" + written,
+		"targets.open.headers.X-Auth-Token" + written,
+		"targets.open.probe.headers.apikey" + written,
+		"sources.shop.routes.a: its target nothing is of kind noop: its effects are recorded as done, and nothing happens; name another target unless you only record events",
+	}
+	if !slices.Equal(cfg.Warnings, want) {
+		for _, got := range cfg.Warnings {
+			t.Log(got)
+		}
+		t.Errorf("got the warnings above, want %d others", len(want))
+	}
+}
+
+// One port cannot be opened twice, in whatever form it is written. Port 0 is another one each time.
+func TestListenersNeedTheirOwnPorts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		public, admin string
+		same          bool
+	}{
+		{"127.0.0.1:8080", "127.0.0.1:8080", true},
+		{":8081", "127.0.0.1:8081", true},
+		{"127.0.0.2:8081", "0.0.0.0:8081", true},
+		{"[::]:8081", "127.0.0.1:8081", true},
+		{"127.0.0.2:8081", "127.0.0.1:8081", false},
+		{"127.0.0.1:0", "127.0.0.1:0", false},
+		{":8080", "127.0.0.1:8081", false},
+	} {
+		_, err := config.Load(config.Options{
+			File: "x.yml", Catalog: loaded(t), Environ: append(environ(), "ONCEGATE_PUBLIC="+c.public, "ONCEGATE_ADMIN="+c.admin),
+			Content: []byte("sources: { shop: { provider: stripe, secrets: [env:STRIPE_SECRET] } }"),
+		})
+		if refused := err != nil && strings.Contains(err.Error(), "listen.admin: "+c.admin+" is also listen.public"); refused != c.same || !c.same && err != nil {
+			t.Errorf("%s and %s: %v", c.public, c.admin, err)
+		}
+	}
+}
+
 // A warning lists each key that a custom provider inherits from another sender's provider, until
 // the custom provider sets the key. The title is never inherited.
 func TestWarningsOfWhatIsInherited(t *testing.T) {
@@ -68,7 +135,7 @@ providers:
 sources:
   a: { provider: silent, secrets: [env:STRIPE_SECRET], routes: [{ name: a, target: t }] }
   b: { provider: written, secrets: [env:STRIPE_SECRET], routes: [{ name: a, target: t }] }
-targets: { t: { kind: noop } }
+targets: { t: { kind: forward, url: "https://a.example/", idempotent: true } }
 `
 	cfg, err := config.Load(config.Options{File: "x.yml", Content: []byte(content), Environ: environ(), Catalog: loaded(t)})
 	if err != nil {

@@ -2,6 +2,8 @@ package console
 
 import (
 	"time"
+
+	"github.com/oncegate/oncegate/inbox/read"
 )
 
 // page is what a browser shows: a heading and components below it.
@@ -195,6 +197,9 @@ func linked(s, href string) cell { return cell{Text: s, Href: href} }
 func number[N ~int | ~int32 | ~int64](n N) cell {
 	return cell{Text: groupDigits(int64(n)), Number: true}
 }
+
+// counted returns a cell for a number that is a lower bound if there may be more.
+func counted(n int, more bool) cell { return cell{Text: read.CountOf(n, more), Number: true} }
 
 // instantOf returns a cell for an instant that may be missing.
 func instantOf(at *time.Time) cell {

@@ -1,31 +1,106 @@
 package console
 
 import (
+	"strconv"
 	"strings"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 // listConflicts shows the payloads that arrived under the id of another event.
 func listConflicts(r *request) (*page, error) {
-	since, err := r.since("since")
+	filter, err := r.conflictFilter()
 	if err != nil {
 		return nil, err
 	}
 	found, err := call(r, &control.ListConflicts, control.ListConflictsRequest{
-		PageRequest: r.pageRequest(), TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source"), Since: since,
+		PageRequest: r.pageRequest(), ConflictFilter: filter, Waiting: r.query("waiting") == "true",
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &page{
-		Title: "Conflicts", Lead: "Payloads that were delivered under the id of an event that is recorded with another payload. The event is unchanged. Oncegate keeps a conflict until you admit it or until it is pruned.",
+	p := &page{
+		Title: "Conflicts", Lead: "Payloads that were delivered under the id of an event that is recorded with another payload. The event is unchanged. A conflict waits for you until you admit or dismiss it, or until it is pruned.",
 		Blocks: []block{
-			{Filter: r.filterOf(r.textField("source", "Source"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
-			{Table: conflictTable(r, found, "No event was delivered with another payload.")},
+			{Filter: r.filterOf(r.textField("source", "Source"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"), r.checkField("waiting", "Neither admitted nor dismissed"))},
+			{Table: conflictTable(r, found, "No event was delivered with another payload that matches.")},
 		},
-	}, nil
+	}
+	if r.may(control.Operate) && len(found.Data) > 0 {
+		p.Blocks = append(p.Blocks, block{ID: "actions", Links: []link{{Text: "Dismiss these", Href: at("/conflicts/dismiss", r.narrowing(conflictFields...))}}})
+	}
+	return p, nil
+}
+
+// conflictFields are the parameters that narrow conflicts.
+var conflictFields = []string{"source", "tenant", "since"}
+
+// conflictFilter reads the parameters that narrow conflicts.
+func (r *request) conflictFilter() (f control.ConflictFilter, err error) {
+	f = control.ConflictFilter{TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source")}
+	f.Since, err = r.since("since")
+	return f, err
+}
+
+// previewDismiss counts the conflicts that a decision would dismiss.
+func previewDismiss(r *request) (*page, error) {
+	filter, err := r.conflictFilter()
+	if err != nil {
+		return nil, err
+	}
+	found, err := call(r, &control.DismissConflicts, control.DismissConflictsRequest{Filter: filter, All: filter == control.ConflictFilter{}, DryRun: true})
+	if err != nil {
+		return nil, err
+	}
+	n := strconv.Itoa(found.Matched)
+	p := &page{
+		Title: "Dismiss conflicts", Back: &link{Text: "Conflicts", Href: at("/conflicts", r.narrowing(conflictFields...))},
+		Lead: count(found.Matched, "conflict", "conflicts") + " would wait no more. The payloads stay until they are pruned, and you can still admit them. What came since is not touched.",
+	}
+	if found.Matched > 0 {
+		p.Blocks = append(p.Blocks, block{Forms: []form{{
+			Action: "/conflicts/dismiss", Button: "Dismiss", Fields: []field{hidden("seen", string(found.Seen)), hidden("count", n), reasonField(), typedField(n)},
+		}}})
+	}
+	return p, nil
+}
+
+// dismissConflicts dismisses the conflicts that a preview found.
+func dismissConflicts(r *request) (*page, error) {
+	why, err := r.why(r.PostFormValue("count"))
+	if err != nil {
+		return nil, err
+	}
+	seen := control.Seen(r.PostFormValue("seen"))
+	dismissed, changed := 0, 0
+	for step := 0; seen != "" && step < maxSteps; step++ {
+		done, err := call(r, &control.DismissConflicts, control.DismissConflictsRequest{Explained: why, Seen: seen})
+		if err != nil {
+			return nil, err
+		}
+		dismissed, changed, seen = dismissed+done.Dismissed, changed+done.Changed, done.Seen
+	}
+	return &page{Title: "Dismissed", Back: &link{Text: "Conflicts", Href: "/conflicts"}, Blocks: []block{{Notice: &notice{
+		Kind: "good", Text: count(dismissed, "conflict is dismissed.", "conflicts are dismissed."), Detail: changedText(changed),
+	}}}}, nil
+}
+
+// dismissConflict dismisses one conflict.
+func dismissConflict(r *request) (*page, error) {
+	id, err := r.id()
+	if err != nil {
+		return nil, err
+	}
+	why, err := r.why("")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := call(r, &control.DismissConflicts, control.DismissConflictsRequest{Explained: why, IDs: []inbox.ID{id}}); err != nil {
+		return nil, err
+	}
+	return r.seeOther("/conflicts/"+id.String(), "dismissed")
 }
 
 func conflictTable(r *request, found read.Page[read.ConflictRow], empty string) *table {
@@ -33,6 +108,8 @@ func conflictTable(r *request, found read.Page[read.ConflictRow], empty string) 
 		admitted := number(c.Deliveries)
 		if c.AdmittedAs != nil {
 			admitted.Detail = "admitted"
+		} else if c.DismissedAt != nil {
+			admitted.Detail = "dismissed by " + c.DismissedBy
 		}
 		return []cell{
 			instant(c.LastSeenAt), {Text: c.EventID, Href: "/conflicts/" + c.ID.String(), Detail: join(c.Source, c.Tenant)}, text(c.Type),
@@ -98,6 +175,12 @@ func conflictPage(r *request, c *read.ConflictRow, differs block, payload *contr
 	state := cell{State: "waiting"}
 	if c.AdmittedAs != nil {
 		state = cell{State: "admitted"}
+	} else if c.DismissedAt != nil {
+		state = cell{State: "dismissed"}
+	}
+	dismissed := instantOf(c.DismissedAt)
+	if c.DismissedBy != "" {
+		dismissed.Detail = "by " + c.DismissedBy + "; the audit has the reason"
 	}
 	admitted := cell{}
 	if c.AdmittedAs != nil {
@@ -114,12 +197,21 @@ func conflictPage(r *request, c *read.ConflictRow, differs block, payload *contr
 		is("Payload", cell{Text: lengthText(c.Bytes, c.PayloadHidden), Detail: hashText(c.SHA256)}),
 		is("Admitted as", admitted),
 		is("Admitted", instantOf(c.AdmittedAt)),
+		is("Dismissed", dismissed),
 	)}, differs)
 	if c.AdmittedAs == nil && r.may(control.Operate) {
-		p.Blocks = append(p.Blocks, block{ID: "actions", Forms: []form{{
+		b := block{ID: "actions"}
+		if c.DismissedAt == nil {
+			b.Forms = append(b.Forms, form{
+				ID: "dismiss", Title: "Dismiss it", Text: "It waits for nobody any more. You can still admit it.", Action: "/conflicts/" + c.ID.String() + "/dismiss", Button: "Dismiss",
+				Closed: true, Fields: []field{reasonField()},
+			})
+		}
+		b.Forms = append(b.Forms, form{
 			ID: "admit", Title: "Admit it", Text: "It becomes a separate event with its own effects.", Action: "/conflicts/" + c.ID.String() + "/admit", Button: "Admit",
 			Closed: true, Danger: true, Fields: []field{reasonField(), typedField("admit")},
-		}}})
+		})
+		p.Blocks = append(p.Blocks, b)
 	}
 	p.Blocks = append(p.Blocks, payloadBlocks(r, payload, missing, "/conflicts/"+c.ID.String())...)
 	return p

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -118,11 +119,23 @@ type request struct {
 	caller  control.Caller
 	now     time.Time
 	w       http.ResponseWriter
+
+	// unknown says which name of the filter does not exist, and which do. It is empty if all exist.
+	unknown string
 }
 
-// call carries out an operation with the access of the page's user.
+// call carries out an operation with the access of the page's user. If the filter of a page names something that does not
+// exist, the page says so above its empty list, where the user can correct the name.
 func call[Request, Response any](r *request, operation *control.Operation[Request, Response], ask Request) (Response, error) {
-	return control.Call(r.Context(), r.caller, operation, ask)
+	response, err := control.Call(r.Context(), r.caller, operation, ask)
+	if problem, ok := errors.AsType[*control.Problem](err); ok && problem.Code == control.CodeUnknownName && r.Method == http.MethodGet {
+		r.unknown = problem.Detail
+		if kind := reflect.TypeFor[Response](); kind.Kind() == reflect.Pointer {
+			response = reflect.New(kind.Elem()).Interface().(Response) //nolint:forcetypeassert // it is a new one of that type
+		}
+		return response, nil
+	}
+	return response, err
 }
 
 // may reports whether the user has a scope, so that a page shows no button that would be refused. The operation checks
@@ -159,6 +172,9 @@ func (c *Console) page(draw func(*request) (*page, error)) http.Handler {
 		case err != nil:
 			c.fail(r, err)
 		default:
+			if r.unknown != "" {
+				p.Blocks = append([]block{{Notice: &notice{Kind: "warn", Text: capital(r.unknown) + "."}}}, p.Blocks...)
+			}
 			c.render(r, http.StatusOK, p)
 		}
 	})

@@ -79,7 +79,7 @@ func deadPage(r *request, groups read.Page[read.DeadGroup], found read.Page[cont
 		if r.may(control.Operate) {
 			plan = linked("Plan a replay", to("/replays/new", "source", g.Source, "route", g.Route, "target", g.Target, "reason", g.Reason))
 		}
-		return []cell{number(g.Count), where, {Text: words(g.Reason), Detail: join(g.Code, remedyOf(g.Reason, g.Target, g.Code).mend)}, instant(g.First), instant(g.Last), plan}
+		return []cell{counted(g.Count, g.More), where, {Text: words(g.Reason), Detail: join(g.Code, remedyOf(g.Reason, g.Target, g.Code).mend)}, instant(g.First), instant(g.Last), plan}
 	})})
 	if r.may(control.Operate) && len(groups.Data) > 0 {
 		kept := r.narrowing(deadFields...)
@@ -140,7 +140,7 @@ func discardDead(r *request) (*page, error) {
 		return nil, err
 	}
 	seen := control.Seen(r.PostFormValue("seen"))
-	total := control.DiscardDeadLettersResponse{}
+	total := control.DiscardedDeadLetters{}
 	for step := 0; seen != "" && step < maxSteps; step++ {
 		done, err := call(r, &control.DiscardDeadLetters, control.DiscardDeadLettersRequest{Explained: why, Seen: seen})
 		if err != nil {

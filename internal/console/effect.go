@@ -44,6 +44,9 @@ func effectTable(r *request, found read.Page[read.EffectRow], empty string) *tab
 }
 
 func effectState(e *read.EffectRow) cell {
+	if e.Waits != "" {
+		return cell{State: e.State, Detail: e.Waits}
+	}
 	return cell{State: e.State, Detail: join(words(e.Reason), e.Code)}
 }
 
@@ -132,7 +135,7 @@ func effectPage(r *request, e *control.Effect, audit []read.AuditRow) *page {
 	}
 	b := block{ID: "attempts", Title: "Attempts", Story: story}
 	if len(story) == 0 {
-		b.Text = "None was made yet."
+		b.Text = or(e.Waits, "None was made.")
 	}
 	p.Blocks = append(p.Blocks, b)
 	if actions, ok := effectActions(r, e); ok {

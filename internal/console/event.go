@@ -50,7 +50,7 @@ func showEvent(r *request) (*page, error) {
 		v.effects = append(v.effects, detail)
 	}
 	if v.event.Conflicts > 0 {
-		found, err := call(r, &control.ListConflicts, control.ListConflictsRequest{PageRequest: control.PageRequest{Limit: shownRows}, Event: id})
+		found, err := call(r, &control.ListConflicts, control.ListConflictsRequest{PageRequest: control.PageRequest{Limit: shownRows}, ConflictFilter: control.ConflictFilter{Event: id}})
 		if err != nil {
 			return nil, err
 		}
@@ -124,10 +124,13 @@ func eventPage(r *request, v *eventView) *page {
 	return p
 }
 
+// duplicates returns how many deliveries repeated the payload of the event.
+func duplicates(e *read.EventDetail) int { return e.Deliveries - 1 - e.Conflicts }
+
 // deliveries returns how often the event was delivered.
 func deliveries(e *read.EventDetail) string {
 	text := count(e.Deliveries, "delivery", "deliveries")
-	if n := e.Deliveries - 1 - e.Conflicts; n > 0 {
+	if n := duplicates(e); n > 0 {
 		text += ", of which " + count(n, "duplicate was blocked", "duplicates were blocked")
 	}
 	return text
@@ -155,8 +158,13 @@ func differsIn(e *read.EventDetail) string {
 func eventStory(v *eventView) []moment {
 	e := v.event
 	story := []moment{{At: e.ReceivedAt, Title: "Received and recorded", State: e.Admission, Detail: bodyText(e)}}
-	if e.LastDeliveryAt != nil && e.Deliveries > 1 {
-		story = append(story, moment{At: *e.LastDeliveryAt, Title: "Delivered again", State: "duplicate", Detail: "The last of " + deliveries(e)})
+	if n := duplicates(e); n > 0 {
+		again := moment{Title: "Delivered again", State: "duplicate", Detail: count(n, "duplicate was", "duplicates were") + " blocked"}
+		// Only the last delivery has a time, and a conflict may have come after the last duplicate.
+		if e.LastDeliveryAt != nil && (e.ConflictAt == nil || e.LastDeliveryAt.After(*e.ConflictAt)) {
+			again.At, again.Detail = *e.LastDeliveryAt, "The last of "+deliveries(e)
+		}
+		story = append(story, again)
 	}
 	if e.ConflictAt != nil {
 		story = append(story, moment{

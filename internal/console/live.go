@@ -237,6 +237,11 @@ type liveRow struct{ key, href string }
 
 // rows returns the rows that a check covers.
 func (s *liveStream) rows(ctx context.Context) (rows []liveRow, more bool, err error) {
+	defer func() { // the page has said that the filter names nothing
+		if problem, ok := errors.AsType[*control.Problem](err); ok && problem.Code == control.CodeUnknownName {
+			rows, more, err = nil, false, nil
+		}
+	}()
 	since := s.began.Add(-liveOverlap)
 	if now := s.console.cfg.Now(); s.started && now.Sub(since) > time.Minute {
 		since = now.Add(-time.Minute)
@@ -254,7 +259,7 @@ func (s *liveStream) rows(ctx context.Context) (rows []liveRow, more bool, err e
 		more = page.HasMore
 		if list == "arrival" && len(rows) == 0 {
 			refused, err := control.Call(ctx, s.caller, &control.ListRefusals, control.ListRefusalsRequest{
-				PageRequest: control.PageRequest{Limit: 1}, Source: s.query.Get("source"), Since: since,
+				PageRequest: control.PageRequest{Limit: 1}, RefusalFilter: control.RefusalFilter{Source: s.query.Get("source"), Since: since},
 			})
 			if err != nil {
 				return nil, false, err
@@ -263,7 +268,7 @@ func (s *liveStream) rows(ctx context.Context) (rows []liveRow, more bool, err e
 		}
 	case "refusals":
 		page, err := control.Call(ctx, s.caller, &control.ListRefusals, control.ListRefusalsRequest{
-			PageRequest: control.PageRequest{Limit: liveCount}, Source: s.query.Get("source"), Cause: s.query.Get("cause"), Since: since,
+			PageRequest: control.PageRequest{Limit: liveCount}, RefusalFilter: control.RefusalFilter{Source: s.query.Get("source"), Cause: s.query.Get("cause"), Since: since},
 		})
 		if err != nil {
 			return nil, false, err

@@ -27,6 +27,7 @@ func menu(path string) []menuGroup {
 		}},
 		{"Set up", []link{
 			{Text: "Sources", Href: "/sources", Key: "i"},
+			{Text: "Targets", Href: "/targets", Key: "g"},
 			{Text: "Providers", Href: "/providers", Key: "v"},
 			{Text: "Operations", Href: "/operations", Key: "q"},
 			{Text: "Suppressions", Href: "/suppressions", Key: "x"},

@@ -36,35 +36,35 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 		windows = append(windows, link{Text: string(w), Href: r.with("window", string(w)), Current: w == window})
 	}
 	total := f.Total()
+	byRoute := r.query("route") != ""
+	tiles := effectTiles(&total)
+	if !byRoute {
+		tiles = append(deliveryTiles(r, &f.Sums, &total), tiles...)
+	}
 	p.Blocks = append(p.Blocks,
 		block{Links: windows},
 		block{Filter: r.filterOf(field{Name: "window", Kind: "hidden", Value: string(window)}, r.textField("source", "Source"), r.textField("route", "Route"), r.textField("tenant", "Tenant"))},
-		block{Tiles: append([]tile{
-			{Count: groupDigits(total.Recorded), Text: noun(total.Recorded, "event", "events"), Href: to("/events", "source", r.query("source")), Detail: perSecond(&f.Sums, total.Recorded)},
-			{Count: groupDigits(total.Duplicates), Text: noun(total.Duplicates, "duplicate blocked", "duplicates blocked"), Href: to("/events", "source", r.query("source")), Kind: "good"},
-			{Count: latency(&total.Acknowledged), Text: "acknowledged at the 95th percentile", Href: "#sources"},
-			{Count: groupDigits(total.Refused), Text: "refused", Href: to("/refusals", "source", r.query("source")), Kind: toneOf(total.Refused, "warn")},
-			{Count: groupDigits(total.Conflicts), Text: noun(total.Conflicts, "conflict", "conflicts"), Href: to("/conflicts", "source", r.query("source")), Kind: toneOf(total.Conflicts, "warn")},
-			{Count: groupDigits(total.Done), Text: noun(total.Done, "effect done", "effects done"), Href: "#routes", Kind: "good"},
-			{Count: groupDigits(total.Dead), Text: noun(total.Dead, "effect dead", "effects dead"), Href: "/dead", Kind: toneOf(total.Dead, "bad")},
-			{Count: groupDigits(total.Indeterminate), Text: noun(total.Indeterminate, "outcome unknown", "outcomes unknown"), Href: "/unknown", Kind: toneOf(total.Indeterminate, "bad")},
-		}, unsettledTiles(r, &f.Unsettled)...)},
 	)
-	series := func(title, kind string, of func(*rollup.Counts) int64) chart {
-		points := make([]point, len(f.Points))
-		for i := range f.Points {
-			points[i] = point{At: f.Points[i].At, N: of(&f.Points[i].Counts)}
-		}
-		return newChart(title, kind, points, f.Step())
+	if byRoute {
+		p.Blocks = append(p.Blocks, block{Notice: &notice{
+			Kind: "info", Text: "Deliveries belong to a source and not to a route, so events, duplicates, conflicts, refusals and acknowledgements are left out.", Detail: "Clear the route to see them.",
+		}})
 	}
-	p.Blocks = append(p.Blocks, block{Charts: []chart{
-		series("Events", "", func(c *rollup.Counts) int64 { return c.Recorded }),
-		series("Duplicates blocked", "good", func(c *rollup.Counts) int64 { return c.Duplicates }),
+	p.Blocks = append(p.Blocks, block{Tiles: append(tiles, unsettledTiles(r, &f.Unsettled)...)})
+	series := seriesOf(f)
+	charts := []chart{
 		series("Effects done", "good", func(c *rollup.Counts) int64 { return c.Done }),
 		series("Retries", "warn", func(c *rollup.Counts) int64 { return c.Retried }),
-		series("Refused", "warn", func(c *rollup.Counts) int64 { return c.Refused }),
 		series("Dead", "bad", func(c *rollup.Counts) int64 { return c.Dead }),
-	}})
+	}
+	if !byRoute {
+		charts = append([]chart{
+			series("Events", "", func(c *rollup.Counts) int64 { return c.Recorded }),
+			series("Duplicates blocked", "good", func(c *rollup.Counts) int64 { return c.Duplicates }),
+			series("Refused", "warn", func(c *rollup.Counts) int64 { return c.Refused }),
+		}, charts...)
+	}
+	p.Blocks = append(p.Blocks, block{Charts: charts})
 	var sources, routes []rollup.Sum
 	for _, sum := range f.Rows {
 		if sum.Route == "" {
@@ -73,11 +73,44 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 			routes = append(routes, sum)
 		}
 	}
+	if !byRoute {
+		p.Blocks = append(p.Blocks, sourcesBlock(r, f, sources))
+	}
+	p.Blocks = append(p.Blocks, block{ID: "routes", Title: "Routes", Table: tableOf(r, read.Page[rollup.Sum]{Data: routes}, "No effect ended in this time.", []string{"Route", "Done", "Retried", "Dead", "Unknown"}, func(s rollup.Sum) []cell {
+		return []cell{
+			{Text: s.Route, Href: to("/effects", "source", s.Source, "route", s.Route), Detail: join(s.Source, s.Tenant)}, number(s.Done), number(s.Retried), number(s.Dead), number(s.Indeterminate),
+		}
+	})}, unsettledBlock(r, &f.Unsettled))
+	return p
+}
+
+// deliveryTiles shows the counts of deliveries. They are counted by source.
+func deliveryTiles(r *request, f *rollup.Sums, total *rollup.Counts) []tile {
+	return []tile{
+		{Count: groupDigits(total.Recorded), Text: noun(total.Recorded, "event", "events"), Href: to("/events", "source", r.query("source")), Detail: perSecond(f, total.Recorded)},
+		{Count: groupDigits(total.Duplicates), Text: noun(total.Duplicates, "duplicate blocked", "duplicates blocked"), Href: to("/events", "source", r.query("source")), Kind: "good"},
+		{Count: latency(&total.Acknowledged), Text: "acknowledged at the 95th percentile", Href: "#sources"},
+		{Count: groupDigits(total.Refused), Text: "refused", Href: to("/refusals", "source", r.query("source")), Kind: toneOf(total.Refused, "warn")},
+		{Count: groupDigits(total.Conflicts), Text: noun(total.Conflicts, "conflict", "conflicts"), Href: to("/conflicts", "source", r.query("source")), Kind: toneOf(total.Conflicts, "warn")},
+	}
+}
+
+// effectTiles shows the counts of effects. They are counted by route.
+func effectTiles(total *rollup.Counts) []tile {
+	return []tile{
+		{Count: groupDigits(total.Done), Text: noun(total.Done, "effect done", "effects done"), Href: "#routes", Kind: "good"},
+		{Count: groupDigits(total.Dead), Text: noun(total.Dead, "effect dead", "effects dead"), Href: "/dead", Kind: toneOf(total.Dead, "bad")},
+		{Count: groupDigits(total.Indeterminate), Text: noun(total.Indeterminate, "outcome unknown", "outcomes unknown"), Href: "/unknown", Kind: toneOf(total.Indeterminate, "bad")},
+	}
+}
+
+// sourcesBlock shows the counts of deliveries by source.
+func sourcesBlock(r *request, f *control.Figures, sources []rollup.Sum) block {
 	last := map[string]rollup.Activity{}
 	for _, a := range f.Activities {
 		last[a.Source] = a
 	}
-	p.Blocks = append(p.Blocks, block{ID: "sources", Title: "Sources", Table: tableOf(r, read.Page[rollup.Sum]{Data: sources}, "Nothing came in this time.", []string{"Source", "Events", "p95", "Duplicates", "Conflicts", "Refused", "Last event"}, func(s rollup.Sum) []cell {
+	return block{ID: "sources", Title: "Sources", Table: tableOf(r, read.Page[rollup.Sum]{Data: sources}, "Nothing came in this time.", []string{"Source", "Events", "p95", "Duplicates", "Conflicts", "Refused", "Last event"}, func(s rollup.Sum) []cell {
 		at := instantOf(last[s.Source].LastEvent)
 		if last[s.Source].Silent {
 			at.Detail = "silent for longer than usual"
@@ -86,13 +119,18 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 			{Text: s.Source, Href: to("/events", "source", s.Source), Detail: s.Tenant}, {Text: groupDigits(s.Recorded), Number: true, Detail: perSecond(&f.Sums, s.Recorded)},
 			{Text: latency(&s.Acknowledged), Number: true}, number(s.Duplicates), number(s.Conflicts), number(s.Refused), at,
 		}
-	})})
-	p.Blocks = append(p.Blocks, block{ID: "routes", Title: "Routes", Table: tableOf(r, read.Page[rollup.Sum]{Data: routes}, "No effect ended in this time.", []string{"Route", "Done", "Retried", "Dead", "Unknown"}, func(s rollup.Sum) []cell {
-		return []cell{
-			{Text: s.Route, Href: to("/effects", "source", s.Source, "route", s.Route), Detail: join(s.Source, s.Tenant)}, number(s.Done), number(s.Retried), number(s.Dead), number(s.Indeterminate),
+	})}
+}
+
+// seriesOf returns a function that draws one count of the figures over time.
+func seriesOf(f *control.Figures) func(title, kind string, of func(*rollup.Counts) int64) chart {
+	return func(title, kind string, of func(*rollup.Counts) int64) chart {
+		points := make([]point, len(f.Points))
+		for i := range f.Points {
+			points[i] = point{At: f.Points[i].At, N: of(&f.Points[i].Counts)}
 		}
-	})}, unsettledBlock(r, &f.Unsettled))
-	return p
+		return newChart(title, kind, points, f.Step())
+	}
 }
 
 func perSecond(s *rollup.Sums, n int64) string {

@@ -133,3 +133,39 @@ func newConsoleOf(t *testing.T, caller control.Caller, access control.Access) *c
 	}
 	return c
 }
+
+// Deliveries are counted by source. The overview of a route leaves their counts out instead of showing zeros.
+func TestOverviewOfARoute(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, &overviewCaller{}, control.ReadMetadata)
+	whole, route := get(t, c, "/overview").Body.String(), get(t, c, "/overview?route=ledger").Body.String()
+	for _, text := range []string{"duplicates blocked</span>", ">refused</span>", ">conflicts</span>", "acknowledged at the 95th percentile", `id="sources"`, "Duplicates blocked"} {
+		if !strings.Contains(whole, text) || strings.Contains(route, text) {
+			t.Errorf("%s: on the overview %t, on the one of a route %t", text, strings.Contains(whole, text), strings.Contains(route, text))
+		}
+	}
+	for _, text := range []string{"effects done</span>", "effects dead</span>", `id="routes"`} {
+		if !strings.Contains(route, text) {
+			t.Errorf("the overview of a route lacks %s", text)
+		}
+	}
+}
+
+// unknownCaller refuses every list, because its filter names nothing.
+type unknownCaller struct{}
+
+func (unknownCaller) Call(context.Context, control.Definition, any, any) error {
+	return &control.Problem{Code: control.CodeUnknownName, Detail: `no source is named "shp"; the only source is shop`}
+}
+
+// A page whose filter names something that does not exist says so above the filter, where the user can correct it.
+func TestAPageOfAFilterThatNamesNothing(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, unknownCaller{}, control.ReadMetadata)
+	for _, path := range []string{"/events?source=shp", "/dead?source=shp", "/overview?source=shp", "/refusals?source=shp"} {
+		answer := get(t, c, path)
+		if page := answer.Body.String(); answer.Code != http.StatusOK || !strings.Contains(page, "No source is named &#34;shp&#34;; the only source is shop.") || !strings.Contains(page, `value="shp"`) {
+			t.Errorf("%s: %d\n%s", path, answer.Code, page)
+		}
+	}
+}

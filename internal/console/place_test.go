@@ -31,7 +31,7 @@ func askedBy(t *testing.T) map[string][]string {
 		c := newConsole(t, caller, control.Admin)
 		for _, pattern := range console.Patterns() {
 			method, path, _ := strings.Cut(pattern, " ")
-			path = strings.NewReplacer("{$}", "", "{id}", someID, "{name}", "stripe", "{ref}", "7").Replace(path)
+			path = strings.NewReplacer("{$}", "", "{id}", someID, "{name}", "stripe", "{ref}", "7", "{source}", "stripe", "{route}", "billing").Replace(path)
 			if method == http.MethodGet {
 				get(t, c, path+"?source=s&credential=c&key=k&route=r&run=r&q="+someID)
 				get(t, c, path)
@@ -41,7 +41,7 @@ func askedBy(t *testing.T) map[string][]string {
 			for _, word := range typed {
 				for _, extra := range []url.Values{{"addresses": {"a@example.com b@example.com"}, "id": {someID}}, {"addresses": {"a@example.com"}, "source": {"s"}, "all": {"true"}}} {
 					form := url.Values{
-						"confirm": {word}, "count": {"7"}, "digest": {"1234567890"}, "reason": {"a test"}, "as": {word}, "seen": {"x"}, "address": {"a@example.com"}, "days": {"9"},
+						"confirm": {word}, "count": {"7"}, "digest": {"1234567890"}, "reason": {"a test"}, "as": {word}, "seen": {"x"}, "address": {"a@example.com"}, "days": {"9"}, "causes": {`[{"source":"s","cause":"mismatch"}]`},
 						"first": {someID}, "second": {someID}, "read-metadata": {"true"}, "name": {"n"}, "ref": {"r"},
 					}
 					maps.Copy(form, extra)

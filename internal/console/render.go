@@ -68,22 +68,27 @@ func (c *Console) render(r *request, status int, p *page) {
 // doneTexts are the confirmations that a page may show, by the word in its address. No other part of an address is
 // shown as a message of the console.
 var doneTexts = map[string]string{
-	"planned":    "The replay is planned. Nothing is sent before you run it.",
-	"running":    "The replay runs.",
-	"cancelled":  "The replay is cancelled. What it had begun is not taken back.",
-	"discarded":  "The dead letter is discarded.",
-	"resolved":   "The outcome is recorded.",
-	"skipped":    "The stream continues.",
-	"unblocked":  "The stream continues after the effect that blocked it.",
-	"decided":    "The decision is recorded.",
-	"admitted":   "The payload is admitted as a separate event.",
-	"reverified": "The refused delivery was accepted and is an event now.",
-	"erased":     "The content of the event is erased.",
-	"suppressed": "The address is suppressed: no message is sent to it.",
-	"removed":    "The address may be written to again.",
-	"revoked":    "It is revoked, from now on.",
-	"outbox":     "The emitted event is discarded.",
-	"saved":      "It is saved.",
+	"planned":      "The replay is planned. Nothing is sent before you run it.",
+	"running":      "The replay runs.",
+	"cancelled":    "The replay is cancelled. What it had begun is not taken back.",
+	"discarded":    "The dead letter is discarded.",
+	"resolved":     "The outcome is recorded.",
+	"skipped":      "The stream continues.",
+	"unblocked":    "The stream continues after the effect that blocked it.",
+	"decided":      "The decision is recorded.",
+	"acknowledged": "The causes are acknowledged. Another source, cause or peer still waits for you.",
+	"withdrawn":    "The causes are no longer acknowledged. Their refusals wait for you again.",
+	"dismissed":    "The conflict is dismissed. It can still be admitted.",
+	"admitted":     "The payload is admitted as a separate event.",
+	"reverified":   "The refused delivery was accepted and is an event now.",
+	"erased":       "The content of the event is erased.",
+	"suppressed":   "The address is suppressed: no message is sent to it.",
+	"removed":      "The address may be written to again.",
+	"revoked":      "It is revoked, from now on.",
+	"outbox":       "The emitted event is discarded.",
+	"saved":        "It is saved.",
+	"paused":       "It is paused. All processes know of it within two seconds.",
+	"resumed":      "It is resumed. All processes know of it within two seconds.",
 }
 
 // themeCookie stores the theme that the user chose. It is not secret, and the security of the console does not depend
@@ -132,10 +137,10 @@ func tone(state string) string {
 		return "good"
 	case "dead", "unusable", "blocked", "refused", "failed", "silent", "conflict", "permanent":
 		return "bad"
-	case "indeterminate", "retry", "gap", "beyond_retention", "unrouted", "held", "undecided", "expired", "changed", "unknown", "waiting",
+	case "indeterminate", "retry", "gap", "beyond_retention", "unrouted", "held", "undecided", "expired", "changed", "unknown", "waiting", "paused",
 		"other_target", "other_body", "other_key", "no_route", "new_request", "cannot_render", "gone": // steps of a run that differ
 		return "warn"
-	case "running", "sending", "planning", "planned", "pending", "ready", "claimed":
+	case "running", "queued", "sending", "planning", "planned", "pending", "ready", "claimed":
 		return "busy"
 	}
 	return "plain"

@@ -23,17 +23,45 @@ func listReplays(r *request) (*page, error) {
 		return nil, err
 	}
 	p := &page{Title: "Replays", Lead: "A replay carries out effects at rest again. You plan it first, and it sends nothing before you run it."}
-	p.Blocks = append(p.Blocks, block{Filter: r.filterOf(r.choiceField("state", "State", "planning", "planned", "running", "cancelled", "done", "expired"), r.textField("tenant", "Tenant"))})
+	p.Blocks = append(p.Blocks, block{Filter: r.filterOf(r.choiceField("state", "State", replayStates()...), r.textField("tenant", "Tenant"))})
 	if r.may(control.Operate) {
 		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Plan a replay", Href: "/replays/new"}, {Text: "Compare a run", Href: "/runs"}}})
 	}
-	p.Blocks = append(p.Blocks, block{Table: tableOf(r, found, "Nothing was replayed.", []string{"Planned", "Replay", "State", "To do", "Done", "By"}, func(x control.Replay) []cell {
+	p.Blocks = append(p.Blocks, block{Table: tableOf(r, found, "Nothing was replayed.", []string{"Planned", "Replay", "State", "To do", "Taken", "By"}, func(x control.Replay) []cell {
+		if isUnderWay(x.State) {
+			p.Refresh = 5
+		}
 		return []cell{
-			instant(x.CreatedAt), {Text: scopeText(x.Scope), Href: "/replays/" + x.ID.String()}, state(string(x.State)), number(x.Summary.ToDo), number(x.Summary.Acted()),
+			instant(x.CreatedAt), {Text: scopeText(x.Scope), Href: "/replays/" + x.ID.String()}, replayState(&x), number(x.Summary.ToDo), number(x.Summary.Acted()),
 			{Text: x.Actor, Detail: x.Reason},
 		}
 	})})
 	return p, nil
+}
+
+func replayStates() []string {
+	var all []string
+	for _, s := range replay.States() {
+		all = append(all, string(s))
+	}
+	return all
+}
+
+// isUnderWay reports whether a replay in that state changes by itself.
+func isUnderWay(s replay.State) bool {
+	return s == replay.Planning || s == replay.Running || s == replay.Queued
+}
+
+// replayState returns the state of a replay and, while it is under way, how its effects stand.
+func replayState(x *control.Replay) cell {
+	c := state(string(x.State))
+	if e := x.Effects; e != nil && isUnderWay(x.State) {
+		c.Detail = count(e.Open, "effect", "effects") + " open, " + groupDigits(int64(e.Done)) + " done, " + groupDigits(int64(e.Dead)) + " dead"
+		if e.Indeterminate > 0 {
+			c.Detail += ", " + groupDigits(int64(e.Indeterminate)) + " of unknown outcome"
+		}
+	}
+	return c
 }
 
 // scopeText describes the scope of a replay.
@@ -163,8 +191,11 @@ func showReplay(r *request) (*page, error) {
 
 func replayPage(r *request, x *control.Replay, items read.Page[control.ReplayItem]) *page {
 	p := &page{Title: "Replay", Lead: scopeText(x.Scope), Back: &link{Text: "Replays", Href: "/replays"}}
-	if x.State == replay.Planning || x.State == replay.Running {
+	if isUnderWay(x.State) {
 		p.Refresh = 2
+	}
+	if x.Waits != "" {
+		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "warn", Text: "It waits: " + x.Waits + "."}})
 	}
 	if missing := x.Summary.Missing; len(missing) > 0 {
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "warn", Text: "Some ids name nothing that is recorded.", Detail: strings.Join(missing, ", ")}})
@@ -177,8 +208,8 @@ func replayPage(r *request, x *control.Replay, items read.Page[control.ReplayIte
 		progress.Detail = "about " + x.ETA + " more"
 	}
 	p.Blocks = append(p.Blocks, block{ID: "progress", Facts: facts(
-		is("State", state(string(x.State))),
-		is("Carried out", progress),
+		is("State", replayState(x)),
+		is("Items taken", progress),
 		is("Left out", number(x.Summary.Items-x.Summary.ToDo)),
 		is("Planned", cell{At: x.CreatedAt, Detail: "by " + x.Actor}),
 		is("Reason", text(x.Reason)),
@@ -187,7 +218,7 @@ func replayPage(r *request, x *control.Replay, items read.Page[control.ReplayIte
 		is("Finished", instantOf(x.FinishedAt)),
 		is("Rate", rateCell(x.Rate)),
 		is("Options", text(optionsText(x.Options))),
-		is("Where the effects stand now", effectsNow(x.EffectsNow)),
+		is("Where the effects stand now", effectsNow(x.Effects.ByState())),
 		is("Digest", code(x.Digest)),
 	)})
 	p.Blocks = append(p.Blocks, replayActions(r, x)...)

@@ -10,12 +10,12 @@ import (
 
 // routeTable shows routes with their unsettled effects. A removed route has a link to the page that clears it.
 func routeTable(r *request, found read.Page[read.RouteBacklog]) *table {
-	return tableOf(r, found, "No server was started with a route yet.", []string{"Route", "Target", "Not settled", "Oldest", ""}, func(b read.RouteBacklog) []cell {
-		clearIt := cell{}
+	return tableOf(r, found, "No server was started with a route yet.", []string{"Route", "Target", "State", "Not settled", "Oldest", ""}, func(b read.RouteBacklog) []cell {
+		clearIt := linked("Pause or resume it", routeHref(b.Source, b.Route))
 		if b.Gone && b.Waiting > 0 && r.may(control.Operate) {
 			clearIt = linked("Clear it", to("/routes/clear", "source", b.Source, "route", b.Route))
 		}
-		return []cell{{Text: b.Route, Href: to("/effects", "source", b.Source, "route", b.Route), Detail: b.Source}, text(b.Target), text(backlogText(b)), instantOf(b.Oldest), clearIt}
+		return []cell{{Text: b.Route, Href: to("/effects", "source", b.Source, "route", b.Route), Detail: b.Source}, linked(b.Target, targetHref(b.Target)), pauseState(b.Paused), text(backlogText(b)), instantOf(b.Oldest), clearIt}
 	})
 }
 

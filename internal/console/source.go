@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/pretty"
@@ -25,8 +26,11 @@ func listSources(r *request) (*page, error) {
 	return &page{Title: "Sources", Lead: "The endpoints that take deliveries. They are made in the configuration file.", Blocks: []block{
 		{Table: tableOf(r, found, "No server was started with a source yet.", []string{"Source", "Provider", "Address", "State", "Since"}, func(s control.Source) []cell {
 			configured := "configured"
-			if !s.Configured {
+			switch {
+			case !s.Configured:
 				configured = "not configured"
+			case s.Paused != nil:
+				configured = "paused"
 			}
 			return []cell{
 				{Text: s.Name, Href: "/sources/" + url.PathEscape(s.Name), Detail: s.Tenant}, linked(s.Provider, "/providers/"+url.PathEscape(s.Provider)), code(s.Address), state(configured), instant(s.CreatedAt),
@@ -60,7 +64,7 @@ func showSource(r *request) (*page, error) {
 	if v.events, err = call(r, &control.ListEvents, control.ListEventsRequest{PageRequest: few, Source: name}); err != nil {
 		return nil, err
 	}
-	if v.refusals, err = call(r, &control.ListRefusals, control.ListRefusalsRequest{PageRequest: few, Source: name}); err != nil {
+	if v.refusals, err = call(r, &control.ListRefusals, control.ListRefusalsRequest{PageRequest: few, RefusalFilter: control.RefusalFilter{Source: name}}); err != nil {
 		return nil, err
 	}
 	return sourcePage(r, &v), nil
@@ -79,6 +83,7 @@ func sourcePage(r *request, v *sourceView) *page {
 			Kind: "info", Text: "Waiting for the first delivery.", Detail: "Follow the steps below and have the provider send a test. This page turns into the event, or into the refusal with the probable fault.",
 		}})
 	}
+	p.Blocks = append(p.Blocks, pauseBlocks(r, pause.Thing{Kind: pause.Source, Name: s.Name}, s.Paused, "/sources/"+url.PathEscape(s.Name), sourcePauseMeans)...)
 	address := or(s.ExternalURL, "https://<your public address>"+s.Address)
 	p.Blocks = append(p.Blocks, block{ID: "address", Title: "The address to paste at the provider", Code: address})
 	if s.ExternalURL == "" {

@@ -70,7 +70,7 @@ func pagePaths() []string {
 		if method != http.MethodGet {
 			continue
 		}
-		path = strings.NewReplacer("{$}", "", "{id}", someID, "{name}", "stripe", "{ref}", "7").Replace(path)
+		path = strings.NewReplacer("{$}", "", "{id}", someID, "{name}", "stripe", "{ref}", "7", "{source}", "stripe", "{route}", "billing").Replace(path)
 		out = append(out, path)
 	}
 	return append(out, "/runs?label=a", "/nowhere", fmt.Sprintf("/events/%s", "nonsense"))

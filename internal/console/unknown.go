@@ -45,7 +45,7 @@ func listUnknown(r *request) (*page, error) {
 			if r.may(control.Operate) {
 				resolve = linked("Resolve these", to("/unknown/resolve", narrowed...))
 			}
-			return []cell{number(g.Count), {Text: g.Route + " → " + g.Target, Href: to("/unknown", narrowed[:4]...), Detail: g.Source}, instant(g.First), instant(g.Last), resolve}
+			return []cell{counted(g.Count, g.More), {Text: g.Route + " → " + g.Target, Href: to("/unknown", narrowed[:4]...), Detail: g.Source}, instant(g.First), instant(g.Last), resolve}
 		})},
 		block{ID: "effects", Title: "One by one", Table: effectTable(r, found, "")},
 	)

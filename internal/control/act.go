@@ -6,7 +6,8 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// Explained is the part of a request that says why something is done. The caller's [Access] says who does it.
+// Explained is the part of a request that says why something is done. The caller's [Access] says who does it. A request that is
+// always refused without a reason embeds it with the tag required:"reason".
 type Explained struct {
 	// Reason goes into the audit: one line of at most 1,024 bytes.
 	Reason string `json:"reason,omitempty"`
@@ -77,11 +78,12 @@ func acts() []Definition {
 		&DiscardDeadLetters, &ReplayDeadLetters,
 		&ResolveEffect, &ResolveEffects, &ApplyEffect, &SkipEffect,
 		&SkipStream, &UnblockStream, &ApplyStream,
-		&AdmitConflict, &ReverifyRefusals, &Reconcile,
+		&AdmitConflict, &DismissConflicts, &ReverifyRefusals, &AcknowledgeRefusals, &Reconcile,
 		&PlanReplay, &RunReplay, &CancelReplay,
 		&EraseEvent, &EraseRefusals,
 		&RevokeSession, &RevokeSessions,
 		&AddSuppression, &ImportSuppressions, &RemoveSuppression,
-		&DiscardOutbox, &DiscardRoute, &MoveRoute, &RunPrune, &TestSource,
+		&PauseSource, &ResumeSource, &PauseRoute, &ResumeRoute, &PauseTarget, &ResumeTarget,
+		&DiscardOutbox, &DiscardRoute, &MoveRoute, &RunPrune, &TestSource, &TestTarget, &ReloadConfiguration,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/gate"
+	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/receiver"
@@ -28,6 +29,8 @@ const (
 	CodeKeyInFlight    Code = "request_in_progress"
 	CodeOutcomeUnknown Code = "outcome_unknown"
 	CodeAnswerNotKept  Code = "answer_not_kept"
+	CodeNotReloaded    Code = "configuration_kept"
+	CodeReloading      Code = "reload_in_progress"
 )
 
 // actCodes maps the errors of the operations that change something to their codes.
@@ -46,6 +49,7 @@ var actCodes = []struct {
 	{decide.ErrNotRefused, CodeConflict},
 	{replay.ErrState, CodeConflict},
 	{prune.ErrInFlight, CodeConflict},
+	{pause.ErrUnknown, CodeNotFound},
 	{decide.ErrScope, CodeInvalid},
 	{replay.ErrScope, CodeInvalid},
 	{prune.ErrInclude, CodeInvalid},

@@ -10,7 +10,7 @@ import (
 
 // RevokeSessionRequest names one session of an agent.
 type RevokeSessionRequest struct {
-	Explained
+	Explained `required:"reason"`
 
 	// ID identifies the session.
 	ID inbox.ID `json:"id"`
@@ -40,7 +40,7 @@ var RevokeSession = Operation[RevokeSessionRequest, RevokedSessions]{
 
 // RevokeSessionsRequest names the open sessions of a source.
 type RevokeSessionsRequest struct {
-	Explained
+	Explained `required:"reason"`
 
 	// Source is the name of a source; it is required. Credential and Run narrow its sessions.
 	Source     string `json:"source" flag:"--source the sessions of this source"`

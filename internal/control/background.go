@@ -54,6 +54,13 @@ func (s *Service) background(ctx context.Context, longest time.Duration, do func
 	})
 }
 
+// Finish waits for the background work. When ctx ends, it cancels the work that still runs.
+func (s *Service) Finish(ctx context.Context) {
+	stop := context.AfterFunc(ctx, s.stop)
+	defer stop()
+	s.working.Wait()
+}
+
 // Stop cancels the background work and waits for it. Call it before the pools are closed.
 func (s *Service) Stop() {
 	s.stop()

@@ -11,7 +11,7 @@ import (
 // AdmitConflictRequest names the payload that is admitted as a separate event.
 type AdmitConflictRequest struct {
 	Match
-	Explained
+	Explained `required:"reason"`
 
 	// ID identifies the conflict.
 	ID inbox.ID `json:"id"`

@@ -11,9 +11,8 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 )
 
-// ListConflictsRequest narrows a list of conflicts. A zero field does not narrow it.
-type ListConflictsRequest struct {
-	PageRequest
+// ConflictFilter narrows conflicts. A zero field does not narrow them.
+type ConflictFilter struct {
 	TenantFilter `flag:"--tenant only this tenant"`
 
 	// Source is the name of a source.
@@ -27,19 +26,33 @@ type ListConflictsRequest struct {
 	Since time.Time `json:"since,omitzero" flag:"--since only those delivered since"`
 }
 
+// filter returns the filter for a caller.
+func (f *ConflictFilter) filter(access Access) (read.ConflictFilter, error) {
+	tenant, err := f.narrow(access)
+	return read.ConflictFilter{Source: f.Source, Tenant: tenant, Event: f.Event, Since: f.Since}, err
+}
+
+// ListConflictsRequest narrows a list of conflicts. A zero field does not narrow it.
+type ListConflictsRequest struct {
+	PageRequest
+	ConflictFilter
+
+	// Waiting selects the conflicts that were neither admitted nor dismissed.
+	Waiting bool `json:"waiting,omitempty" flag:"--waiting only those that were neither admitted nor dismissed"`
+}
+
 // ListConflicts lists payloads that arrived under the id of another event.
 var ListConflicts = Operation[ListConflictsRequest, read.Page[read.ConflictRow]]{
 	ID: "list_conflicts", Method: "GET", Path: "/conflicts", Scope: ReadMetadata,
 	Summary: "List the payloads that came under the id of an event that had been recorded with another payload, newest first.",
 	Do: func(ctx context.Context, s *Service, access Access, r ListConflictsRequest) (page read.Page[read.ConflictRow], err error) {
-		tenant, err := r.narrow(access)
+		filter, err := r.filter(access)
 		if err != nil {
 			return page, err
 		}
 		return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.ConflictRow], error) {
-			return s.lister.Conflicts(ctx, read.ConflictFilter{
-				Source: r.Source, Tenant: tenant, Event: r.Event, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit,
-			})
+			filter.Waiting, filter.Cursor, filter.Limit = r.Waiting, at.Cursor, at.Limit
+			return s.lister.Conflicts(ctx, filter)
 		})
 	},
 }

@@ -33,8 +33,8 @@ type DiscardDeadLettersRequest struct {
 	DryRun bool `json:"dry_run,omitempty" flag:"--dry-run count them and change nothing"`
 }
 
-// DiscardDeadLettersResponse is the result for the dead letters.
-type DiscardDeadLettersResponse struct {
+// DiscardedDeadLetters is the result for the dead letters.
+type DiscardedDeadLetters struct {
 	decide.Discarded
 
 	// Left is how many the request did not handle: repeat it with Seen. For a dry run it is all that were found.
@@ -44,12 +44,15 @@ type DiscardDeadLettersResponse struct {
 	Seen Seen `json:"seen,omitempty"`
 }
 
+// IsEmpty reports whether nothing matched.
+func (r DiscardedDeadLetters) IsEmpty() bool { return r.Matched == 0 }
+
 // DiscardDeadLetters decides that dead letters will not happen.
-var DiscardDeadLetters = Operation[DiscardDeadLettersRequest, DiscardDeadLettersResponse]{
+var DiscardDeadLetters = Operation[DiscardDeadLettersRequest, DiscardedDeadLetters]{
 	ID: "discard_dead_letters", Method: "POST", Path: "/dead-letters/discard", Scope: Operate,
 	Summary: "Decide that dead letters will not happen: their effects become skipped. Find them with dry_run, then hand back its seen.",
 	Why:     "why need they not happen?", Confirm: "discard",
-	Do: func(ctx context.Context, s *Service, access Access, r DiscardDeadLettersRequest) (out DiscardDeadLettersResponse, err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r DiscardDeadLettersRequest) (out DiscardedDeadLetters, err error) {
 		if r.Max, err = bounded(r.Max, decide.DefaultDiscards, decide.MaxDiscards); err != nil {
 			return out, err
 		}
@@ -78,24 +81,15 @@ var DiscardDeadLetters = Operation[DiscardDeadLettersRequest, DiscardDeadLetters
 
 // deadLetters returns the dead letters that a request is about.
 func (s *Service) deadLetters(ctx context.Context, access Access, r DiscardDeadLettersRequest) ([]sight, error) {
+	if err := checkWhich("dead letters", r.Seen, len(r.IDs), r.Filter != (DeadLetterFilter{}) || r.All, r.DryRun); err != nil {
+		return nil, err
+	}
 	if r.Seen != "" {
-		if len(r.IDs) > 0 || r.Filter != (DeadLetterFilter{}) || r.All || r.DryRun {
-			return nil, invalid("seen says which: leave ids, filter, all and dry_run out")
-		}
 		found, err := r.Seen.read(decide.MaxDiscards)
 		if err != nil {
 			return nil, invalid("%v", err)
 		}
 		return found, s.lister.CheckTenant(ctx, access.Tenant, sightIDs(found)...)
-	}
-	if len(r.IDs) > 0 && (r.Filter != (DeadLetterFilter{}) || r.All) {
-		return nil, invalid("name ids or a filter, not both")
-	}
-	if len(r.IDs) == 0 && (r.Filter == DeadLetterFilter{}) && !r.All {
-		return nil, invalid("name dead letters by ids or by a filter, or say all")
-	}
-	if len(r.IDs) == 0 && !r.DryRun {
-		return nil, invalid("seen is missing: make the request with dry_run first, and hand back its seen")
 	}
 	if err := s.lister.CheckTenant(ctx, access.Tenant, r.IDs...); err != nil {
 		return nil, err

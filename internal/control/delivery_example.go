@@ -3,7 +3,9 @@ package control
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +14,8 @@ import (
 )
 
 // ExampleDelivery returns the example of a provider with an event id and a time, before it is signed. The body is empty
-// if the catalogue has no example.
+// if the catalogue has no example. If the provider sends the id in a header, a JSON body gets it as the member
+// oncegate_test: otherwise two tests would have the same body under two ids, as a replay attack has, and raise its alarm.
 func ExampleDelivery(p *providers.Provider, id string, made time.Time) (http.Header, []byte) {
 	spec := p.Spec()
 	fill := strings.NewReplacer("{{id}}", id, "{{now}}", strconv.FormatInt(made.Unix(), 10), "{{now_rfc3339}}", made.UTC().Format(time.RFC3339))
@@ -21,7 +24,19 @@ func ExampleDelivery(p *providers.Provider, id string, made time.Time) (http.Hea
 	for name, value := range spec.Example.Headers {
 		header.Set(name, fill.Replace(value))
 	}
-	return header, []byte(fill.Replace(spec.Example.Body))
+	body := fill.Replace(spec.Example.Body)
+	if inside, ok := strings.CutSuffix(strings.TrimSpace(body), "}"); ok && strings.HasPrefix(inside, "{") && !strings.Contains(spec.Example.Body, "{{id}}") && identifiedByHeader(spec.Identity.Candidates) {
+		member, _ := json.Marshal(id)
+		body = strings.TrimRight(inside, " \n") + `,"oncegate_test":` + string(member) + "}"
+	}
+	return header, []byte(body)
+}
+
+// identifiedByHeader reports whether the event id comes from a header.
+func identifiedByHeader(candidates []providers.Field) bool {
+	return slices.ContainsFunc(candidates, func(c providers.Field) bool {
+		return c.Header != "" || len(c.Join) > 0 && c.Join[0].Header != ""
+	})
 }
 
 // IdentifyDelivery sets the event id in the header that belongs to the other headers of the delivery. A provider may

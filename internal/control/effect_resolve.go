@@ -12,7 +12,7 @@ import (
 // ResolveEffectRequest records the outcome of an effect whose outcome is unknown.
 type ResolveEffectRequest struct {
 	Match
-	Explained
+	Explained `required:"reason"`
 
 	// ID identifies the effect.
 	ID inbox.ID `json:"id"`
@@ -24,18 +24,18 @@ type ResolveEffectRequest struct {
 	CalledAgain bool `json:"called_again,omitempty" flag:"--called-again with --resend: although a later call repeats its operation"`
 }
 
-// ResolveEffectResponse is the decision that was recorded.
-type ResolveEffectResponse struct {
+// ResolvedEffect is the decision that was recorded.
+type ResolvedEffect struct {
 	Effect   inbox.ID          `json:"effect"`
 	Resolved decide.Resolution `json:"resolved"`
 }
 
 // ResolveEffect records the outcome of an effect whose outcome is unknown.
-var ResolveEffect = Operation[ResolveEffectRequest, ResolveEffectResponse]{
+var ResolveEffect = Operation[ResolveEffectRequest, ResolvedEffect]{
 	ID: "resolve_effect", Method: "POST", Path: "/effects/{id}/resolve", Scope: Operate,
 	Summary: "Resolve an effect whose outcome is unknown: done, or resend, which happens twice if it had happened.",
 	Why:     "how do you know?",
-	Do: func(ctx context.Context, s *Service, access Access, r ResolveEffectRequest) (out ResolveEffectResponse, err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ResolveEffectRequest) (out ResolvedEffect, err error) {
 		if err := checkResolution(r.As); err != nil {
 			return out, err
 		}
@@ -59,7 +59,7 @@ var ResolveEffect = Operation[ResolveEffectRequest, ResolveEffectResponse]{
 		if err := decide.New(s.store).Resolve(ctx, decision); err != nil {
 			return out, r.changed(err)
 		}
-		return ResolveEffectResponse{Effect: r.ID, Resolved: r.As}, nil
+		return ResolvedEffect{Effect: r.ID, Resolved: r.As}, nil
 	},
 }
 
@@ -107,8 +107,8 @@ type ResolveEffectsRequest struct {
 	DryRun bool `json:"dry_run,omitempty" flag:"--dry-run count those that a filter finds, and change nothing"`
 }
 
-// ResolveEffectsResponse is the result for the effects.
-type ResolveEffectsResponse struct {
+// ResolvedEffects is the result for the effects.
+type ResolvedEffects struct {
 	decide.ResolvedMany
 
 	// Matched is how many effects a dry run found or Seen named. Groups counts the effects of a dry run by source,
@@ -122,11 +122,11 @@ type ResolveEffectsResponse struct {
 }
 
 // ResolveEffects records the outcome of many effects whose outcome is unknown.
-var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
+var ResolveEffects = Operation[ResolveEffectsRequest, ResolvedEffects]{
 	ID: "resolve_effects", Method: "POST", Path: "/indeterminates/resolve", Scope: Operate,
 	Summary: "Resolve many effects whose outcome is unknown. Find them with dry_run, then send back its seen.",
 	Why:     "how do you know?",
-	Do: func(ctx context.Context, s *Service, access Access, r ResolveEffectsRequest) (out ResolveEffectsResponse, err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ResolveEffectsRequest) (out ResolvedEffects, err error) {
 		if r.Max, err = bounded(r.Max, decide.DefaultDiscards, decide.MaxDiscards); err != nil {
 			return out, err
 		}
@@ -162,7 +162,7 @@ var ResolveEffects = Operation[ResolveEffectsRequest, ResolveEffectsResponse]{
 }
 
 // findUnknown counts the effects that a filter selects.
-func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffectsRequest) (out ResolveEffectsResponse, err error) {
+func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffectsRequest) (out ResolvedEffects, err error) {
 	if r.Filter == (UnknownFilter{}) && !r.All {
 		return out, invalid("name effects by a filter, or say all")
 	}

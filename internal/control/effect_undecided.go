@@ -11,7 +11,7 @@ import (
 // taken, or a time too far ahead.
 type DecideEffectRequest struct {
 	Match
-	Explained
+	Explained `required:"reason"`
 
 	// ID identifies the effect.
 	ID inbox.ID `json:"id"`

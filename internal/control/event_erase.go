@@ -9,7 +9,7 @@ import (
 // EraseEventRequest names the event whose content is erased permanently.
 type EraseEventRequest struct {
 	Match
-	Explained
+	Explained `required:"reason"`
 
 	// Ref is our id of the event, or source/event-id.
 	Ref string `json:"ref" searches:"event_id"`

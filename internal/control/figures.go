@@ -43,6 +43,9 @@ type ShowFiguresRequest struct {
 	Source string `json:"source,omitempty"`
 	Route  string `json:"route,omitempty"`
 
+	// Target is the name of a target: the figures of all routes to it.
+	Target string `json:"target,omitempty"`
+
 	// Window is how far back the figures go: 1h, 24h or 7d. It defaults to 1h.
 	Window rollup.Window `json:"window,omitempty"`
 }
@@ -77,7 +80,7 @@ var ShowFigures = Operation[ShowFiguresRequest, *Figures]{
 		if r.Window != "" && !slices.Contains(rollup.Windows(), r.Window) {
 			return nil, invalid("window %q is unknown; known are %v", r.Window, rollup.Windows())
 		}
-		filter := rollup.Filter{Source: r.Source, Route: r.Route, Tenant: tenant, Window: r.Window}
+		filter := rollup.Filter{Source: r.Source, Route: r.Route, Target: r.Target, Tenant: tenant, Window: r.Window}
 		reader := rollup.NewReader(s.cfg.Lists)
 		out := &Figures{}
 		if out.Sums, err = reader.Sums(ctx, filter); err != nil {
@@ -98,6 +101,9 @@ var ShowFigures = Operation[ShowFiguresRequest, *Figures]{
 		return out, err
 	},
 }
+
+// IsEmpty reports whether nothing was counted.
+func (f *Figures) IsEmpty() bool { return len(f.Rows) == 0 }
 
 // Step returns the length of each point.
 func (f *Figures) Step() time.Duration { return time.Duration(f.StepSeconds * float64(time.Second)) }

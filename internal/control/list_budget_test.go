@@ -5,10 +5,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/session"
 )
@@ -26,6 +28,7 @@ var searched = map[string]string{
 	"list_effect_items":      `{"id": "01990000-0000-7000-8000-000000000000", "state": "claimed"}`,
 	"list_conflicts":         `{"source": "quiet"}`,
 	"list_refusals":          `{"cause": "slow"}`,
+	"group_refusals":         `{"cause": "slow"}`,
 	"list_streams":           `{"tenant": "none"}`,
 	"list_replays":           `{"state": "running"}`,
 	"list_replay_items":      `{"id": "01990000-0000-7000-8000-000000000001", "outcome": "done"}`,
@@ -48,6 +51,7 @@ var short = map[string]string{
 	"list_prune_runs":       "an hour has at most 60, read by their key; prune removes them after 30 days",
 	"list_retention":        "the classes of the configuration",
 	"list_routes":           "the configuration",
+	"list_targets":          "one row for each target of the routes",
 	"list_sources":          "the configuration",
 	"list_tokens":           "what people made",
 }
@@ -124,6 +128,45 @@ func TestEveryListEndsWithItsBudget(t *testing.T) {
 		}
 		if next := page.FieldByName("Next").String(); next == "" && !strings.HasPrefix(d.ID, "group_") {
 			t.Errorf("%s with %s has no cursor to go on with", d.ID, request)
+		}
+	}
+}
+
+// The counts of groups say that they are lower bounds if the search ended early, and that they are exact if it did not.
+func TestCountsOfGroupsSayWhetherTheyAreExact(t *testing.T) {
+	t.Parallel()
+	url, schema, pool := filledLists(t)
+	lists := inboxtest.Open(t, url, schema, session.PoolList, 2)
+	for _, budget := range []time.Duration{-1, time.Minute} {
+		s, err := control.NewService(control.Config{Pool: pool, Lists: lists, ListBudget: budget})
+		if err != nil {
+			t.Fatal(err)
+		}
+		grouped := 0
+		for _, operation := range control.Operations() {
+			d := operation.Describe()
+			if !strings.HasPrefix(d.ID, "group_") {
+				continue
+			}
+			answer, err := operation.Run(t.Context(), s, control.Everything("test"), func(any) error { return nil })
+			if err != nil {
+				t.Fatalf("%s: %v", d.ID, err)
+			}
+			page := reflect.ValueOf(answer)
+			cut, data := !page.FieldByName("SearchedTo").IsNil(), page.FieldByName("Data")
+			if cut != (budget < 0) || data.Len() == 0 {
+				t.Errorf("%s within %s: cut short is %t, with %d groups", d.ID, budget, cut, data.Len())
+			}
+			for i := range data.Len() {
+				g := data.Index(i)
+				if more := g.FieldByName("More").Bool(); more != (cut || g.FieldByName("Count").Int() == read.MaxCount) {
+					t.Errorf("%s within %s: a group says more: %t, and the search was cut short: %t", d.ID, budget, more, cut)
+				}
+			}
+			grouped++
+		}
+		if grouped < 3 {
+			t.Errorf("only %d lists are grouped", grouped)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func listRole(t *testing.T, pool *pgxpool.Pool, address, schema string, grants .
 	if block == nil {
 		t.Fatal("the guide shows no statements for the role")
 	}
-	role := "lists_" + schema
+	role := listRoleName(address)
 	statements := strings.NewReplacer("oncegate_lists", role, "SCHEMA oncegate", "SCHEMA "+schema, "'...'", "'lists'").Replace(block[1])
 	t.Cleanup(func() {
 		_, _ = pool.Exec(context.WithoutCancel(t.Context()), "DROP OWNED BY "+role)
@@ -52,6 +52,15 @@ func listRole(t *testing.T, pool *pgxpool.Pool, address, schema string, grants .
 	}
 	u.User = url.UserPassword(role, "lists")
 	return u.String()
+}
+
+// listRoleName names the role of a test after its database, because all databases of a server share their roles.
+func listRoleName(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return "lists_" + strings.TrimPrefix(u.Path, "/")
 }
 
 // The statements of the guide are enough for every list, and the role can write nothing, whatever a session is set to.
@@ -100,7 +109,7 @@ func TestWhatTheRoleOfListsLacksIsSaid(t *testing.T) {
 	address, schema := inboxtest.Schema(t)
 	pool := inboxtest.Open(t, address, schema, session.PoolAdmin, 3)
 	lists := inboxtest.Open(t, listRole(t, pool, address, schema, "CREATE"), schema, session.PoolList, 2)
-	role := "lists_" + schema
+	role := listRoleName(address)
 	lacks := func(want string, tables int) {
 		t.Helper()
 		err := session.CheckListPool(t.Context(), pool, lists)

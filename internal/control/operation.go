@@ -84,6 +84,9 @@ func (o *Operation[Request, Response]) Run(ctx context.Context, s *Service, acce
 	if err != nil {
 		return nil, access.maskError(err)
 	}
+	if err := s.checkNames(ctx, access, request, answer); err != nil {
+		return nil, err
+	}
 	access.mask(reflect.ValueOf(&answer).Elem())
 	fillLists(reflect.ValueOf(&answer).Elem())
 	return answer, nil

@@ -10,7 +10,7 @@ import (
 
 // DiscardOutboxRequest names the emitted event that is removed.
 type DiscardOutboxRequest struct {
-	Explained
+	Explained `required:"reason"`
 
 	// ID is the number of the row.
 	ID int64 `json:"id"`

@@ -22,6 +22,7 @@ const (
 	CodeForbidden    Code = "forbidden"
 	CodeNotFound     Code = "not_found"
 	CodeInvalid      Code = "invalid_request"
+	CodeUnknownName  Code = "unknown_name"
 	CodeAmbiguous    Code = "ambiguous_reference"
 	CodeConflict     Code = "state_changed"
 	CodeMethod       Code = "method_not_allowed"
@@ -55,6 +56,7 @@ var codes = [...]CodeMeaning{
 	{Code: CodeForbidden, Status: 403, Title: "the token may not do this", Next: "Use a token with the scope that the detail names."},
 	{Code: CodeNotFound, Status: 404, Title: "there is no such thing", Next: "Check the id. What belongs to another tenant is not found either."},
 	{Code: CodeInvalid, Status: 400, Title: "the request is not valid", Next: "Correct what the detail names. Nothing was changed."},
+	{Code: CodeUnknownName, Status: 404, Title: "the filter names something that does not exist", Next: "Correct the name. The detail lists those that exist."},
 	{Code: CodeAmbiguous, Status: 409, Title: "the reference fits several things", Next: "Use one of the ids that the detail lists."},
 	{Code: CodeConflict, Status: 409, Title: "the state has changed since", Next: "Read it again and decide again. Nothing was changed."},
 	{Code: CodePrecondition, Status: 412, Title: "it is not as If-Match says", Next: "Read it again and decide again. Nothing was changed."},
@@ -68,6 +70,8 @@ var codes = [...]CodeMeaning{
 	{Code: CodeKeyInFlight, Status: 409, Title: "the request with this Idempotency-Key is under way", Retriable: true, Next: "Ask again in some seconds, with the same key."},
 	{Code: CodeOutcomeUnknown, Status: 409, Title: "the outcome of the request with this Idempotency-Key is unknown", Next: "Check the audit, which records every decision that happened. If it did not happen, send it again under a new key."},
 	{Code: CodeAnswerNotKept, Status: 409, Title: "the request with this Idempotency-Key happened, and its answer held a secret", Next: "The secret was given once and is kept nowhere. Revoke what was made, and make another under a new key."},
+	{Code: CodeNotReloaded, Status: 409, Title: "the new configuration cannot be applied", Next: "Correct what the detail names and reload again. The server runs the configuration that it had."},
+	{Code: CodeReloading, Status: 409, Title: "the server still ends the reload before", Retriable: true, Next: "Ask again in some seconds. Nothing was changed."},
 	{Code: CodeMethod, Status: 405, Title: "the path does not take this method", Next: "Use a method of the Allow header."},
 	{Code: CodeTooLarge, Status: 413, Title: "the request is too large", Next: "Send less at once. Nothing was changed."},
 	{Code: CodeTooMany, Status: 429, Title: "too many attempts to log in failed", Retriable: true, Next: "Try again in some seconds."},

@@ -2,9 +2,11 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/inbox/reconcile"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
@@ -31,9 +33,9 @@ type ReconcileRequest struct {
 	After  string `json:"after,omitempty"`
 }
 
-// ReconcileResponse reports a run. If it is not complete, repeat the request with resume or, for a dry run, with
+// ReconciledSource reports a run. If it is not complete, repeat the request with resume or, for a dry run, with
 // after. A run counts everything since it began, and a dry run counts this request alone.
-type ReconcileResponse struct {
+type ReconciledSource struct {
 	DryRun bool `json:"dry_run"`
 	reconcile.Report
 }
@@ -42,11 +44,11 @@ type ReconcileResponse struct {
 const reconcileBudget = 10 * time.Second
 
 // Reconcile asks the sender of a source which events there were, and admits those that never arrived.
-var Reconcile = Operation[ReconcileRequest, ReconcileResponse]{
+var Reconcile = Operation[ReconcileRequest, ReconciledSource]{
 	ID: "reconcile_source", Method: "POST", Path: "/reconcile", Scope: Operate,
 	Summary: "Ask the sender of a source which events there were, for at most about 10 seconds, and admit those that never arrived.",
 	Why:     "why may events be missing? (--dry-run needs none.)",
-	Do: func(ctx context.Context, s *Service, access Access, r ReconcileRequest) (out ReconcileResponse, err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ReconcileRequest) (out ReconciledSource, err error) {
 		out.DryRun = r.DryRun
 		switch {
 		case r.Source == "":
@@ -64,6 +66,11 @@ var Reconcile = Operation[ReconcileRequest, ReconcileResponse]{
 		if err := s.ownsSource(ctx, access, r.Source); err != nil {
 			return out, err
 		}
+		if !r.DryRun {
+			if err := s.takes(ctx, access, r.Source); err != nil {
+				return out, err
+			}
+		}
 		settings, err := s.settings()
 		if err != nil {
 			return out, err
@@ -79,6 +86,18 @@ var Reconcile = Operation[ReconcileRequest, ReconcileResponse]{
 		})
 		return out, err
 	},
+}
+
+// takes refuses to record events of a paused source.
+func (s *Service) takes(ctx context.Context, access Access, source string) error {
+	paused, err := s.pauses(ctx, access)
+	if err != nil {
+		return err
+	}
+	if p := paused.Of(pause.Source, source); p != nil {
+		return &Problem{Code: CodeConflict, Detail: fmt.Sprintf("source %s is paused by %s: %s; resume it first, or make a dry run", source, p.By, p.Reason)}
+	}
+	return nil
 }
 
 // SourceReconcile is how the sender of a source is asked which events there were, and the result of the last run.

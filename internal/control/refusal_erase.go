@@ -11,7 +11,7 @@ import (
 
 // EraseRefusalsRequest says which refused deliveries are erased permanently. All fields that are set must match.
 type EraseRefusalsRequest struct {
-	Explained
+	Explained `required:"reason"`
 
 	// Source is the name of a source; it is required.
 	Source string `json:"source" flag:"--source the source; required"`

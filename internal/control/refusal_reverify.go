@@ -27,8 +27,8 @@ type ReverifyRefusalsRequest struct {
 	DryRun bool `json:"dry_run,omitempty" flag:"--dry-run say what would be admitted, and do nothing"`
 }
 
-// ReverifyRefusalsResponse counts the results of the refusals.
-type ReverifyRefusalsResponse struct {
+// ReverifiedRefusals counts the results of the refusals.
+type ReverifiedRefusals struct {
 	DryRun bool `json:"dry_run"`
 	refusal.ReverifyReport
 }
@@ -37,11 +37,11 @@ type ReverifyRefusalsResponse struct {
 const reverifyStep = 500
 
 // ReverifyRefusals verifies kept refusals with today's secrets, and admits those that verify.
-var ReverifyRefusals = Operation[ReverifyRefusalsRequest, ReverifyRefusalsResponse]{
+var ReverifyRefusals = Operation[ReverifyRefusalsRequest, ReverifiedRefusals]{
 	ID: "reverify_refusals", Method: "POST", Path: "/refusals/reverify", Scope: Operate,
 	Summary: "Verify the kept refusals of a source with today's secrets, some at a time, and admit those that verify.",
 	Why:     "why did they not verify? (--dry-run needs none.)",
-	Do: func(ctx context.Context, s *Service, access Access, r ReverifyRefusalsRequest) (out ReverifyRefusalsResponse, err error) {
+	Do: func(ctx context.Context, s *Service, access Access, r ReverifyRefusalsRequest) (out ReverifiedRefusals, err error) {
 		out.DryRun = r.DryRun
 		if r.Source == "" {
 			return out, invalid("source is missing")

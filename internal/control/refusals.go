@@ -9,9 +9,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/receiver"
 )
 
-// ListRefusalsRequest narrows a list of refused deliveries. A zero field does not narrow it.
-type ListRefusalsRequest struct {
-	PageRequest
+// RefusalFilter narrows refused deliveries. A zero field does not narrow them.
+type RefusalFilter struct {
 	TenantFilter `flag:"--tenant only this tenant"`
 
 	// Source is the name of a source.
@@ -20,11 +19,29 @@ type ListRefusalsRequest struct {
 	// Cause is why they were refused. It must match exactly.
 	Cause string `json:"cause,omitempty" flag:"--cause only this cause, such as mismatch"`
 
-	// Whole selects the refusals whose headers and body were kept.
-	Whole bool `json:"whole,omitempty" flag:"--whole only those kept whole"`
+	// Peer is where they came from: an IPv4 address, or the /64 network of an IPv6 address.
+	Peer string `json:"peer,omitempty" flag:"--peer only from this IPv4 address or IPv6 network"`
 
 	// Since is the earliest receipt.
 	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
+}
+
+// filter returns the filter for a caller.
+func (f *RefusalFilter) filter(access Access) (read.RefusalFilter, error) {
+	tenant, err := f.narrow(access)
+	if err == nil {
+		err = oneOf("cause", f.Cause, receiver.Causes())
+	}
+	return read.RefusalFilter{Source: f.Source, Tenant: tenant, Cause: f.Cause, Peer: f.Peer, Since: f.Since}, err
+}
+
+// ListRefusalsRequest narrows a list of refused deliveries. A zero field does not narrow it.
+type ListRefusalsRequest struct {
+	PageRequest
+	RefusalFilter
+
+	// Whole selects the refusals whose headers and body were kept.
+	Whole bool `json:"whole,omitempty" flag:"--whole only those kept whole"`
 }
 
 // ListRefusals lists refused deliveries.
@@ -32,18 +49,27 @@ var ListRefusals = Operation[ListRefusalsRequest, read.Page[read.RefusalRow]]{
 	ID: "list_refusals", Method: "GET", Path: "/refusals", Scope: ReadMetadata,
 	Summary: "List refused deliveries, newest first.",
 	Do: func(ctx context.Context, s *Service, access Access, r ListRefusalsRequest) (page read.Page[read.RefusalRow], err error) {
-		tenant, err := r.narrow(access)
+		filter, err := r.filter(access)
 		if err != nil {
 			return page, err
 		}
-		if err := oneOf("cause", r.Cause, receiver.Causes()); err != nil {
+		return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.RefusalRow], error) {
+			filter.Whole, filter.Cursor, filter.Limit = r.Whole, at.Cursor, at.Limit
+			return s.lister.Refusals(ctx, filter)
+		})
+	},
+}
+
+// GroupRefusals counts refused deliveries in groups.
+var GroupRefusals = Operation[RefusalFilter, read.Page[read.RefusalGroup]]{
+	ID: "group_refusals", Method: "GET", Path: "/refusals/groups", Scope: ReadMetadata,
+	Summary: "Count the refused deliveries that are kept by source, cause and peer, the largest group first, and say which are acknowledged.",
+	Do: func(ctx context.Context, s *Service, access Access, r RefusalFilter) (page read.Page[read.RefusalGroup], err error) {
+		filter, err := r.filter(access)
+		if err != nil {
 			return page, err
 		}
-		return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.RefusalRow], error) {
-			return s.lister.Refusals(ctx, read.RefusalFilter{
-				Source: r.Source, Tenant: tenant, Cause: r.Cause, Whole: r.Whole, Since: r.Since, Cursor: at.Cursor, Limit: at.Limit,
-			})
-		})
+		return s.lister.RefusalGroups(ctx, filter)
 	},
 }
 

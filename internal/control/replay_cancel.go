@@ -10,7 +10,7 @@ import (
 // CancelReplayRequest names the replay that is cancelled.
 type CancelReplayRequest struct {
 	Match
-	Explained
+	Explained `required:"reason"`
 
 	// ID identifies the replay.
 	ID inbox.ID `json:"id"`

@@ -10,7 +10,7 @@ import (
 // RunReplayRequest names the plan that is run.
 type RunReplayRequest struct {
 	Match
-	Explained
+	Explained `required:"reason"`
 
 	// ID identifies the plan.
 	ID inbox.ID `json:"id"`

@@ -2,16 +2,12 @@ package control
 
 import (
 	"context"
+	"strings"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
-
-// replayStates returns all states of replays.
-func replayStates() []string {
-	return []string{"planning", "planned", "running", "cancelled", "done", "expired"}
-}
 
 // ListReplaysRequest narrows a list of replays. A zero field does not narrow it.
 type ListReplaysRequest struct {
@@ -32,13 +28,23 @@ var ListReplays = Operation[ListReplaysRequest, read.Page[Replay]]{
 		if err != nil {
 			return page, err
 		}
-		if err := oneOf("state", r.State, replayStates()); err != nil {
+		if err := oneOf("state", r.State, mapped(replay.States(), func(s replay.State) string { return string(s) })); err != nil {
 			return page, err
 		}
 		rows, err := readPage(r.PageRequest, func(at read.PageRequest) (read.Page[replay.Replay], error) {
 			return s.replays.List(ctx, replay.Filter{State: replay.State(r.State), Tenant: tenant, Cursor: at.Cursor, Limit: at.Limit})
 		})
-		return mapPage(rows, func(row replay.Replay) Replay { return newReplay(&row) }), err
+		if err != nil {
+			return page, err
+		}
+		var open []inbox.ID
+		for i := range rows.Data {
+			if state := rows.Data[i].State; state == replay.Running || state == replay.Queued {
+				open = append(open, rows.Data[i].ID)
+			}
+		}
+		effects, err := s.replays.Effects(ctx, open...)
+		return mapPage(rows, func(row replay.Replay) Replay { return newReplay(&row, effects[row.ID]) }), err
 	},
 }
 
@@ -50,8 +56,13 @@ type Replay struct {
 	// unknown.
 	ETA string `json:"eta,omitempty"`
 
-	// EffectsNow counts the replay's effects by their current state. Lists leave it out.
-	EffectsNow map[string]int `json:"effects_now,omitempty"`
+	// Effects counts the effects that the replay has restarted or created, by how they stand now. Lists have it only of replays that
+	// are running or queued. It is absent as long as there are none.
+	Effects *replay.Effects `json:"effects,omitempty"`
+
+	// Waits says in one line what the replay or its effects wait for, if that is an operator or a target that fails. It is empty
+	// otherwise. Of items that are not taken yet, lists leave it out.
+	Waits string `json:"waits,omitempty"`
 }
 
 // ShowReplay shows one replay.
@@ -63,16 +74,29 @@ var ShowReplay = Operation[IDRequest, *Replay]{
 		if err != nil {
 			return nil, err
 		}
-		out := newReplay(found)
-		if found.Summary.Acted() > 0 {
-			out.EffectsNow, err = s.replays.Standings(ctx, r.ID)
+		effects, err := s.replays.Effects(ctx, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		if e := effects[r.ID]; found.State == replay.Queued && (e == nil || e.Open == 0) { // the last one has ended since
+			if found, err = s.replay(ctx, access, r.ID); err != nil {
+				return nil, err
+			}
+		}
+		out := newReplay(found, effects[r.ID])
+		paused, err := s.replays.PausedAt(ctx, found)
+		if paused != "" {
+			out.Waits = strings.TrimPrefix(out.Waits+", the next item until "+paused+" is resumed", ", ")
 		}
 		return &out, err
 	},
 }
 
-func newReplay(r *replay.Replay) Replay {
-	out := Replay{Replay: *r}
+func newReplay(r *replay.Replay, effects *replay.Effects) Replay {
+	out := Replay{Replay: *r, Effects: effects}
+	if effects != nil {
+		out.Waits = effects.Waits()
+	}
 	if left, ok := r.ETA(); ok {
 		out.ETA = left.String()
 	}

@@ -26,6 +26,13 @@ var ListRoutes = Operation[ListRoutesRequest, read.Page[read.RouteBacklog]]{
 		if err != nil {
 			return page, err
 		}
+		paused, err := s.pauses(ctx, access)
+		if err != nil {
+			return page, err
+		}
+		for i := range rows {
+			rows[i].Paused = paused.OfRoute(rows[i].Source, rows[i].Route, rows[i].Target)
+		}
 		return whole(slices.DeleteFunc(rows, func(row read.RouteBacklog) bool {
 			return r.Source != "" && row.Source != r.Source || access.Tenant != "" && !theirs[row.Source]
 		})), nil

@@ -13,6 +13,24 @@ import (
 // it back with the decision, which applies only to these. Anything that has changed since is not touched.
 type Seen string
 
+// checkWhich refuses a request about many things, such as "dead letters", that does not say clearly which. It names them by
+// ids, or sends back the seen of a dry run, which finds them by a filter; filtered says that it has one, or says all.
+func checkWhich(things string, seen Seen, ids int, filtered, dryRun bool) error {
+	switch {
+	case seen != "" && (ids > 0 || filtered || dryRun):
+		return invalid("seen says which: leave ids, filter, all and dry_run out")
+	case seen != "":
+		return nil
+	case ids > 0 && filtered:
+		return invalid("name ids or a filter, not both")
+	case ids == 0 && !filtered:
+		return invalid("name %s by ids or by a filter, or say all", things)
+	case ids == 0 && !dryRun:
+		return invalid("seen is missing: make the request with dry_run first, and hand back its seen")
+	}
+	return nil
+}
+
 // sight is one effect or event of a Seen.
 type sight struct {
 	id                inbox.ID

@@ -60,6 +60,9 @@ type Config struct {
 	// Ready returns why the process is not ready now. It is nil if no server answers.
 	Ready func(context.Context) error
 
+	// Reload reads the configuration again and applies it. It is nil if the process cannot do that.
+	Reload func(ctx context.Context, request ReloadRequest, actor string) (Reloaded, error)
+
 	// Patient is set by a command, which has no HTTP client waiting for its answer: it waits until a plan is made, and
 	// prunes until everything is done.
 	Patient bool

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/config"
 )
@@ -33,6 +34,9 @@ type Source struct {
 
 	// CreatedAt is when a server was first started with the source.
 	CreatedAt time.Time `json:"created_at"`
+
+	// Paused says since when the source takes no deliveries, by whom and why. It is absent if the source is not paused.
+	Paused *pause.Pause `json:"paused,omitempty"`
 }
 
 // ListSources lists the sources.
@@ -45,18 +49,22 @@ var ListSources = Operation[ListSourcesRequest, read.Page[Source]]{
 			return page, err
 		}
 		rows, err := s.lister.Sources(ctx, tenant)
+		if err != nil {
+			return page, err
+		}
+		paused, err := s.pauses(ctx, access)
 		out := make([]Source, len(rows))
 		for i := range rows {
-			out[i] = s.source(&rows[i])
+			out[i] = s.source(&rows[i], paused)
 		}
 		return whole(out), err
 	},
 }
 
-func (s *Service) source(row *read.SourceRow) Source {
+func (s *Service) source(row *read.SourceRow, paused pause.Pauses) Source {
 	return Source{
 		Name: row.Name, Address: "/in/" + row.Name, Provider: row.Provider, Class: row.Class, Tenant: row.Tenant,
-		Configured: s.configured(row.Name) != nil, CreatedAt: row.CreatedAt,
+		Configured: s.configured(row.Name) != nil, CreatedAt: row.CreatedAt, Paused: paused.Of(pause.Source, row.Name),
 	}
 }
 
@@ -123,6 +131,9 @@ type SourceRoute struct {
 
 	// Order is how the effects are ordered. It is empty if they are not.
 	Order string `json:"order,omitempty"`
+
+	// Paused is why the effects wait: the route's own pause, or the one of its target. It is absent if neither is paused.
+	Paused *pause.Pause `json:"paused,omitempty"`
 }
 
 // SourceDetail is a source with its configuration. It contains no secret.
@@ -171,10 +182,17 @@ var ShowSource = Operation[SourceReference, *SourceDetail]{
 		if at < 0 {
 			return nil, notFound("source", r.Name)
 		}
-		out := &SourceDetail{Source: s.source(&rows[at]), Secrets: []SecretSlot{}, Routes: []SourceRoute{}}
+		paused, err := s.pauses(ctx, access)
+		if err != nil {
+			return nil, err
+		}
+		out := &SourceDetail{Source: s.source(&rows[at], paused), Secrets: []SecretSlot{}, Routes: []SourceRoute{}}
 		if settings := s.configured(r.Name); settings != nil {
 			out.configure(settings)
 			out.Reconcile, err = s.reconcileOf(ctx, rows[at].ID, settings)
+		}
+		for i := range out.Routes {
+			out.Routes[i].Paused = paused.OfRoute(r.Name, out.Routes[i].Name, out.Routes[i].Target)
 		}
 		return out, err
 	},

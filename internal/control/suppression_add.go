@@ -33,7 +33,7 @@ func (t SuppressionTerms) entries(addresses ...string) ([]suppression.Entry, err
 
 // AddSuppressionRequest names the address to which no messages are sent.
 type AddSuppressionRequest struct {
-	Explained
+	Explained `required:"reason"`
 	SuppressionTerms
 
 	// Address is compared ignoring case.

@@ -11,7 +11,7 @@ import (
 // RemoveSuppressionRequest names the address to which messages are sent again. The address is in the body because many
 // systems log the URLs of requests.
 type RemoveSuppressionRequest struct {
-	Explained
+	Explained `required:"reason"`
 
 	// Address is compared ignoring case.
 	Address string `json:"address"`

@@ -178,17 +178,39 @@ func (s *Server) signalAll(sig syscall.Signal) error {
 	return nil
 }
 
-// childrenOf returns the ids of a process's children.
+// childrenOf returns the ids of a process's children. Like [commandOf] it reads /proc if that exists.
 func childrenOf(parent int) ([]int, error) {
+	var children []int
+	add := func(pid int, rest string) {
+		var ppid int
+		if _, err := fmt.Sscan(rest, &ppid); err == nil && ppid == parent {
+			children = append(children, pid)
+		}
+	}
+	if _, err := os.Stat("/proc/self/stat"); err == nil {
+		files, _ := filepath.Glob("/proc/[0-9]*/stat") // only a malformed pattern is an error
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				continue // it has ended
+			}
+			// "pid (name) state ppid ...", and the name may have parentheses and spaces.
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if at := strings.LastIndex(string(content), ") "); at > 0 && len(content) > at+4 {
+				add(pid, string(content[at+4:]))
+			}
+		}
+		return children, nil
+	}
 	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output() //nolint:noctx // it ends at once
 	if err != nil {
 		return nil, fmt.Errorf("listing processes: %w", err)
 	}
-	var children []int
 	for line := range strings.Lines(string(out)) {
-		var pid, ppid int
-		if _, err := fmt.Sscan(line, &pid, &ppid); err == nil && ppid == parent {
-			children = append(children, pid)
+		var pid int
+		if _, err := fmt.Sscan(line, &pid); err == nil {
+			_, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+			add(pid, rest)
 		}
 	}
 	return children, nil

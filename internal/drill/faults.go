@@ -12,19 +12,14 @@ import (
 // breakThings makes one fault after the other until ctx ends, each round of them in another order. Every fault is
 // finished before it returns, so that all processes run again.
 func (d *drill) breakThings(ctx context.Context, random *rand.Rand) error {
-	var round []Fault
+	draw := rig.Rounds(random, d.options.Faults)
 	for len(d.options.Faults) > 0 && rig.Pause(ctx, time.Duration(200+random.IntN(1300))*time.Millisecond) {
-		if len(round) == 0 {
-			round = append(round, d.options.Faults...)
-			random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
-		}
-		fault := round[0]
-		round = round[1:]
+		fault := draw()
 		n := d.stage.nodes[random.IntN(len(d.stage.nodes))]
 		// ctx only ends the loop: a process that is being started is still waited for.
 		what, err := d.breakOne(context.WithoutCancel(ctx), random, fault, n)
 		if err != nil {
-			return fmt.Errorf("%s of %s: %w", fault, n.name, err)
+			return fmt.Errorf("%s of %s: %w", fault, n.Name, err)
 		}
 		if what != "" {
 			d.faults[fault]++
@@ -48,7 +43,7 @@ func (d *drill) breakOne(ctx context.Context, random *rand.Rand, fault Fault, n 
 			return "", err
 		}
 		rig.Pause(ctx, between(0, time.Second))
-		return "killed " + n.name, d.stage.start(ctx, n)
+		return "killed " + n.Name, d.stage.start(ctx, n)
 	case Cut:
 		where, pool := rig.CutBefore, gatePool
 		if random.IntN(2) == 0 {
@@ -59,7 +54,7 @@ func (d *drill) breakOne(ctx context.Context, random *rand.Rand, fault Fault, n 
 		}
 		select {
 		case <-n.proxy.CutNext(where, pool):
-			return fmt.Sprintf("cut %s off %s (%s)", n.name, where, pool), nil
+			return fmt.Sprintf("cut %s off %s (%s)", n.Name, where, pool), nil
 		case <-time.After(5 * time.Second):
 			n.proxy.CancelCut()
 			return "", nil // nothing was committed
@@ -68,14 +63,14 @@ func (d *drill) breakOne(ctx context.Context, random *rand.Rand, fault Fault, n 
 		length := between(200*time.Millisecond, 3*time.Second)
 		n.proxy.Stall(length)
 		rig.Pause(ctx, length)
-		return fmt.Sprintf("stalled the connections of %s for %.1f s", n.name, length.Seconds()), nil
+		return fmt.Sprintf("stalled the connections of %s for %.1f s", n.Name, length.Seconds()), nil
 	case Pause:
 		length := between(200*time.Millisecond, 4*time.Second)
 		if err := n.process.Pause(); err != nil {
 			return "", err
 		}
 		rig.Pause(ctx, length)
-		return fmt.Sprintf("paused %s for %.1f s", n.name, length.Seconds()), n.process.Continue()
+		return fmt.Sprintf("paused %s for %.1f s", n.Name, length.Seconds()), n.process.Continue()
 	}
 	return "", fmt.Errorf("there is no fault %q", fault)
 }
@@ -86,8 +81,8 @@ func (d *drill) restartEnded(ctx context.Context) error {
 		if n.process.Running() {
 			continue
 		}
-		d.ended = append(d.ended, fmt.Sprintf("%s ended by itself: %v", n.name, n.process.Err()))
-		d.options.Log("%s ended by itself", n.name)
+		d.ended = append(d.ended, fmt.Sprintf("%s ended by itself: %v", n.Name, n.process.Err()))
+		d.options.Log("%s ended by itself", n.Name)
 		if err := d.stage.start(ctx, n); err != nil {
 			return err
 		}

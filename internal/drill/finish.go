@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// finishLimit is how long the deliveries and the effects may take that are left after the last fault.
+	// finishLimit is how long the deliveries may take that are left after the last fault, and after them the effects.
 	finishLimit = 2 * time.Minute
 
 	// forgedEach is how many forged deliveries of each source every process gets at the end, to compare its count.
@@ -30,19 +30,23 @@ func (d *drill) finish(ctx context.Context, early bool) (*Report, error) {
 	}
 	for _, n := range d.stage.nodes {
 		if err := n.process.WaitReady(ctx); err != nil {
-			return nil, fmt.Errorf("%s did not become ready after the last fault: %w", n.name, err)
+			return nil, fmt.Errorf("%s did not become ready after the last fault: %w", n.Name, err)
 		}
 	}
 	d.options.Log("delivering what is left")
 	d.senders.DeliverRest(timed, d.options.Seed)
 	d.options.Log("waiting for the effects")
-	db, err := rig.Connect(ctx, d.stage.database, d.stage.schema)
+	db, err := rig.Connect(ctx, d.options.Database, d.stage.Schema)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close(context.WithoutCancel(ctx))
-	if err := d.waitForEffects(timed, db); err != nil {
+	left, err := rig.Rest(ctx, db, finishLimit)
+	if err != nil {
 		return nil, err
+	}
+	if left > 0 {
+		d.options.Log("%d effects are not settled after %s", left, finishLimit) // the invariants report them
 	}
 	refusals, err := d.countRefusals(ctx)
 	if err != nil {
@@ -59,9 +63,9 @@ func (d *drill) finish(ctx context.Context, early bool) (*Report, error) {
 	for i := range e.Routes {
 		switch e.Routes[i].Kind {
 		case invariant.Idempotent:
-			e.Routes[i].Requests = d.stage.idempotent.received.Requests()
+			e.Routes[i].Requests = d.stage.idempotent.Requests()
 		case invariant.Once:
-			e.Routes[i].Requests = d.stage.once.received.Requests()
+			e.Routes[i].Requests = d.stage.once.Requests()
 		default: // the rows of the others are in the database
 		}
 	}
@@ -69,27 +73,6 @@ func (d *drill) finish(ctx context.Context, early bool) (*Report, error) {
 		return nil, err
 	}
 	return d.report(e, early), nil
-}
-
-// A held effect is released by the one before it, so it is not at rest either.
-const countUnsettled = `SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry', 'held')`
-
-// waitForEffects waits until no effect is under way. If the time is over first, the invariants report the effects that
-// are left.
-func (d *drill) waitForEffects(ctx context.Context, db rig.Querier) error {
-	var left int
-	for {
-		if err := db.QueryRow(context.WithoutCancel(ctx), countUnsettled).Scan(&left); err != nil {
-			return fmt.Errorf("counting the effects that are left: %w", err)
-		}
-		if left == 0 {
-			return nil
-		}
-		if !rig.Pause(ctx, 200*time.Millisecond) {
-			d.options.Log("%d effects are not settled after %s", left, finishLimit)
-			return nil
-		}
-	}
 }
 
 // refusedMetric counts the requests that a process has refused.
@@ -101,14 +84,14 @@ func (d *drill) countRefusals(ctx context.Context) ([]invariant.Refusals, error)
 	for i, n := range d.stage.nodes {
 		before, err := n.process.Metrics(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", n.name, err)
+			return nil, fmt.Errorf("%s: %w", n.Name, err)
 		}
-		refused := d.senders.Forge(ctx, n.public, d.options.Seed+uint64(i), forgedEach)
+		refused := d.senders.Forge(ctx, n.Public, d.options.Seed+uint64(i), forgedEach)
 		after, err := n.process.Metrics(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", n.name, err)
+			return nil, fmt.Errorf("%s: %w", n.Name, err)
 		}
-		all = append(all, invariant.Refusals{Process: n.name, Refused: refused, Counted: int(after[refusedMetric] - before[refusedMetric])})
+		all = append(all, invariant.Refusals{Process: n.Name, Refused: refused, Counted: int(after[refusedMetric] - before[refusedMetric])})
 	}
 	return all, nil
 }
@@ -118,10 +101,10 @@ func (d *drill) stopNodes() error {
 	var errs []error
 	for _, n := range d.stage.nodes {
 		if err := n.process.Stop(stopPatience); err != nil {
-			d.ended = append(d.ended, fmt.Sprintf("%s did not stop within %s", n.name, stopPatience))
+			d.ended = append(d.ended, fmt.Sprintf("%s did not stop within %s", n.Name, stopPatience))
 			errs = append(errs, n.process.Kill())
 		} else if err := n.process.Err(); err != nil {
-			d.ended = append(d.ended, fmt.Sprintf("%s did not stop in order: %v", n.name, err))
+			d.ended = append(d.ended, fmt.Sprintf("%s did not stop in order: %v", n.Name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -50,18 +50,18 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	o.Log("making schema oncegate_drill_%s and starting %d processes", d.run, o.Nodes)
 	if d.stage, err = newStage(ctx, &o, d.run); err != nil {
 		if d.stage != nil {
-			err = errors.Join(err, d.stage.close(), d.remove(ctx))
+			err = errors.Join(err, d.stage.End(), d.remove(ctx))
 		}
 		return nil, err
 	}
 	r, err := d.play(ctx)
-	err = errors.Join(err, d.stage.close())
+	err = errors.Join(err, d.stage.End())
 	if err == nil {
 		r.Seconds = time.Since(began).Seconds()
 	}
 	if o.Keep || err == nil && !r.Held {
 		if err == nil {
-			r.Schema, r.Logs = d.stage.schema, d.stage.host.Dir
+			r.Schema, r.Logs = d.stage.Schema, d.stage.host.Dir
 		}
 		return r, err
 	}

@@ -26,49 +26,40 @@ const (
 
 // stage has the schema, the targets, the processes and the proxies of a drill.
 type stage struct {
+	*rig.Stage
 	host             rig.Host
-	database, schema string
-	idempotent, once *target
-	config           string
+	idempotent, once *ledger.Received // by the targets
 	nodes            []*node
-}
-
-// target is an HTTP target with its ledger.
-type target struct {
-	*rig.Target
-	received *ledger.Received
 }
 
 // node is one process at a time, at addresses that stay the same.
 type node struct {
-	name          string
-	public, admin string
-	proxy         *rig.Proxy
-	dsn           string // leads through the proxy
-	process       *rig.Node
+	rig.NodeConfig // its DSN leads through the proxy
+	proxy          *rig.Proxy
+	process        *rig.Node
 }
 
 // newStage makes the schema and the targets, and starts the processes. If it fails, it also returns what it has made, so
-// that the caller can close it. The stage is nil if there is nothing to close.
+// that the caller can end it. The stage is nil if there is nothing to end.
 func newStage(ctx context.Context, o *Options, run string) (*stage, error) {
-	s := &stage{database: o.Database, schema: "oncegate_drill_" + run}
+	s := &stage{host: rig.Host{Binary: o.Binary, Database: o.Database, Apart: true}, idempotent: ledger.NewReceived(), once: ledger.NewReceived()}
+	s.Stage = rig.NewStage(&s.host, "oncegate_drill_"+run)
 	if err := s.makeSchema(ctx); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "oncegate-drill-")
-	if err != nil {
+	var err error
+	if s.host.Dir, err = os.MkdirTemp("", "oncegate-drill-"); err != nil {
 		return s, fmt.Errorf("making a directory: %w", err)
 	}
-	s.host = rig.Host{Dir: dir, Binary: o.Binary, Database: o.Database, Apart: true}
-	if s.idempotent, err = startTarget(); err != nil {
-		return s, err
+	var addresses [2]string
+	for i, received := range []*ledger.Received{s.idempotent, s.once} {
+		if addresses[i], err = s.Target(&ledger.Target{Received: received, Hang: 3 * time.Second}); err != nil {
+			return s, err
+		}
 	}
-	if s.once, err = startTarget(); err != nil {
-		return s, err
-	}
-	text, env := configuration(sources(), s.idempotent.Address, s.once.Address)
-	s.host.Env = env
-	if s.config, err = s.host.WriteFile("oncegate.yml", text); err != nil {
+	text, env := configuration(sources(), addresses[0], addresses[1])
+	s.Variables = env
+	if err := s.Configure("%s", text); err != nil {
 		return s, err
 	}
 	for i := range o.Nodes {
@@ -83,19 +74,19 @@ func newStage(ctx context.Context, o *Options, run string) (*stage, error) {
 func (s *stage) makeSchema(ctx context.Context) (err error) {
 	timed, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	conn, err := rig.Connect(timed, s.database, s.schema)
+	conn, err := rig.Connect(timed, s.host.Database, s.Schema)
 	if err != nil {
 		return err
 	}
 	// A drill can take hours, after which a firewall may have forgotten the connection.
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	if _, err := conn.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{s.schema}.Sanitize()); err != nil {
+	if _, err := conn.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{s.Schema}.Sanitize()); err != nil {
 		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" { // insufficient_privilege
 			err = ErrRight
 		}
-		return fmt.Errorf("creating schema %s: %w", s.schema, err)
+		return fmt.Errorf("creating schema %s: %w", s.Schema, err)
 	}
-	if err = migrations.Up(ctx, s.database, s.schema); err == nil {
+	if err = migrations.Up(ctx, s.host.Database, s.Schema); err == nil {
 		_, err = conn.Exec(ctx, makeTarget)
 	}
 	if err != nil {
@@ -108,34 +99,21 @@ func (s *stage) makeSchema(ctx context.Context) (err error) {
 func (s *stage) dropSchema(ctx context.Context) error {
 	timed, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
-	conn, err := rig.Connect(timed, s.database, s.schema)
+	conn, err := rig.Connect(timed, s.host.Database, s.Schema)
 	if err != nil {
-		return fmt.Errorf("dropping schema %s: %w", s.schema, err)
+		return fmt.Errorf("dropping schema %s: %w", s.Schema, err)
 	}
 	defer conn.Close(timed)
-	if _, err := conn.Exec(timed, "DROP SCHEMA "+pgx.Identifier{s.schema}.Sanitize()+" CASCADE"); err != nil {
-		return fmt.Errorf("dropping schema %s: %w", s.schema, err)
-	}
-	return nil
-}
-
-func startTarget() (*target, error) {
-	t := &target{received: ledger.NewReceived()}
-	var err error
-	t.Target, err = rig.StartTarget(&ledger.Target{Received: t.received, Hang: 3 * time.Second})
-	return t, err
+	return s.DropSchema(timed, conn)
 }
 
 func (s *stage) addNode(ctx context.Context, i int) error {
-	n := &node{name: fmt.Sprintf("node-%d", i+1)}
-	var err error
-	if n.public, err = rig.FreeAddress(); err != nil {
+	n := &node{NodeConfig: rig.NodeConfig{Name: fmt.Sprintf("node-%d", i+1)}}
+	err := n.ChooseAddresses()
+	if err != nil {
 		return err
 	}
-	if n.admin, err = rig.FreeAddress(); err != nil {
-		return err
-	}
-	if n.proxy, n.dsn, err = rig.StartProxy(s.database, gatePool, workPool); err != nil {
+	if n.proxy, n.DSN, err = s.Proxy("", gatePool, workPool); err != nil {
 		return err
 	}
 	s.nodes = append(s.nodes, n)
@@ -143,14 +121,10 @@ func (s *stage) addNode(ctx context.Context, i int) error {
 }
 
 // start starts the process of a node and waits until it is ready.
-func (s *stage) start(ctx context.Context, n *node) error {
-	process, err := s.host.Serve(ctx, rig.NodeConfig{
-		Name: n.name, Config: s.config, Schema: s.schema, DSN: n.dsn, Public: n.public, Admin: n.admin,
-	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", n.name, err)
+func (s *stage) start(ctx context.Context, n *node) (err error) {
+	if n.process, err = s.Serve(ctx, n.NodeConfig); err != nil {
+		return fmt.Errorf("%s: %w", n.Name, err)
 	}
-	n.process = process
 	return nil
 }
 
@@ -158,24 +132,7 @@ func (s *stage) start(ctx context.Context, n *node) error {
 func (s *stage) addresses() []string {
 	all := make([]string, len(s.nodes))
 	for i, n := range s.nodes {
-		all[i] = n.public
+		all[i] = n.Public
 	}
 	return all
-}
-
-// close ends everything that the stage has started. It leaves the schema and the directory.
-func (s *stage) close() error {
-	var errs []error
-	for _, n := range s.nodes {
-		if n.process != nil {
-			errs = append(errs, n.process.Kill())
-		}
-		errs = append(errs, n.proxy.Close())
-	}
-	for _, t := range []*target{s.idempotent, s.once} {
-		if t != nil && t.Target != nil {
-			errs = append(errs, t.Close())
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -153,7 +153,7 @@ func (c *compiler) compile(source string, want Want) (*Program, error) {
 		if line := first.Location.Line(); line > 1 { // column numbers are relative to the line
 			at = fmt.Sprintf("line %d, %s", line, at)
 		}
-		return nil, fmt.Errorf("%s: %s", at, strings.Join(strings.Fields(first.Message), " "))
+		return nil, fmt.Errorf("%s: %s", at, message(first.Message))
 	}
 	if err := fits(ast.OutputType(), want); err != nil {
 		return nil, err

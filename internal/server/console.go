@@ -11,10 +11,10 @@ import (
 
 // newConsole returns the console. Its pages do what the API does, with the access of the logged-in
 // person.
-func (s *Server) newConsole(ctx context.Context, service *control.Service, who *access.Access) (http.Handler, error) {
+func newConsole(ctx context.Context, g *generation, service *control.Service, who *access.Access) (http.Handler, error) {
 	return console.New(console.Config{
 		Caller:       func(access control.Access) control.Caller { return &control.Local{Service: service, Access: access} },
-		Authenticate: who.Authenticate, Login: access.LoginAddress, Protect: who.Protect, Logger: s.log, Done: ctx.Done(),
+		Authenticate: who.Authenticate, Login: access.LoginAddress, Protect: who.Protect, Logger: g.log, Done: ctx.Done(),
 	})
 }
 

@@ -45,7 +45,7 @@ func (s *Server) check(route string, handler app.Handler) error {
 
 // handled returns the names of the routes that need a handler.
 func (s *Server) handled() (names []string) {
-	for _, t := range s.settings.Targets {
+	for _, t := range s.cfg.Settings.Targets {
 		if t.Kind == config.KindHandler {
 			names = append(names, t.Name)
 		}
@@ -56,8 +56,8 @@ func (s *Server) handled() (names []string) {
 // complete returns an error for each invalid or missing handler.
 func (s *Server) complete() error {
 	errs := slices.Clone(s.mistakes)
-	if s.works {
-		for _, source := range s.settings.Sources {
+	if s.cfg.Work {
+		for _, source := range s.cfg.Settings.Sources {
 			for _, r := range source.Routes {
 				if _, ok := s.handlers[r.Target.Name]; r.Target.Kind == config.KindHandler && !ok {
 					errs = append(errs, fmt.Errorf("route %q of source %q has neither a target nor a handler: call Handle(%q, ...) before Run", r.Name, source.Name, r.Name))

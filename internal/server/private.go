@@ -21,53 +21,64 @@ const (
 	planConnections    = 4
 )
 
-// mountPrivate creates the API and the console and serves them on the private listener.
-func (s *Server) mountPrivate(ctx context.Context) error {
-	pool, err := s.app.OpenPool(ctx, "control pool", controlConnections)
+// mountPrivate creates the API and the console of a generation and serves them on the private listener. The pages of the
+// console that are kept open end with running.
+func (s *Server) mountPrivate(ctx, running context.Context, g *generation) error {
+	pool, err := g.app.OpenPool(ctx, "control pool", controlConnections)
 	if err != nil {
 		return err
 	}
-	plans, err := s.app.OpenPool(ctx, "plan pool", planConnections)
+	plans, err := g.app.OpenPool(ctx, "plan pool", planConnections)
 	if err != nil {
 		return err
+	}
+	var reload func(context.Context, control.ReloadRequest, string) (control.Reloaded, error)
+	if s.reloads.cfg.Load != nil {
+		reload = s.reloadFor
 	}
 	service, err := control.NewService(control.Config{
-		Pool: pool, Lists: s.app.ListPool(), Plans: plans, Keyring: s.app.Keyring(), Settings: s.settings, Catalog: new(catalog.Lazy), DevURL: s.app.DevURL(), Logger: s.log,
-		Ready: s.app.Ready, Deliver: s.app.Deliver(),
+		Pool: pool, Lists: g.app.ListPool(), Plans: plans, Keyring: g.app.Keyring(), Settings: g.settings, Catalog: new(catalog.Lazy), DevURL: g.app.DevURL(), Logger: g.log,
+		Ready: g.app.Ready, Deliver: g.app.Deliver(), Reload: reload,
 	})
 	if err != nil {
 		return err
 	}
-	s.app.OnStop("control", func(context.Context) error { service.Stop(); return nil })
-	who, err := s.newAccess(pool)
+	g.app.OnStop("control", func(ctx context.Context) error {
+		if g.app.Retired() {
+			service.Finish(ctx)
+		}
+		service.Stop()
+		return nil
+	})
+	who, err := newAccess(g, pool)
 	if err != nil {
 		return err
 	}
-	handler, err := api.New(api.Config{Service: service, Authenticate: who.Authenticate, Logger: s.log})
+	handler, err := api.New(api.Config{Service: service, Authenticate: who.Authenticate, Logger: g.log})
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix+"/", handler)
-	pages, err := s.newConsole(ctx, service, who)
+	pages, err := newConsole(running, g, service, who)
 	if err != nil {
 		return err
 	}
-	if s.settings.Console.Off {
+	if g.settings.Console.Off {
 		pages = handler // the API's handler has no pages
 	}
 	mux.Handle("/", pages)
 	who.Mount(mux)
-	s.app.Mount(mux)
+	g.app.Mount(mux)
 	return nil
 }
 
 // newAccess returns what authenticates requests on the private listener.
-func (s *Server) newAccess(pool *pgxpool.Pool) (*access.Access, error) {
-	console := s.settings.Console
+func newAccess(g *generation, pool *pgxpool.Pool) (*access.Access, error) {
+	console := g.settings.Console
 	cfg := access.Config{
 		Tokens: tokens.NewStore(pool, nil), Logins: logins.NewStore(logins.Config{Pool: pool}),
-		Page: drawLogin, URL: console.URL, TrustedProxies: s.settings.Listen.TrustedProxies, Logger: s.log,
+		Page: drawLogin, URL: console.URL, TrustedProxies: g.settings.Listen.TrustedProxies, Logger: g.log,
 	}
 	if o := console.OIDC; o != nil {
 		cfg.OIDC = &access.OIDC{Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.Secret(), Scopes: o.Scopes, Claim: o.Claim, Allow: o.Allow}

@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
@@ -43,20 +45,36 @@ func (p phase) refusal() error {
 // Server is one process: it accepts deliveries and runs their effects. [Open] returns a Server. It is safe for
 // concurrent use.
 type Server struct {
-	app      *app.App
-	settings *config.Config
-	log      *slog.Logger
-	works    bool
+	cfg     app.Config
+	current atomic.Pointer[generation]
+	reloads *reloads
 
 	mu       sync.Mutex
 	phase    phase
 	handlers map[string]app.Handler
-	mistakes []error // errors of Handle, which Run returns
+	mistakes []error         // errors of Handle, which Run returns
+	runs     context.Context // of Run; nil before and after
 	stop     context.CancelFunc
 	ended    chan struct{} // closed when everything is closed
 
 	started chan struct{} // closed when the Server serves
+	failed  <-chan error  // gets the error of a part that has ended
 }
+
+// generation is an App with one configuration. A reload makes another one.
+type generation struct {
+	app      *app.App
+	settings *config.Config
+	log      *slog.Logger
+	release  func()             // for the log; may be nil
+	end      context.CancelFunc // ends pages that are kept open
+}
+
+// lead returns the generation that serves.
+func (s *Server) lead() *generation { return s.current.Load() }
+
+// follow makes a generation the one that serves.
+func (s *Server) follow(next *generation) { s.current.Store(next) }
 
 // Open opens the database as [app.Open] does. The Server accepts and runs nothing before [Server.Run] or
 // [Server.Serve]. Call Close, Run or Serve to free the resources.
@@ -65,10 +83,11 @@ func Open(ctx context.Context, cfg app.Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{
-		app: a, settings: cfg.Settings, log: cfg.Logger, works: cfg.Work,
-		handlers: map[string]app.Handler{}, ended: make(chan struct{}), started: make(chan struct{}),
-	}, nil
+	s := &Server{
+		cfg: cfg, reloads: newReloads(), handlers: map[string]app.Handler{}, ended: make(chan struct{}), started: make(chan struct{}),
+	}
+	s.follow(&generation{app: a, settings: cfg.Settings, log: cfg.Logger})
+	return s, nil
 }
 
 // Run accepts deliveries through [Server.Deliveries], runs effects, and maintains the tables until ctx ends. Then it
@@ -83,7 +102,7 @@ func (s *Server) Serve(ctx context.Context) error { return s.run(ctx, true) }
 func (s *Server) run(ctx context.Context, listen bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := s.begin(cancel); err != nil {
+	if err := s.begin(ctx, cancel); err != nil {
 		return err
 	}
 	defer s.finish()
@@ -97,24 +116,40 @@ func (s *Server) run(ctx context.Context, listen bool) error {
 	var failure error
 	select {
 	case <-ctx.Done():
-	case failure = <-s.app.Failed():
-		s.log.ErrorContext(ctx, "stopping", slog.Any("error", failure))
+		s.endReloads()
+		failure = s.leave()
+	case failure = <-s.failed:
+		s.lead().log.ErrorContext(ctx, "stopping", slog.Any("error", failure))
+		cancel()
+		s.endReloads()
 	}
 	err := s.drain(ctx)
 	if err == nil {
-		s.log.InfoContext(ctx, "stopped")
+		s.lead().log.InfoContext(ctx, "stopped")
 	}
 	return errors.Join(failure, err)
 }
 
+// running returns the context of Run, or nil unless the Server serves.
+func (s *Server) running() context.Context {
+	select {
+	case <-s.started:
+	default:
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs
+}
+
 // begin changes the phase from opened to running.
-func (s *Server) begin(stop context.CancelFunc) error {
+func (s *Server) begin(ctx context.Context, stop context.CancelFunc) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.phase != opened {
 		return fmt.Errorf("running an Inbox: %w", s.phase.refusal())
 	}
-	s.phase, s.stop = running, stop
+	s.phase, s.runs, s.stop = running, ctx, stop
 	return nil
 }
 
@@ -122,7 +157,7 @@ func (s *Server) begin(stop context.CancelFunc) error {
 func (s *Server) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.phase = closed
+	s.phase, s.runs = closed, nil
 	close(s.ended)
 }
 
@@ -131,19 +166,67 @@ func (s *Server) start(ctx context.Context, listen bool) error {
 	if err := s.complete(); err != nil {
 		return errors.Join(err, s.drain(ctx))
 	}
-	if err := s.app.Assemble(ctx, app.Parts{Handlers: s.handlers, Listen: listen}); err != nil {
-		return err
-	}
-	if err := s.mountPrivate(ctx); err != nil {
+	first := s.lead()
+	s.failed = first.app.Failed()
+	if err := s.prepare(ctx, ctx, first, app.Parts{Handlers: s.handlers, Listen: listen}); err != nil {
 		return errors.Join(err, s.drain(ctx))
 	}
-	return s.app.Start(ctx)
+	return first.app.Start(ctx)
 }
 
+// prepare assembles the parts of a generation, up to its start. Pages that are kept open end with running.
+func (s *Server) prepare(ctx, running context.Context, g *generation, parts app.Parts) error {
+	pages, end := context.WithCancel(running)
+	g.end = end
+	if err := g.app.Assemble(ctx, parts); err != nil {
+		return err
+	}
+	if parts.Listen && s.reloads.cfg.Load != nil {
+		if err := g.app.Collect(s.reloads.total, s.reloads.last); err != nil {
+			return err
+		}
+	}
+	return s.mountPrivate(ctx, pages, g)
+}
+
+// leave keeps everything working for the configured delay, while the process says that it is not ready. A proxy in front then sends
+// to other processes before this one closes its port.
+func (s *Server) leave() error {
+	g := s.lead()
+	g.app.Leave()
+	if g.settings.DrainDelay <= 0 {
+		return nil
+	}
+	g.log.Info("not ready from now on; the stop begins after the delay", slog.Duration("drain_delay", g.settings.DrainDelay))
+	timer := time.NewTimer(g.settings.DrainDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case err := <-s.failed:
+		return err
+	}
+}
+
+// drain stops the App that leads, and the one before if it has not ended yet.
 func (s *Server) drain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings.Drain)
+	g := s.lead()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.settings.Drain)
 	defer cancel()
-	return s.app.Stop(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.endRetired(ctx)
+	}()
+	err := g.app.Stop(ctx)
+	<-ended
+	if g.end != nil {
+		g.end()
+	}
+	if g.release != nil {
+		g.release()
+	}
+	return err
 }
 
 // Close ends Run, if it was called, waits until Run has finished, and frees what [Open] took. Calling Close again
@@ -166,19 +249,19 @@ func (s *Server) Close() error {
 }
 
 // Deliveries returns the handler that accepts deliveries at /in/<source>.
-func (s *Server) Deliveries() http.Handler { return s.app.Deliveries() }
+func (s *Server) Deliveries() http.Handler { return s.lead().app.Deliveries() }
 
 // Admin returns the handler of /healthz, /readyz and /metrics and, once the Server runs, of the API and the console.
-func (s *Server) Admin() http.Handler { return s.app.Admin() }
+func (s *Server) Admin() http.Handler { return s.leading((*app.App).Admin) }
 
 // Ready returns why this process cannot accept and process deliveries now, or nil if it can.
-func (s *Server) Ready(ctx context.Context) error { return s.app.Ready(ctx) }
+func (s *Server) Ready(ctx context.Context) error { return s.lead().app.Ready(ctx) }
 
 // Started returns a channel that is closed when the Server accepts deliveries and runs effects.
 func (s *Server) Started() <-chan struct{} { return s.started }
 
 // PublicAddr returns the address at which [Server.Serve] accepts deliveries once it has Started, and nil before.
-func (s *Server) PublicAddr() net.Addr { return s.app.PublicAddr() }
+func (s *Server) PublicAddr() net.Addr { return s.lead().app.PublicAddr() }
 
 // AdminAddr returns the address at which [Server.Serve] serves health and metrics once it has Started, and nil before.
-func (s *Server) AdminAddr() net.Addr { return s.app.AdminAddr() }
+func (s *Server) AdminAddr() net.Addr { return s.lead().app.AdminAddr() }

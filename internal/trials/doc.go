@@ -18,7 +18,11 @@
 //	pages      measures how fast lists answer when the tables are large
 //
 // They share the package lab, and the packages below internal/drill, which the released command `oncegate drill` uses
-// too. The package wrong breaks a promise on purpose, to show that a trial notices; servertest serves an inbox in a
-// test; npmtest installs the npm packages that tests use. What a trial checks at the end is an invariant of
-// internal/drill/invariant, or is defined in the trial.
+// too: rig has the stage that a run plays on, sender delivers the events of a ledger, ledger records what was sent and
+// received, and invariant says what must hold at the end. What a trial checks in addition is defined in the trial. The
+// package wrong breaks a promise on purpose, to show that a trial notices; servertest serves an inbox in a test; npmtest
+// installs the npm packages that tests use.
+//
+// The trials are no scenarios of `oncegate drill`. A drill runs the released binary on the database of an operator. Most
+// trials need a binary with fail points, or a PostgreSQL that they kill or whose clock they set.
 package trials

@@ -1,6 +1,7 @@
 package yamltree
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 
@@ -17,6 +18,7 @@ const maxDepth = 64
 // document, and adds the problem to the report. For an empty document it returns an empty node.
 func Parse(content []byte, report *Report) *Node {
 	root := &Node{report: report}
+	content = bytes.TrimPrefix(content, []byte("\ufeff")) // a byte order mark, which some editors write
 	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		// The library's message spans several lines and shows the source; its first line is

@@ -46,6 +46,16 @@ func TestParseEmpty(t *testing.T) {
 }
 
 // All problems are reported, in the order of the file, with paths that use the names set by Rename.
+// A byte order mark is not part of the first key.
+func TestParseByteOrderMark(t *testing.T) {
+	t.Parallel()
+	var report yamltree.Report
+	root := yamltree.Parse([]byte("\ufeffkey: value\n"), &report)
+	if err := report.Err(); err != nil || root.Member("key") == nil {
+		t.Errorf("%v, %v", root, err)
+	}
+}
+
 func TestReport(t *testing.T) {
 	t.Parallel()
 	report := &yamltree.Report{File: "x.yml", Redact: func(s string) string { return strings.ReplaceAll(s, "secret", "xxxxx") }}

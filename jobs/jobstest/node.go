@@ -146,7 +146,7 @@ func (c *campaign) startNode(ctx context.Context, name string) error {
 		Pool: n.pools[1], Store: store, Logger: c.Logger, MaxWorkers: c.Workers, SweepEvery: 250 * time.Millisecond, MinRunning: time.Second,
 		StopTimeout: 2 * time.Second, Transactions: 4,
 		Routes:  map[int32]jobs.Route{c.route: {Name: campaignRoute, Source: "orders", Provider: "test", Target: "sink", Timeout: time.Second}},
-		Targets: map[string]jobs.Target{"sink": {Concurrency: -1, Failures: -1}},
+		Targets: map[string]jobs.Target{"sink": {Greedy: true, Failures: -1}},
 	}
 	if c.InDatabase {
 		cfg.Transactionals = map[string]effect.Transactional{"sink": inside{c}}

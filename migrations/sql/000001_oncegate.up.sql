@@ -71,6 +71,23 @@ CREATE TABLE past_name (
     CONSTRAINT past_name_route_fkey FOREIGN KEY (route_id) REFERENCES route (id)
 );
 
+-- What operators have paused: a paused source takes no deliveries, and the effects of a paused route or target wait. A row exists while
+-- the pause lasts. Every process reads the table once a second.
+CREATE TABLE pause (
+    id         bigint GENERATED ALWAYS AS IDENTITY,
+    source_id  int,
+    route_id   int,
+    target     text,                                -- its name in the configuration
+    actor      text NOT NULL,
+    reason     text NOT NULL,
+    paused_at  timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT pause_pkey PRIMARY KEY (id),
+    CONSTRAINT pause_key UNIQUE NULLS NOT DISTINCT (source_id, route_id, target),
+    CONSTRAINT pause_one CHECK (num_nonnulls(source_id, route_id, target) = 1),
+    CONSTRAINT pause_source_fkey FOREIGN KEY (source_id) REFERENCES source (id),
+    CONSTRAINT pause_route_fkey FOREIGN KEY (route_id) REFERENCES route (id)
+);
+
 -- The target of each route in one configuration: {"<route id>": "<target>"}. A lease token contains the id of the row, so that
 -- an effect whose outcome is unknown is never sent to a second target.
 CREATE TABLE routing (
@@ -192,6 +209,8 @@ CREATE TABLE conflict (
     last_seen_at     timestamptz NOT NULL,
     admitted_at      timestamptz,
     admitted_as      uuid,
+    dismissed_at     timestamptz, -- an operator has decided that it needs no event; it may still be admitted
+    dismissed_by     text,
     key_id           int,
     headers          bytea NOT NULL,
     body             bytea NOT NULL,
@@ -199,7 +218,8 @@ CREATE TABLE conflict (
     CONSTRAINT conflict_payload_key UNIQUE (event_id, payload_sha256),
     CONSTRAINT conflict_type_length CHECK (octet_length(type) <= 255),
     CONSTRAINT conflict_sha256_length CHECK (octet_length(sha256) IN (32, 33) AND octet_length(payload_sha256) IN (32, 33)),
-    CONSTRAINT conflict_admitted CHECK ((admitted_at IS NULL) = (admitted_as IS NULL))
+    CONSTRAINT conflict_admitted CHECK ((admitted_at IS NULL) = (admitted_as IS NULL)),
+    CONSTRAINT conflict_dismissed CHECK ((dismissed_at IS NULL) = (dismissed_by IS NULL))
 );
 -- Prune removes the payloads of each source that were last seen before the horizon.
 CREATE INDEX conflict_source_idx ON conflict (source_id, last_seen_at);
@@ -226,6 +246,17 @@ CREATE TABLE refusal (
     CONSTRAINT refusal_whole CHECK (whole = (body IS NOT NULL))
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX refusal_source_idx ON refusal (source_id, id);
+
+-- Refusals that an operator has seen and that need nothing. Those of another source, cause or peer still wait for one.
+CREATE TABLE refusal_acknowledgement (
+    source_id  int NOT NULL,
+    cause      text NOT NULL,
+    peer       text NOT NULL, -- as in refusal; empty if it is not known
+    actor      text NOT NULL,
+    reason     text NOT NULL,
+    at         timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT refusal_acknowledgement_pkey PRIMARY KEY (source_id, cause, peer)
+);
 
 -- The keys and certificates of senders that have verified a delivery. A process that starts has them at once, and need not fetch them
 -- while forgeries name others.
@@ -655,9 +686,9 @@ CREATE TABLE replay (
     started_at   timestamptz,
     finished_at  timestamptz,
     CONSTRAINT replay_pkey PRIMARY KEY (id),
-    CONSTRAINT replay_state CHECK (state IN ('planning', 'planned', 'running', 'cancelled', 'done', 'expired'))
+    CONSTRAINT replay_state CHECK (state IN ('planning', 'planned', 'running', 'queued', 'cancelled', 'done', 'expired'))
 );
-CREATE INDEX replay_open_idx ON replay (state, id) WHERE state IN ('planning', 'planned', 'running');
+CREATE INDEX replay_open_idx ON replay (state, id) WHERE state IN ('planning', 'planned', 'running', 'queued');
 
 CREATE TABLE replay_item (
     replay_id        uuid NOT NULL,

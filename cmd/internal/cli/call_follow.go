@@ -101,7 +101,7 @@ func (c *operationCaller) run(ctx context.Context) *callAnswer {
 		if c.requests == 1 {
 			c.waiting(last.fault, c.timeout)
 		}
-		if !pause(ctx, last.pause(), until) {
+		if !waitFor(ctx, last.pause(), until) {
 			last.fault = fmt.Sprintf("%s was not answered within %s: %s", cleanURL(c.request.url.String()), c.timeout, last.fault)
 			return last
 		}
@@ -116,7 +116,7 @@ func (c *operationCaller) follow(ctx context.Context, recorded *callAnswer, unti
 		return recorded
 	}
 	for {
-		if !pause(ctx, last.pause(), until) {
+		if !waitFor(ctx, last.pause(), until) {
 			return last
 		}
 		next := c.ask(ctx, http.MethodGet, at, min(time.Until(until), longestPreference))
@@ -230,8 +230,8 @@ func (a *callAnswer) pause() time.Duration {
 	return defaultPause
 }
 
-// pause waits for d. It reports whether there is time for another request afterwards.
-func pause(ctx context.Context, d time.Duration, until time.Time) bool {
+// waitFor waits for d. It reports whether there is time for another request afterwards.
+func waitFor(ctx context.Context, d time.Duration, until time.Time) bool {
 	if time.Now().Add(d).After(until) {
 		return false
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
@@ -74,7 +75,7 @@ func (s *shell) root() *cobra.Command {
 			"answers 2xx only after that commit, and carries out the effects of each event.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          noCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.checkOutput(cmd); err != nil {
@@ -127,7 +128,9 @@ func (s *shell) root() *cobra.Command {
 		s.keysCommand(),
 		s.tokensCommand(),
 		s.loginsCommand(),
+		s.reloadCommand(),
 		s.readyCommand(),
+		s.doctorCommand(),
 		s.nodesCommand(),
 		s.historyCommand(),
 		s.sourcesCommand(),
@@ -190,12 +193,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q", args[0])
-			}
-			return nil
-		},
+		Args:  noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			names := make([]string, len(subs))
 			for i, sub := range subs {
@@ -206,6 +204,20 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	}
 	cmd.AddCommand(subs...)
 	return cmd
+}
+
+// noCommand refuses arguments of a command that only contains others: they are misspelled commands.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var known []string
+	for _, sub := range cmd.Commands() {
+		if !sub.Hidden {
+			known = append(known, sub.Name())
+		}
+	}
+	return usagef("unknown command %q; %ssee `%s --help`", clean(args[0]), yamltree.DidYouMean(known, args[0]), cmd.CommandPath())
 }
 
 // load reads the complete configuration.

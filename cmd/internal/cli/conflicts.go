@@ -15,8 +15,8 @@ import (
 )
 
 func (s *shell) conflictsCommand() *cobra.Command {
-	return group("conflicts", "List, show or admit payloads that came under the id of another event",
-		s.conflictsListCommand(), s.conflictsShowCommand(), s.conflictsAdmitCommand())
+	return group("conflicts", "List, show, admit or dismiss payloads that came under the id of another event",
+		s.conflictsListCommand(), s.conflictsShowCommand(), s.conflictsAdmitCommand(), s.conflictsDismissCommand())
 }
 
 func (s *shell) conflictsListCommand() *cobra.Command {
@@ -29,10 +29,10 @@ func (s *shell) conflictsListCommand() *cobra.Command {
 }
 
 var conflictColumns = columns[read.ConflictRow]{
-	header: []string{"FIRST SEEN", "SOURCE", "EVENT ID", "TYPE", "DELIVERIES", "ADMITTED", "DIFFERS IN", "LAST SEEN", "ID"},
+	header: []string{"FIRST SEEN", "SOURCE", "EVENT ID", "TYPE", "DELIVERIES", "ADMITTED", "DISMISSED", "DIFFERS IN", "LAST SEEN", "ID"},
 	spare:  []string{"LAST SEEN", "DIFFERS IN", "DELIVERIES", "TYPE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"FIRST SEEN", "LAST SEEN"},
 	cells: func(row *read.ConflictRow) []any {
-		return []any{row.FirstSeenAt, row.Source, row.EventID, row.Type, row.Deliveries, row.AdmittedAs != nil, row.Paths, row.LastSeenAt, row.ID}
+		return []any{row.FirstSeenAt, row.Source, row.EventID, row.Type, row.Deliveries, row.AdmittedAs != nil, row.DismissedAt != nil, row.Paths, row.LastSeenAt, row.ID}
 	},
 	entry: func(row *read.ConflictRow) listEntry {
 		return listEntry{IDs: map[string]string{kindConflict: row.ID.String(), kindEvent: row.Event.String()}, Name: row.Source + "/" + row.EventID}
@@ -103,6 +103,10 @@ func (s *shell) showConflict(c *read.ConflictRow, changes []replay.Change) error
 	if c.AdmittedAs != nil {
 		admitted = timeOrEmpty(c.AdmittedAt) + ", as event " + c.AdmittedAs.String()
 	}
+	dismissed := ""
+	if c.DismissedAt != nil {
+		dismissed = timeOrEmpty(c.DismissedAt) + ", by " + c.DismissedBy
+	}
 	pairs := []pair{
 		{"conflict", c.ID.String()},
 		{"event", c.Event.String()},
@@ -115,6 +119,7 @@ func (s *shell) showConflict(c *read.ConflictRow, changes []replay.Change) error
 		{"payload", bodyText(c.Bytes, "kept", c.SHA256, c.PayloadHidden)},
 		{"differs in", strings.Join(c.Paths, ", ")},
 		{"admitted", admitted},
+		{"dismissed", dismissed},
 	}
 	for _, change := range changes {
 		pairs = append(pairs, pair{"change", changeText(change)})
@@ -136,7 +141,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 			"On a terminal you type the decision; elsewhere the command needs --yes.",
 		Example: "  oncegate conflicts admit 0199... --reason \"the sender reuses ids; this is another payment\"",
 	})
-	d.Flags().BoolVar(&follow, "follow", false, "wait until its effects are done, and not only queued")
+	d.Command.Flags().BoolVar(&follow, "follow", false, "wait until its effects are done, and not only queued")
 	d.check = func(args []string) (err error) {
 		d.request.ID, err = conflictID(args[0])
 		return err
@@ -153,7 +158,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 		return refusedRequest(err)
 	}
 	d.json = true // which follows, too
-	d.done = func(out *decide.AdmittedConflict) error { return s.showAdmitted(d.Context(), row, out, follow) }
+	d.done = func(out *decide.AdmittedConflict) error { return s.showAdmitted(d.Command.Context(), row, out, follow) }
 	return d.Command
 }
 

@@ -15,8 +15,8 @@ import (
 func TestACountSaysWhatItDoesNotInclude(t *testing.T) {
 	t.Parallel()
 	answers := map[string]string{
-		"/api/v1/dead-letters/groups":   `{"data":[{"count":92,"source":"shop","reason":"timeout"}],"has_more":false,"searched_to":"2026-11-20T10:00:00Z"}`,
-		"/api/v1/indeterminates/groups": `{"data":[{"count":3,"source":"shop","route":"pay"}],"has_more":false,"searched_to":"2026-11-20T11:00:00Z"}`,
+		"/api/v1/dead-letters/groups":   `{"data":[{"count":92,"more":true,"source":"shop","reason":"timeout"}],"has_more":false,"searched_to":"2026-11-20T10:00:00Z"}`,
+		"/api/v1/indeterminates/groups": `{"data":[{"count":3,"more":true,"source":"shop","route":"pay"}],"has_more":false,"searched_to":"2026-11-20T11:00:00Z"}`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.URL.Path]
@@ -30,9 +30,11 @@ func TestACountSaysWhatItDoesNotInclude(t *testing.T) {
 	for line, want := range map[string]string{
 		"dead list --group":                 "dead letters before 2026-11-20 10:00:00Z are not counted",
 		"dead list --group --columns count": "at least 3 unknown outcomes",
+		"dead list --group ":                "92+",
 		"dead list --group --json":          `"searched_to": "2026-11-20T10:00:00Z"`,
 		"effects resolve --all --dry-run":   "at least 3 indeterminate effects would be resolved",
-		"effects resolve --all --dry-run ":  "unknown outcomes before 2026-11-20 11:00:00Z are not counted",
+		"effects resolve --all --dry-run  ": "3+",
+		"effects resolve --all --dry-run ":  "the counts are lower bounds, because the search ran out of time: unknown outcomes before 2026-11-20 11:00:00Z are not counted",
 	} {
 		var stdout, stderr bytes.Buffer
 		code := cli.Main(append(strings.Fields(line), "--server", server.URL), []string{"ONCEGATE_TOKEN=og_any"}, strings.NewReader(""), &stdout, &stderr)

@@ -49,8 +49,8 @@ func (s *shell) deadListCommand() *cobra.Command {
 	})
 	filter := &list.request.DeadLetterFilter
 	list.readFlags = deadFilter(list.Command, filter, list.readFlags)
-	list.Flags().BoolVar(&grouped, "group", false, "sum them up by source, route, reason and code")
-	list.Flags().StringVar(&export, "export", "", "write all that match: jsonl")
+	list.Command.Flags().BoolVar(&grouped, "group", false, "sum them up by source, route, reason and code")
+	list.Command.Flags().StringVar(&export, "export", "", "write all that match: jsonl")
 	list.check = func([]string) error {
 		if export != "" && export != "jsonl" {
 			return usagef("--export %q is unknown; known is jsonl", clean(export))
@@ -60,7 +60,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 		}
 		if export != "" { // an export has every page as JSON lines, and ignores --limit
 			s.output, s.jsonLines, list.pages.all = "json", true, true
-			list.Flags().Lookup("limit").Changed = false
+			list.Command.Flags().Lookup("limit").Changed = false
 		}
 		return nil
 	}
@@ -106,7 +106,7 @@ var deadGroupColumns = columns[read.DeadGroup]{
 	header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "REASON", "CODE", "FIRST", "LAST", "EXAMPLE"},
 	spare:  []string{"TARGET", "FIRST"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST", "LAST"},
 	cells: func(g *read.DeadGroup) []any {
-		return []any{g.Count, g.Source, g.Route, g.Target, g.Reason, g.Code, g.First, g.Last, g.Example}
+		return []any{read.CountOf(g.Count, g.More), g.Source, g.Route, g.Target, g.Reason, g.Code, g.First, g.Last, g.Example}
 	},
 	entry: func(g *read.DeadGroup) listEntry {
 		if g.Route == "" {

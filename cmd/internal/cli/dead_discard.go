@@ -29,9 +29,8 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 		if err := readFilter(); err != nil {
 			return err
 		}
-		filtered := r.Filter != (control.DeadLetterFilter{})
-		if len(r.IDs) > 0 && filtered {
-			return usagef("name ids or a filter, not both")
+		if err := checkWhich("dead letters", len(r.IDs), r.Filter != (control.DeadLetterFilter{}), r.All); err != nil {
+			return err
 		}
 		if err := checkMax(r.Max); err != nil {
 			return err
@@ -40,9 +39,6 @@ func (s *shell) deadDiscardCommand() *cobra.Command {
 			if err := d.check(s, control.DiscardDeadLetters.Why); err != nil {
 				return err
 			}
-		}
-		if len(r.IDs) == 0 && !filtered && !r.All {
-			return usagef("name dead letters by id or by a filter, or say --all")
 		}
 		r.Reason = d.reason
 		return s.discard(cmd.Context(), r, d)

@@ -37,6 +37,17 @@ func (s *shell) decideMany(d decision, dryRun bool, word, doing string, show fun
 // nothing shows nothing.
 func nothing() {}
 
+// checkWhich refuses arguments that do not say clearly which of many things, such as "dead letters", a decision is about.
+func checkWhich(things string, ids int, filtered, all bool) error {
+	switch {
+	case ids > 0 && (filtered || all):
+		return usagef("name ids or a filter, not both")
+	case ids == 0 && !filtered && !all:
+		return usagef("name %s by id or by a filter, or say --all", things)
+	}
+	return nil
+}
+
 // checkMax checks --max of a decision about many objects.
 func checkMax(most int) error {
 	if most < 1 || most > decide.MaxDiscards {

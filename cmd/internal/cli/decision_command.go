@@ -13,7 +13,7 @@ import (
 // flags, and the operation says what the reason answers and what the user types to confirm. The request has a field
 // Reason.
 type decisionCommand[Request, Response any] struct {
-	*cobra.Command
+	Command *cobra.Command
 	decision
 	s         *shell
 	operation *control.Operation[Request, Response]
@@ -74,9 +74,9 @@ func (d *decisionCommand[Request, Response]) run() error {
 		}
 	}
 	d.on.actor = d.actor
-	return d.s.controlWith(d.Context(), d.on, func(caller control.Caller) error {
+	return d.s.controlWith(d.Command.Context(), d.on, func(caller control.Caller) error {
 		if d.facts != nil {
-			show, err := d.facts(d.Context(), caller)
+			show, err := d.facts(d.Command.Context(), caller)
 			if err == nil && d.operation.Confirm != "" {
 				err = d.s.confirm(d.decision, d.operation.Confirm, show)
 			}
@@ -84,7 +84,7 @@ func (d *decisionCommand[Request, Response]) run() error {
 				return err
 			}
 		}
-		out, err := control.Call(d.Context(), caller, d.operation, d.request)
+		out, err := control.Call(d.Command.Context(), caller, d.operation, d.request)
 		switch {
 		case err != nil && d.failed != nil:
 			return d.failed(err)

@@ -110,7 +110,7 @@ func (s *shell) dev(ctx context.Context, f devFlags) error {
 	}()
 	err = s.run(ctx, app.Config{
 		Settings: cfg, Logger: logger, Receive: true, Work: true, DevURL: sink.url, Version: readBuild().Version, Migrate: true,
-	}, func(srv *server.Server) error {
+	}, nil, func(srv *server.Server) error {
 		state := devState{
 			Public: "http://" + reachable(srv.PublicAddr()), Admin: "http://" + reachable(srv.AdminAddr()),
 			DatabaseURL: cfg.Database.URL, Schema: cfg.Database.Schema,

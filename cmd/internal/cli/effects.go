@@ -43,13 +43,13 @@ func (s *shell) effectsCommand() *cobra.Command {
 		Example: "  oncegate effects list --state dead\n  oncegate effects list --target billing --since 2h --reason attempts_exhausted",
 	})
 	restrict(list.Command, "state", control.EffectStates())
-	list.Flags().StringVar(&of, "list", "", "only the items of the list that this effect became, by its id")
+	list.Command.Flags().StringVar(&of, "list", "", "only the items of the list that this effect became, by its id")
 	var items control.ListItemsRequest
 	list.check = func([]string) (err error) {
-		if key := list.request.Key; list.Flags().Changed("key") && !read.IsKeyReference(key) {
+		if key := list.request.Key; list.Command.Flags().Changed("key") && !read.IsKeyReference(key) {
 			return usagef("--key %q is %s", clean(key), read.ErrKeyReference)
 		}
-		if list.Flags().Changed("list") {
+		if list.Command.Flags().Changed("list") {
 			items, err = itemsOf(list.Command, of, list.request.State)
 		}
 		return err
@@ -152,6 +152,7 @@ func (s *shell) showEffect(e *control.Effect) error {
 		{"target", e.Target},
 		{"state", e.State},
 		{"reason", e.Reason},
+		{"waits", e.Waits},
 		{"last attempt", lastFailure(e)},
 		{"attempts", fmt.Sprint(e.Attempts)},
 		{"code", e.Code},

@@ -87,10 +87,10 @@ func atLeast(searchedTo *time.Time) string {
 	return "at least "
 }
 
-// sayUncounted says which rows a count does not include, because the search ran out of time.
+// sayUncounted says that counts are lower bounds, and which rows they do not include, because the search ran out of time.
 func (s *shell) sayUncounted(what string, searchedTo *time.Time) {
 	if searchedTo != nil {
-		fmt.Fprintf(s.err, "oncegate: the search ran out of time: %s before %s are not counted; narrow it, for example with --source, to count all\n", what, clock(*searchedTo))
+		fmt.Fprintf(s.err, "oncegate: the counts are lower bounds, because the search ran out of time: %s before %s are not counted; narrow it, for example with --source, to count all\n", what, clock(*searchedTo))
 	}
 }
 
@@ -163,11 +163,7 @@ var unknownGroupColumns = columns[read.UnknownGroup]{
 	header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "FIRST SENT", "LAST SENT", "EXAMPLE"},
 	spare:  []string{"FIRST SENT", "SOURCE"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "FIRST SENT", "LAST SENT"},
 	cells: func(g *read.UnknownGroup) []any {
-		count := read.Count(g.Count)
-		if g.More {
-			count = read.MaxCount + 1
-		}
-		return []any{count, g.Source, g.Route, g.Target, g.First, g.Last, g.Example}
+		return []any{read.CountOf(g.Count, g.More), g.Source, g.Route, g.Target, g.First, g.Last, g.Example}
 	},
 }
 

@@ -25,8 +25,8 @@ func (s *shell) eraseCommand() *cobra.Command {
 			"This cannot be undone. It is refused while an effect of the event is not at rest.",
 		Example: "  oncegate erase --source stripe --key evt_1 --reason \"ticket 4711\"",
 	})
-	d.Flags().StringVar(&source, "source", "", "the source's name; required")
-	d.Flags().StringVar(&key, "key", "", "the provider's event id; required")
+	d.Command.Flags().StringVar(&source, "source", "", "the source's name; required")
+	d.Command.Flags().StringVar(&key, "key", "", "the provider's event id; required")
 	d.check = func([]string) error {
 		if source == "" || key == "" {
 			return usagef("--source and --key are required: the source's name and the provider's event id, as `oncegate events list` shows them")

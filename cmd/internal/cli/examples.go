@@ -85,8 +85,16 @@ func exampleOfRecords(path string) []string {
 		return []string{"sources list"}
 	case "sources show":
 		return []string{"sources show stripe"}
+	case "sources pause", "sources resume":
+		return []string{path + " stripe --reason 'the provider migrates our account'"}
+	case "routes pause", "routes resume":
+		return []string{path + " stripe/billing --reason 'it books twice'"}
+	case "targets pause", "targets resume":
+		return []string{path + " billing --reason 'maintenance until 18:00'"}
 	case "targets list":
 		return []string{"targets list"}
+	case "targets show":
+		return []string{"targets show billing"}
 	case "replay list":
 		return []string{"replay list --state running"}
 	case "replay run":

@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox/attention"
+	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -76,3 +78,8 @@ func RequestFlags(cmd *cobra.Command, request any) { requestFlags(cmd, request) 
 
 // CommandOf returns the command with which status shows what waits, or an empty string.
 func CommandOf(kind attention.Kind) string { return commandOf[kind] }
+
+// PruneAll is [pruneAll] without a terminal.
+func PruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequest, wait time.Duration) (prune.Report, error) {
+	return pruneAll(ctx, caller, r, wait, &progress{})
+}

@@ -14,7 +14,7 @@ import (
 // list is a command that shows the list of an operation. The fields of the operation's request declare its flags, and
 // columns declares its table.
 type list[Request, Row any] struct {
-	*cobra.Command
+	Command   *cobra.Command
 	s         *shell
 	operation *control.Operation[Request, read.Page[Row]]
 	columns   *columns[Row]
@@ -73,7 +73,7 @@ func (l *list[Request, Row]) read(args []string) error {
 // show reads the list and shows it.
 func (l *list[Request, Row]) show(caller control.Caller) error {
 	if l.instead != nil {
-		if done, err := l.instead(l.Context(), caller); done || err != nil {
+		if done, err := l.instead(l.Command.Context(), caller); done || err != nil {
 			return err
 		}
 	}
@@ -82,7 +82,7 @@ func (l *list[Request, Row]) show(caller control.Caller) error {
 		if request, ok := any(&l.request).(paged); ok {
 			request.SetPage(p)
 		}
-		page, err = control.Call(l.Context(), caller, l.operation, l.request)
+		page, err = control.Call(l.Command.Context(), caller, l.operation, l.request)
 		return page, err
 	})
 	if err == nil && l.below != nil && l.s.output == "table" {
@@ -93,7 +93,7 @@ func (l *list[Request, Row]) show(caller control.Caller) error {
 
 // allIncludes makes --all include ended objects as well, as --ended does, which sets ended.
 func (l *list[Request, Row]) allIncludes(ended *bool, what string) {
-	l.Flags().Lookup("all").Usage += ", also of " + what
+	l.Command.Flags().Lookup("all").Usage += ", also of " + what
 	l.check = func([]string) error {
 		*ended = *ended || l.pages.all
 		return nil

@@ -189,6 +189,7 @@ func (s *shell) providersShowCommand() *cobra.Command {
 				{"resends for", window(spec.Windows.Resend)},
 				{"lists for", window(spec.Windows.List)},
 				{"waits for the answer", spec.Windows.AckWithin.Text()},
+				{"stops after", failures(spec)},
 				{"handshakes", handshakeNames(spec)},
 			})
 			for _, note := range spec.Notes {
@@ -304,4 +305,12 @@ func handshakeNames(spec *providers.Spec) string {
 		out = append(out, spec.Handshakes[i].Method+" "+spec.Handshakes[i].Name)
 	}
 	return strings.Join(out, ", ")
+}
+
+// failures says after how many failures in a row the provider stops delivering.
+func failures(s *providers.Spec) string {
+	if s.Windows.Failures == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d failures in a row", s.Windows.Failures)
 }

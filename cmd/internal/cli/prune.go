@@ -17,12 +17,14 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 func (s *shell) pruneCommand() *cobra.Command {
 	var r control.RunPruneRequest
 	var include []string
 	var d decision
+	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "prune", Short: "Remove data that is past its horizon and no longer needed", Args: cobra.NoArgs,
 		Long: "Remove data that is past its horizon and no longer needed: bodies by whole days, settled effects, and the\n" +
@@ -30,8 +32,8 @@ func (s *shell) pruneCommand() *cobra.Command {
 			"horizons of the process that started last (see `oncegate config print`).\n\n" +
 			"Dead, indeterminate and held effects, and those of open replays, stay at any age unless --include names\n" +
 			"them. --include needs --reason and is audited. Only one prune runs at a time: if another one is running,\n" +
-			"this command ends. With --include it then exits with 75, because the other prune does not remove what you\n" +
-			"named. You can interrupt it at any time.",
+			"this command ends. With --include it waits for the other one first, because that one does not remove what\n" +
+			"you named; after --wait it exits with 75. You can interrupt it at any time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("include") && len(include) == 0 {
 				return usagef("--include is empty; known are %s", known())
@@ -63,11 +65,12 @@ func (s *shell) pruneCommand() *cobra.Command {
 						return err
 					}
 				}
-				return s.prune(cmd.Context(), caller, r, on.progress)
+				return s.prune(cmd.Context(), caller, r, wait, on.progress)
 			})
 		},
 	}
 	requestFlags(cmd, &r)
+	cmd.Flags().DurationVar(&wait, "wait", time.Minute, "with --include: how long to wait for another prune to end")
 	cmd.Flags().StringSliceVar(&include, "include", nil, "take these too: "+known())
 	d.add(cmd)
 	return cmd
@@ -75,10 +78,10 @@ func (s *shell) pruneCommand() *cobra.Command {
 
 func known() string { return joined(prune.Prunables()) }
 
-func (s *shell) prune(ctx context.Context, caller control.Caller, r control.RunPruneRequest, bar *progress) error {
+func (s *shell) prune(ctx context.Context, caller control.Caller, r control.RunPruneRequest, wait time.Duration, bar *progress) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	report, err := pruneAll(ctx, caller, r, bar)
+	report, err := pruneAll(ctx, caller, r, wait, bar)
 	bar.done()
 	if err != nil {
 		return err
@@ -130,9 +133,12 @@ func (s *shell) pruned(report prune.Report, stopped, included bool) {
 	}
 }
 
+// betweenTries is how often pruneAll asks again while another prune is running.
+const betweenTries = 500 * time.Millisecond
+
 // pruneAll prunes until everything due is removed. A server prunes for some seconds per request, so
-// pruneAll repeats the request.
-func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequest, bar *progress) (prune.Report, error) {
+// pruneAll repeats the request. With Include it waits for another prune to end, but no longer than wait.
+func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequest, wait time.Duration, bar *progress) (prune.Report, error) {
 	var sum prune.Report
 	began := time.Now()
 	for {
@@ -142,6 +148,12 @@ func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequ
 				err = nil
 			}
 			return sum, err
+		}
+		if !out.Report.Obtained && len(r.Include) > 0 && time.Since(began) < wait {
+			bar.describe("waiting for another prune to end")
+			if sleep.For(ctx, betweenTries) == nil {
+				continue
+			}
 		}
 		if !out.Report.Obtained && r.Resume { // another pass started in the meantime and finishes all but what Include names
 			sum.Obtained, sum.Complete, sum.Elapsed = len(r.Include) == 0, true, time.Since(began)

@@ -91,7 +91,7 @@ func (s *shell) reconcile(ctx context.Context, caller control.Caller, r control.
 
 func (s *shell) showReconciled(r reconcile.Report, dryRun bool) error {
 	if s.output == "json" {
-		return s.json(control.ReconcileResponse{DryRun: dryRun, Report: r})
+		return s.json(control.ReconciledSource{DryRun: dryRun, Report: r})
 	}
 	pairs := []pair{{"since", clock(r.Since)}, {"until", clock(r.Until)}}
 	page(s.out, append(pairs, countPairs(r.Counts, dryRun)...))

@@ -17,19 +17,55 @@ import (
 )
 
 func (s *shell) refusalsCommand() *cobra.Command {
-	return group("refusals", "List, show, verify again or erase refused deliveries",
-		s.refusalsListCommand(), s.refusalsShowCommand(), s.refusalsReverifyCommand(), s.refusalsEraseCommand())
+	return group("refusals", "List, show, acknowledge, verify again or erase refused deliveries",
+		s.refusalsListCommand(), s.refusalsShowCommand(), s.refusalsAcknowledgeCommand(), s.refusalsReverifyCommand(), s.refusalsEraseCommand())
 }
 
 func (s *shell) refusalsListCommand() *cobra.Command {
+	var grouped bool
 	list := newList(s, &control.ListRefusals, &refusalColumns, &cobra.Command{
-		Short: "List refused deliveries, newest first",
+		Short: "List refused deliveries, newest first, or grouped",
 		Long: "List refused deliveries, newest first, with the cause of each.\n\n" +
 			"Deliveries whose signature did not match are kept whole, and some of them are diagnosed. Of all\n" +
-			"others a sample is kept, without content.",
+			"others a sample is kept, without content. --group counts those that are kept by source, cause and\n" +
+			"peer, and shows which of them you have acknowledged.",
 	})
 	restrict(list.Command, "cause", receiver.Causes())
+	list.Command.Flags().BoolVar(&grouped, "group", false, "count them by source, cause and peer")
+	list.check = func([]string) error {
+		if grouped && list.request.Whole {
+			return usagef("--group and --whole exclude each other")
+		}
+		return nil
+	}
+	list.instead = func(ctx context.Context, caller control.Caller) (done bool, err error) {
+		if !grouped {
+			return false, nil
+		}
+		groups, err := control.Call(ctx, caller, &control.GroupRefusals, list.request.RefusalFilter)
+		if err == nil {
+			err = showList(s, list.Command, &pageFlags{limit: 1}, &refusalGroupColumns, func(control.PageRequest) (read.Page[read.RefusalGroup], error) { return groups, nil })
+		}
+		if err == nil {
+			s.sayUncounted("refusals", groups.SearchedTo)
+		}
+		return true, err
+	}
 	return list.Command
+}
+
+var refusalGroupColumns = columns[read.RefusalGroup]{
+	header: []string{"KEPT", "SOURCE", "CAUSE", "FROM", "FIRST", "LAST", "ACKNOWLEDGED", "BY", "WHY", "DIAGNOSIS", "EXAMPLE"},
+	spare:  []string{"WHY", "DIAGNOSIS", "BY", "FIRST", "EXAMPLE"}, ids: []string{"EXAMPLE"}, whole: []string{"KEPT", "CAUSE", "FIRST", "LAST"},
+	cells: func(g *read.RefusalGroup) []any {
+		return []any{
+			read.CountOf(g.Count, g.More), g.Source, g.Cause, g.Peer, g.First, g.Last, g.AcknowledgedAt, g.AcknowledgedBy, cut(oneLine(g.AcknowledgedWhy), 60),
+			cut(oneLine(g.Diagnosis), 60), g.Example,
+		}
+	},
+	entry: func(g *read.RefusalGroup) listEntry {
+		return listEntry{IDs: map[string]string{kindRefusal: g.Example.String()}, Name: g.Source + " " + g.Cause}
+	},
 }
 
 var refusalColumns = columns[read.RefusalRow]{

@@ -138,16 +138,24 @@ func (s *shell) replayCancelCommand() *cobra.Command {
 }
 
 func (s *shell) replayListCommand() *cobra.Command {
-	list := newList(s, &control.ListReplays, &replayColumns, &cobra.Command{Short: "List replays, newest first"})
-	restrict(list.Command, "state", []string{"planning", "planned", "running", "cancelled", "done", "expired"})
+	list := newList(s, &control.ListReplays, &replayColumns, &cobra.Command{
+		Short: "List replays, newest first",
+		Long: "List replays, newest first. A replay is queued once every item was taken, and done when its effects have\n" +
+			"ended: OPEN counts those that have not, and DEAD those that died again.",
+	})
+	restrict(list.Command, "state", texts(replay.States()))
 	return list.Command
 }
 
 var replayColumns = columns[control.Replay]{
-	header: []string{"PLANNED", "STATE", "ITEMS", "TO DO", "ACTED", "ACTOR", "REASON", "ONLY", "ID"},
-	spare:  []string{"REASON", "ACTOR", "ITEMS", "ONLY"}, ids: []string{"ID"}, whole: []string{"PLANNED", "STATE"},
+	header: []string{"PLANNED", "STATE", "ITEMS", "TO DO", "ACTED", "OPEN", "DEAD", "ACTOR", "REASON", "ONLY", "ID"},
+	spare:  []string{"REASON", "ACTOR", "ITEMS", "ONLY", "DEAD"}, ids: []string{"ID"}, whole: []string{"PLANNED", "STATE"},
 	cells: func(r *control.Replay) []any {
-		return []any{r.CreatedAt, r.State, r.Summary.Items, r.Summary.ToDo, r.Summary.Acted(), r.Actor, r.Reason, r.Scope.OfRun(), r.ID}
+		open, dead := "", "" // the effects of a replay that has ended are not counted
+		if r.Effects != nil {
+			open, dead = fmt.Sprint(r.Effects.Open), fmt.Sprint(r.Effects.Dead)
+		}
+		return []any{r.CreatedAt, r.State, r.Summary.Items, r.Summary.ToDo, r.Summary.Acted(), open, dead, r.Actor, r.Reason, r.Scope.OfRun(), r.ID}
 	},
 	entry: func(r *control.Replay) listEntry {
 		return listEntry{IDs: map[string]string{kindReplay: r.ID.String()}, Name: string(r.State)}

@@ -68,8 +68,8 @@ func (s *shell) follow(ctx context.Context, caller control.Caller, plan *control
 			return true, nil
 		}
 		bar.describe("carrying out")
-		going = unsettled(plan.EffectsNow)
-		lines.say("carrying out: " + countsText(plan.EffectsNow))
+		going = unsettled(plan.Effects.ByState())
+		lines.say("carrying out: " + countsText(plan.Effects.ByState()))
 		return going[""] == 0, nil
 	})
 	bar.done()
@@ -106,7 +106,13 @@ func (s *shell) showReplay(ctx context.Context, caller control.Caller, plan *con
 	s.showSummary(s.out, &plan.Replay)
 	if plan.Summary.Acted() > 0 {
 		fmt.Fprintln(s.out)
-		page(s.out, append(counted("items", plan.Summary.Outcomes), counted("effects now", plan.EffectsNow)...))
+		page(s.out, append(counted("items", plan.Summary.Outcomes), counted("effects now", plan.Effects.ByState())...))
+	}
+	if e := plan.Effects; e != nil && e.Open > 0 {
+		page(s.out, []pair{{"open", plural(e.Open, "effect has", "effects have") + " not ended"}})
+	}
+	if plan.Waits != "" {
+		page(s.out, []pair{{"waits", plan.Waits}})
 	}
 	if out.ETA != "" {
 		page(s.out, []pair{{"left", "about " + out.ETA}})

@@ -13,8 +13,8 @@ import (
 )
 
 func (s *shell) routesCommand() *cobra.Command {
-	return group("routes", "List routes with their backlog, and clear those that are gone",
-		s.routesListCommand(), s.routesDiscardCommand(), s.routesMoveCommand())
+	return group("routes", "List routes with their backlog, pause or resume them, and clear those that are gone",
+		append([]*cobra.Command{s.routesListCommand(), s.routesDiscardCommand(), s.routesMoveCommand()}, s.routePauseCommands()...)...)
 }
 
 func (s *shell) routesListCommand() *cobra.Command {
@@ -27,18 +27,18 @@ func (s *shell) routesListCommand() *cobra.Command {
 }
 
 var routeColumns = columns[read.RouteBacklog]{
-	header: []string{"SOURCE", "ROUTE", "TARGET", "GONE", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST"},
+	header: []string{"SOURCE", "ROUTE", "TARGET", "GONE", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST", "PAUSED"},
 	spare:  []string{"TARGET", "CLAIMED", "OLDEST"}, ids: []string{"SOURCE", "ROUTE"}, whole: []string{"WAITING", "OLDEST"},
 	cells: func(r *read.RouteBacklog) []any {
-		return []any{r.Source, r.Route, r.Target, onlyIf(r.Gone, "gone"), r.Waiting, r.Claimed, r.Dead, r.Indeterminate, r.Oldest}
+		return []any{r.Source, r.Route, r.Target, onlyIf(r.Gone, "gone"), r.Waiting, r.Claimed, r.Dead, r.Indeterminate, r.Oldest, pauseCell(r.Paused)}
 	},
 }
 
 // checkRoute reads the route that a command clears, and checks its flags.
 func (s *shell) checkRoute(arg string, r *control.DiscardRouteRequest, d *decision, question string) error {
-	var ok bool
-	if r.Source, r.Route, ok = strings.Cut(arg, "/"); !ok || r.Source == "" || r.Route == "" {
-		return usagef("%q is not a route: write <source>/<route>; `oncegate routes list` shows them", clean(arg))
+	var err error
+	if r.Source, r.Route, err = parseRoute(arg); err != nil {
+		return err
 	}
 	if err := checkMax(r.Max); err != nil || r.DryRun {
 		return err

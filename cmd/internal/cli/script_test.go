@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,7 +76,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready, "refusal": refusal,
-					"target": target, "first": first, "newer": newer, "node": node, "sql": sql, "pruning": pruning, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse,
+					"target": target, "first": first, "newer": newer, "node": node, "sql": sql, "pruning": pruning, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse, "hangup": hangup,
 				},
 			})
 		})
@@ -153,6 +154,14 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 		defer response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
+}
+
+// hangup sends SIGHUP to the program in the background.
+func hangup(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 || len(ts.BackgroundCmds()) != 1 {
+		ts.Fatalf("usage: hangup, with one program in the background")
+	}
+	ts.Check(ts.BackgroundCmds()[0].Process.Signal(syscall.SIGHUP))
 }
 
 var changing = []struct{ pattern, with string }{

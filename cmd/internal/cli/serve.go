@@ -29,6 +29,8 @@ func (s *shell) serveCommand() *cobra.Command {
 		Long: "Take deliveries (role receive) and carry out effects (role work), until SIGTERM or SIGINT. Then the\n" +
 			"process accepts no more deliveries, commits those that wait, and finishes the running effects. A second\n" +
 			"signal ends it at once; no acknowledged event is lost.\n\n" +
+			"SIGHUP makes it read the configuration file and all secrets again, as `oncegate reload` does. It keeps the\n" +
+			"configuration that it has if it cannot apply the new one, and the log says why.\n\n" +
 			"If other sessions keep the tables locked, a start waits for a minute and names the session that has the\n" +
 			"lock. It exits with 75 if it does not get the lock, or if it cannot reach the database.",
 		Args: cobra.NoArgs,
@@ -55,7 +57,7 @@ func (s *shell) serveCommand() *cobra.Command {
 			}
 			return s.run(cmd.Context(), app.Config{
 				Settings: cfg, Logger: logger, LogFolds: true, Receive: receive, Work: work, Version: readBuild().Version,
-			}, func(srv *server.Server) error {
+			}, s.reloads(), func(srv *server.Server) error {
 				attrs := []any{slog.String("admin", srv.AdminAddr().String()), slog.Bool("receive", receive), slog.Bool("work", work)}
 				if addr := srv.PublicAddr(); addr != nil {
 					attrs = append(attrs, slog.String("public", addr.String()))
@@ -86,12 +88,43 @@ func parseRoles(roles []string) (receive, work bool, err error) {
 	return receive, work, nil
 }
 
+// reloads returns how a server reads its configuration again. Its environment stays what it was at the start.
+func (s *shell) reloads() *server.ReloadConfig {
+	return &server.ReloadConfig{
+		Load: func() (*server.Loaded, error) {
+			cfg, err := s.load()
+			if err != nil {
+				return nil, err
+			}
+			logger, flush, err := foldingLogger(s, cfg.Log)
+			if err != nil {
+				return nil, err
+			}
+			return &server.Loaded{Settings: cfg, Logger: logger, Release: flush}, nil
+		},
+		Explain: func(err error) string {
+			var text strings.Builder
+			report(&text, err)
+			lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+			for i := range lines {
+				lines[i] = strings.TrimPrefix(lines[i], "oncegate: ")
+			}
+			return strings.Join(lines, "; ")
+		},
+	}
+}
+
 // run opens a Server and serves until the process receives a signal or a part of the Server fails.
-// It calls ready once the Server serves.
-func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*server.Server) error) error {
+// It calls ready once the Server serves. If reloads is not nil, SIGHUP and the API reload the configuration.
+func (s *shell) run(ctx context.Context, cfg app.Config, reloads *server.ReloadConfig, ready func(*server.Server) error) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	hangups := make(chan os.Signal, 1) // one that comes during a reload is kept for another reload
+	if reloads != nil {
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+	}
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -102,10 +135,14 @@ func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*server.Serv
 			ended <- err
 			return
 		}
+		if reloads != nil {
+			srv.Reloads(*reloads)
+		}
 		go func() {
 			select {
 			case <-srv.Started():
 				started <- srv
+				reloadOnHangup(ctx, srv, hangups)
 			case <-ctx.Done():
 			}
 		}()
@@ -138,6 +175,18 @@ func (s *shell) run(ctx context.Context, cfg app.Config, ready func(*server.Serv
 		// Acknowledged deliveries are committed. Expiring leases and redeliveries complete the
 		// rest.
 		return errors.Join(failure, errors.New("a second signal ended the process before it was drained"))
+	}
+}
+
+// reloadOnHangup reloads the configuration on each SIGHUP until ctx ends. The Server logs how each reload ends.
+func reloadOnHangup(ctx context.Context, srv *server.Server, hangups <-chan os.Signal) {
+	for {
+		select {
+		case <-hangups:
+			_ = srv.Reload(ctx)
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

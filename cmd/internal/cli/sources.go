@@ -6,11 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) sourcesCommand() *cobra.Command {
-	return group("sources", "List, show or test the sources", s.sourcesListCommand(), s.sourcesShowCommand(), s.sourcesTestCommand())
+	return group("sources", "List, show, test, pause or resume the sources",
+		append([]*cobra.Command{s.sourcesListCommand(), s.sourcesShowCommand(), s.sourcesTestCommand()},
+			s.pauseCommands(&control.PauseSource, &control.ResumeSource, pause.Source, sourceWaits)...)...)
 }
 
 func (s *shell) sourcesListCommand() *cobra.Command {
@@ -24,10 +27,10 @@ func (s *shell) sourcesListCommand() *cobra.Command {
 }
 
 var sourceColumns = columns[control.Source]{
-	header: []string{"NAME", "PROVIDER", "ADDRESS", "CONFIGURED", "CLASS", "TENANT", "CREATED"},
+	header: []string{"NAME", "PROVIDER", "ADDRESS", "CONFIGURED", "CLASS", "TENANT", "CREATED", "PAUSED"},
 	spare:  []string{"CREATED", "CLASS", "TENANT"}, ids: []string{"NAME", "ADDRESS"}, whole: []string{"CREATED"},
 	cells: func(row *control.Source) []any {
-		return []any{row.Name, row.Provider, row.Address, row.Configured, row.Class, row.Tenant, row.CreatedAt}
+		return []any{row.Name, row.Provider, row.Address, row.Configured, row.Class, row.Tenant, row.CreatedAt, pauseCell(row.Paused)}
 	},
 }
 
@@ -49,6 +52,7 @@ func (s *shell) sourcesShowCommand() *cobra.Command {
 					{"address", source.Address},
 					{"external url", source.ExternalURL},
 					{"configured", configured},
+					{"paused", pausedLine(source.Paused)},
 					{"class", source.Class},
 					{"tenant", source.Tenant},
 					{"created", clock(source.CreatedAt)},

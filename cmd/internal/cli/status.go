@@ -31,14 +31,16 @@ var commandOf = map[attention.Kind]string{
 	attention.Blocked:       "streams list --blocked",
 	attention.Gaps:          "streams list --gap",
 	attention.Undecided:     "streams list --undecided",
-	attention.Conflicts:     "conflicts list",
+	attention.Conflicts:     "conflicts list --waiting",
 	attention.RefusedOutbox: "outbox list --refused",
 	attention.Stranded:      "routes list",
 	attention.Silent:        "sources list",
-	attention.Refusals:      "refusals list --since 24h",
+	attention.Refusals:      "refusals list --group --since 24h",
 	attention.Suspected:     "events list --since 24h",
 	attention.Plans:         "replay list --state planned",
+	attention.Failing:       "targets list",
 	attention.Standstills:   "replay list --state running",
+	attention.Paused:        "audit list --action pause",
 }
 
 func (s *shell) statusCommand() *cobra.Command {
@@ -138,6 +140,18 @@ func (s *shell) showServing(a *statusAnswer) {
 		text := fmt.Sprint(item.Count)
 		if item.More {
 			text += " or more"
+		}
+		for i := range item.Failures {
+			f := &item.Failures[i]
+			pairs = append(pairs, pair{"failing", fmt.Sprintf("target %s fails: %s since %s, %s: `oncegate targets show %s`",
+				clean(f.Target), plural(int(f.Effects), "effect waits", "effects wait"), clock(f.Oldest), clean(f.Answer()), clean(f.Target))})
+		}
+		for i := range item.Pauses {
+			p := &item.Pauses[i]
+			pairs = append(pairs, pair{"paused", clean(p.Words()+", "+pausedText(p)) + ": `oncegate " + resumeText(p) + "`"})
+		}
+		if item.Pauses != nil || item.Failures != nil {
+			continue
 		}
 		if item.Oldest != nil {
 			text += ", since " + clock(*item.Oldest)

@@ -26,7 +26,7 @@ func (s *shell) streamsListCommand() *cobra.Command {
 			"--undecided lists instead the effects that are held for a person: those without a key or a number, or\n" +
 			"with the number of another one. End their wait with `oncegate streams apply` or `oncegate streams skip`.",
 	})
-	list.Flags().BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
+	list.Command.Flags().BoolVar(&undecided, "undecided", false, "the effects that are held for a person, oldest first")
 	r, pages := &list.request, &list.pages
 	list.check = func([]string) error {
 		if undecided && (r.Blocked || r.Gap || pages.after != "" || pages.all) {
@@ -44,7 +44,7 @@ func (s *shell) streamsListCommand() *cobra.Command {
 		return true, s.listUndecided(list.Command, caller, held())
 	}
 	list.below = func(caller control.Caller, _ []control.Stream) error {
-		return s.hintUndecided(list.Context(), caller, held())
+		return s.hintUndecided(list.Command.Context(), caller, held())
 	}
 	return list.Command
 }

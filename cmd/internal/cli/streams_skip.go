@@ -42,7 +42,7 @@ type (
 func (s *shell) streamDecision(operation *decideStream, effect *decideEffect, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(1)
 	d := newDecision(s, operation, cmd)
-	stream := d.RunE
+	stream := d.Command.RunE
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		d.request.Ref = args[0]
 		id, err := inbox.ParseID(args[0])

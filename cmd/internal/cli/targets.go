@@ -1,77 +1,74 @@
 package cli
 
 import (
-	"cmp"
-	"slices"
-	"time"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 func (s *shell) targetsCommand() *cobra.Command {
-	return group("targets", "List the targets with what waits for them", s.targetsListCommand())
-}
-
-// targetRow is a target with the number of its effects, over all routes.
-type targetRow struct {
-	Target        string     `json:"target"`
-	Routes        []string   `json:"routes"`
-	Waiting       int        `json:"waiting"`
-	Claimed       int        `json:"claimed"`
-	Dead          int        `json:"dead"`
-	Indeterminate int        `json:"indeterminate"`
-	Oldest        *time.Time `json:"oldest,omitempty"`
+	return group("targets", "List, show, test, pause or resume the targets",
+		append([]*cobra.Command{s.targetsListCommand(), s.targetsShowCommand(), s.targetsTestCommand()},
+			s.pauseCommands(&control.PauseTarget, &control.ResumeTarget, pause.Target, effectsWait)...)...)
 }
 
 func (s *shell) targetsListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List every target with its unsettled effects", Args: cobra.NoArgs,
+	list := newList(s, &control.ListTargets, &targetColumns, &cobra.Command{
+		Short: "List every target with its unsettled effects",
 		Long: "List every target that a route leads to, and how many effects wait for it, are dead, or have an unknown\n" +
 			"outcome, over all its routes. OLDEST is when the event of the oldest effect that waits was received.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
-				page, err := control.Call(cmd.Context(), caller, &control.ListRoutes, control.ListRoutesRequest{})
-				if err != nil {
-					return err
+	})
+	list.on.settings = s.optionalConfig
+	return list.Command
+}
+
+var targetColumns = columns[control.Target]{
+	header: []string{"TARGET", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST", "PAUSED", "ROUTES"},
+	spare:  []string{"ROUTES", "CLAIMED"}, ids: []string{"TARGET"}, whole: []string{"OLDEST"},
+	cells: func(r *control.Target) []any {
+		return []any{r.Name, r.Waiting, r.Claimed, r.Dead, r.Indeterminate, r.Oldest, pauseCell(r.Paused), r.Routes}
+	},
+}
+
+func (s *shell) targetsShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show <name>", Short: "Show one target with its routes", Args: cobra.ExactArgs(1),
+		Long: "Show one target with its routes, what waits for them, and whether it is paused.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			on := onDatabase{settings: s.optionalConfig}
+			return answer(s, cmd, on, &control.ShowTarget, control.TargetReference{Name: args[0]}, func(t *control.TargetDetail) error {
+				pairs := []pair{
+					{"target", t.Name}, {"kind", t.Kind}, {"address", t.Address}, {"paused", pausedLine(t.Paused)},
+					{"waiting", plural(t.Waiting, "effect", "effects")},
 				}
-				return showRows(s, cmd, &targetColumns, targetsOf(page.Data))
+				if t.Oldest != nil {
+					pairs = append(pairs, pair{"oldest", clock(*t.Oldest)})
+				}
+				pairs = append(pairs, pair{"dead", plural(t.Dead, "effect", "effects")}, pair{"unknown outcomes", plural(t.Indeterminate, "effect", "effects")})
+				if t.NextTry != nil {
+					pairs = append(pairs, pair{"next try", clock(*t.NextTry)})
+				}
+				if n := t.Attempts.Done + t.Attempts.Retried + t.Attempts.Dead + t.Attempts.Indeterminate; n > 0 {
+					pairs = append(pairs, pair{"failed", fmt.Sprintf("%.0f %% of %s in the last hour", 100*t.Failed, plural(int(n), "attempt", "attempts"))})
+				}
+				for i := range t.Waits {
+					e := &t.Waits[i]
+					pairs = append(pairs, pair{"waits", clean(e.Source+"/"+e.Route+" "+e.ID.String()) + ": " + clean(e.Waits)})
+				}
+				for i := range t.Backlogs {
+					r := &t.Backlogs[i]
+					text := clean(r.Source+"/"+r.Route) + ": " + plural(r.Waiting, "effect waits", "effects wait")
+					if r.Paused != nil && r.Paused.Kind == pause.Route {
+						text += ", " + pausedLine(r.Paused)
+					}
+					pairs = append(pairs, pair{"route", text})
+				}
+				page(s.out, pairs)
+				return nil
 			})
 		},
 	}
-}
-
-// targetsOf sums the routes by target and sorts the targets by name.
-func targetsOf(routes []read.RouteBacklog) []targetRow {
-	sums := map[string]*targetRow{}
-	for i := range routes {
-		r := &routes[i]
-		sum := sums[r.Target]
-		if sum == nil {
-			sum = &targetRow{Target: r.Target}
-			sums[r.Target] = sum
-		}
-		sum.Routes = append(sum.Routes, r.Source+"/"+r.Route)
-		sum.Waiting, sum.Claimed = sum.Waiting+r.Waiting, sum.Claimed+r.Claimed
-		sum.Dead, sum.Indeterminate = sum.Dead+r.Dead, sum.Indeterminate+r.Indeterminate
-		if r.Oldest != nil && (sum.Oldest == nil || r.Oldest.Before(*sum.Oldest)) {
-			sum.Oldest = r.Oldest
-		}
-	}
-	var out []targetRow
-	for _, sum := range sums {
-		out = append(out, *sum)
-	}
-	slices.SortFunc(out, func(a, b targetRow) int { return cmp.Compare(a.Target, b.Target) })
-	return out
-}
-
-var targetColumns = columns[targetRow]{
-	header: []string{"TARGET", "WAITING", "CLAIMED", "DEAD", "INDETERMINATE", "OLDEST", "ROUTES"},
-	spare:  []string{"ROUTES", "CLAIMED"}, ids: []string{"TARGET"}, whole: []string{"OLDEST"},
-	cells: func(r *targetRow) []any {
-		return []any{r.Target, r.Waiting, r.Claimed, r.Dead, r.Indeterminate, r.Oldest, r.Routes}
-	},
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -155,8 +156,12 @@ func runPage(t *testing.T, path string, blocks []block) {
 	}
 	script = strings.NewReplacer("postgres://oncegate:...@db:5432/oncegate", "'"+url+"'", "/run/secrets/", directory+"/secrets/").Replace(script)
 	prepare(t, directory, strings.Replace(configuration, "LIST_OF_EVENTS", list.URL, 1))
+	programs, err := devpg.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	environment := map[string]string{
-		"PATH": os.Getenv("PATH") + string(os.PathListSeparator) + postgresPrograms(t), "HOME": directory, "USER": "ann", "NO_COLOR": "1", "GORACE": "atexit_sleep_ms=0",
+		"PATH": os.Getenv("PATH") + string(os.PathListSeparator) + programs.Dir, "HOME": directory, "USER": "ann", "NO_COLOR": "1", "GORACE": "atexit_sleep_ms=0",
 		"DATABASE_URL": url, "ONCEGATE_SCHEMA": schema, "TARGET": target,
 		"STRIPE_SECRET": "whsec_stripe_value", "STRIPE_API_KEY": listingtest.Key, "AGENT_SECRET": "agent-secret-value", "ORDERS_SECRET": "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtc2VjcmV0LTMy",
 	}
@@ -180,6 +185,8 @@ func runPage(t *testing.T, path string, blocks []block) {
 	for name, value := range environment {
 		command.Env = append(command.Env, name+"="+value)
 	}
+	// A pg_dump that is unpacked and not installed needs its libraries.
+	command.Env = append(command.Env, slices.DeleteFunc(programs.Env(), func(s string) bool { return !strings.HasPrefix(s, "LD_LIBRARY_PATH=") })...)
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -192,16 +199,6 @@ func runPage(t *testing.T, path string, blocks []block) {
 			t.Errorf("a command prints\n%s\nand the page shows\n%s", got, want)
 		}
 	}
-}
-
-// postgresPrograms returns the directory of PostgreSQL's programs.
-func postgresPrograms(t *testing.T) string {
-	t.Helper()
-	found, err := devpg.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found.Dir
 }
 
 var (

@@ -145,7 +145,7 @@ func TestCustomProviderOfTheGuide(t *testing.T) {
 		if lines := strings.Count(b.text, "\n"); lines > 10 {
 			t.Errorf("it has %d lines", lines)
 		}
-		content := b.text + "targets: { billing: { kind: noop } }\n"
+		content := b.text + "targets: { billing: { kind: forward, url: \"https://billing.example/\", idempotent: true } }\n"
 		cfg, err := config.Load(config.Options{
 			File: "guide.yml", Content: []byte(content), Catalog: all,
 			Environ: []string{"DATABASE_URL=postgres://u:p@db.example/oncegate", "ACME_SECRET=s3cret-value"},

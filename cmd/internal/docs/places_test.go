@@ -72,7 +72,7 @@ const (
 
 // typedAtServer contains command lines that request the operations of the table, by command.
 var typedAtServer = map[string][]string{
-	"audit list": {"audit list"}, "conflicts admit": {"conflicts admit " + id + decide}, "conflicts list": {"conflicts list"},
+	"audit list": {"audit list"}, "conflicts admit": {"conflicts admit " + id + decide}, "conflicts list": {"conflicts list"}, "conflicts dismiss": {"conflicts dismiss " + id + decide},
 	"conflicts show": {"conflicts show " + id + " --diff", "conflicts show " + id + " --body"},
 	"dead list":      {"dead list", "dead list --group"}, "dead show": {"dead show " + id, "dead show 0199aaaa"},
 	"dead discard": {"dead discard --source s" + decide}, "dead replay": {"dead replay --source s" + decide},
@@ -82,13 +82,17 @@ var typedAtServer = map[string][]string{
 	"events show": {"events show " + id, "events show " + id + " --body"},
 	"keys list":   {"keys list"}, "logins link": {"logins link"}, "logins list": {"logins list"}, "logins revoke": {"logins revoke " + id + decide},
 	"nodes list": {"nodes list"}, "outbox discard": {"outbox discard 7" + decide}, "outbox list": {"outbox list"}, "outbox show": {"outbox show 7"},
-	"providers list": {"providers list"}, "providers show": {"providers show stripe"}, "prune": {"prune --dry-run"},
-	"refusals list": {"refusals list"}, "refusals show": {"refusals show " + id, "refusals show " + id + " --body"}, "refusals reverify": {"refusals reverify --source s --dry-run"},
+	"providers list": {"providers list"}, "providers show": {"providers show stripe"}, "prune": {"prune --dry-run"}, "reload": {"reload --dry-run"},
+	"refusals list": {"refusals list", "refusals list --group"}, "refusals acknowledge": {"refusals acknowledge --all --withdraw" + decide}, "refusals show": {"refusals show " + id, "refusals show " + id + " --body"}, "refusals reverify": {"refusals reverify --source s --dry-run"},
 	"refusals erase": {"refusals erase --source s --containing text" + decide}, "reconcile": {"reconcile s --since 24h --dry-run"},
 	"replay cancel": {"replay cancel " + id + decide}, "replay items": {"replay items " + id}, "replay list": {"replay list"}, "replay plan": {"replay plan --source s", "replay plan --label a=b --compare"},
 	"replay run": {"replay run " + id + " --digest 12345678" + decide}, "replay status": {"replay status " + id},
 	"routes discard": {"routes discard s/r --dry-run"}, "routes list": {"routes list"}, "routes move": {"routes move s/r --to other --dry-run"}, "targets list": {"targets list"},
 	"sessions list": {"sessions list"}, "sessions revoke": {"sessions revoke " + id + decide, "sessions revoke --source s" + decide},
+	"sources pause": {"sources pause s --reason test"}, "sources resume": {"sources resume s --reason test"},
+	"routes pause": {"routes pause s/r --reason test"}, "routes resume": {"routes resume s/r --reason test"},
+	"targets pause": {"targets pause t --reason test"}, "targets resume": {"targets resume t --reason test"}, "targets show": {"targets show t"},
+	"targets test": {"targets test t --reason test"},
 	"sources list": {"sources list"}, "sources show": {"sources show s"}, "sources test": {"sources test s --reason test"}, "status": {"status"},
 	"streams apply": {"streams apply 7" + decide, "streams apply " + id + decide}, "streams list": {"streams list", "streams list --undecided"}, "streams show": {"streams show 7"},
 	"streams skip": {"streams skip 7" + decide, "streams skip " + id + decide}, "streams unblock": {"streams unblock 7" + decide},

@@ -34,25 +34,26 @@ type field struct {
 }
 
 // fieldsOf returns the members of a struct, including those of embedded structs, by the rules of encoding/json. Go's
-// own rules differ: an embedded struct Discarded hides its own field Discarded.
+// own rules differ: an embedded struct Discarded hides its own field Discarded. The tag required of an embedded struct
+// names the one of its members that the outer struct requires.
 func fieldsOf(t reflect.Type) []field {
 	var out []field
 	depths := map[string]int{}
-	var walk func(t reflect.Type, depth int)
-	walk = func(t reflect.Type, depth int) {
+	var walk func(t reflect.Type, depth int, required string)
+	walk = func(t reflect.Type, depth int, required string) {
 		for f := range t.Fields() {
 			written, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if f.Anonymous && written == "" {
 				if f.Type.Kind() == reflect.Pointer {
 					f.Type = f.Type.Elem()
 				}
-				walk(f.Type, depth+1)
+				walk(f.Type, depth+1, f.Tag.Get("required"))
 				continue
 			}
 			if !f.IsExported() || written == "-" || written == "" {
 				continue
 			}
-			member := field{StructField: f, owner: t, written: written, optional: strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")}
+			member := field{StructField: f, owner: t, written: written, optional: written != required && (strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero"))}
 			before, known := depths[written]
 			switch {
 			case !known:
@@ -65,7 +66,7 @@ func fieldsOf(t reflect.Type) []field {
 			depths[written] = depth
 		}
 	}
-	walk(t, 0)
+	walk(t, 0, "")
 	return out
 }
 

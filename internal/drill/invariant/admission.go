@@ -3,6 +3,7 @@ package invariant
 import (
 	"bytes"
 	"crypto/sha256"
+	"slices"
 
 	"github.com/oncegate/oncegate/internal/drill/ledger"
 )
@@ -40,7 +41,7 @@ func checkRecordedOnce(e *evidence, f *finding) {
 		for j := range e.Routes {
 			r := &e.Routes[j]
 			want := 0
-			if r.Type == "" || r.Type == sent.Type {
+			if r.takes(sent.Type) {
 				want = 1
 			}
 			if n := e.effects[row.EventID][r.Name]; n != want {
@@ -101,7 +102,11 @@ func checkAnswered(e *evidence, f *finding) {
 		}
 	}
 	for id, row := range e.recorded {
-		if row.Admission != "ok" {
+		want, eventType := "unrouted", e.Sent[id].Type
+		if slices.ContainsFunc(e.Routes, func(r Route) bool { return r.takes(eventType) }) {
+			want = "ok"
+		}
+		if _, sent := e.Sent[id]; sent && row.Admission != want {
 			f.addf(id, "was admitted as %s", row.Admission)
 		}
 	}

@@ -115,23 +115,34 @@ func checkInOrder(e *evidence, f *finding) {
 			applied[stream{a.Route, a.Stream}] = append(applied[stream{a.Route, a.Stream}], a)
 		}
 	}
+	type place struct {
+		stream
+		number int
+	}
 	newest := map[stream]int{} // of the acknowledged numbers
-	for i := range e.Evidence.Effects {
-		effect := &e.Evidence.Effects[i]
+	passed := map[place]bool{} // that need not be applied: the route does not take them or gave them up, or a person skipped them
+	e.effectsOf(func(effect *Effect, r *Route, _ ledger.Requests) {
 		sent := e.Sent[effect.Event]
-		if r := e.route[effect.Route]; r != nil && r.Kind == Latest && sent.Acked > 0 {
-			at := stream{r.Name, sent.Stream}
+		at := stream{r.Name, sent.Stream}
+		if r.Kind == Latest && sent.Acked > 0 {
 			newest[at] = max(newest[at], sent.Number)
 		}
-	}
+		if effect.Filtered || effect.State == skipped && effect.Reason == "discarded" || r.GivesUp && effect.Reason == "sequence_late" {
+			passed[place{at, sent.Number}] = true
+		}
+	}, Sequence, Latest)
 	for at, rows := range applied {
 		last := 0
 		for _, row := range rows {
 			f.checked++
+			next := last + 1
+			for passed[place{at, next}] {
+				next++
+			}
 			switch {
 			case row.Number <= last:
 				f.addf(row.Event, "is number %d of %s and was applied after number %d", row.Number, at.name, last)
-			case e.route[at.route].Kind == Sequence && row.Number != last+1:
+			case e.route[at.route].Kind == Sequence && row.Number != next:
 				f.addf(row.Event, "is number %d of %s and was applied after number %d, with a gap", row.Number, at.name, last)
 			}
 			last = max(last, row.Number)

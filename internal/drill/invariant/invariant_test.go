@@ -54,6 +54,14 @@ func good() *invariant.Evidence {
 		}
 		e.Effects = append(e.Effects, invariant.Effect{Event: version, Route: "latest", State: state})
 	}
+	// The route does not take number 4, and a person skipped number 5.
+	record(e, ledger.Event{ID: "step_4", Type: "other", Subject: "step_4", Stream: "steps", Number: 4})
+	e.Events[len(e.Events)-1].Admission = "unrouted"
+	record(e, ledger.Event{ID: "step_5", Type: "step", Subject: "step_5", Stream: "steps", Number: 5})
+	record(e, ledger.Event{ID: "step_6", Type: "step", Subject: "step_6", Stream: "steps", Number: 6})
+	e.Effects = append(e.Effects, invariant.Effect{Event: "step_4", Route: "sequence", State: "skipped", Filtered: true},
+		invariant.Effect{Event: "step_5", Route: "sequence", State: "skipped", Reason: "discarded"}, invariant.Effect{Event: "step_6", Route: "sequence", State: "done"})
+	e.Applied = append(e.Applied, invariant.Applied{Route: "sequence", Event: "step_6", Stream: "steps", Number: 6})
 	forged := ledger.Event{ID: "forged", Type: "paid", Forged: true, Refused: 1}
 	e.Sent["forged"] = forged
 	other := sha256.Sum256([]byte("another payload"))
@@ -123,6 +131,7 @@ var damages = []struct {
 	}},
 	{"a signed delivery is refused", invariant.Answered, func(e *invariant.Evidence) { change(e, "paid_1", func(s *ledger.Event) { s.Refused = 1 }) }},
 	{"a receipt does not fit", invariant.Answered, func(e *invariant.Evidence) { change(e, "paid_1", func(s *ledger.Event) { s.OddAnswers = 1 }) }},
+	{"an event with a route is admitted as one without", invariant.Answered, func(e *invariant.Evidence) { e.Events[0].Admission = "unrouted" }},
 	{"an event is admitted as unusable", invariant.Answered, func(e *invariant.Evidence) { e.Events[0].Admission = "unusable" }},
 	{"a conflict is not kept", invariant.ConflictKept, func(e *invariant.Evidence) { delete(e.Conflicts, "paid_1") }},
 	{"a conflict changes", invariant.ConflictKept, func(e *invariant.Evidence) { e.Conflicts["paid_1"][0].BodySHA = []byte("other") }},
@@ -151,6 +160,10 @@ var damages = []struct {
 	{"an older number is applied after a newer one", invariant.InOrder, func(e *invariant.Evidence) { slices.Reverse(e.Applied) }},
 	{"a number is skipped", invariant.InOrder, func(e *invariant.Evidence) {
 		e.Applied = remove(e.Applied, func(a invariant.Applied) bool { return a.Event == "step_2" })
+	}},
+	{"a number is skipped, and nobody decided that", invariant.InOrder, func(e *invariant.Evidence) { effect(e, "step_5", "sequence").Reason = "sequence_late" }},
+	{"a number is given up by a route that waits", invariant.InOrder, func(e *invariant.Evidence) {
+		effect(e, "step_5", "sequence").State, effect(e, "step_5", "sequence").Reason = "superseded", "sequence_late"
 	}},
 	{"the newest version is not applied", invariant.InOrder, func(e *invariant.Evidence) {
 		e.Applied = remove(e.Applied, func(a invariant.Applied) bool { return a.Event == "version_3" })

@@ -2,7 +2,9 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -42,15 +44,22 @@ func CountBy(ctx context.Context, db Querier, query string, args ...any) (map[st
 	return counts, nil
 }
 
-// A replay that is running counts too, because it makes dead effects pending again.
+// A replay that is running counts too, because it makes dead effects pending again. A held effect is released by the one
+// before it.
 const countUnfinished = `
-SELECT (SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry')) + (SELECT count(*) FROM replay WHERE state = 'running')`
+SELECT (SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry', 'held')) + (SELECT count(*) FROM replay WHERE state = 'running')`
 
-// Unfinished counts the effects and replays that a worker still has to do something about. The search_path must be the schema.
-func Unfinished(ctx context.Context, db Querier) (int, error) {
-	var n int
-	if err := db.QueryRow(ctx, countUnfinished).Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting what is not finished: %w", err)
+// Rest waits until no effect is under way and no replay runs. It returns how many are left when the limit has passed. The
+// search_path must be the schema.
+func Rest(ctx context.Context, db Querier, limit time.Duration) (left int, err error) {
+	err = Poll(ctx, 50*time.Millisecond, limit, "the effects to come to rest", func() (bool, error) {
+		if err := db.QueryRow(ctx, countUnfinished).Scan(&left); err != nil {
+			return false, fmt.Errorf("counting what is not finished: %w", err)
+		}
+		return left == 0, nil
+	})
+	if errors.Is(err, ErrTimeout) {
+		return left, nil
 	}
-	return n, nil
+	return left, err
 }

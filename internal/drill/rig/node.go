@@ -88,16 +88,20 @@ func (h *Host) Environ(cfg *NodeConfig) []string {
 	return slices.Concat(h.Env, env, cfg.Env)
 }
 
+// ChooseAddresses chooses the addresses that are empty, for a node that is started again at the same ones.
+func (cfg *NodeConfig) ChooseAddresses() (err error) {
+	for _, address := range []*string{&cfg.Public, &cfg.Admin} {
+		if *address == "" && err == nil {
+			*address, err = FreeAddress()
+		}
+	}
+	return err
+}
+
 // Start starts a node and does not wait for it.
 func (h *Host) Start(cfg NodeConfig) (*Node, error) {
-	for _, address := range []*string{&cfg.Public, &cfg.Admin} {
-		if *address != "" {
-			continue
-		}
-		var err error
-		if *address, err = FreeAddress(); err != nil {
-			return nil, err
-		}
+	if err := cfg.ChooseAddresses(); err != nil {
+		return nil, err
 	}
 	program, args, env := h.Binary, []string{"serve"}, h.Environ(&cfg)
 	if cfg.Failpoint != "" {

@@ -10,6 +10,20 @@ func Random(seed, stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, stream)) //nolint:gosec // a schedule is no secret
 }
 
+// Rounds returns a function that draws from a list. Each round has every entry once, in another order.
+func Rounds[T any](random *rand.Rand, all []T) (draw func() T) {
+	var left []T
+	return func() T {
+		if len(left) == 0 {
+			left = append(left, all...)
+			random.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+		}
+		next := left[0]
+		left = left[1:]
+		return next
+	}
+}
+
 // DrawSeed returns the seed that was asked for, or draws one if that is 0.
 func DrawSeed(seed uint64) uint64 {
 	for seed == 0 {

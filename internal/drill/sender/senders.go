@@ -3,15 +3,11 @@ package sender
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/drill/ledger"
@@ -54,7 +50,7 @@ type Config struct {
 // of it up, unless a later event needs it.
 type Senders struct {
 	cfg             Config
-	client          *http.Client
+	client          Client
 	steps, versions streams
 	made            atomic.Int64
 
@@ -70,7 +66,7 @@ func New(cfg Config) *Senders {
 		cfg.Timeout = 15 * time.Second
 	}
 	return &Senders{
-		cfg: cfg, client: rig.NewClient(4*cfg.Count, cfg.Timeout),
+		cfg: cfg, client: Client{Ledger: cfg.Ledger, Sources: cfg.Sources, HTTP: rig.NewClient(4*cfg.Count, cfg.Timeout)},
 		steps: streams{prefix: "steps", sources: len(cfg.Sources)}, versions: streams{prefix: "versions", sources: len(cfg.Sources)},
 	}
 }
@@ -127,7 +123,7 @@ func (s *Senders) sendOnce(ctx context.Context, random *rand.Rand) bool {
 		if !ok {
 			return true
 		}
-		a := s.post(ctx, random, &e, body)
+		a := s.client.post(ctx, s.any(random), &e, body, time.Now())
 		s.cfg.Ledger.ConflictAnswered(e.ID, body, from, a)
 		return a.Judged()
 	case n < 97:
@@ -187,9 +183,8 @@ func (s *Senders) nextRedelivery() (string, bool) {
 
 // deliver sends an event once and records the answer. It reports whether the server judged it.
 func (s *Senders) deliver(ctx context.Context, random *rand.Rand, id string) bool {
+	a := s.client.Deliver(ctx, s.any(random), id)
 	e := s.cfg.Ledger.Get(id)
-	a := s.post(ctx, random, &e, e.Body)
-	s.cfg.Ledger.Answered(id, a)
 	// The numbers after one that never came would wait for it.
 	again := e.Stream != "" || random.IntN(10) > 0
 	if !a.Acknowledged() && !e.Forged && again {
@@ -200,37 +195,9 @@ func (s *Senders) deliver(ctx context.Context, random *rand.Rand, id string) boo
 	return a.Judged()
 }
 
-// post sends a payload of an event, signed now, to any of the nodes.
-func (s *Senders) post(ctx context.Context, random *rand.Rand, e *ledger.Event, body []byte) ledger.Answer {
-	return s.postTo(ctx, s.cfg.Addresses[random.IntN(len(s.cfg.Addresses))], e, body)
-}
-
-func (s *Senders) postTo(ctx context.Context, address string, e *ledger.Event, body []byte) ledger.Answer {
-	source := s.source(e.Source)
-	secret := source.Secret
-	if e.Forged {
-		secret = source.Wrong
-	}
-	status, content, err := rig.PostOnce(ctx, s.client, "http://"+address+"/in/"+source.Name, body, source.header(secret, e.ID, e.Type, time.Now(), body))
-	if err != nil {
-		return ledger.Answer{ConnectionRefused: errors.Is(err, syscall.ECONNREFUSED)} // an acknowledgement that did not arrive is none
-	}
-	var receipt struct {
-		Status string `json:"status"`
-	}
-	if status/100 == 2 && json.Unmarshal(content, &receipt) != nil {
-		receipt.Status = "not JSON"
-	}
-	return ledger.Answer{Status: status, Receipt: receipt.Status}
-}
-
-func (s *Senders) source(name string) *Source {
-	for i := range s.cfg.Sources {
-		if s.cfg.Sources[i].Name == name {
-			return &s.cfg.Sources[i]
-		}
-	}
-	panic("sender: there is no source " + name)
+// any picks the address of any of the nodes.
+func (s *Senders) any(random *rand.Rand) string {
+	return s.cfg.Addresses[random.IntN(len(s.cfg.Addresses))]
 }
 
 // DeliverRest waits for the senders to stop. Then it completes the open streams, and delivers everything that has no
@@ -257,10 +224,7 @@ func (s *Senders) Forge(ctx context.Context, address string, seed uint64, each i
 	random := rig.Random(seed, uint64(s.cfg.Count)+1)
 	for i := range each * len(s.cfg.Sources) {
 		id := s.add(random, &ledger.Event{Source: s.cfg.Sources[i%len(s.cfg.Sources)].Name, Type: Paid, Forged: true})
-		e := s.cfg.Ledger.Get(id)
-		a := s.postTo(ctx, address, &e, e.Body)
-		s.cfg.Ledger.Answered(id, a)
-		if a.Status/100 == 4 {
+		if s.client.Deliver(ctx, address, id).Status/100 == 4 {
 			refused++
 		}
 	}

@@ -19,6 +19,11 @@ type Source struct {
 	header func(secret, id, eventType string, at time.Time, body []byte) http.Header
 }
 
+// Header is the header of a delivery that was signed at a time.
+func (s *Source) Header(id, eventType string, at time.Time, body []byte) http.Header {
+	return s.header(s.Secret, id, eventType, at, body)
+}
+
 // Stripe is a source whose deliveries are signed as Stripe signs.
 func Stripe(secret, wrong string) Source {
 	return Source{Name: "stripe", Provider: "stripe", Secret: secret, Wrong: wrong, header: func(secret, _, _ string, at time.Time, body []byte) http.Header {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
 )
@@ -60,11 +61,18 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	w, err := newWorld(ctx, o.binary, o.openFiles)
-	if w != nil {
-		defer func() { err = errors.Join(err, w.Close()) }()
+	started, err := lab.NewWorld(ctx, lab.WorldConfig{Name: "attack", Binary: o.binary, Postgres: devpg.Config{
+		Settings: map[string]string{"max_connections": "200", "shared_buffers": "256MB"},
+	}})
+	if started != nil {
+		defer func() { err = errors.Join(err, started.Close()) }()
 	}
 	if err != nil {
+		return false, err
+	}
+	w := &world{Campaign: lab.NewCampaign(started, "attack", nil, "ATTACK_SECRET="+secret, "LOG_LEVEL=warn")}
+	defer func() { err = w.End(err, "./scripts/attack -phases "+strings.Join(o.phases, ",")) }()
+	if err := w.prepare(ctx, o.openFiles); err != nil {
 		return false, err
 	}
 	if o.emptyConnections, err = fitOpenFiles(o.emptyConnections); err != nil {
@@ -79,7 +87,7 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	for _, name := range o.phases {
 		r, err := w.runPhase(ctx, name, o)
 		if err != nil {
-			return false, lab.ExplainFailure(err, "./scripts/attack -phases "+name, w.Logs("")...)
+			return false, fmt.Errorf("%s: %w", name, err)
 		}
 		results = append(results, r)
 		fmt.Println(r.line())

@@ -8,14 +8,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 const (
 	secret = "whsec_attack_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
-	schema = "attack"
 
 	// sources is the number of sources.
 	sources = 20
@@ -24,54 +22,27 @@ const (
 // sourceName is the name of a source. Deliveries take the sources in turn.
 func sourceName(n int) string { return fmt.Sprintf("s%02d", n%sources) }
 
-// world is the node under attack, and its PostgreSQL.
+// world is the node under attack.
 type world struct {
-	*lab.World
+	*lab.Campaign
 	node *rig.Node
 }
 
-// newWorld builds the binary and starts PostgreSQL and the node. If it fails, it may return a world with what it has
-// started, which the caller closes.
-func newWorld(ctx context.Context, binary string, files int) (*world, error) {
-	started, err := lab.NewWorld(ctx, lab.WorldConfig{Name: "attack", Binary: binary, Postgres: devpg.Config{
-		Settings: map[string]string{"max_connections": "200", "shared_buffers": "256MB"},
-	}})
-	if started == nil {
-		return nil, err
-	}
-	w := &world{World: started}
-	if err != nil {
-		return w, err
-	}
-	db, err := w.Prepare(ctx, schema)
-	if err != nil {
-		return w, err
-	}
-	if err := db.Close(ctx); err != nil {
-		return w, fmt.Errorf("closing the connection: %w", err)
+// prepare makes the schema and the configuration, and starts the node.
+func (w *world) prepare(ctx context.Context, files int) error {
+	if err := w.Prepare(ctx); err != nil {
+		return err
 	}
 	var text strings.Builder
 	text.WriteString("targets: { nothing: { kind: noop } }\nsources:\n")
 	for n := range sources {
 		fmt.Fprintf(&text, "  %s: { provider: stripe, secrets: [env:ATTACK_SECRET], routes: [{ name: nothing, target: nothing }] }\n", sourceName(n))
 	}
-	config, err := w.WriteFile("oncegate.yml", text.String())
-	if err != nil {
-		return w, err
+	err := w.Configure("%s", text.String())
+	if err == nil {
+		w.node, err = w.Serve(ctx, rig.NodeConfig{Role: "receive", OpenFiles: files})
 	}
-	w.node, err = w.Serve(ctx, rig.NodeConfig{
-		Name: "serve", Config: config, Schema: schema, Role: "receive", OpenFiles: files, Env: []string{"ATTACK_SECRET=" + secret, "LOG_LEVEL=warn"},
-	})
-	return w, lab.ExplainFailure(err, "./scripts/attack", w.Logs("")...)
-}
-
-// Close stops the node and PostgreSQL, as far as they were started.
-func (w *world) Close() error {
-	var err error
-	if w.node != nil {
-		err = w.node.Stop(30 * time.Second)
-	}
-	return errors.Join(err, w.World.Close())
+	return err
 }
 
 // fitOpenFiles returns how many connections fit into this program's limit of open files, at most as many as are wanted.

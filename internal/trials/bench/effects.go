@@ -43,13 +43,18 @@ func parseEffects(args []string) (effectsOptions, error) {
 	return o, nil
 }
 
-// drainReport is the result of the benchmark of effects.
-type drainReport struct {
+// backlogReport is the part that the benchmarks of effects and of order have in common.
+type backlogReport struct {
 	reportRun
 	Rounds  int       `json:"rounds"`
 	Effects int       `json:"effects"`
 	Drains  []drained `json:"drains"`
 	Ratios  []ratio   `json:"ratios"`
+}
+
+// drainReport is the result of the benchmark of effects.
+type drainReport struct {
+	backlogReport
 
 	// IdlePerSecond is how many transactions the database ran per second for an idle process of both roles; nil if that
 	// was not measured.
@@ -85,7 +90,7 @@ func measureEffects(ctx context.Context, args []string) error {
 }
 
 func (d *drains) measure(ctx context.Context) (*drainReport, error) {
-	report := &drainReport{Rounds: d.rounds, Effects: d.effects}
+	report := &drainReport{backlogReport: backlogReport{Rounds: d.rounds, Effects: d.effects}}
 	subjects := d.subjects()
 	for _, s := range subjects {
 		report.Drains = append(report.Drains, drained{Subject: s.name, About: s.about})
@@ -134,7 +139,7 @@ func (r *drainReport) compare() {
 	}
 }
 
-func (r *drainReport) writeTable(w io.Writer) error {
+func (r *backlogReport) writeTable(w io.Writer) error {
 	fmt.Fprintf(w, "\n%d round(s), backlogs of %d; medians over the rounds and their range. Bodies of 2 KiB.\n", r.Rounds, r.Effects)
 	fmt.Fprintf(w, "%s The target of forward shares the machine.\n\n", r.server())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -146,7 +151,11 @@ func (r *drainReport) writeTable(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
-	if err := writeRatios(w, r.Ratios); err != nil {
+	return writeRatios(w, r.Ratios)
+}
+
+func (r *drainReport) writeTable(w io.Writer) error {
+	if err := r.backlogReport.writeTable(w); err != nil {
 		return err
 	}
 	if r.IdlePerSecond != nil {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
@@ -88,11 +87,7 @@ func (o *orderOptions) subjects() []orderSubject {
 
 // orderReport is the result of the benchmark of order.
 type orderReport struct {
-	reportRun
-	Rounds  int            `json:"rounds"`
-	Effects int            `json:"effects"`
-	Drains  []drained      `json:"drains"`
-	Ratios  []ratio        `json:"ratios"`
+	backlogReport
 	Streams *streamsReport `json:"streams,omitempty"`
 }
 
@@ -128,7 +123,7 @@ func measureOrder(ctx context.Context, args []string) error {
 }
 
 func (d *orders) measure(ctx context.Context) (*orderReport, error) {
-	report := &orderReport{Rounds: d.orderOptions.rounds, Effects: d.orderOptions.effects}
+	report := &orderReport{backlogReport: backlogReport{Rounds: d.orderOptions.rounds, Effects: d.orderOptions.effects}}
 	subjects := d.orderOptions.subjects()
 	for i := range subjects {
 		report.Drains = append(report.Drains, drained{Subject: subjects[i].kind, About: subjects[i].about()})
@@ -175,18 +170,7 @@ func (r *orderReport) compare(subjects []orderSubject) {
 }
 
 func (r *orderReport) writeTable(w io.Writer) error {
-	fmt.Fprintf(w, "\n%d round(s), backlogs of %d; medians over the rounds and their range. Bodies of 2 KiB.\n", r.Rounds, r.Effects)
-	fmt.Fprintf(w, "%s The target of forward shares the machine.\n\n", r.server())
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "\teach second\tleast\tmost\tworker CPU us each\tPostgreSQL CPU us each\t\n")
-	for _, d := range r.Drains {
-		spread := newSpread(d.PerSecond)
-		fmt.Fprintf(t, "%s: %s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", d.Subject, d.About, spread.median, spread.min, spread.max, median(d.WorkerCPU), median(d.ServerCPU))
-	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	if err := writeRatios(w, r.Ratios); err != nil {
+	if err := r.backlogReport.writeTable(w); err != nil {
 		return err
 	}
 	if s := r.Streams; s != nil {

@@ -84,7 +84,7 @@ func (c *Campaign) make(ctx context.Context, who *credential, k *call) (*Answer,
 
 // once makes the call at a node.
 func (c *Campaign) once(ctx context.Context, who *credential, k *call, node int) (*Answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.nodes[node].public+"/in/agents"+k.path, bytes.NewReader(k.body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.nodes[node].Public+"/in/agents"+k.path, bytes.NewReader(k.body))
 	if err != nil {
 		return nil, fmt.Errorf("calling: %w", err)
 	}

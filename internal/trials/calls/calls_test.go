@@ -18,15 +18,7 @@ var (
 )
 
 func TestCalls(t *testing.T) { //nolint:paralleltest // it needs the machine for itself
-	world, err := calls.NewWorld(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := world.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	world := lab.TestWorld(t, calls.World)
 	o := calls.Options{Storms: *storms, Steps: *steps, Seed: rig.DrawSeed(*seed), Progress: t.Logf}
 	evidence, err := calls.Run(lab.TestContext(t), world, o)
 	if err != nil {

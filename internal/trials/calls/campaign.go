@@ -2,15 +2,13 @@ package calls
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/drill/rig"
@@ -41,19 +39,19 @@ type Defect string
 // RepeatOnce says that the target which cannot deduplicate can.
 const RepeatOnce Defect = "a target that cannot deduplicate is said to do so"
 
-// configuration is the configuration of both nodes. %t says whether the target that cannot deduplicate is configured as
+// configuration is the configuration of both nodes. %[2]t says whether the target that cannot deduplicate is configured as
 // if it could.
 const configuration = `
 work: { lease: 1s, sweep_every: 1s, workers: 20 }
 targets:
-  once: { kind: forward, url: env:CALLS_ONCE, idempotent: %t, timeout: 700ms, breaker: off, keep_reply: true, retry: { attempts: 1000, base: 20ms, max: 200ms } }
-  same: { kind: forward, url: env:CALLS_SAME, idempotent: true, timeout: 700ms, breaker: off, keep_reply: true, retry: { attempts: 1000, base: 20ms, max: 200ms } }
+  once: { kind: forward, url: "http://%[1]s/once", idempotent: %[2]t, timeout: 700ms, breaker: off, keep_reply: true, retry: { attempts: 1000, base: 20ms, max: 200ms } }
+  same: { kind: forward, url: "http://%[1]s/same", idempotent: true, timeout: 700ms, breaker: off, keep_reply: true, retry: { attempts: 1000, base: 20ms, max: 200ms } }
 sources:
   agents:
     provider: operation
     credentials:
       planner: { secrets: [env:PLANNER_NEW, env:PLANNER_OLD], tenant: acme, operations: [charge, step] }
-      sparing: { secrets: [env:SPARING_NEW, env:SPARING_OLD], tenant: acme, operations: [charge], new_keys: %d/m }
+      sparing: { secrets: [env:SPARING_NEW, env:SPARING_OLD], tenant: acme, operations: [charge], new_keys: %[3]d/m }
       greedy: { secrets: [env:GREEDY_NEW, env:GREEDY_OLD], tenant: other, operations: [charge], new_keys: 1/m }
     sessions: { longest: 1h }
     operations:
@@ -66,11 +64,8 @@ sources:
 
 // Campaign is one run.
 type Campaign struct {
+	*lab.Campaign
 	options Options
-	world   *lab.World
-	schema  string
-	config  string
-	db      *pgx.Conn
 	sinks   *sinks
 	nodes   [2]*node
 	client  *http.Client
@@ -85,32 +80,26 @@ type Campaign struct {
 
 // node is one of the two. It is killed and started again at the same address.
 type node struct {
-	number int
-	public string
+	rig.NodeConfig
 
 	mu      sync.Mutex
 	process *rig.Node
 }
 
-// NewWorld builds the binary and starts PostgreSQL, under dir.
-func NewWorld(ctx context.Context, dir string) (*lab.World, error) {
-	return lab.NewWorld(ctx, lab.WorldConfig{Name: "calls", Dir: dir, Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "300"}}})
-}
+// World is what the campaigns run on.
+var World = lab.WorldConfig{Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "300"}}}
 
 // Run runs a campaign and returns what was seen.
 func Run(ctx context.Context, w *lab.World, o Options) (_ *Evidence, err error) {
-	if o.Progress == nil {
-		o.Progress = func(string, ...any) {}
-	}
 	c := &Campaign{
-		options: o, world: w, schema: "calls_" + rig.RunID(), client: rig.NewClient(200, 10*time.Second),
+		Campaign: lab.NewCampaign(w, "calls_"+rig.RunID(), o.Progress, "LOG_LEVEL=info", "ONCEGATE_LOG_EVENTS=all"),
+		options:  o, client: rig.NewClient(200, 10*time.Second),
 		planner: &credential{name: "planner"}, sparing: &credential{name: "sparing"}, greedy: &credential{name: "greedy", spent: true},
 		evidence: newEvidence(),
 	}
 	defer func() {
-		err = lab.ExplainFailure(err, fmt.Sprintf("./scripts/calls -storms %d -steps %d -seed %d", o.Storms, o.Steps, o.Seed), w.Logs(c.schema)...)
+		err = c.End(err, fmt.Sprintf("./scripts/calls -storms %d -steps %d -seed %d", o.Storms, o.Steps, o.Seed))
 	}()
-	defer func() { err = errors.Join(err, c.close()) }()
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -119,7 +108,7 @@ func Run(ctx context.Context, w *lab.World, o Options) (_ *Evidence, err error) 
 		if err := c.storm(ctx, i); err != nil {
 			return nil, fmt.Errorf("storm %d: %w", i+1, err)
 		}
-		o.Progress("storm %d of %d (%.1f s)", i+1, o.Storms, time.Since(began).Seconds())
+		c.Progress("storm %d of %d (%.1f s)", i+1, o.Storms, time.Since(began).Seconds())
 	}
 	if err := c.walk(ctx); err != nil {
 		return nil, err
@@ -128,22 +117,25 @@ func Run(ctx context.Context, w *lab.World, o Options) (_ *Evidence, err error) 
 }
 
 func (c *Campaign) prepare(ctx context.Context) (err error) {
-	if c.db, err = c.world.Prepare(ctx, c.schema); err != nil {
+	if err = c.Prepare(ctx); err != nil {
 		return err
 	}
-	if c.sinks, err = startSinks(); err != nil {
+	c.sinks = newSinks()
+	address, err := c.Target(c.sinks)
+	if err != nil {
 		return err
 	}
 	// The quota of a minute is for all storms; the hundred callers of each need one key together.
-	if c.config, err = c.world.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, c.options.Defect == RepeatOnce, max(c.options.Storms, 1))); err != nil {
+	if err := c.Configure(configuration, address, c.options.Defect == RepeatOnce, max(c.options.Storms, 1)); err != nil {
 		return err
 	}
 	for i := range c.nodes {
-		c.nodes[i] = &node{number: i}
-		if c.nodes[i].public, err = rig.FreeAddress(); err != nil {
+		n := &node{NodeConfig: rig.NodeConfig{Name: strconv.Itoa(i)}}
+		if err := n.ChooseAddresses(); err != nil {
 			return err
 		}
-		if err := c.start(ctx, c.nodes[i]); err != nil {
+		c.nodes[i] = n
+		if err := c.start(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -152,15 +144,14 @@ func (c *Campaign) prepare(ctx context.Context) (err error) {
 
 // start starts a node with the current secrets.
 func (c *Campaign) start(ctx context.Context, n *node) (err error) {
-	n.process, err = c.world.Serve(ctx, rig.NodeConfig{
-		Name: fmt.Sprintf("%s-%d", c.schema, n.number), Config: c.config, Schema: c.schema, Public: n.public, Env: c.environ(),
-	})
+	cfg := n.NodeConfig
+	cfg.Env = c.secrets()
+	n.process, err = c.Serve(ctx, cfg)
 	return err
 }
 
-// environ is the environment of the nodes and of the operator's commands.
-func (c *Campaign) environ() []string {
-	env := []string{"CALLS_ONCE=" + c.sinks.url(Once), "CALLS_SAME=" + c.sinks.url(Same), "LOG_LEVEL=info", "ONCEGATE_LOG_EVENTS=all"}
+// secrets are variables of the nodes and of the operator's commands.
+func (c *Campaign) secrets() (env []string) {
 	for _, who := range []*credential{c.planner, c.sparing, c.greedy} {
 		env = append(env, who.environ()...)
 	}
@@ -179,24 +170,6 @@ func (c *Campaign) restart(ctx context.Context, n *node) error {
 	}
 	c.count("node killed, secrets rotated")
 	return c.start(ctx, n)
-}
-
-func (c *Campaign) close() error {
-	var errs []error
-	for _, n := range c.nodes {
-		if n != nil && n.process != nil {
-			errs = append(errs, n.process.Kill())
-		}
-	}
-	if c.sinks != nil {
-		errs = append(errs, c.sinks.server.Close())
-	}
-	if c.db != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		errs = append(errs, c.db.Close(ctx))
-	}
-	return errors.Join(errs...)
 }
 
 func (c *Campaign) count(what string) {

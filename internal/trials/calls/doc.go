@@ -12,4 +12,7 @@
 // walk, actors make random calls, repeat them in other words, repeat them with another payload, follow up on them, make
 // them within sessions, and an operator replays the dead effects. [Check] compares the answers that the callers got
 // with the work of the targets and the database.
+//
+// The ledgers and the invariants of internal/drill count by event. This campaign counts by intent, because several calls
+// with different keys and bytes may have the same intent.
 package calls

@@ -2,7 +2,6 @@ package calls
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -128,14 +127,10 @@ FROM inbox_event v JOIN effect e ON e.event_id = v.id JOIN route r ON r.id = e.r
 
 // read waits until nothing is under way and reads the database and the sinks.
 func (c *Campaign) read(ctx context.Context) error {
-	err := rig.Until(ctx, answerWithin, "the effects to come to rest", func() (bool, error) {
-		left, err := rig.Unfinished(ctx, c.db)
-		return left == 0, err
-	})
-	if err != nil && !errors.Is(err, rig.ErrTimeout) { // the check reports unfinished effects
+	if _, err := rig.Rest(ctx, c.DB, answerWithin); err != nil { // the check reports unfinished effects
 		return err
 	}
-	rows, err := c.db.Query(ctx, readOperations)
+	rows, err := c.DB.Query(ctx, readOperations)
 	if err != nil {
 		return fmt.Errorf("reading the operations: %w", err)
 	}

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"sync"
-
-	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // Sink is a target of the campaign.
@@ -39,8 +37,6 @@ const (
 // sinks are both targets. They know the work by the member `intent` of the body, which the caller chose, and not by any
 // key: a second key for one intent is a second work.
 type sinks struct {
-	server *rig.Target
-
 	mu       sync.Mutex
 	schedule map[Sink]map[string][]Fault
 	works    map[Sink]map[string]int
@@ -55,17 +51,12 @@ type hold struct {
 	arrive           sync.Once
 }
 
-func startSinks() (*sinks, error) {
-	s := &sinks{
+func newSinks() *sinks {
+	return &sinks{
 		schedule: map[Sink]map[string][]Fault{Once: {}, Same: {}}, works: map[Sink]map[string]int{Once: {}, Same: {}},
 		keys: map[string]bool{}, held: map[string]*hold{},
 	}
-	var err error
-	s.server, err = rig.StartTarget(s)
-	return s, err
 }
-
-func (s *sinks) url(sink Sink) string { return "http://" + s.server.Address + "/" + string(sink) }
 
 // plan says what the sink does with the first requests of an intent. It answers all later ones.
 func (s *sinks) plan(sink Sink, intent string, faults ...Fault) {

@@ -101,7 +101,7 @@ func (w *walk) act(ctx context.Context, actor int, random *rand.Rand) error {
 			return fmt.Errorf("step %d: %w", left, err)
 		}
 		if left%100 == 0 {
-			w.options.Progress("%d steps left", left)
+			w.Progress("%d steps left", left)
 		}
 	}
 }
@@ -385,8 +385,7 @@ func (w *walk) replay(walking context.Context) error {
 
 // command runs a command as an operator does.
 func (w *walk) command(ctx context.Context, args ...string) (lab.CommandResult, error) {
-	cfg := rig.NodeConfig{Config: w.config, Schema: w.schema, Env: append(w.environ(), "ONCEGATE_ACTOR=operator")}
-	return lab.RunCommand(ctx, w.world.Environ(&cfg), time.Minute, w.world.Binary, args...)
+	return w.RunCommand(ctx, time.Minute, append(w.secrets(), "ONCEGATE_ACTOR=operator"), args...)
 }
 
 // repeatAll makes every call once more when nothing is disturbed any longer.

@@ -2,7 +2,6 @@ package crash
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -71,24 +70,20 @@ func (s *Summary) String() string {
 		s.Effects, s.Forwarded, s.Violations, s.Seed, s.Elapsed.Seconds())
 }
 
-// Campaign is one run. It has its own schema.
+// Campaign is one run.
 type Campaign struct {
-	options       Options
-	world         *lab.World
-	schema        string
-	config        string
-	public, admin string
-	random        *rand.Rand
-	summary       Summary
-	run           string
-	sent          *ledger.Sent
-	received      *ledger.Received
-	target        *rig.Target // serves received
-	node          *rig.Node
-	pooler        *devpg.Pooler // nil without one
-	proxy         *rig.Proxy
-	dsn           string // leads through the proxy
-	stopSenders   func()
+	*lab.Campaign
+	options     Options
+	node        rig.NodeConfig
+	process     *rig.Node
+	proxy       *rig.Proxy
+	random      *rand.Rand
+	summary     Summary
+	run         string
+	sent        *ledger.Sent
+	received    *ledger.Received
+	databaseURL string // how the binary reaches the database, but for the proxy
+	stopSenders func()
 }
 
 // Result is what a campaign found.
@@ -103,39 +98,22 @@ type Result struct {
 
 // Run runs a campaign.
 func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
-	started := time.Now()
-	run := rig.RunID()
-	if o.Progress == nil {
-		o.Progress = func(string, ...any) {}
-	}
+	started, run := time.Now(), rig.RunID()
 	c := &Campaign{
-		options: o, world: w, schema: "crash_" + run, run: run, sent: ledger.NewSent(), received: ledger.NewReceived(),
+		Campaign: lab.NewCampaign(w, "crash_"+run, o.Progress, "CRASH_SECRET="+secret, "LOG_LEVEL=warn"),
+		options:  o, run: run, sent: ledger.NewSent(), received: ledger.NewReceived(), databaseURL: w.DSN(),
 		stopSenders: func() {}, random: rig.Random(o.Seed, 0), summary: Summary{Cycles: o.Cycles, Seed: o.Seed},
 	}
 	defer func() {
-		err = lab.ExplainFailure(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d -pooler=%t", o.Cycles, o.Seed, o.Pooler), w.Logs(c.schema)...)
+		err = c.End(err, fmt.Sprintf("./scripts/crash -cycles %d -seed %d -pooler=%t", o.Cycles, o.Seed, o.Pooler))
 	}()
-	if o.Pooler {
-		if c.pooler, err = devpg.StartPooler(ctx, devpg.PoolerConfig{Server: w.DSN(), Settings: map[string]string{
-			"ignore_startup_parameters": poolerIgnores, "server_login_retry": "0.1",
-		}}); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, c.pooler.Stop()) }()
-	}
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.target.Close(), c.proxy.Close()) }()
-	defer func() {
-		if c.node != nil {
-			err = errors.Join(err, c.node.Kill())
-		}
-	}()
 	if err := c.runCycles(ctx); err != nil {
 		return nil, err
 	}
-	db, err := w.Connect(ctx, c.schema)
+	db, err := w.Connect(ctx, c.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +129,7 @@ func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
 	for _, requests := range e.Routes[0].Requests {
 		c.summary.Forwarded += requests.Complete
 	}
-	r := &Result{Schema: c.schema, Evidence: e, Violations: invariant.Violations(invariant.Check(e))}
+	r := &Result{Schema: c.Schema, Evidence: e, Violations: invariant.Violations(invariant.Check(e))}
 	c.summary.Violations, c.summary.Elapsed = len(r.Violations), time.Since(started)
 	r.Summary = c.summary
 	return r, nil
@@ -162,46 +140,47 @@ const poolerIgnores = "search_path, synchronous_commit, lock_timeout, statement_
 	"client_connection_check_interval, tcp_keepalives_idle, tcp_keepalives_interval, tcp_keepalives_count, tcp_user_timeout, " +
 	"enable_seqscan, enable_hashjoin, enable_mergejoin, enable_bitmapscan, jit, plan_cache_mode, random_page_cost"
 
-// databaseURL is how the binary reaches the database.
-func (c *Campaign) databaseURL() string {
-	if c.pooler != nil {
-		return c.pooler.DSN()
-	}
-	return c.world.DSN()
-}
-
 // gatePool is the application_name of the connections over which the gate commits.
 const gatePool = "oncegate gate"
 
 // prepare makes the schema, the targets, the configuration and the addresses.
 func (c *Campaign) prepare(ctx context.Context) error {
-	if err := migrations.Up(ctx, c.databaseURL(), c.schema); err != nil {
+	if c.options.Pooler {
+		pooler, err := devpg.StartPooler(ctx, devpg.PoolerConfig{Server: c.DSN(), Settings: map[string]string{
+			"ignore_startup_parameters": poolerIgnores, "server_login_retry": "0.1",
+		}})
+		if err != nil {
+			return err
+		}
+		c.OnEnd(pooler.Stop)
+		c.databaseURL = pooler.DSN()
+	}
+	if err := migrations.Up(ctx, c.databaseURL, c.Schema); err != nil {
 		return fmt.Errorf("migrating: %w", err)
 	}
 	// The database commits without waiting for the disk, so the binary has to ask for what it promises.
-	db, err := c.world.Prepare(ctx, c.schema, invariant.MakeTable, "ALTER DATABASE oncegate SET synchronous_commit = off")
+	db, err := c.World.Prepare(ctx, c.Schema, invariant.MakeTable, "ALTER DATABASE oncegate SET synchronous_commit = off")
 	if err != nil {
 		return err
 	}
-	if err := db.Close(ctx); err != nil {
+	if err := db.Close(ctx); err != nil { // PostgreSQL is going to be killed
 		return fmt.Errorf("closing the connection: %w", err)
 	}
-	if c.public, err = rig.FreeAddress(); err != nil {
+	c.node.Role = "receive,work"
+	if c.options.Defect == AsynchronousCommit {
+		c.node.Role = "receive" // a worker's commits would sync the gate's too
+	}
+	if err := c.node.ChooseAddresses(); err != nil {
 		return err
 	}
-	if c.admin, err = rig.FreeAddress(); err != nil {
+	if c.proxy, c.node.DSN, err = c.Proxy(c.databaseURL, gatePool); err != nil {
 		return err
 	}
-	if c.proxy, c.dsn, err = rig.StartProxy(c.databaseURL(), gatePool); err != nil {
+	target, err := c.Target(&ledger.Target{Received: c.received})
+	if err != nil {
 		return err
 	}
-	if c.target, err = rig.StartTarget(&ledger.Target{Received: c.received}); err != nil {
-		return errors.Join(err, c.proxy.Close())
-	}
-	if c.config, err = c.world.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, c.target.Address)); err != nil {
-		return errors.Join(err, c.target.Close(), c.proxy.Close())
-	}
-	return nil
+	return c.Configure(configuration, target)
 }
 
 // runCycles lets the senders deliver, runs the cycles, and waits until all effects have come to rest.
@@ -211,7 +190,7 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 		return err
 	}
 	senders := sender.New(sender.Config{
-		Run: c.run, Ledger: c.sent, Sources: []sender.Source{sender.Stripe(secret, wrongSecret)}, Addresses: []string{c.public},
+		Run: c.run, Ledger: c.sent, Sources: []sender.Source{sender.Stripe(secret, wrongSecret)}, Addresses: []string{c.node.Public},
 		Count: senderCount, Pause: senderPause,
 	})
 	sending, stop := context.WithCancel(ctx)
@@ -224,7 +203,7 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 		if err := c.cycle(ctx, step, plan[i+1]); err != nil {
 			return fmt.Errorf("cycle %d: %w", i+1, err)
 		}
-		c.options.Progress("cycle %d of %d: %s", i+1, c.options.Cycles, step)
+		c.Progress("cycle %d of %d: %s", i+1, c.options.Cycles, step)
 	}
 	stop()
 	if c.options.Defect != "" {
@@ -234,30 +213,19 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 	timed, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
 	senders.DeliverRest(timed, c.options.Seed)
-	if err := c.waitForEffects(timed); err != nil {
-		return err
-	}
-	if err := c.node.Stop(30 * time.Second); err != nil {
-		return err
-	}
-	if err := c.node.Err(); err != nil {
-		return fmt.Errorf("the binary did not stop in order: %w: %s", err, c.node.Tail())
-	}
-	return nil
-}
-
-// waitForEffects waits until no effect is under way. If ctx ends first, the check reports the unfinished
-// effects.
-func (c *Campaign) waitForEffects(ctx context.Context) error {
-	db, err := c.world.Connect(ctx, c.schema)
+	db, err := c.Connect(ctx, c.Schema)
 	if err != nil {
 		return err
 	}
 	defer db.Close(context.WithoutCancel(ctx))
-	for rig.Pause(ctx, 100*time.Millisecond) {
-		if left, err := rig.Unfinished(ctx, db); err != nil || left == 0 {
-			return err
-		}
+	if _, err := rig.Rest(ctx, db, time.Minute); err != nil { // the check reports unfinished effects
+		return err
+	}
+	if err := c.process.Stop(30 * time.Second); err != nil {
+		return err
+	}
+	if err := c.process.Err(); err != nil {
+		return fmt.Errorf("the binary did not stop in order: %w: %s", err, c.process.Tail())
 	}
 	return nil
 }

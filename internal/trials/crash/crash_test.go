@@ -26,15 +26,7 @@ var (
 // TestCrash is one test because its parts share a PostgreSQL that each of them
 // may kill.
 func TestCrash(t *testing.T) { //nolint:paralleltest // it needs the machine for itself
-	world, err := crash.NewWorld(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := world.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	world := lab.TestWorld(t, crash.World)
 	*seed = rig.DrawSeed(*seed)
 
 	result, err := crash.Run(lab.TestContext(t), world, crash.Options{Cycles: *cycles, Seed: *seed, Pooler: *pooler, Progress: t.Logf})

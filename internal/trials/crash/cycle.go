@@ -37,20 +37,19 @@ var steps = []step{
 
 // plan returns the steps of the campaign, and one more that is never taken.
 func (c *Campaign) plan() []step {
-	var out []step
-	for len(out) < c.options.Cycles {
-		switch {
-		case c.options.Defect == AckBeforeCommit:
-			out = append(out, killRandom)
-		case c.options.Defect == AsynchronousCommit, c.options.KillPostgresOnly:
-			out = append(out, killPostgres)
-		default:
-			round := append([]step(nil), steps...)
-			c.random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
-			out = append(out, round...)
-		}
+	all := steps
+	switch {
+	case c.options.Defect == AckBeforeCommit:
+		all = []step{killRandom}
+	case c.options.Defect == AsynchronousCommit, c.options.KillPostgresOnly:
+		all = []step{killPostgres}
 	}
-	return append(out[:c.options.Cycles], killRandom)
+	draw := rig.Rounds(c.random, all)
+	var out []step
+	for range c.options.Cycles {
+		out = append(out, draw())
+	}
+	return append(out, killRandom)
 }
 
 // failpoint is the fail point that the binary is started with for a step.
@@ -69,15 +68,13 @@ func (c *Campaign) failpoint(s step) string {
 	}
 }
 
-// startNode starts the binary as the next step needs it.
-func (c *Campaign) startNode(ctx context.Context, next step) error {
+// startNode starts the binary as the next step needs it, and waits until it is ready, or has ended at a fail point.
+func (c *Campaign) startNode(ctx context.Context, next step) (err error) {
 	c.summary.Starts++
-	n, err := c.serve(ctx, c.failpoint(next))
-	if err != nil {
-		return err
-	}
-	c.node = n
-	return nil
+	cfg := c.node
+	cfg.Failpoint = c.failpoint(next)
+	c.process, err = c.Serve(ctx, cfg)
+	return err
 }
 
 // cycle takes a step and starts everything again.
@@ -91,7 +88,7 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 		rig.Pause(ctx, load)
 		c.stopSenders()
 		c.summary.RandomKills++
-		if err := c.node.Kill(); err != nil {
+		if err := c.process.Kill(); err != nil {
 			return err
 		}
 	case killPostgres:
@@ -122,16 +119,16 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 		rig.Pause(ctx, load)
 		c.stopSenders()
 		c.summary.BothKills++
-		if err := errors.Join(c.node.Kill(), c.restartPostgres(ctx)); err != nil {
+		if err := errors.Join(c.process.Kill(), c.restartPostgres(ctx)); err != nil {
 			return err
 		}
 	case beforeCommit, afterCommit, beforeSend, afterSend, ackEarly, asynchronous:
 		select {
-		case <-c.node.Done():
+		case <-c.process.Done():
 			c.summary.FailpointKills++
 		case <-ctx.Done():
 		case <-time.After(time.Minute): // a busy machine commits only a few groups a second
-			return fmt.Errorf("the fail point %s was not reached", c.node.Failpoint())
+			return fmt.Errorf("the fail point %s was not reached", c.process.Failpoint())
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -143,13 +140,13 @@ func (c *Campaign) cycle(ctx context.Context, s, next step) error {
 // expectRecovery expects that the binary keeps running when it loses its connections, and becomes ready again by
 // itself. If the next step needs a fail point, the binary is only stopped, and done is false.
 func (c *Campaign) expectRecovery(ctx context.Context, next step) (done bool, err error) {
-	if !c.node.Running() {
-		return false, fmt.Errorf("the binary ended with its connections: %w: %s", c.node.Err(), c.node.Tail())
+	if !c.process.Running() {
+		return false, fmt.Errorf("the binary ended with its connections: %w: %s", c.process.Err(), c.process.Tail())
 	}
 	if c.failpoint(next) == "" {
-		return true, c.node.WaitReady(ctx)
+		return true, c.process.WaitReady(ctx)
 	}
-	return false, c.node.Stop(30 * time.Second)
+	return false, c.process.Stop(30 * time.Second)
 }
 
 // cutGateConnection drops the gate's connection at the COMMIT of a group, so that the gate cannot know whether
@@ -172,9 +169,9 @@ func (c *Campaign) cutGateConnection(ctx context.Context, s step) error {
 
 // restartPostgres kills PostgreSQL and starts it again.
 func (c *Campaign) restartPostgres(ctx context.Context) error {
-	if err := c.world.Server.Kill(); err != nil {
+	if err := c.Server.Kill(); err != nil {
 		return err
 	}
 	rig.Pause(ctx, time.Duration(c.random.IntN(200))*time.Millisecond)
-	return c.world.Server.Restart(ctx)
+	return c.Server.Restart(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -106,9 +107,8 @@ sources:
 `
 
 type campaign struct {
+	*lab.Campaign
 	options          Options
-	world            *lab.World
-	schema           string
 	random           *rand.Rand
 	seen             *seen
 	primary, standby *devpg.Server
@@ -120,28 +120,28 @@ type campaign struct {
 	sending     sync.WaitGroup
 }
 
-// Run runs a campaign on two servers that stream: the world's own, and a standby that it makes.
-func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
-	began := time.Now()
-	if o.Progress == nil {
-		o.Progress = func(string, ...any) {}
-	}
+// newCampaign begins a campaign on two servers that stream: the world's own, and a standby that it makes.
+func newCampaign(w *lab.World, name string, o *Options) *campaign {
 	c := &campaign{
-		options: o, world: w, schema: "failover_" + rig.RunID(), random: rig.Random(o.Seed, 0), seen: newSeen(), primary: w.Server, former: map[string]trace{},
+		Campaign: lab.NewCampaign(w, name+"_"+rig.RunID(), o.Progress, "FAILOVER_SECRET="+secret, "LOG_LEVEL=warn"),
+		options:  *o, random: rig.Random(o.Seed, 0), seen: newSeen(), primary: w.Server, former: map[string]trace{},
 		stopSending: func() {}, summary: Summary{Synchronous: o.Synchronous, Seed: o.Seed, Pauses: map[Fault][]time.Duration{}},
 	}
+	c.OnEnd(c.endServers)
+	return c
+}
+
+// Run runs a campaign.
+func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
+	began := time.Now()
+	c := newCampaign(w, "failover", &o)
 	defer func() {
-		repeat := fmt.Sprintf("./scripts/failover -asynchronous %d -seed %d", o.Cycles, o.Seed)
-		err = lab.ExplainFailure(err, repeat, w.Logs(c.schema)...)
+		err = c.End(err, fmt.Sprintf("./scripts/failover -asynchronous %d -seed %d", o.Cycles, o.Seed))
 	}()
-	target, err := rig.StartTarget(c.seen)
-	if err != nil {
+	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.close(), target.Close()) }()
-	if err := c.prepare(ctx, target.Address); err != nil {
-		return nil, err
-	}
+	c.OnEnd(func() error { c.stopSending(); c.sending.Wait(); return nil })
 	if err := c.runCycles(ctx); err != nil {
 		return nil, err
 	}
@@ -154,20 +154,16 @@ func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
 	return r, nil
 }
 
-func (c *campaign) close() error {
-	c.stopSending()
-	c.sending.Wait()
+// endServers stops the server that is not the world's.
+func (c *campaign) endServers() error {
 	var errs []error
-	for _, n := range c.nodes {
-		errs = append(errs, n.Kill())
-	}
 	for _, s := range []*devpg.Server{c.primary, c.standby} {
 		if s != nil && running(s) {
 			errs = append(errs, s.Thaw())
 		}
 	}
 	other := c.standby
-	if other == c.world.Server {
+	if other == c.Server {
 		other = c.primary
 	}
 	if other != nil { // the world stops its own, with the data that it has now
@@ -187,23 +183,32 @@ func running(s *devpg.Server) bool {
 	}
 }
 
-// prepare makes the schema, the standby and the configuration, and starts two nodes and the senders.
-func (c *campaign) prepare(ctx context.Context, target string) error {
-	db, err := c.world.Prepare(ctx, c.schema, invariant.MakeTable)
+// prepareTarget makes the schema, the target and the configuration.
+func (c *campaign) prepareTarget(ctx context.Context) error {
+	db, err := c.World.Prepare(ctx, c.Schema, invariant.MakeTable)
 	if err != nil {
 		return err
 	}
 	if err := db.Close(ctx); err != nil {
 		return fmt.Errorf("closing the connection: %w", err)
 	}
+	address, err := c.Target(c.seen)
+	if err != nil {
+		return err
+	}
+	return c.Configure(configuration, address)
+}
+
+// prepare makes what the nodes need and the standby, and starts two nodes and the senders.
+func (c *campaign) prepare(ctx context.Context) error {
+	err := c.prepareTarget(ctx)
+	if err != nil {
+		return err
+	}
 	if c.standby, err = c.primary.StartStandby(ctx, "standby"); err != nil {
 		return err
 	}
 	if err := c.stream(ctx); err != nil {
-		return err
-	}
-	config, err := c.world.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, target))
-	if err != nil {
 		return err
 	}
 	both, err := url.Parse(c.primary.DSN())
@@ -216,12 +221,9 @@ func (c *campaign) prepare(ctx context.Context, target string) error {
 	}
 	both.Host += "," + other.Host
 	for i := range 2 {
-		cfg := rig.NodeConfig{
-			Name: fmt.Sprintf("%s-%d", c.schema, i), Config: config, Schema: c.schema, DSN: both.String() + "&target_session_attrs=read-write",
-			Env: []string{"FAILOVER_SECRET=" + secret, "LOG_LEVEL=warn"},
-		}
-		cfg.Failpoint = c.options.Wrong
-		n, err := c.world.Serve(ctx, cfg)
+		n, err := c.Serve(ctx, rig.NodeConfig{
+			Name: strconv.Itoa(i), DSN: both.String() + "&target_session_attrs=read-write", Failpoint: c.options.Wrong,
+		})
 		if err != nil {
 			return err
 		}
@@ -240,31 +242,28 @@ func (c *campaign) prepare(ctx context.Context, target string) error {
 func (c *campaign) send(ctx context.Context, sender int) {
 	client := rig.NewClient(2, 10*time.Second)
 	for n := 0; ctx.Err() == nil; n++ {
-		id := fmt.Sprintf("evt_%s_%d_%d", c.schema, sender, n)
+		id := fmt.Sprintf("evt_%s_%d_%d", c.Schema, sender, n)
 		body := fmt.Appendf(nil, `{"id":"%s","object":"event","created":%d,"type":"invoice.paid"}`, id, time.Now().Unix())
 		c.seen.add(id, body)
-		for try := sender; ctx.Err() == nil; try++ {
-			status, err := rig.Deliver(context.WithoutCancel(ctx), client, c.nodes[try%len(c.nodes)].SourceURL("stripe"), secret, body)
-			if err == nil && status/100 == 2 {
-				c.seen.ack(id)
-				break
-			}
-			rig.Pause(ctx, 50*time.Millisecond)
+		if c.deliverUntil(ctx, client, sender, body) {
+			c.seen.ack(id)
 		}
 		if n%forgetful == 0 {
-			c.sending.Go(func() { c.deliverAgain(ctx, client, sender, body) })
+			c.sending.Go(func() { rig.Pause(ctx, againAfter); c.deliverUntil(ctx, client, sender, body) })
 		}
 		rig.Pause(ctx, 60*time.Millisecond)
 	}
 }
 
-func (c *campaign) deliverAgain(ctx context.Context, client *http.Client, sender int, body []byte) {
-	rig.Pause(ctx, againAfter)
+// deliverUntil delivers a body to one node after the other until it is acknowledged, or ctx has ended.
+func (c *campaign) deliverUntil(ctx context.Context, client *http.Client, sender int, body []byte) (acknowledged bool) {
 	for try := sender; ; try++ {
 		status, err := rig.Deliver(context.WithoutCancel(ctx), client, c.nodes[try%len(c.nodes)].SourceURL("stripe"), secret, body)
-		if err == nil && status/100 == 2 || ctx.Err() != nil {
-			return
+		if err == nil && status/100 == 2 {
+			return true
 		}
-		rig.Pause(ctx, 50*time.Millisecond)
+		if !rig.Pause(ctx, 50*time.Millisecond) {
+			return false
+		}
 	}
 }

@@ -2,7 +2,6 @@ package failover
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -20,16 +19,12 @@ const Needless rig.Kind = "needless"
 func (c *campaign) check(ctx context.Context) ([]rig.Violation, error) {
 	c.stopSending()
 	c.sending.Wait()
-	db, err := rig.Connect(ctx, c.primary.DSN(), c.schema)
+	db, err := rig.Connect(ctx, c.primary.DSN(), c.Schema)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close(context.WithoutCancel(ctx))
-	err = rig.Until(ctx, waitLimit, "the effects to come to rest", func() (bool, error) {
-		left, err := rig.Unfinished(ctx, db)
-		return left == 0, err
-	})
-	if err != nil && !errors.Is(err, rig.ErrTimeout) { // after the time is over, an invariant names the effects
+	if _, err := rig.Rest(ctx, db, waitLimit); err != nil { // an invariant names the effects that are left
 		return nil, err
 	}
 	c.seen.mu.Lock()

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,24 +45,16 @@ const (
 )
 
 func (c *campaign) runCycles(ctx context.Context) error {
-	var round []Fault
+	draw := rig.Rounds(c.random, Faults())
 	for i := range c.options.Cycles {
-		if len(round) == 0 {
-			round = Faults()
-			c.random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
-		}
-		fault := round[0]
-		round = round[1:]
-		if c.options.Fault != "" {
-			fault = c.options.Fault
-		}
+		fault := cmp.Or(c.options.Fault, draw())
 		began := time.Now()
 		if err := c.cycle(ctx, fault); err != nil {
 			return fmt.Errorf("cycle %d, %s: %w", i+1, fault, err)
 		}
 		c.summary.Cycles++
 		pauses := c.summary.Pauses[fault]
-		c.options.Progress("cycle %d of %d: %s, acknowledged again after %.1f s (%.1f s)",
+		c.Progress("cycle %d of %d: %s, acknowledged again after %.1f s (%.1f s)",
 			i+1, c.options.Cycles, fault, pauses[len(pauses)-1].Seconds(), time.Since(began).Seconds())
 	}
 	return nil

@@ -27,7 +27,7 @@ WHERE r.name = 'once' AND v.received_at > $1`
 
 // readTraces adds the events that a server has received since an instant to those that are known.
 func (c *campaign) readTraces(ctx context.Context, s *devpg.Server, since time.Time, where string, into map[string]trace) error {
-	db, err := rig.Connect(ctx, s.DSN(), c.schema)
+	db, err := rig.Connect(ctx, s.DSN(), c.Schema)
 	if err != nil {
 		return err
 	}

@@ -35,20 +35,10 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it needs the machine 
 			*fault = string(failover.Thaw) // both primaries take writes at once
 		}
 		t.Run(c.name, func(t *testing.T) {
-			world, err := lab.NewWorld(t.Context(), lab.WorldConfig{
-				Name: "failover", Dir: t.TempDir(), Failpoints: *wrong != "",
-				Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "120", "wal_keep_size": "256MB"}},
+			world := lab.TestWorld(t, lab.WorldConfig{
+				Failpoints: *wrong != "",
+				Postgres:   devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "120", "wal_keep_size": "256MB"}},
 			})
-			if world != nil {
-				t.Cleanup(func() {
-					if err := world.Close(); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
 			result, err := failover.Run(lab.TestContext(t), world, failover.Options{
 				Cycles: c.cycles, Seed: *seed, Synchronous: c.synchronous, Wrong: *wrong, Fault: failover.Fault(*fault), Progress: t.Logf,
 			})
@@ -78,17 +68,7 @@ func TestRecoveryToAPointInTime(t *testing.T) { //nolint:paralleltest // as abov
 	if *wrong != "" {
 		t.Skip("it is about what the fence leaves")
 	}
-	world, err := lab.NewWorld(t.Context(), lab.WorldConfig{Name: "recovery", Dir: t.TempDir(), Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"wal_keep_size": "256MB"}}})
-	if world != nil {
-		t.Cleanup(func() {
-			if err := world.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	world := lab.TestWorld(t, lab.WorldConfig{Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"wal_keep_size": "256MB"}}})
 	const events = 3
 	got, err := failover.RunRecovery(lab.TestContext(t), world, events)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/devpg"
-	"github.com/oncegate/oncegate/internal/drill/invariant"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
 )
@@ -30,35 +29,12 @@ WHERE r.name = 'once' AND e.state = 'indeterminate' AND e.reason = 'restored'`
 // RunRecovery takes a base backup, records events, carries their effects out, and recovers the database to the time between the two. No
 // process remembers anything then.
 func RunRecovery(ctx context.Context, w *lab.World, events int) (_ *Recovery, err error) {
-	c := &campaign{world: w, schema: "recovery_" + rig.RunID(), seen: newSeen(), primary: w.Server, stopSending: func() {}}
-	defer func() {
-		err = lab.ExplainFailure(err, "./scripts/failover -synchronous 0 -asynchronous 0", w.Logs(c.schema)...)
-	}()
-	target, err := rig.StartTarget(c.seen)
-	if err != nil {
+	c := newCampaign(w, "recovery", &Options{})
+	defer func() { err = c.End(err, "./scripts/failover -synchronous 0 -asynchronous 0") }()
+	if err := c.prepareTarget(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.close(), target.Close()) }()
-	db, err := w.Prepare(ctx, c.schema, invariant.MakeTable)
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Close(ctx); err != nil {
-		return nil, fmt.Errorf("closing the connection: %w", err)
-	}
-	config, err := w.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, target.Address))
-	if err != nil {
-		return nil, err
-	}
-	serve := func(role, dsn string) (*rig.Node, error) {
-		n, err := w.Serve(ctx, rig.NodeConfig{
-			Name: c.schema, Config: config, Schema: c.schema, DSN: dsn, Role: role, Env: []string{"FAILOVER_SECRET=" + secret, "LOG_LEVEL=warn"},
-		})
-		if err == nil {
-			c.nodes = append(c.nodes, n)
-		}
-		return n, err
-	}
+	serve := func(role, dsn string) (*rig.Node, error) { return c.Serve(ctx, rig.NodeConfig{DSN: dsn, Role: role}) }
 	receiver, err := serve("receive", c.primary.DSN())
 	if err != nil {
 		return nil, err
@@ -118,7 +94,8 @@ func RunRecovery(ctx context.Context, w *lab.World, events int) (_ *Recovery, er
 			}
 		}
 	}
-	if db, err = rig.Connect(ctx, c.standby.DSN(), c.schema); err != nil {
+	db, err := rig.Connect(ctx, c.standby.DSN(), c.Schema)
+	if err != nil {
 		return nil, err
 	}
 	defer db.Close(context.WithoutCancel(ctx))

@@ -2,17 +2,15 @@ package kills
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/drill/invariant"
 	"github.com/oncegate/oncegate/internal/drill/ledger"
 	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/drill/sender"
 	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
@@ -81,18 +79,17 @@ const (
 	waitLimit     = 60 * time.Second                               // the limit for everything that must happen
 )
 
-// Campaign is one run. It has its own schema.
+// Campaign is one run.
 type Campaign struct {
+	*lab.Campaign
 	options      Options
-	world        *lab.World
 	run          string
-	schema       string
-	config       string
 	random       *rand.Rand
-	db           *pgx.Conn
 	received     *ledger.Received
 	script       *script
-	sent         map[string]ledger.Event
+	sent         *ledger.Sent
+	client       sender.Client
+	made         int              // events
 	newest       map[Route]string // the newest event of each route
 	neverInDoubt map[string]bool  // see Evidence.NeverInDoubt
 	slots        [2]*workerSlot
@@ -102,80 +99,52 @@ type Campaign struct {
 
 // Run runs a campaign.
 func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
-	started := time.Now()
+	started, run, sent := time.Now(), rig.RunID(), ledger.NewSent()
 	c := &Campaign{
-		options: o, world: w, run: rig.RunID(), received: ledger.NewReceived(), script: newScript(), sent: map[string]ledger.Event{}, newest: map[Route]string{}, neverInDoubt: map[string]bool{},
+		// The cycles read what the workers log, so that nothing may be folded.
+		Campaign: lab.NewCampaign(w, "kills_"+run, o.Progress, "KILLS_SECRET="+secret, "LOG_LEVEL=info", "ONCEGATE_LOG_EVENTS=all"),
+		options:  o, run: run, received: ledger.NewReceived(), script: newScript(), sent: sent, newest: map[Route]string{}, neverInDoubt: map[string]bool{},
+		client: sender.Client{Ledger: sent, Sources: []sender.Source{sender.Stripe(secret, "")}, HTTP: rig.NewClient(2, 10*time.Second)},
 		random: rig.Random(o.Seed, 0), summary: Summary{Cycles: o.Cycles, Seed: o.Seed},
 	}
-	if c.options.Progress == nil {
-		c.options.Progress = func(string, ...any) {}
-	}
-	c.schema = "kills_" + c.run
-	defer func() {
-		err = lab.ExplainFailure(err, fmt.Sprintf("./scripts/kills -cycles %d -seed %d", o.Cycles, o.Seed), w.Logs(c.schema)...)
-	}()
-	defer func() { err = errors.Join(err, c.close()) }()
+	defer func() { err = c.End(err, fmt.Sprintf("./scripts/kills -cycles %d -seed %d", o.Cycles, o.Seed)) }()
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.runCycles(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.waitForEffects(ctx); err != nil {
+	if _, err := rig.Rest(ctx, c.DB, waitLimit); err != nil { // the check reports unfinished effects
 		return nil, err
 	}
-	e := &Evidence{NeverInDoubt: c.neverInDoubt, Evidence: invariant.Evidence{Sent: c.sent, Routes: invariantRoutes(c.received.Requests())}}
-	if e.Stored, err = invariant.Read(ctx, c.db); err != nil {
+	e := &Evidence{NeverInDoubt: c.neverInDoubt, Evidence: invariant.Evidence{Sent: sent.Events(), Routes: invariantRoutes(c.received.Requests())}}
+	if e.Stored, err = invariant.Read(ctx, c.DB); err != nil {
 		return nil, err
 	}
-	if e.Early, err = readEarlyEnds(ctx, c.db); err != nil {
+	if e.Early, err = readEarlyEnds(ctx, c.DB); err != nil {
 		return nil, err
 	}
-	r := &Result{Schema: c.schema, Evidence: e, Violations: Check(e)}
+	r := &Result{Schema: c.Schema, Evidence: e, Violations: Check(e)}
 	c.summarise(r)
 	c.summary.Elapsed = time.Since(started)
 	r.Summary = c.summary
 	return r, nil
 }
 
-func (c *Campaign) close() error {
-	close(c.script.closed)
-	var errs []error
-	if c.receiver != nil {
-		errs = append(errs, c.receiver.Kill())
-	}
-	for _, s := range c.slots {
-		if s != nil {
-			errs = append(errs, s.close())
-		}
-	}
-	if c.db != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		errs = append(errs, c.db.Close(ctx))
-	}
-	return errors.Join(errs...)
-}
-
-// environ is common to all nodes. The cycles read what the workers log, so that nothing may be folded.
-func (c *Campaign) environ() []string {
-	return []string{"KILLS_SECRET=" + secret, "LOG_LEVEL=info", "ONCEGATE_LOG_EVENTS=all"}
-}
-
 // prepare makes the schema and the configuration, and starts the targets and all nodes.
 func (c *Campaign) prepare(ctx context.Context) error {
-	var err error
-	if c.db, err = c.world.Prepare(ctx, c.schema, invariant.MakeTable, makeTable); err != nil {
+	if err := c.Prepare(ctx, invariant.MakeTable, makeTable); err != nil {
 		return err
 	}
 	precedes := "429"
 	if c.options.Defect == RetryBusy {
 		precedes += ", 503"
 	}
-	if c.config, err = c.world.WriteFile(c.schema+".yml", fmt.Sprintf(configuration, c.options.Defect == RetryOnce, precedes)); err != nil {
+	if err := c.Configure(configuration, c.options.Defect == RetryOnce, precedes); err != nil {
 		return err
 	}
 	for i := range c.slots {
+		var err error
 		if c.slots[i], err = c.newWorkerSlot(i); err != nil {
 			return err
 		}
@@ -183,20 +152,19 @@ func (c *Campaign) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	c.OnEnd(func() error { close(c.script.closed); return nil })
 	return c.startReceiver(ctx, "")
 }
 
 // startReceiver starts the node that receives the events. It is never killed. The configuration names targets, so it
 // gets the targets of the first slot. It sends nothing to them.
 func (c *Campaign) startReceiver(ctx context.Context, failpoint string) (err error) {
-	cfg := rig.NodeConfig{
-		Name: c.schema + "-receive", Config: c.config, Schema: c.schema, Role: "receive", Failpoint: failpoint, Env: c.slots[0].node.Env,
-	}
+	cfg := rig.NodeConfig{Name: "receive", Role: "receive", Failpoint: failpoint, Env: c.slots[0].node.Env}
 	if failpoint == "" {
-		c.receiver, err = c.world.Serve(ctx, cfg)
+		c.receiver, err = c.Serve(ctx, cfg)
 		return err
 	}
-	if c.receiver, err = c.world.Start(cfg); err != nil {
+	if c.receiver, err = c.Start(cfg); err != nil {
 		return err
 	}
 	return c.waitForClockAlarm(ctx, c.receiver)
@@ -204,14 +172,9 @@ func (c *Campaign) startReceiver(ctx context.Context, failpoint string) (err err
 
 // runCycles runs the cycles, each round of them in another order.
 func (c *Campaign) runCycles(ctx context.Context) error {
-	var round []step
+	draw := rig.Rounds(c.random, c.options.Defect.steps())
 	for i := range c.options.Cycles {
-		if len(round) == 0 {
-			round = append(round, c.options.Defect.steps()...)
-			c.random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
-		}
-		s := round[0]
-		round = round[1:]
+		s := draw()
 		if err := c.deliverToOtherRoutes(ctx, s); err != nil {
 			return err
 		}
@@ -224,22 +187,9 @@ func (c *Campaign) runCycles(ctx context.Context) error {
 				return err
 			}
 		}
-		c.options.Progress("cycle %d of %d: %s (%.1f s)", i+1, c.options.Cycles, s, time.Since(began).Seconds())
+		c.Progress("cycle %d of %d: %s (%.1f s)", i+1, c.options.Cycles, s, time.Since(began).Seconds())
 	}
 	return nil
-}
-
-// waitForEffects waits until no effect is under way. If the time is over first, the check reports the unfinished
-// effects.
-func (c *Campaign) waitForEffects(ctx context.Context) error {
-	err := rig.Until(ctx, waitLimit, "the effects to come to rest", func() (bool, error) {
-		left, err := rig.Unfinished(ctx, c.db)
-		return left == 0, err
-	})
-	if errors.Is(err, rig.ErrTimeout) {
-		return nil
-	}
-	return err
 }
 
 func (c *Campaign) summarise(r *Result) {

@@ -21,30 +21,16 @@ func (c *Campaign) cutSendStart(ctx context.Context, where rig.Cut) error {
 	if err := c.replaceWorkers(ctx, longLease); err != nil {
 		return err
 	}
-	first, second := c.slots[0].proxy.CutNext(where, sendStartWord), c.slots[1].proxy.CutNext(where, sendStartWord)
-	c.summary.Cuts++
-	var events []string
-	err := rig.Until(ctx, waitLimit, "the start of a send", func() (bool, error) {
-		select {
-		case <-first:
-			return true, nil
-		case <-second:
-			return true, nil
-		default:
-			event := c.newEvent(Once, false)
-			c.neverInDoubt[event] = true
-			events = append(events, event)
-			return false, c.deliver(ctx, event)
-		}
-	})
-	c.slots[0].proxy.CancelCut()
-	c.slots[1].proxy.CancelCut()
+	events, err := c.deliverUntilCut(ctx, where, sendStartWord, Once)
 	if err != nil {
 		return err
 	}
+	for _, event := range events {
+		c.neverInDoubt[event] = true
+	}
 	err = rig.Until(ctx, waitLimit, "the effects of the cut", func() (bool, error) {
 		var left int
-		err := c.db.QueryRow(ctx, unsettledOf, events).Scan(&left)
+		err := c.DB.QueryRow(ctx, unsettledOf, events).Scan(&left)
 		return left == 0, err
 	})
 	if err != nil {

@@ -2,19 +2,14 @@ package kills
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/drill/ledger"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 )
-
-// client sends deliveries, and asks whether a node is ready.
-var client = &http.Client{Timeout: 10 * time.Second}
 
 // newEvent makes a new event for a route, about a new order. If hold is true, its body makes the function in the
 // database wait.
@@ -23,15 +18,16 @@ func (c *Campaign) newEvent(route Route, hold bool) string {
 	if hold {
 		says = "yes"
 	}
-	return c.newEventOf(route, fmt.Sprintf("order_%06d", len(c.sent)), says)
+	return c.newEventOf(route, fmt.Sprintf("order_%06d", c.made), says)
 }
 
 func (c *Campaign) newEventOf(route Route, order, hold string) string {
-	id := fmt.Sprintf("evt_%s_%06d", c.run, len(c.sent))
+	id := fmt.Sprintf("evt_%s_%06d", c.run, c.made)
+	c.made++
 	body := fmt.Appendf(nil,
 		`{"id":%q,"object":"event","type":"%s","order":%q,"hold":%q,"to":"%s@sink.example","note":"für €","data":{"object":{"n":%d}}}`,
 		id, route.eventType(), order, hold, id, c.random.Uint32())
-	c.sent[id] = ledger.Event{ID: id, Type: route.eventType(), Subject: order, Body: body, SHA: sha256.Sum256(body)}
+	c.sent.Add(ledger.Event{ID: id, Source: "stripe", Type: route.eventType(), Subject: order, Body: body})
 	c.newest[route] = id
 	return id
 }
@@ -39,28 +35,12 @@ func (c *Campaign) newEventOf(route Route, order, hold string) string {
 // deliverTwin delivers another event about the same order as the newest event of a route. On a route with a key, only
 // one of the two may happen, whatever the fault did to the first.
 func (c *Campaign) deliverTwin(ctx context.Context, route Route) error {
-	return c.deliver(ctx, c.newEventOf(route, c.sent[c.newest[route]].Subject, "no"))
+	return c.deliver(ctx, c.newEventOf(route, c.sent.Get(c.newest[route]).Subject, "no"))
 }
 
 // deliver sends an event to the receiver until the receiver acknowledges it.
 func (c *Campaign) deliver(ctx context.Context, event string) error {
-	err := rig.Until(ctx, waitLimit, "an acknowledgement", func() (bool, error) {
-		return c.post(ctx, event, time.Now())/100 == 2, nil
-	})
-	if err == nil {
-		sent := c.sent[event]
-		sent.Acked++
-		c.sent[event] = sent
-	}
-	return err
-}
-
-// post sends an event to the receiver once, signed at a time, and returns the status of the answer. 0 means that there
-// was no answer.
-func (c *Campaign) post(ctx context.Context, event string, signed time.Time) (status int) {
-	body := c.sent[event].Body
-	status, _, _ = rig.Post(ctx, client, c.receiver.SourceURL("stripe"), body, rig.StripeHeader(secret, signed, body)) // the receiver may be away
-	return status
+	return c.client.DeliverUntil(ctx, waitLimit, event, func() string { return c.receiver.Public })
 }
 
 // deliverToOtherRoutes delivers an event for each route but the one whose next request the fault is to strike, so that
@@ -88,7 +68,7 @@ func (c *Campaign) deliverToOtherRoutes(ctx context.Context, s step) error {
 func (c *Campaign) cycle(ctx context.Context, s step) error {
 	switch s.fault {
 	case killUnread:
-		c.script.onNext(s.route, holdUnread)
+		c.script.on(anyOf(s.route), holdUnread)
 		return c.killHeld(ctx, c.newEvent(s.route, false))
 	case killRead:
 		if s.route == Table {
@@ -104,11 +84,11 @@ func (c *Campaign) cycle(ctx context.Context, s step) error {
 	case pauseRead:
 		return c.pauseBeyondLease(ctx, s.route)
 	case resetUnreadRequest:
-		c.script.onNext(s.route, resetUnread)
+		c.script.on(anyOf(s.route), resetUnread)
 		return c.expectAct(ctx, c.newEvent(s.route, false), resetUnread)
 	case resetReadRequest:
 		event := c.newEvent(s.route, false)
-		c.script.onEvent(event, resetRead)
+		c.script.on(event, resetRead)
 		return c.expectAct(ctx, event, resetRead)
 	case resetKeptConnection:
 		return c.resetKeptAlive(ctx, s.route)
@@ -118,7 +98,7 @@ func (c *Campaign) cycle(ctx context.Context, s step) error {
 		return c.wrongDatabase(ctx, s.route)
 	case answerBusyAfter:
 		event := c.newEvent(s.route, false)
-		c.script.onEvent(event, answerBusy)
+		c.script.on(event, answerBusy)
 		return c.expectAct(ctx, event, answerBusy)
 	case cutBeforeSendStart:
 		return c.cutSendStart(ctx, rig.CutStatement)
@@ -134,7 +114,7 @@ func (c *Campaign) cycle(ctx context.Context, s step) error {
 
 func (c *Campaign) killAt(ctx context.Context, route Route, a targetAct) error {
 	event := c.newEvent(route, false)
-	c.script.onEvent(event, a)
+	c.script.on(event, a)
 	return c.killHeld(ctx, event)
 }
 
@@ -190,7 +170,7 @@ SELECT e.id::text, e.state FROM effect e JOIN inbox_event v ON v.id = e.event_id
 // continues it. Everything that the paused worker tries to settle afterwards must be refused.
 func (c *Campaign) pauseBeyondLease(ctx context.Context, route Route) error {
 	event := c.newEvent(route, false)
-	c.script.onEvent(event, holdRead)
+	c.script.on(event, holdRead)
 	h, err := c.deliverUntilHeld(ctx, event)
 	if err != nil {
 		return err
@@ -204,7 +184,7 @@ func (c *Campaign) pauseBeyondLease(ctx context.Context, route Route) error {
 	var effect string
 	var state inbox.EffectState
 	err = rig.Until(ctx, waitLimit, "the lease to end", func() (bool, error) {
-		err := c.db.QueryRow(ctx, readEffect, event).Scan(&effect, &state)
+		err := c.DB.QueryRow(ctx, readEffect, event).Scan(&effect, &state)
 		return state == inbox.EffectDone || state == inbox.EffectIndeterminate, err
 	})
 	if err := errors.Join(err, s.worker.Continue()); err != nil {
@@ -244,7 +224,7 @@ func (c *Campaign) expectAct(ctx context.Context, event string, a targetAct) err
 
 // resetKeptAlive delivers events until one arrives over a connection that was kept alive, which the target resets.
 func (c *Campaign) resetKeptAlive(ctx context.Context, route Route) error {
-	c.script.onReused()
+	c.script.on(anyReused, resetReused)
 	c.summary.Resets++
 	return rig.Until(ctx, waitLimit, "a connection kept alive", func() (bool, error) {
 		select {
@@ -258,21 +238,28 @@ func (c *Campaign) resetKeptAlive(ctx context.Context, route Route) error {
 
 // cutCommit drops a worker's connection at the COMMIT of an effect in the database.
 func (c *Campaign) cutCommit(ctx context.Context, where rig.Cut) error {
-	first, second := c.slots[0].proxy.CutNext(where, applyWord), c.slots[1].proxy.CutNext(where, applyWord)
+	_, err := c.deliverUntilCut(ctx, where, applyWord, Table)
+	return err
+}
+
+// deliverUntilCut delivers events until a worker's connection has been dropped, and returns the events.
+func (c *Campaign) deliverUntilCut(ctx context.Context, where rig.Cut, word string, route Route) (events []string, err error) {
+	first, second := c.slots[0].proxy.CutNext(where, word), c.slots[1].proxy.CutNext(where, word)
 	c.summary.Cuts++
-	err := rig.Until(ctx, waitLimit, "a COMMIT", func() (bool, error) {
+	err = rig.Until(ctx, waitLimit, "a connection to be cut", func() (bool, error) {
 		select {
 		case <-first:
 			return true, nil
 		case <-second:
 			return true, nil
 		default:
-			return false, c.deliver(ctx, c.newEvent(Table, false))
+			events = append(events, c.newEvent(route, false))
+			return false, c.deliver(ctx, events[len(events)-1])
 		}
 	})
 	c.slots[0].proxy.CancelCut()
 	c.slots[1].proxy.CancelCut()
-	return err
+	return events, err
 }
 
 const (
@@ -286,7 +273,7 @@ WHERE l.locktype = 'advisory' AND NOT l.granted AND l.objid = hashtext(current_s
 
 // killInsideTransaction kills a worker while its effect waits inside a transaction of the database.
 func (c *Campaign) killInsideTransaction(ctx context.Context) error {
-	if _, err := c.db.Exec(ctx, lockTable); err != nil {
+	if _, err := c.DB.Exec(ctx, lockTable); err != nil {
 		return fmt.Errorf("locking: %w", err)
 	}
 	err := c.deliver(ctx, c.newEvent(Table, true))
@@ -294,7 +281,7 @@ func (c *Campaign) killInsideTransaction(ctx context.Context) error {
 	if err == nil {
 		err = rig.Until(ctx, waitLimit, "an effect to act", func() (bool, error) {
 			var port int
-			err := c.db.QueryRow(ctx, readWaiting).Scan(&port)
+			err := c.DB.QueryRow(ctx, readWaiting).Scan(&port)
 			for _, candidate := range c.slots {
 				if port > 0 && candidate.proxy.CarriesPort(port) {
 					s = candidate
@@ -306,7 +293,7 @@ func (c *Campaign) killInsideTransaction(ctx context.Context) error {
 	if err == nil {
 		err = s.worker.Kill()
 	}
-	if _, unlocked := c.db.Exec(ctx, unlockTable); unlocked != nil {
+	if _, unlocked := c.DB.Exec(ctx, unlockTable); unlocked != nil {
 		err = errors.Join(err, unlocked)
 	}
 	if err != nil {

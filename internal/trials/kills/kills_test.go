@@ -22,15 +22,7 @@ var (
 
 // TestKills is one test because its parts share a PostgreSQL and the binaries.
 func TestKills(t *testing.T) { //nolint:tparallel // it needs the machine for itself
-	world, err := kills.NewWorld(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := world.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	world := lab.TestWorld(t, kills.World)
 	*seed = rig.DrawSeed(*seed)
 	t.Run("campaign", func(t *testing.T) {
 		t.Parallel()

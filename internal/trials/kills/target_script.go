@@ -31,56 +31,34 @@ type script struct {
 	finishedActs chan targetAct    // acts that need no release
 	closed       chan struct{}     // closed when the campaign ends
 
-	mu      sync.Mutex
-	unread  map[Route]targetAct  // the next request of a route
-	reused  bool                 // the next on a connection kept alive
-	byEvent map[string]targetAct // the first request of an event
+	mu   sync.Mutex
+	acts map[string]targetAct // by what they wait for
 }
+
+// anyReused is what [resetReused] waits for: a request on a connection that was kept alive.
+const anyReused = "reused"
+
+// anyOf is what an act waits for that strikes a request before it is read: the next one of a route. Other acts wait for
+// the first request of an event.
+func anyOf(r Route) string { return "next of " + string(r) }
 
 func newScript() *script {
-	return &script{heldRequests: make(chan *heldRequest), closed: make(chan struct{}), finishedActs: make(chan targetAct, 16), unread: map[Route]targetAct{}, byEvent: map[string]targetAct{}}
+	return &script{heldRequests: make(chan *heldRequest), closed: make(chan struct{}), finishedActs: make(chan targetAct, 16), acts: map[string]targetAct{}}
 }
 
-func (s *script) onEvent(event string, a targetAct) {
+// on has the targets act once on the request that the act waits for.
+func (s *script) on(request string, a targetAct) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.byEvent[event] = a
+	s.acts[request] = a
 }
 
-func (s *script) onNext(r Route, a targetAct) {
+func (s *script) take(request string) targetAct {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unread[r] = a
-}
-
-func (s *script) onReused() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reused = true
-}
-
-func (s *script) takeEvent(event string) targetAct {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.byEvent[event]
-	delete(s.byEvent, event)
+	a := s.acts[request]
+	delete(s.acts, request)
 	return a
-}
-
-func (s *script) takeNext(r Route) targetAct {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.unread[r]
-	delete(s.unread, r)
-	return a
-}
-
-func (s *script) takeReused() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	taken := s.reused
-	s.reused = false
-	return taken
 }
 
 // hold hands the request to the campaign and waits. It reports whether the target is to answer it.

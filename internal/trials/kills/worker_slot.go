@@ -2,7 +2,7 @@ package kills
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -12,49 +12,31 @@ import (
 // workerSlot is a place for one worker. When a worker is killed, another one takes its slot. The slot has its own
 // targets and its own proxy to PostgreSQL, so that the campaign knows whose request a target is holding.
 type workerSlot struct {
-	number  int
-	node    rig.NodeConfig
-	proxy   *rig.Proxy
-	targets []*target
-	worker  *rig.Node
+	number int
+	node   rig.NodeConfig
+	proxy  *rig.Proxy
+	worker *rig.Node
 }
 
-// newWorkerSlot makes a slot without a worker. If it fails, the slot contains what was opened, so that the caller
-// can close it.
+// newWorkerSlot makes a slot without a worker.
 func (c *Campaign) newWorkerSlot(number int) (*workerSlot, error) {
-	s := &workerSlot{number: number}
-	var dsn string
+	s := &workerSlot{number: number, node: rig.NodeConfig{Name: strconv.Itoa(number), Role: "work"}}
 	var err error
-	if s.proxy, dsn, err = rig.StartProxy(c.world.DSN(), applyWord, sendStartWord); err != nil {
+	if s.proxy, s.node.DSN, err = c.Proxy("", applyWord, sendStartWord); err != nil {
 		return s, err
 	}
-	for _, r := range []Route{Idempotent, Once, Mail} {
-		t, err := startTarget(number, r, c.received, c.script)
+	for r, variable := range map[Route]string{Idempotent: "KILLS_IDEMPOTENT=http://%s/", Once: "KILLS_ONCE=http://%s/", Mail: "KILLS_MAIL=smtp://%s"} {
+		t := &target{slot: number, route: r, received: c.received, script: c.script}
+		address, err := c.Listener(t.serve)
 		if err != nil {
 			return s, err
 		}
-		s.targets = append(s.targets, t)
-	}
-	s.node = rig.NodeConfig{
-		Name: c.schema + "-" + strconv.Itoa(number), Config: c.config, Schema: c.schema, Role: "work", DSN: dsn,
-		Env: append(c.environ(), "KILLS_IDEMPOTENT=http://"+s.targets[0].address()+"/", "KILLS_ONCE=http://"+s.targets[1].address()+"/",
-			"KILLS_MAIL=smtp://"+s.targets[2].address(), "FAILPOINT_URL=http://"+s.targets[0].address()+"/"),
+		s.node.Env = append(s.node.Env, fmt.Sprintf(variable, address))
+		if r == Idempotent {
+			s.node.Env = append(s.node.Env, "FAILPOINT_URL=http://"+address+"/")
+		}
 	}
 	return s, nil
-}
-
-func (s *workerSlot) close() error {
-	var errs []error
-	if s.worker != nil {
-		errs = append(errs, s.worker.Kill())
-	}
-	for _, t := range s.targets {
-		errs = append(errs, t.close())
-	}
-	if s.proxy != nil {
-		errs = append(errs, s.proxy.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // startWorker starts a worker in the slot and waits until it is ready. settings are added to its environment.
@@ -66,10 +48,10 @@ func (c *Campaign) startWorker(ctx context.Context, s *workerSlot, failpoint str
 	}
 	c.summary.Starts++
 	if failpoint != clockAhead {
-		s.worker, err = c.world.Serve(ctx, cfg)
+		s.worker, err = c.Serve(ctx, cfg)
 		return err
 	}
-	if s.worker, err = c.world.Start(cfg); err != nil {
+	if s.worker, err = c.Start(cfg); err != nil {
 		return err
 	}
 	return c.waitForClockAlarm(ctx, s.worker)

@@ -1,20 +1,14 @@
 package kills
 
 import (
-	"context"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
-// NewWorld builds the binaries and starts PostgreSQL, under dir. PostgreSQL is
-// not killed, so it need not be durable.
-func NewWorld(ctx context.Context, dir string) (*lab.World, error) {
-	return lab.NewWorld(ctx, lab.WorldConfig{Name: "kills", Dir: dir, Failpoints: true, Postgres: devpg.Config{
-		Volatile: true, Settings: map[string]string{"max_connections": "400"},
-	}})
-}
+// World is what the campaigns run on. PostgreSQL is not killed, so it need not be durable.
+var World = lab.WorldConfig{Failpoints: true, Postgres: devpg.Config{Volatile: true, Settings: map[string]string{"max_connections": "400"}}}
 
 // lease is the lease in the configuration.
 const lease = time.Second

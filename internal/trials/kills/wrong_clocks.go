@@ -27,7 +27,7 @@ func (c *Campaign) skewClocks(ctx context.Context, route Route) error {
 	}
 	for elsewhere := 0; elsewhere < 2 && err == nil; {
 		event := c.newEvent(route, false)
-		c.script.onEvent(event, holdRead)
+		c.script.on(event, holdRead)
 		var h *heldRequest
 		if h, err = c.deliverUntilHeld(ctx, event); err != nil {
 			break
@@ -58,8 +58,8 @@ func (c *Campaign) wrongDatabase(ctx context.Context, route Route) error {
 	for range 20 {
 		event := c.newEvent(route, false)
 		events = append(events, event)
-		if status := c.post(ctx, event, time.Now().Add(-10*time.Minute)); status != http.StatusServiceUnavailable {
-			return fmt.Errorf("a genuine delivery was answered %d while the database's clock is wrong, not 503", status)
+		if a := c.client.DeliverSigned(ctx, c.receiver.Public, event, time.Now().Add(-10*time.Minute)); a.Status != http.StatusServiceUnavailable {
+			return fmt.Errorf("a genuine delivery was answered %d while the database's clock is wrong, not 503", a.Status)
 		}
 	}
 	if err := errors.Join(c.receiver.Stop(30*time.Second), c.startReceiver(ctx, "")); err != nil {
@@ -83,7 +83,7 @@ func (c *Campaign) waitForClockAlarm(ctx context.Context, n *rig.Node) error {
 		if err != nil {
 			return false, err
 		}
-		if resp, err := client.Do(req); err == nil {
+		if resp, err := c.client.HTTP.Do(req); err == nil {
 			_ = resp.Body.Close()
 		}
 		return n.Logged("not ready", `"clock"`)

@@ -11,6 +11,28 @@ type Test interface {
 	Context() context.Context
 	Cleanup(end func())
 	Deadline() (deadline time.Time, ok bool)
+	TempDir() string
+	Helper()
+	Error(args ...any)
+	Fatal(args ...any)
+}
+
+// TestWorld makes a world that ends with the test, in a directory of the test.
+func TestWorld(t Test, cfg WorldConfig) *World {
+	t.Helper()
+	cfg.Dir = t.TempDir()
+	w, err := NewWorld(t.Context(), cfg)
+	if w != nil {
+		t.Cleanup(func() {
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 // TestContext returns a context that ends a minute before the test's own deadline. A campaign that hangs then fails

@@ -3,13 +3,9 @@ package lists
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
@@ -64,22 +60,24 @@ sources:
 `
 
 type campaign struct {
+	*lab.Campaign
 	options Options
-	world   *lab.World
-	config  rig.NodeConfig
 	mail    *mailServer
-	db      *pgx.Conn
 	node    *rig.Node
 	client  *http.Client
 }
 
 // Run mails the three lists and reads the ledgers.
 func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
-	if o.Progress == nil {
-		o.Progress = func(string, ...any) {}
+	w, err := lab.NewWorld(ctx, lab.WorldConfig{Name: "lists", Dir: o.Dir, DSN: o.URL})
+	if err != nil {
+		return nil, err
 	}
-	c := &campaign{options: o, client: rig.NewClient(1, time.Minute)}
-	defer func() { err = errors.Join(err, c.close(ctx)) }()
+	c := &campaign{
+		Campaign: lab.NewCampaign(w, o.Schema, o.Progress, "LOG_LEVEL=warn", "GOMEMLIMIT=160MiB", "LISTS_SECRET="+secret),
+		options:  o, mail: &mailServer{taken: map[Message]int{}}, client: rig.NewClient(1, time.Minute),
+	}
+	defer func() { err = c.End(err, fmt.Sprintf("./scripts/lists %d", o.Recipients)) }()
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -87,46 +85,22 @@ func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 	for i := range v.Recipients {
 		v.Recipients[i] = fmt.Sprintf("r%d@example.com", i+1)
 	}
-	if err := c.mailLists(ctx, v); err != nil {
-		return nil, lab.ExplainFailure(err, fmt.Sprintf("./scripts/lists %d", o.Recipients), c.world.Logs("")...)
-	}
-	return v, nil
+	return v, c.mailLists(ctx, v)
 }
 
-func (c *campaign) prepare(ctx context.Context) (err error) {
-	o := c.options
-	if c.mail, err = startMailServer(); err != nil {
+func (c *campaign) prepare(ctx context.Context) error {
+	address, err := c.Listener(c.mail.serve)
+	if err != nil {
 		return err
 	}
-	if c.world, err = lab.NewWorld(ctx, lab.WorldConfig{Name: "lists", Dir: o.Dir, DSN: o.URL}); err != nil {
+	if err := c.Prepare(ctx); err != nil {
 		return err
 	}
-	if c.db, err = c.world.Prepare(ctx, o.Schema); err != nil {
+	if err := c.Configure(configuration, address); err != nil {
 		return err
 	}
-	if _, err := c.world.WriteFile("oncegate.yml", fmt.Sprintf(configuration, c.mail.address())); err != nil {
-		return err
-	}
-	c.config = rig.NodeConfig{
-		Name: "serve", Config: filepath.Join(o.Dir, "oncegate.yml"), Schema: o.Schema,
-		Env: []string{"LOG_LEVEL=warn", "GOMEMLIMIT=160MiB", "LISTS_SECRET=" + secret},
-	}
-	c.node, err = c.world.Serve(ctx, c.config)
+	c.node, err = c.Serve(ctx, rig.NodeConfig{})
 	return err
-}
-
-func (c *campaign) close(ctx context.Context) error {
-	var errs []error
-	if c.node != nil {
-		errs = append(errs, c.node.Kill())
-	}
-	if c.db != nil {
-		errs = append(errs, c.db.Close(context.WithoutCancel(ctx)))
-	}
-	if c.mail != nil {
-		errs = append(errs, c.mail.close())
-	}
-	return errors.Join(errs...)
 }
 
 func (c *campaign) mailLists(ctx context.Context, v *Evidence) error {
@@ -134,7 +108,7 @@ func (c *campaign) mailLists(ctx context.Context, v *Evidence) error {
 	if err := c.call(ctx, "first", "may", v.Recipients); err != nil {
 		return err
 	}
-	if err := c.waitForRest(ctx); err != nil {
+	if err := c.Rest(ctx, c.limit()); err != nil {
 		return err
 	}
 	took := time.Since(began)
@@ -147,7 +121,7 @@ func (c *campaign) mailLists(ctx context.Context, v *Evidence) error {
 		return err
 	}
 	v.Undisturbed = c.mail.drain()
-	c.options.Progress("%d recipients, undisturbed: %.1f s, %.0f a second; %.1f s of processor time and at most %d MiB of memory in the process",
+	c.Progress("%d recipients, undisturbed: %.1f s, %.0f a second; %.1f s of processor time and at most %d MiB of memory in the process",
 		len(v.Recipients), took.Seconds(), float64(len(v.Recipients))/took.Seconds(), cpu.Seconds(), peak>>20)
 
 	began = time.Now()
@@ -165,20 +139,20 @@ func (c *campaign) mailLists(ctx context.Context, v *Evidence) error {
 			return err
 		}
 	}
-	if err := c.waitForRest(ctx); err != nil {
+	if err := c.Rest(ctx, c.limit()); err != nil {
 		return err
 	}
 	if v.Indeterminate, err = c.count(ctx, `SELECT count(*) FROM effect WHERE state = 'indeterminate'`); err != nil {
 		return err
 	}
 	v.Killed = c.mail.drain()
-	c.options.Progress("%d recipients, killed %d times: %.1f s; %d messages were under way at a kill and wait for a person",
+	c.Progress("%d recipients, killed %d times: %.1f s; %d messages were under way at a kill and wait for a person",
 		len(v.Recipients), v.Kills, time.Since(began).Seconds(), v.Indeterminate)
 
 	if err := c.call(ctx, "again", "june", append([]string{v.Added}, v.Recipients[1:]...)); err != nil {
 		return err
 	}
-	if err := c.waitForRest(ctx); err != nil {
+	if err := c.Rest(ctx, c.limit()); err != nil {
 		return err
 	}
 	v.Repeated = c.mail.drain()
@@ -195,7 +169,7 @@ func (c *campaign) kill(ctx context.Context, what string, v *Evidence, holds fun
 	}
 	v.Kills++
 	var err error
-	c.node, err = c.world.Serve(ctx, c.config)
+	c.node, err = c.Serve(ctx, rig.NodeConfig{})
 	return err
 }
 
@@ -231,17 +205,8 @@ func (c *campaign) call(ctx context.Context, which, month string, to []string) e
 }
 
 func (c *campaign) count(ctx context.Context, sql string) (n int, err error) {
-	err = c.db.QueryRow(ctx, sql).Scan(&n)
+	err = c.DB.QueryRow(ctx, sql).Scan(&n)
 	return n, err
-}
-
-// waitForRest waits until no effect is under way.
-func (c *campaign) waitForRest(ctx context.Context) error {
-	return rig.Poll(ctx, 100*time.Millisecond, c.limit(), "the effects to come to rest", func() (bool, error) {
-		var busy bool
-		err := c.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM effect WHERE next_at IS NOT NULL)`).Scan(&busy)
-		return !busy, err
-	})
 }
 
 // limit is a generous time for one list.

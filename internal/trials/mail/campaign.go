@@ -3,12 +3,9 @@ package mail
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
@@ -37,47 +34,31 @@ const restWithin = 2 * time.Minute
 
 // campaign is what both campaigns run on: the real binary, and a connection that reads its tables.
 type campaign struct {
-	options Options
-	world   *lab.World
-	config  rig.NodeConfig
-	db      *pgx.Conn
-	node    *rig.Node
-	client  *http.Client
+	*lab.Campaign
+	node   *rig.Node
+	client *http.Client
 }
 
-func prepare(ctx context.Context, o *Options, configuration string, env ...string) (*campaign, error) {
-	c := &campaign{options: *o, client: rig.NewClient(8, time.Minute)}
-	if c.options.Progress == nil {
-		c.options.Progress = func(string, ...any) {}
-	}
-	var err error
-	if c.world, err = lab.NewWorld(ctx, lab.WorldConfig{Name: "mail", Dir: o.Dir, DSN: o.URL}); err != nil {
-		return c, err
-	}
-	if c.db, err = c.world.Prepare(ctx, o.Schema); err != nil {
-		return c, err
-	}
-	path, err := c.world.WriteFile("oncegate.yml", configuration)
+func newCampaign(ctx context.Context, o *Options, variables ...string) (*campaign, error) {
+	w, err := lab.NewWorld(ctx, lab.WorldConfig{Name: "mail", Dir: o.Dir, DSN: o.URL})
 	if err != nil {
-		return c, err
+		return nil, err
 	}
-	c.config = rig.NodeConfig{
-		Name: "serve", Config: path, Schema: o.Schema,
-		Env: append([]string{"LOG_LEVEL=warn", "MAIL_SECRET=" + secret}, env...),
-	}
-	c.node, err = c.world.Serve(ctx, c.config)
-	return c, err
+	variables = append(variables, "LOG_LEVEL=warn", "MAIL_SECRET="+secret)
+	return &campaign{Campaign: lab.NewCampaign(w, o.Schema, o.Progress, variables...), client: rig.NewClient(8, time.Minute)}, nil
 }
 
-func (c *campaign) close(ctx context.Context) error {
-	var errs []error
-	if c.node != nil {
-		errs = append(errs, c.node.Kill())
+// prepare makes the schema and the configuration, and starts the node.
+func (c *campaign) prepare(ctx context.Context, configuration string, args ...any) error {
+	err := c.Prepare(ctx)
+	if err != nil {
+		return err
 	}
-	if c.db != nil {
-		errs = append(errs, c.db.Close(context.WithoutCancel(ctx)))
+	if err := c.Configure(configuration, args...); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	c.node, err = c.Serve(ctx, rig.NodeConfig{})
+	return err
 }
 
 // call makes one call of an operation under a key.
@@ -99,13 +80,4 @@ func (c *campaign) call(ctx context.Context, operation, key string, body any) er
 		return fmt.Errorf("the call of %s was answered %d: %s", operation, status, answer)
 	}
 	return nil
-}
-
-// waitForRest waits until no effect is under way.
-func (c *campaign) waitForRest(ctx context.Context) error {
-	return rig.Poll(ctx, 100*time.Millisecond, restWithin, "the effects to come to rest", func() (bool, error) {
-		var busy bool
-		err := c.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM effect WHERE next_at IS NOT NULL)`).Scan(&busy)
-		return !busy, err
-	})
 }

@@ -2,12 +2,11 @@ package mail
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 
-	"github.com/oncegate/oncegate/internal/trials/lab"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // Case is the result of one message to a hostile server.
@@ -45,40 +44,35 @@ func RunHostile(ctx context.Context, o Options) (cases []Case, err error) {
 	if err != nil {
 		return nil, err
 	}
+	roots := filepath.Join(o.Dir, "roots.pem")
+	if err := authority.writeRoots(roots); err != nil {
+		return nil, err
+	}
+	c, err := newCampaign(ctx, &o, "SSL_CERT_FILE="+roots)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = c.End(err, "go test ./internal/trials/mail -run TestHostile") }()
 	var servers []*hostileServer
-	defer func() {
-		for _, s := range servers {
-			err = errors.Join(err, s.close())
-		}
-	}()
 	var targets, routes strings.Builder
 	for _, plan := range Plans() {
-		s, err := startHostile(plan, authority)
-		if err != nil {
+		s := &hostileServer{plan: plan, authority: authority}
+		if s.Server, err = rig.StartServer(s.serve); err != nil {
 			return nil, err
 		}
+		c.OnEnd(s.Close)
 		servers = append(servers, s)
 		way := "starttls: off"
 		if plan.Encrypted {
 			way = "username: shop, password: [env:MAIL_SECRET]"
 		}
-		fmt.Fprintf(&targets, hostileTarget, plan.Name(), s.address(), sender, way)
+		fmt.Fprintf(&targets, hostileTarget, plan.Name(), s.Address, sender, way)
 		fmt.Fprintf(&routes, hostileRoute, plan.Name())
 	}
-	roots := filepath.Join(o.Dir, "roots.pem")
-	if err := authority.writeRoots(roots); err != nil {
+	if err := c.prepare(ctx, hostileConfiguration, targets.String(), routes.String()); err != nil {
 		return nil, err
 	}
-	c, err := prepare(ctx, &o, fmt.Sprintf(hostileConfiguration, targets.String(), routes.String()), "SSL_CERT_FILE="+roots)
-	// This runs before the servers are closed, so that no client is connected to them any more.
-	defer func() { err = errors.Join(err, c.close(ctx)) }()
-	if err == nil {
-		cases, err = c.sendToHostile(ctx, servers)
-	}
-	if err != nil {
-		return nil, lab.ExplainFailure(err, "go test ./internal/trials/mail -run TestHostile", c.world.Logs("")...)
-	}
-	return cases, nil
+	return c.sendToHostile(ctx, servers)
 }
 
 func (c *campaign) sendToHostile(ctx context.Context, servers []*hostileServer) ([]Case, error) {
@@ -88,7 +82,7 @@ func (c *campaign) sendToHostile(ctx context.Context, servers []*hostileServer) 
 			return nil, err
 		}
 	}
-	if err := c.waitForRest(ctx); err != nil {
+	if err := c.Rest(ctx, restWithin); err != nil {
 		return nil, err
 	}
 	if err := c.node.Kill(); err != nil {
@@ -96,12 +90,12 @@ func (c *campaign) sendToHostile(ctx context.Context, servers []*hostileServer) 
 	}
 	cases := make([]Case, len(servers))
 	for i, s := range servers {
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			return nil, err
 		}
 		cases[i] = Case{Plan: s.plan, Conversations: s.conversations()}
 		found := &cases[i]
-		if err := c.db.QueryRow(ctx, `SELECT e.state, coalesce(convert_from(e.result, 'UTF8'), ''), e.attempts
+		if err := c.DB.QueryRow(ctx, `SELECT e.state, coalesce(convert_from(e.result, 'UTF8'), ''), e.attempts
 			FROM effect e JOIN inbox_event v ON v.id = e.event_id WHERE v.type = $1`, s.plan.Name()).Scan(&found.State, &found.ID, &found.Attempts); err != nil {
 			return nil, fmt.Errorf("reading the effect of %s: %w", s.plan.Name(), err)
 		}

@@ -14,52 +14,18 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // hostileServer is a mail server that misbehaves at one stage of its first conversation, and is correct in the others.
 type hostileServer struct {
+	*rig.Server
 	plan      Plan
 	authority *authority
-	listener  net.Listener
-	wg        sync.WaitGroup
 
 	mu   sync.Mutex
 	seen []*Conversation
-	over bool
-}
-
-func startHostile(plan Plan, a *authority) (*hostileServer, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at the end
-	if err != nil {
-		return nil, fmt.Errorf("starting a mail server: %w", err)
-	}
-	s := &hostileServer{plan: plan, authority: a, listener: listener}
-	s.wg.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			s.wg.Go(func() { s.serve(conn) })
-		}
-	})
-	return s, nil
-}
-
-func (s *hostileServer) address() string { return s.listener.Addr().String() }
-
-// close waits until all conversations have ended. Their clients are gone by then.
-func (s *hostileServer) close() error {
-	s.mu.Lock()
-	over := s.over
-	s.over = true
-	s.mu.Unlock()
-	if over {
-		return nil
-	}
-	err := s.listener.Close()
-	s.wg.Wait()
-	return err
 }
 
 func (s *hostileServer) conversations() []Conversation {

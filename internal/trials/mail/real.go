@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oncegate/oncegate/internal/drill/rig"
-	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // RealOptions say how many messages are sent.
@@ -91,15 +90,15 @@ func RunReal(ctx context.Context, o RealOptions) (v *Evidence, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	c, err := prepare(ctx, &o.Options, fmt.Sprintf(realConfiguration, p.address, sender, concurrency), "SSL_CERT_FILE="+roots, "DKIM_KEY="+string(pemKey))
-	defer func() { err = errors.Join(err, c.close(ctx)) }()
-	if err == nil {
-		v, err = c.mailThrough(ctx, p, &o)
-	}
+	c, err := newCampaign(ctx, &o.Options, "SSL_CERT_FILE="+roots, "DKIM_KEY="+string(pemKey))
 	if err != nil {
-		return nil, lab.ExplainFailure(err, "./scripts/mail", append(c.world.Logs(""), p.log())...)
+		return nil, err
 	}
-	return v, nil
+	defer func() { err = c.End(err, "./scripts/mail", p.log()) }()
+	if err := c.prepare(ctx, realConfiguration, p.address, sender, concurrency); err != nil {
+		return nil, err
+	}
+	return c.mailThrough(ctx, p, &o)
 }
 
 func (c *campaign) mailThrough(ctx context.Context, p *postfix, o *RealOptions) (*Evidence, error) {
@@ -119,16 +118,16 @@ func (c *campaign) mailThrough(ctx context.Context, p *postfix, o *RealOptions) 
 		return nil, err
 	}
 	var err error
-	if c.node, err = c.world.Serve(ctx, c.config); err != nil {
+	if c.node, err = c.Serve(ctx, rig.NodeConfig{}); err != nil {
 		return nil, err
 	}
-	if err := c.waitForRest(ctx); err != nil {
+	if err := c.Rest(ctx, restWithin); err != nil {
 		return nil, err
 	}
 	if err := rig.Until(ctx, restWithin, "the mail server to deliver what it took", p.idle); err != nil {
 		return nil, err
 	}
-	c.options.Progress("%d messages wanted, killed when %d had arrived: %.1f s", len(v.Wanted), v.AtKill, time.Since(began).Seconds())
+	c.Progress("%d messages wanted, killed when %d had arrived: %.1f s", len(v.Wanted), v.AtKill, time.Since(began).Seconds())
 	if v.Delivered, err = p.read(); err != nil {
 		return nil, err
 	}
@@ -168,7 +167,7 @@ func (c *campaign) callAll(ctx context.Context, v *Evidence, o *RealOptions) err
 
 // effects are the messages that the database knows, without their duplicates.
 func (c *campaign) effects(ctx context.Context) ([]Effect, error) {
-	rows, err := c.db.Query(ctx, `SELECT state, rendered FROM effect WHERE rendered IS NOT NULL AND state <> 'duplicate'`)
+	rows, err := c.DB.Query(ctx, `SELECT state, rendered FROM effect WHERE rendered IS NOT NULL AND state <> 'duplicate'`)
 	if err != nil {
 		return nil, fmt.Errorf("reading the effects: %w", err)
 	}

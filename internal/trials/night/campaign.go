@@ -2,12 +2,9 @@ package night
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
+	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
@@ -30,12 +27,10 @@ type Options struct {
 
 // Campaign is one night in progress.
 type Campaign struct {
+	*lab.Campaign
 	options  Options
-	world    *lab.World
-	config   rig.NodeConfig
 	target   *targetLedger
-	server   *rig.Target // serves the target
-	db       *pgx.Conn
+	address  string // of the target
 	node     *rig.Node
 	evidence *Evidence
 }
@@ -59,14 +54,14 @@ sources:
     routes:
       - { name: billing, target: billing, map: { number: body.issue.number, title: body.issue.title } }
       - { name: archive, target: archive }
-  orders:
+  standard:
     provider: standard-webhooks
-    secrets: [env:ORDERS_SECRET]
+    secrets: [env:STANDARD_SECRET]
     routes: [{ name: billing, target: billing }]
 `
 
 // The routes are changed before the replay. The route of stripe takes fewer types, has a condition and makes another
-// body. The route of github makes another body than the stored one. The route of orders leads to another target.
+// body. The route of github makes another body than the stored one. The route of standard leads to another target.
 const configurationAfter = `
 work: { lease: 2s, sweep_every: 1s, workers: 50 }
 targets:
@@ -87,9 +82,9 @@ sources:
     routes:
       - { name: billing, target: billing, map: { number: body.issue.number } }
       - { name: archive, target: archive }
-  orders:
+  standard:
     provider: standard-webhooks
-    secrets: [env:ORDERS_SECRET]
+    secrets: [env:STANDARD_SECRET]
     routes: [{ name: billing, target: moved }]
 `
 
@@ -101,21 +96,27 @@ CREATE FUNCTION night_apply(document jsonb) RETURNS void LANGUAGE sql AS
 
 // Run plays the whole night and reads the ledgers.
 func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
-	if o.Progress == nil {
-		o.Progress = func(string, ...any) {}
-	}
-	n := &Campaign{options: o, target: newTargetLedger(), evidence: &Evidence{Address: map[string]string{
-		"billing": pathBilling, "moved": pathMoved, "archive": pathArchive,
-	}}}
-	if err := n.prepare(ctx); err != nil {
+	w, err := lab.NewWorld(ctx, lab.WorldConfig{Name: "night", Dir: o.Dir, DSN: o.URL})
+	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if n.node != nil {
-			err = errors.Join(err, n.node.Kill())
-		}
-		err = errors.Join(err, n.server.Close(), n.db.Close(context.WithoutCancel(ctx)))
-	}()
+	variables := []string{"LOG_LEVEL=warn", "ONCEGATE_ACTOR=night"}
+	for i := range sources {
+		variables = append(variables, strings.ToUpper(sources[i].Name)+"_SECRET="+sources[i].Secret)
+	}
+	n := &Campaign{
+		Campaign: lab.NewCampaign(w, o.Schema, o.Progress, variables...),
+		options:  o, target: newTargetLedger(), evidence: &Evidence{Address: map[string]string{
+			"billing": pathBilling, "moved": pathMoved, "archive": pathArchive,
+		}},
+	}
+	defer func() { err = n.End(err, fmt.Sprintf("./scripts/night %d", o.Deliveries)) }()
+	if err := n.Prepare(ctx, makeTable); err != nil {
+		return nil, err
+	}
+	if n.address, err = n.Target(n.target); err != nil {
+		return nil, err
+	}
 	for _, part := range []struct {
 		name string
 		do   func(ctx context.Context) error
@@ -129,37 +130,18 @@ func Run(ctx context.Context, o Options) (_ *Evidence, err error) {
 	} {
 		began := time.Now()
 		if err := part.do(ctx); err != nil {
-			return nil, lab.ExplainFailure(fmt.Errorf("%s: %w", part.name, err), fmt.Sprintf("./scripts/night %d", o.Deliveries), n.world.Logs("")...)
+			return nil, fmt.Errorf("%s: %w", part.name, err)
 		}
-		o.Progress("%s: %.1f s", part.name, time.Since(began).Seconds())
+		n.Progress("%s: %.1f s", part.name, time.Since(began).Seconds())
 	}
 	return n.evidence, nil
 }
 
-func (n *Campaign) prepare(ctx context.Context) (err error) {
-	o := n.options
-	if n.world, err = lab.NewWorld(ctx, lab.WorldConfig{Name: "night", Dir: o.Dir, DSN: o.URL}); err != nil {
-		return err
-	}
-	if n.db, err = n.world.Prepare(ctx, o.Schema, makeTable); err != nil {
-		return err
-	}
-	n.config = rig.NodeConfig{
-		Name: "serve", Config: filepath.Join(o.Dir, configurationFile), Schema: o.Schema,
-		Env: []string{"LOG_LEVEL=warn", "ONCEGATE_ACTOR=night", "STRIPE_SECRET=" + stripeSecret, "GITHUB_SECRET=" + githubSecret, "ORDERS_SECRET=" + ordersSecret()},
-	}
-	n.server, err = rig.StartTarget(n.target)
-	return err
-}
-
-const configurationFile = "oncegate.yml"
-
 // serve starts the binary with a configuration and waits until it is ready.
 func (n *Campaign) serve(ctx context.Context, configuration string) (err error) {
-	if _, err := n.world.WriteFile(configurationFile, fmt.Sprintf(configuration, n.server.Address)); err != nil {
-		return err
+	if err = n.Configure(configuration, n.address); err == nil {
+		n.node, err = n.Serve(ctx, rig.NodeConfig{})
 	}
-	n.node, err = n.world.Serve(ctx, n.config)
 	return err
 }
 
@@ -183,7 +165,7 @@ func (n *Campaign) deliverThroughOutage(ctx context.Context) error {
 			return err
 		}
 		n.evidence.Events = append(n.evidence.Events, events...)
-		if err := n.waitForRest(ctx); err != nil {
+		if err := n.Rest(ctx, n.limit()); err != nil {
 			return err
 		}
 	}
@@ -199,16 +181,7 @@ func (n *Campaign) changeRoutes(ctx context.Context) error {
 	return n.serve(ctx, configurationAfter)
 }
 
-// waitForRest waits until no effect is under way.
-func (n *Campaign) waitForRest(ctx context.Context) error {
-	return n.until(ctx, "the effects to come to rest", func() (bool, error) {
-		var busy bool
-		err := n.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM effect WHERE state IN ('pending', 'claimed', 'retry', 'held'))`).Scan(&busy)
-		return !busy, err
-	})
-}
-
-// until waits until holds returns true. It gives up after a time that grows with the number of deliveries.
-func (n *Campaign) until(ctx context.Context, what string, holds func() (bool, error)) error {
-	return rig.Until(ctx, 2*time.Minute+time.Duration(n.options.Deliveries)*20*time.Millisecond, what, holds)
+// limit is a generous time for everything that is waited for.
+func (n *Campaign) limit() time.Duration {
+	return 2*time.Minute + time.Duration(n.options.Deliveries)*20*time.Millisecond
 }

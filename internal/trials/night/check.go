@@ -34,19 +34,21 @@ type Evidence struct {
 }
 
 // ExpectedVerdict is the verdict that a plan must give an event's effect at billing, worked out by hand. The route of
-// stripe in configurationAfter takes an event by its type and total. A condition does not apply to what may already
-// have happened.
+// stripe in configurationAfter takes an event by its type and total. What may have happened before the condition was added, and
+// does not meet it, is not sent and stays unknown.
 func ExpectedVerdict(e *Event, unknown bool) replay.Verdict {
 	switch {
 	case e.Source == "github":
 		return replay.VerdictSame // what was rendered before is sent again
-	case e.Source == "orders" && unknown:
+	case e.Source == "standard" && unknown:
 		return replay.VerdictOtherKey // what may have happened at one target is not sent to another
-	case e.Source == "orders":
+	case e.Source == "standard":
 		return replay.VerdictOtherTarget
 	case e.Type == "invoice.voided":
 		return replay.VerdictNoRoute
-	case !unknown && e.Total == 0:
+	case e.Total == 0 && unknown:
+		return replay.VerdictOtherKey
+	case e.Total == 0:
 		return replay.VerdictNoRoute
 	}
 	return replay.VerdictOtherBody
@@ -213,13 +215,13 @@ func (c *checker) checkRequest(name string, it *replay.Item, before *Effect, sen
 	}
 }
 
-// checkUnchanged: what may have happened at another target is not sent, and waits for a person.
+// checkUnchanged: what may have happened under the former configuration is not sent, and waits for a person.
 func (c *checker) checkUnchanged(name string, it *replay.Item, before *Effect, sent []placed) {
 	if len(sent) > 0 {
-		c.failf("%s may have happened at another target, and %d requests went out", name, len(sent))
+		c.failf("%s may have happened under the former configuration, and %d requests went out", name, len(sent))
 	}
 	if after := c.After[it.Effect.String()]; after.State != string(inbox.EffectIndeterminate) || after.Version != before.Version+1 {
-		c.failf("%s may have happened at another target and is %s, version %d after %d", name, after.State, after.Version, before.Version)
+		c.failf("%s may have happened under the former configuration and is %s, version %d after %d", name, after.State, after.Version, before.Version)
 	}
 }
 
@@ -253,7 +255,7 @@ func (c *checker) checkLedgers() {
 		switch should := e.Route != "billing" || wanted[name]; {
 		case e.Route == "billing" && kept[name]:
 			if e.State != string(inbox.EffectIndeterminate) || times > 1 {
-				c.failf("effect %s of %s may have happened at another target, is %s and happened %d times", id, name, e.State, times)
+				c.failf("effect %s of %s may have happened under the former configuration, is %s and happened %d times", id, name, e.State, times)
 			}
 		case should && (e.State != string(inbox.EffectDone) || times != 1):
 			c.failf("effect %s of %s is %s and happened %d times", id, name, e.State, times)

@@ -13,4 +13,7 @@
 // and run. The target keeps a ledger of every request and of what it did. [Check] compares: no effect happens twice,
 // none is lost, planning changes nothing, and every item of a plan ends as the plan said, with the exact body, key and
 // address. The test then damages the ledgers in every way that [Check] has to notice.
+//
+// It checks no invariants of internal/drill/invariant, because they do not know replays: after one, an effect may have
+// another target, other bytes and another key than its event, and one without a route stays dead.
 package night

@@ -2,23 +2,18 @@ package night
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/drill/sender"
 )
 
-// The secrets of the sources. The servers live for minutes.
-const (
-	stripeSecret = "whsec_night_0123456789abcdef0123456789abcdef" //nolint:gosec // as said above
-	githubSecret = "night-0123456789abcdef"                       //nolint:gosec // as said above
-	ordersKey    = "night-orders-0123456789abcdef"
-)
-
-func ordersSecret() string { return "whsec_" + base64.StdEncoding.EncodeToString([]byte(ordersKey)) }
+// sources are the providers of the night, which take turns. The servers live for minutes.
+var sources = []sender.Source{
+	sender.Stripe("whsec_night_0123456789abcdef0123456789abcdef", ""), sender.GitHub("night-0123456789abcdef", ""), sender.Standard([]byte("night-standard-0123456789abcdef"), nil),
+}
 
 // Event is one event of the night.
 type Event struct {
@@ -30,46 +25,29 @@ type Event struct {
 	// Total is a number in the body that a condition depends on.
 	Total int
 
+	source *sender.Source
 	body   []byte
-	header http.Header
 }
 
 // newEvent makes the n-th event of the night. The sources and types take turns. The event is dated now, because one
 // that is older than tombstones are kept would be held.
 func newEvent(n int, mode Mode) Event {
-	e := Event{Mode: mode, Total: n % 7, header: http.Header{"Content-Type": {"application/json"}}}
-	switch n % 3 {
-	case 0:
-		e.Source, e.ID, e.Type = "stripe", fmt.Sprintf("evt_%06d", n), "invoice.paid"
+	e := Event{Mode: mode, Total: n % 7, source: &sources[n%len(sources)]}
+	switch e.Source = e.source.Name; e.Source {
+	case "stripe":
+		e.ID, e.Type = fmt.Sprintf("evt_%06d", n), "invoice.paid"
 		if n%4 == 0 {
 			e.Type = "invoice.voided"
 		}
 		e.body = fmt.Appendf(nil, `{"id":%q,"object":"event","type":%q,"created":%d,"data":{"object":{"id":"in_%d","total":%d,"client_secret":"s3cret-%d"}}}`, e.ID, e.Type, time.Now().Unix(), n, e.Total, n)
-	case 1:
-		e.Source, e.ID, e.Type = "github", fmt.Sprintf("00000000-0000-4000-8000-%012d", n), "issues.opened"
-		e.header["X-Github-Event"], e.header["X-Github-Delivery"] = []string{"issues"}, []string{e.ID}
+	case "github":
+		e.ID, e.Type = fmt.Sprintf("00000000-0000-4000-8000-%012d", n), "issues"
 		e.body = fmt.Appendf(nil, `{"action":"opened","issue":{"id":%d,"number":%d,"title":"night","updated_at":"2026-01-01T00:00:00Z"},"repository":{"id":1,"full_name":"o/r"}}`, n, n)
 	default:
-		e.Source, e.ID, e.Type = "orders", fmt.Sprintf("msg_%06d", n), "order.placed"
-		e.header["Webhook-Id"] = []string{e.ID}
+		e.ID, e.Type = fmt.Sprintf("msg_%06d", n), "order.placed"
 		e.body = fmt.Appendf(nil, `{"type":"order.placed","data":{"order":%d,"total":%d}}`, n, e.Total)
 	}
 	return e
-}
-
-// sign signs the event as its provider does, at this moment.
-func (e *Event) sign() http.Header {
-	h, now := e.header.Clone(), time.Now()
-	switch e.Source {
-	case "stripe":
-		h["Stripe-Signature"] = []string{rig.StripeSignature(stripeSecret, now, e.body)}
-	case "github":
-		h["X-Hub-Signature-256"] = []string{rig.GitHubSignature(githubSecret, e.body)}
-	case "orders":
-		h["Webhook-Timestamp"] = []string{strconv.FormatInt(now.Unix(), 10)}
-		h["Webhook-Signature"] = []string{rig.StandardSignature([]byte(ordersKey), e.ID, now, e.body)}
-	}
-	return h
 }
 
 // senders is the number of deliveries at the same time.
@@ -90,7 +68,7 @@ func (n *Campaign) deliver(ctx context.Context, events []Event) error {
 }
 
 func (n *Campaign) post(ctx context.Context, client *http.Client, e *Event) error {
-	status, _, err := rig.Post(ctx, client, n.node.SourceURL(e.Source), e.body, e.sign())
+	status, _, err := rig.Post(ctx, client, n.node.SourceURL(e.Source), e.body, e.source.Header(e.ID, e.Type, time.Now(), e.body))
 	if err == nil && status/100 != 2 {
 		err = fmt.Errorf("it was answered %d", status)
 	}

@@ -12,12 +12,12 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
-	"github.com/oncegate/oncegate/internal/trials/lab"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // runCommand runs one command as an operator would, and reads the JSON that it writes.
 func (n *Campaign) runCommand(ctx context.Context, into any, args ...string) error {
-	result, err := lab.RunCommand(ctx, n.world.Environ(&n.config), 0, n.world.Binary, append(args, "--output", "json")...)
+	result, err := n.RunCommand(ctx, 0, nil, append(args, "--output", "json")...)
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,9 @@ func (n *Campaign) runPlan(ctx context.Context, rate int) error {
 // waitForShare waits until a run has acted on a share of its items.
 func (n *Campaign) waitForShare(ctx context.Context, percent int) error {
 	p := &n.evidence.Plans[len(n.evidence.Plans)-1]
-	return n.until(ctx, fmt.Sprintf("%d %% of the items to have their turn", percent), func() (bool, error) {
+	return rig.Until(ctx, n.limit(), fmt.Sprintf("%d %% of the items to have their turn", percent), func() (bool, error) {
 		var acted int
-		err := n.db.QueryRow(ctx, `SELECT count(*) FROM replay_outcome WHERE replay_id = $1`, p.Replay.ID).Scan(&acted)
+		err := n.DB.QueryRow(ctx, `SELECT count(*) FROM replay_outcome WHERE replay_id = $1`, p.Replay.ID).Scan(&acted)
 		return acted*100 >= p.Replay.Summary.ToDo*percent, err
 	})
 }
@@ -141,7 +141,7 @@ func (n *Campaign) runAndInterrupt(ctx context.Context) error {
 
 // finishPlan waits until everything that a plan began has ended, and reads the outcomes.
 func (n *Campaign) finishPlan(ctx context.Context) error {
-	if err := n.waitForRest(ctx); err != nil {
+	if err := n.Rest(ctx, n.limit()); err != nil {
 		return err
 	}
 	if err := n.readItems(ctx); err != nil {
@@ -166,12 +166,13 @@ func (n *Campaign) replayRest(ctx context.Context) error {
 	return n.finishPlan(ctx)
 }
 
-// hashTables returns a hash of each of our tables. River's tables and the progress of prune change by themselves; of
-// River's jobs only new ones count.
+// hashTables returns a hash of each of our tables. River's tables, the progress of prune, the heartbeats and the counts
+// of deliveries change by themselves; of River's jobs only new ones count.
 func (n *Campaign) hashTables(ctx context.Context) (map[string]string, error) {
-	rows, err := n.db.Query(ctx, `
+	rows, err := n.DB.Query(ctx, `
 		SELECT relname::text FROM pg_class
-		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname NOT LIKE 'river%' AND relname <> 'prune_walk'`)
+		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname NOT LIKE 'river%'
+			AND relname NOT IN ('prune_walk', 'node', 'stat_flush', 'stat_minute')`)
 	if err != nil {
 		return nil, fmt.Errorf("listing tables: %w", err)
 	}
@@ -186,7 +187,7 @@ func (n *Campaign) hashTables(ctx context.Context) (map[string]string, error) {
 	out := make(map[string]string, len(queries))
 	for name, query := range queries {
 		var hash string
-		if err := n.db.QueryRow(ctx, query).Scan(&hash); err != nil {
+		if err := n.DB.QueryRow(ctx, query).Scan(&hash); err != nil {
 			return nil, fmt.Errorf("hashing table %s: %w", name, err)
 		}
 		out[name] = hash
@@ -196,7 +197,7 @@ func (n *Campaign) hashTables(ctx context.Context) (map[string]string, error) {
 
 // readEffects reads all effects.
 func (n *Campaign) readEffects(ctx context.Context) (map[string]Effect, error) {
-	rows, err := n.db.Query(ctx, `
+	rows, err := n.DB.Query(ctx, `
 		SELECT e.id::text, s.name, v.event_id, r.name, e.state, e.version, e.idempotency_key, e.unknown_since IS NOT NULL
 		FROM effect e JOIN inbox_event v ON v.id = e.event_id JOIN route r ON r.id = e.route_id JOIN source s ON s.id = v.source_id`)
 	if err != nil {
@@ -220,7 +221,7 @@ func (n *Campaign) readLedgers(ctx context.Context) (err error) {
 	if n.evidence.After, err = n.readEffects(ctx); err != nil {
 		return err
 	}
-	rows, err := n.db.Query(ctx, `SELECT key FROM night_applied`)
+	rows, err := n.DB.Query(ctx, `SELECT key FROM night_applied`)
 	if err != nil {
 		return fmt.Errorf("reading what was applied: %w", err)
 	}

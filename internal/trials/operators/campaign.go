@@ -20,10 +20,11 @@ import (
 
 // campaign is one run.
 type campaign struct {
+	*lab.Campaign
 	options
-	world      *lab.World
 	db         *pgxpool.Pool
 	ledger     *targetLedger
+	addresses  [2]string // of the ledger, which is both targets
 	deliveries *deliveries
 	servers    [2]*server
 
@@ -56,7 +57,7 @@ type campaign struct {
 
 func newCampaign(o options, w *lab.World) *campaign {
 	return &campaign{
-		options: o, world: w, deliveries: newDeliveries(), streams: map[string]*stream{}, reported: map[string]bool{},
+		Campaign: lab.NewCampaign(w, schema, nil, "OPERATORS_SECRET="+secret()), options: o, deliveries: newDeliveries(), streams: map[string]*stream{}, reported: map[string]bool{},
 		histories: map[string]*history{}, byKey: map[string][]*history{}, audited: map[string]bool{}, replayRuns: map[string]int{},
 		counts: map[string]int{}, finalCounts: map[string]map[string]int{}, lastRead: time.Now(), lastAudit: time.Now(),
 	}
@@ -112,41 +113,27 @@ func (c *campaign) allActs() []*act {
 	return slices.Clip(c.acts)
 }
 
-func (c *campaign) close() error {
-	var errs []error
-	for _, s := range c.servers {
-		if s != nil {
-			_, err := s.stop(true)
-			errs = append(errs, err)
-		}
-	}
-	if c.ledger != nil {
-		c.ledger.close()
-	}
-	if c.db != nil {
-		c.db.Close()
-	}
-	return errors.Join(errs...)
-}
-
 // prepare makes the schema, and starts the targets and both servers.
 func (c *campaign) prepare(ctx context.Context) (err error) {
-	if c.ledger, err = startTargets(); err != nil {
-		return err
+	c.ledger = &targetLedger{byKey: map[string][]*request{}}
+	for i := range c.addresses {
+		if c.addresses[i], err = c.Target(c.ledger); err != nil {
+			return err
+		}
 	}
 	for i := range c.servers {
-		if c.servers[i], err = newServer(c.world, i+1); err != nil {
+		if c.servers[i], err = newServer(c.Campaign, i+1); err != nil {
 			return err
 		}
-		if err := c.servers[i].configure(variants[0].text("", c.ledger.addresses())); err != nil {
+		if err := c.servers[i].configure(variants[0].text("", c.addresses)); err != nil {
 			return err
 		}
 	}
-	ran, err := lab.RunCommand(ctx, c.servers[0].environ(), 0, c.world.Binary, "migrate", "up")
+	ran, err := lab.RunCommand(ctx, c.servers[0].environ(), 0, c.Binary, "migrate", "up")
 	if err != nil || ran.ExitCode != 0 {
 		return fmt.Errorf("migrating: %w: %s", err, ran.Stderr)
 	}
-	cfg, err := pgxpool.ParseConfig(c.world.Server.DSN())
+	cfg, err := pgxpool.ParseConfig(c.DSN())
 	if err != nil {
 		return fmt.Errorf("reading the server's address: %w", err)
 	}
@@ -155,11 +142,12 @@ func (c *campaign) prepare(ctx context.Context) (err error) {
 	if c.db, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
+	c.OnEnd(func() error { c.db.Close(); return nil })
 	if _, err := c.db.Exec(ctx, "CREATE ROLE "+strangerRole+" LOGIN PASSWORD '"+strangerRole+"'"); err != nil {
 		return fmt.Errorf("making a role: %w", err)
 	}
 	for _, s := range c.servers {
-		if err := s.start(ctx, variants[0], variants[0].text("", c.ledger.addresses())); err != nil {
+		if err := s.start(ctx, variants[0], variants[0].text("", c.addresses)); err != nil {
 			return err
 		}
 	}

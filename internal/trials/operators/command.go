@@ -85,7 +85,7 @@ func (o *operator) runCommand(ctx context.Context, h commandOptions, into any, a
 	server := o.servers[o.random.IntN(2)]
 	a.args = args
 	var err error
-	a.CommandResult, err = lab.RunCommand(ctx, server.environ("ONCEGATE_ACTOR="+o.name), limit, o.world.Binary, args...)
+	a.CommandResult, err = lab.RunCommand(ctx, server.environ("ONCEGATE_ACTOR="+o.name), limit, o.Binary, args...)
 	if err == nil {
 		err = ctx.Err()
 	}

@@ -15,4 +15,7 @@
 // the product are compared with the tables: no ended effect reaches a target unless an operator asked for it
 // afterwards, nothing is sent twice to a target that cannot deduplicate, nothing acknowledged is lost, the order of each
 // key is kept, erased content is nowhere, nothing is under an old key, and the commands' reports agree with the tables.
+//
+// It does not use the invariants of internal/drill/invariant. What must hold for an effect depends here on what operators
+// decided about it, and when.
 package main

@@ -138,10 +138,10 @@ func (c *campaign) beginSealing(ctx context.Context) error {
 		return err
 	}
 	c.mu.Lock()
-	c.keyringFile = filepath.Join(c.world.Dir, "keyring")
+	c.keyringFile = filepath.Join(c.Dir, "keyring")
 	c.mu.Unlock()
 	for _, s := range c.servers {
-		if err := s.configure(variants[0].text(c.keyringFile, c.ledger.addresses())); err != nil {
+		if err := s.configure(variants[0].text(c.keyringFile, c.addresses)); err != nil {
 			return err
 		}
 	}
@@ -150,7 +150,7 @@ func (c *campaign) beginSealing(ctx context.Context) error {
 		return err
 	}
 	for _, s := range c.servers {
-		if err := s.start(ctx, variants[0], variants[0].text(c.keyringFile, c.ledger.addresses())); err != nil {
+		if err := s.start(ctx, variants[0], variants[0].text(c.keyringFile, c.addresses)); err != nil {
 			return err
 		}
 	}

@@ -71,15 +71,13 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 		return false, err
 	}
 	c := newCampaign(o, w)
-	defer func() { err = errors.Join(err, c.close()) }() // before PostgreSQL
 	repeat := fmt.Sprintf("./scripts/operators -rounds %d -operators %d -acts %d -seed %d", o.rounds, o.operators, o.acts, o.seed)
-	logs := w.Logs("")
-	if err := c.run(ctx); err != nil {
-		return false, lab.ExplainFailure(err, repeat, logs...)
+	if err := c.End(c.run(ctx), repeat); err != nil {
+		return false, err
 	}
 	found := c.violations
 	if len(found) > 0 && !o.defects {
-		kept, err := lab.KeepLogs(logs...)
+		kept, err := lab.KeepLogs(w.Logs("")...)
 		if err != nil {
 			return true, err
 		}

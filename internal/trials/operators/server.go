@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,7 @@ import (
 // outlive the process.
 type server struct {
 	number int
-	world  *lab.World
+	stage  *lab.Campaign
 	node   rig.NodeConfig
 
 	mu      sync.Mutex
@@ -25,29 +24,24 @@ type server struct {
 	variant variant
 }
 
-func newServer(w *lab.World, number int) (*server, error) {
+func newServer(c *lab.Campaign, number int) (*server, error) {
 	name := fmt.Sprintf("server%d", number)
-	public, err := rig.FreeAddress()
-	admin, err2 := rig.FreeAddress()
-	return &server{number: number, world: w, node: rig.NodeConfig{
-		Name: name, Config: filepath.Join(w.Dir, name+".yml"), Schema: schema, Public: public, Admin: admin,
-		Env: []string{"OPERATORS_SECRET=" + secret()},
-	}}, errors.Join(err, err2)
+	s := &server{number: number, stage: c, node: rig.NodeConfig{Name: name, Config: filepath.Join(c.Dir, name+".yml")}}
+	return s, s.node.ChooseAddresses()
 }
 
 // environ is the environment of the commands that are run with this server's configuration.
 func (s *server) environ(more ...string) []string {
-	cfg := s.node
-	cfg.Public, cfg.Admin = "", ""
-	return append(s.world.Environ(&cfg), more...)
+	cfg := s.stage.Node(rig.NodeConfig{Config: s.node.Config, Env: more})
+	return s.stage.Environ(&cfg)
 }
 
 // log is the path of the server's log.
-func (s *server) log() string { return filepath.Join(s.world.Dir, s.node.Name+".log") }
+func (s *server) log() string { return filepath.Join(s.stage.Dir, s.stage.Node(s.node).Name+".log") }
 
 // configure writes the configuration.
 func (s *server) configure(text string) error {
-	_, err := s.world.WriteFile(s.node.Name+".yml", text)
+	_, err := s.stage.WriteFile(s.node.Name+".yml", text)
 	return err
 }
 
@@ -56,7 +50,7 @@ func (s *server) start(ctx context.Context, v variant, text string) error {
 	if err := s.configure(text); err != nil {
 		return err
 	}
-	n, err := s.world.Start(s.node)
+	n, err := s.stage.Start(s.node)
 	if err != nil {
 		return err
 	}
@@ -114,7 +108,7 @@ func (c *campaign) restart(ctx context.Context, s *server, v variant, kill bool)
 			return err
 		}
 	}
-	return s.start(ctx, v, v.text(c.keyring(), c.ledger.addresses()))
+	return s.start(ctx, v, v.text(c.keyring(), c.addresses))
 }
 
 // markDead marks the nodes as dead that the campaign has killed.

@@ -38,6 +38,6 @@ func (c *campaign) readServerLogs(context.Context) error {
 		}
 	}
 	var err error
-	c.counts["deadlocks in PostgreSQL"], err = c.world.Deadlocks()
+	c.counts["deadlocks in PostgreSQL"], err = c.Deadlocks()
 	return err
 }

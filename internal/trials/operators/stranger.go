@@ -38,7 +38,7 @@ CREATE TRIGGER paused BEFORE UPDATE ON river_job FOR EACH ROW WHEN (NEW.state = 
 // meddle connects as the stranger, who pauses the queues, cancels the jobs that run and takes the locks of prune and of partitions.
 // While the stranger has the locks, an event is delivered whose effects must be carried out, and prune alone must wait.
 func (c *campaign) meddle(ctx context.Context, round int) (err error) {
-	cfg, err := pgx.ParseConfig(c.world.DSN())
+	cfg, err := pgx.ParseConfig(c.DSN())
 	if err != nil {
 		return fmt.Errorf("reading the server's address: %w", err)
 	}

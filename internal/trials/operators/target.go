@@ -60,38 +60,13 @@ func (r *request) happened() bool {
 	return r.answer == http.StatusOK || !r.isRefusal() && r.body[0]%2 == 0
 }
 
-// targetLedger is both targets, at two addresses. It answers as the event says, and records everything.
+// targetLedger is both targets. It answers as the event says, and records everything.
 type targetLedger struct {
-	targets [2]*rig.Target
-
 	mu        sync.Mutex
 	faultless bool // every request is answered with 200
 	requests  []*request
 	probes    []probeAnswer
 	byKey     map[string][]*request // by key
-}
-
-func startTargets() (*targetLedger, error) {
-	s := &targetLedger{byKey: map[string][]*request{}}
-	for i := range s.targets {
-		var err error
-		if s.targets[i], err = rig.StartTarget(s); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
-}
-
-func (s *targetLedger) close() {
-	for _, target := range s.targets {
-		if target != nil {
-			_ = target.Close()
-		}
-	}
-}
-
-func (s *targetLedger) addresses() [2]string {
-	return [2]string{s.targets[0].Address, s.targets[1].Address}
 }
 
 // endFaults ends all faults.

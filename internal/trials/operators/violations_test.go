@@ -314,7 +314,7 @@ func TestOldKeysAreNoticed(t *testing.T) {
 // A request under a key that no effect has is of nobody.
 func TestHearNoticesAForeignKey(t *testing.T) {
 	t.Parallel()
-	c := newCampaign(options{}, nil)
+	c := newCampaign(options{}, &lab.World{})
 	c.byKey["k"] = []*history{{key: "k"}}
 	c.recordRequests([]*request{call(1, 200)})
 	replayed := call(2, 200)
@@ -332,7 +332,7 @@ func TestHearNoticesAForeignKey(t *testing.T) {
 // Two effects with one key are one effect that happens twice.
 func TestNameNoticesAKeyThatIsTaken(t *testing.T) {
 	t.Parallel()
-	c := newCampaign(options{}, nil)
+	c := newCampaign(options{}, &lab.World{})
 	c.nameOf(&history{id: "1", key: "k"})
 	if c.nameOf(&history{id: "2", key: "l"}); len(c.violations) > 0 {
 		t.Errorf("two effects with two keys: %v", c.violations)
@@ -342,7 +342,7 @@ func TestNameNoticesAKeyThatIsTaken(t *testing.T) {
 	}
 
 	// A recipe gives events of one meaning one key, but no event two effects.
-	c = newCampaign(options{}, nil)
+	c = newCampaign(options{}, &lab.World{})
 	c.nameOf(&history{id: "1", key: "k", route: "receipt", event: "a"})
 	if c.nameOf(&history{id: "2", key: "k", route: "receipt", event: "b"}); len(c.violations) > 0 {
 		t.Errorf("two events of one meaning: found %v", c.violations)
@@ -355,7 +355,7 @@ func TestNameNoticesAKeyThatIsTaken(t *testing.T) {
 // A long campaign in which something never happened proves nothing about it.
 func TestNeverNamesWhatDidNotHappen(t *testing.T) {
 	t.Parallel()
-	c := newCampaign(options{}, nil)
+	c := newCampaign(options{}, &lab.World{})
 	c.ledger = &targetLedger{}
 	for _, name := range requiredFigures {
 		if !slices.Contains(c.missingFigures(), name) {

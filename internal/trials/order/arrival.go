@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 	"time"
 )
@@ -25,9 +24,9 @@ END $$;
 CREATE TRIGGER number_by_clock BEFORE INSERT ON effect FOR EACH ROW EXECUTE FUNCTION number_by_clock()`
 
 // deliverInTurn delivers the events of one key as a sender does that waits for each answer. The receivers take them in turn.
-func (c *campaign) deliverInTurn(ctx context.Context, client *http.Client, k int) error {
+func (c *campaign) deliverInTurn(ctx context.Context, k int) error {
 	for n := 1; n <= c.eventsPerSequence(); n++ {
-		if err := c.deliver(ctx, client, delivery{key: "k" + strconv.Itoa(k), number: n}); err != nil {
+		if err := c.deliver(ctx, delivery{key: "k" + strconv.Itoa(k), number: n}); err != nil {
 			return err
 		}
 	}
@@ -44,12 +43,12 @@ SELECT coalesce(max(extract(epoch FROM before - received_at)), 0)::float8 FROM r
 // checkClocks makes sure that the receivers disagreed about the time. Otherwise the variant shows nothing.
 func (c *campaign) checkClocks(ctx context.Context, r *result) error {
 	var apart float64
-	if err := c.db.QueryRow(ctx, readContradiction).Scan(&apart); err != nil {
+	if err := c.DB.QueryRow(ctx, readContradiction).Scan(&apart); err != nil {
 		return fmt.Errorf("comparing the receivers' times: %w", err)
 	}
 	r.fault = fmt.Sprintf(", a receiver whose time was up to %.1f s behind what was answered before", apart)
 	if apart < clockAnswerAfter.Seconds()/4 && !c.variant.defect() {
-		r.violations = append(r.violations, "vacuous: the receivers agree about the time")
+		r.violate(vacuous, "the receivers agree about the time")
 	}
 	return nil
 }

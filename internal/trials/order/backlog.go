@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/drill/rig"
-	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // unordered is the key of the events of the route without order. Their numbers only tell them apart.
@@ -51,17 +50,21 @@ const countHeld = `SELECT (SELECT count(*) FROM effect WHERE state = 'held'), (S
 // blockKeys delivers the events of keys whose first number always fails, waits until their other effects are held, and ends the
 // workers. All later deliveries have later places in the queue.
 func (c *campaign) blockKeys(ctx context.Context) error {
-	client := rig.NewClient(1, 30*time.Second)
+	var plan []delivery
 	for k := range c.blockedKeys() {
 		for n := range blockedLength {
-			if err := c.deliver(ctx, client, delivery{blockedPrefix + strconv.Itoa(k), n + 1}); err != nil {
-				return err
-			}
+			plan = append(plan, delivery{blockedPrefix + strconv.Itoa(k), n + 1})
+		}
+	}
+	c.addEvents(plan)
+	for _, d := range plan {
+		if err := c.deliver(ctx, d); err != nil {
+			return err
 		}
 	}
 	err := rig.Until(ctx, time.Minute, "the blocked effects to be held", func() (bool, error) {
 		var held, blocked int
-		err := c.db.QueryRow(ctx, countHeld).Scan(&held, &blocked)
+		err := c.DB.QueryRow(ctx, countHeld).Scan(&held, &blocked)
 		return blocked == c.blockedKeys() && held == blocked*(blockedLength-1), err
 	})
 	for _, p := range c.workers {
@@ -73,9 +76,8 @@ func (c *campaign) blockKeys(ctx context.Context) error {
 
 // unblockKeys skips the numbers that fail with the command that an operator uses.
 func (c *campaign) unblockKeys(ctx context.Context) error {
-	env := c.world.Environ(&rig.NodeConfig{Config: c.config, Schema: c.schema, Env: []string{"ORDER_SECRET=" + secret}})
 	for k := range c.blockedKeys() {
-		ran, err := lab.RunCommand(ctx, env, time.Minute, c.world.Binary, "streams", "skip", "stripe/it/"+blockedPrefix+strconv.Itoa(k), "--reason", "never", "--yes")
+		ran, err := c.RunCommand(ctx, time.Minute, nil, "streams", "skip", "stripe/it/"+blockedPrefix+strconv.Itoa(k), "--reason", "never", "--yes")
 		if err != nil || ran.ExitCode != 0 {
 			return errors.Join(err, fmt.Errorf("skipping a number: exit %d: %s", ran.ExitCode, ran.Stderr))
 		}
@@ -120,7 +122,7 @@ func (c *campaign) pace(ctx context.Context, n int) error {
 		}
 	}
 	for n > c.backlog() && n-c.done >= c.backlog() {
-		if err := c.db.QueryRow(ctx, countDone).Scan(&c.done); err != nil {
+		if err := c.DB.QueryRow(ctx, countDone).Scan(&c.done); err != nil {
 			return fmt.Errorf("counting what is done: %w", err)
 		}
 		if n-c.done >= c.backlog() && !rig.Pause(ctx, 10*time.Millisecond) {

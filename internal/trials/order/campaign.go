@@ -11,29 +11,26 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/ledger"
 	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/drill/sender"
 	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
-// campaign runs one variant in a separate schema.
+// campaign runs one variant.
 type campaign struct {
+	*lab.Campaign
 	options
 	variant variant
-	world   *lab.World
-
-	schema string
-	config string
-	db     *pgx.Conn
+	sent    *ledger.Sent
+	client  sender.Client
 
 	startedAt time.Time // also the time in the body of every delivery
 	receivers []*rig.Node
 	workers   []*rig.Node
-	slow      *rig.Proxy         // between the second receiver and PostgreSQL; nil if there is none
 	clock     *lab.DatabaseClock // nil if the database's clock is not set
 	external  *externalTarget    // nil if the target is inside the database
-	target    *rig.Target        // serves external
 	kills     int
 	pacing    sync.Mutex // one sender asks how much is done
 	done      int        // effects, as far as the senders know
@@ -50,16 +47,17 @@ type campaign struct {
 
 // result is what a campaign found.
 type result struct {
-	variant              variant
-	sequences, length    int
-	unordered            int
-	deliveries, kills    int
-	attempts, deadlocks  int
-	heldRunnable         float64
-	ingested, elapsed    time.Duration
-	violations           []violation
-	stuck, applied, seed uint64
-	fault                string
+	variant             variant
+	sequences, length   int
+	unordered           int
+	deliveries, kills   int
+	attempts, deadlocks int
+	heldRunnable        float64
+	ingested, elapsed   time.Duration
+	violations          []rig.Violation
+	stuck, applied      int
+	seed                uint64
+	fault               string
 }
 
 // String is the result in one line.
@@ -79,9 +77,8 @@ func (r *result) String() string {
 }
 
 // The target records the numbers of each key in the order of commits. It fails for a slow event while the event is young, and always
-// for the first number of a blocked key. It has no unique constraint.
+// for the first number of a blocked key.
 const makeTarget = `
-CREATE TABLE order_applied (place bigint GENERATED ALWAYS AS IDENTITY, key text NOT NULL, number bigint NOT NULL);
 CREATE FUNCTION order_apply(k text, n bigint, received timestamptz, slow boolean) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF k LIKE 'blocked%' AND n = 1 THEN
@@ -90,7 +87,7 @@ BEGIN
     IF slow AND now() < received + interval '8 seconds' THEN
         RAISE EXCEPTION 'not yet' USING ERRCODE = 'lock_not_available';
     END IF;
-    INSERT INTO order_applied (key, number) VALUES (k, n);
+    INSERT INTO drill_applied (route, event_id, stream, number) VALUES (CASE k WHEN 'plain' THEN k ELSE 'it' END, 'evt_' || k || '_' || n, k, n);
 END $$`
 
 const configuration = `
@@ -117,16 +114,28 @@ const sqlTarget = `{ kind: sql, statement: "SELECT order_apply(@key, @number, @r
 
 const forwardTarget = `{ kind: forward, url: "http://%s/", idempotent: true, timeout: 2s, retry: { attempts: 1000, base: 200ms, max: 1s } }`
 
+// newCampaign begins a variant.
+func newCampaign(w *lab.World, o *options, v *variant) *campaign {
+	sent, beside := ledger.NewSent(), sender.Stripe(secret, "")
+	beside.Name = "beside"
+	return &campaign{
+		Campaign: lab.NewCampaign(w, fmt.Sprintf("order_%s_%d", v.name, os.Getpid()), nil, "ORDER_SECRET="+secret, "LOG_LEVEL=warn"),
+		options:  *o, variant: *v, sent: sent,
+		client: sender.Client{Ledger: sent, Sources: []sender.Source{sender.Stripe(secret, ""), beside}, HTTP: rig.NewClient(o.senders, 30*time.Second)},
+	}
+}
+
 // run delivers the events, kills workers meanwhile, waits and checks.
 func (c *campaign) run(ctx context.Context) (_ *result, err error) {
+	defer func() {
+		err = c.End(err, fmt.Sprintf("./scripts/order -variants %s -keys %d -events %d -workers %d -seed %d", c.variant.name, c.keys, c.events, c.options.workers, c.seed))
+	}()
 	random := rig.Random(c.seed, 0)
-	c.schema = fmt.Sprintf("order_%s_%d", c.variant.name, os.Getpid())
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.close(context.WithoutCancel(ctx))) }()
 	plan := c.deliveryOrder(random)
-	deadlocks, err := c.world.Deadlocks()
+	deadlocks, err := c.Deadlocks()
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +145,7 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 		}
 	}
 	c.startedAt = time.Now()
+	c.addEvents(plan)
 	r := &result{variant: c.variant, sequences: c.sequences(), length: c.eventsPerSequence(), unordered: c.unorderedEvents(), deliveries: len(plan), seed: c.seed}
 	killing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -143,7 +153,7 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	var killed error
 	killer.Go(func() { killed = c.killWorkers(killing, rig.Random(c.seed, 1)) })
 	var meddler sync.WaitGroup
-	var held []violation
+	var held []rig.Violation
 	var meddled error
 	meddler.Go(func() { held, meddled = c.injectFault(killing) })
 	err = c.deliverAll(ctx, plan)
@@ -168,7 +178,7 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 	if r.heldRunnable, err = c.heldRunnable(ctx); err != nil {
 		return nil, err
 	}
-	if r.deadlocks, err = c.world.Deadlocks(); err != nil {
+	if r.deadlocks, err = c.Deadlocks(); err != nil {
 		return nil, err
 	}
 	r.deadlocks -= deadlocks
@@ -181,25 +191,28 @@ func (c *campaign) run(ctx context.Context) (_ *result, err error) {
 
 // prepare makes the schema and the target and starts the processes.
 func (c *campaign) prepare(ctx context.Context) error {
-	var err error
 	if c.variant.jump {
-		if c.clock, err = lab.NewDatabaseClock(ctx, c.world.DSN()); err != nil {
+		var err error
+		if c.clock, err = lab.NewDatabaseClock(ctx, c.DSN()); err != nil {
 			return err
 		}
+		c.OnEnd(func() error { return c.clock.Close(context.WithoutCancel(ctx)) })
 	}
-	if c.db, err = c.world.Prepare(ctx, c.schema, makeTarget, strings.ReplaceAll(c.variant.target, "WORKERS", strconv.Itoa(c.options.workers)), c.variant.plant); err != nil {
+	workers := strconv.Itoa(c.options.workers)
+	if err := c.Prepare(ctx, invariant.MakeTable, makeTarget, strings.ReplaceAll(c.variant.target, "WORKERS", workers), c.variant.plant); err != nil {
 		return err
 	}
+	c.OnEnd(func() error { return c.DropSchema(context.WithoutCancel(ctx), c.DB) })
 	target := sqlTarget
 	if c.variant.forward {
 		c.external = newExternalTarget()
-		if c.target, err = rig.StartTarget(c.external); err != nil {
+		address, err := c.Target(c.external)
+		if err != nil {
 			return err
 		}
-		target = fmt.Sprintf(forwardTarget, c.target.Address)
+		target = fmt.Sprintf(forwardTarget, address)
 	}
-	text := fmt.Sprintf(configuration, target, c.variant.order())
-	if c.config, err = c.world.WriteFile(c.schema+".yml", text); err != nil {
+	if err := c.Configure(configuration, target, c.variant.order()); err != nil {
 		return err
 	}
 	if err := c.startReceivers(ctx); err != nil {
@@ -212,12 +225,11 @@ func (c *campaign) prepare(ctx context.Context) error {
 func (c *campaign) startReceivers(ctx context.Context) error {
 	dsns := []string{""}
 	if c.variant.arrival {
-		var dsn string
-		var err error
-		if c.slow, dsn, err = rig.StartProxy(c.world.DSN(), readClock); err != nil {
+		slow, dsn, err := c.Proxy("", readClock)
+		if err != nil {
 			return err
 		}
-		c.slow.SlowAnswers(readClock, clockAnswerAfter)
+		slow.SlowAnswers(readClock, clockAnswerAfter)
 		dsns = append(dsns, dsn)
 	}
 	for _, dsn := range dsns {
@@ -242,25 +254,10 @@ func (c *campaign) startWorkers(ctx context.Context) error {
 	return nil
 }
 
-func (c *campaign) close(ctx context.Context) error {
-	var errs []error
-	for _, p := range append(c.receivers, c.workers...) {
-		errs = append(errs, p.Kill())
-	}
-	if c.slow != nil {
-		errs = append(errs, c.slow.Close())
-	}
-	if c.clock != nil {
-		errs = append(errs, c.clock.Close(ctx))
-	}
-	if c.target != nil {
-		errs = append(errs, c.target.Close())
-	}
-	if c.db != nil {
-		_, err := c.db.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{c.schema}.Sanitize()+" CASCADE")
-		errs = append(errs, err, c.db.Close(ctx))
-	}
-	return errors.Join(errs...)
+// serve starts a node in one role, with a fail point if one is named, and waits until it is ready. dsn is how the node
+// reaches PostgreSQL; empty is directly.
+func (c *campaign) serve(ctx context.Context, role, dsn, failpoint string) (*rig.Node, error) {
+	return c.Serve(ctx, rig.NodeConfig{Name: role, Role: role, DSN: dsn, Failpoint: failpoint})
 }
 
 // killWorkers kills one random worker after another and replaces each, until ctx ends.
@@ -297,7 +294,7 @@ func (c *campaign) waitForEffects(ctx context.Context) error {
 	var last [2]int
 	for still := time.Duration(0); still < c.standstillLimit; still += 200 * time.Millisecond {
 		var now [2]int
-		if err := c.db.QueryRow(ctx, countUnsettled).Scan(&now[0], &now[1]); err != nil {
+		if err := c.DB.QueryRow(ctx, countUnsettled).Scan(&now[0], &now[1]); err != nil {
 			return fmt.Errorf("waiting for the effects: %w", err)
 		}
 		if now[0] == 0 {

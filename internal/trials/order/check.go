@@ -4,81 +4,96 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/drill/invariant"
+	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
-// violation is one way in which the promise was broken.
-type violation string
+// The kinds of violation that only this campaign can find. The others are the names of invariants.
+const (
+	passedOver rig.Kind = "passed over" // it was not to be skipped
+	deadlocked rig.Kind = "deadlocked"
+	forgotten  rig.Kind = "forgotten" // held although it could have run
+	heldUp     rig.Kind = "held up"   // one stream held up the others
+	unlocked   rig.Kind = "unlocked"  // an effect of a locked stream was done
+	displaced  rig.Kind = "displaced" // far behind its place in the queue
+	ahead      rig.Kind = "ahead"     // of the clock that was set right
+	vacuous    rig.Kind = "vacuous"   // the variant shows nothing
+)
 
-const readApplied = `SELECT key, number FROM order_applied ORDER BY key, place`
-
-const readUnsettled = `
-SELECT split_part(v.event_id, '_', 2), split_part(v.event_id, '_', 3)::bigint, e.state || coalesce(' ' || e.reason, '')
-FROM effect e JOIN inbox_event v ON v.id = e.event_id
-WHERE e.state NOT IN ('done', 'superseded', 'skipped', 'duplicate')
-ORDER BY 1, 2`
+func (r *result) violate(kind rig.Kind, format string, args ...any) {
+	r.violations = append(r.violations, rig.NewViolation(kind, format, args...))
+}
 
 const countAttempts = `SELECT count(*) FROM effect_attempt WHERE outcome <> 'skipped'`
 
+// readLate finds the events whose numbers were received so long after a higher number of their key that the route may have given them
+// up. The patience begins when the higher number is found ahead of a gap, and ends when the missing one is committed, so one second of
+// it is left for the two.
+const readLate = `
+SELECT event_id FROM (
+    SELECT event_id, received_at, min(received_at) OVER (PARTITION BY key ORDER BY number ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS ahead
+    FROM (SELECT event_id, split_part(event_id, '_', 2) AS key, split_part(event_id, '_', 3)::bigint AS number, received_at FROM inbox_event) AS e) AS n
+WHERE received_at > ahead + $1::text::interval - interval '1 second'`
+
+// lateEvents returns the events that a route may have given up, because on a busy machine the senders took longer than its patience
+// to deliver them.
+func (c *campaign) lateEvents(ctx context.Context) ([]string, error) {
+	if !c.variant.givesUp() {
+		return nil, nil
+	}
+	rows, err := c.DB.Query(ctx, readLate, c.variant.patience)
+	if err != nil {
+		return nil, fmt.Errorf("reading which numbers came late: %w", err)
+	}
+	late, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("reading which numbers came late: %w", err)
+	}
+	return late, nil
+}
+
 // check compares what was applied with what was delivered.
 func (c *campaign) check(ctx context.Context, r *result) error {
-	applied, err := c.appliedNumbers(ctx)
+	e, err := c.evidence(ctx)
 	if err != nil {
-		return fmt.Errorf("reading what was applied: %w", err)
+		return err
 	}
-	for _, numbers := range applied {
-		r.applied += uint64(len(numbers))
-	}
-	rows, err := c.db.Query(ctx, readUnsettled)
+	r.violations = append(r.violations, invariant.Violations(invariant.Check(e))...)
+	r.applied = len(e.Applied)
+	late, err := c.lateEvents(ctx)
 	if err != nil {
-		return fmt.Errorf("reading what is left: %w", err)
+		return err
 	}
-	var key, state string
-	var number int
-	if _, err := pgx.ForEachRow(rows, []any{&key, &number, &state}, func() error {
-		r.violations = append(r.violations, violation(fmt.Sprintf("stuck: %s/%d is %s", key, number, state)))
-		r.stuck++
-		return nil
-	}); err != nil {
-		return fmt.Errorf("reading what is left: %w", err)
+	if len(late) > 0 {
+		r.fault += fmt.Sprintf(", %d numbers delivered after the route's patience", len(late))
 	}
-	if err := c.db.QueryRow(ctx, countAttempts).Scan(&r.attempts); err != nil {
+	for i := range e.Effects {
+		effect := &e.Effects[i]
+		switch state := inbox.EffectState(effect.State); {
+		case effect.Filtered, state == inbox.EffectDone:
+		case effect.Reason == string(reasons.Late) && slices.Contains(late, effect.Event):
+		case state == inbox.EffectSuperseded && c.variant.latest && effect.Route == "it":
+		case state == inbox.EffectSkipped && strings.HasPrefix(effect.Event, "evt_"+blockedPrefix) && strings.HasSuffix(effect.Event, "_1"): // an operator gave it up
+		case state == inbox.EffectSuperseded, state == inbox.EffectSkipped, state == inbox.EffectDuplicate:
+			r.violate(passedOver, "%s is %s %s", effect.Event, state, effect.Reason)
+		default:
+			r.stuck++
+		}
+	}
+	if err := c.DB.QueryRow(ctx, countAttempts).Scan(&r.attempts); err != nil {
 		return fmt.Errorf("counting attempts: %w", err)
 	}
-	for k := range c.sequences() {
-		name := "k" + strconv.Itoa(k)
-		want := c.expectedNumbers()
-		if c.variant.latest { // any of them, and the last one
-			want = slices.Compact(slices.Sorted(slices.Values(append(want[len(want)-1:], applied[name]...))))
-		}
-		r.violations = append(r.violations, compareSequence(name, want, applied[name])...)
-		delete(applied, name)
-	}
-	for k := range c.blockedKeys() {
-		name := blockedPrefix + strconv.Itoa(k)
-		want := c.expectedNumbers()[1:blockedLength] // the first one is given up
-		r.violations = append(r.violations, compareSequence(name, want, applied[name])...)
-		delete(applied, name)
-	}
-	if c.variant.mixed {
-		want := make([]int, c.unorderedEvents())
-		for i := range want {
-			want[i] = i + 1
-		}
-		slices.Sort(applied[unordered])
-		r.violations = append(r.violations, compareSequence(unordered, want, applied[unordered])...)
-		delete(applied, unordered)
-	}
-	for name := range applied {
-		r.violations = append(r.violations, violation("unexpected: "+name+" was never delivered"))
-	}
 	if r.deadlocks > 0 {
-		r.violations = append(r.violations, violation(fmt.Sprintf("deadlocked: %d times", r.deadlocks)))
+		r.violate(deadlocked, "%d times", r.deadlocks)
 	}
 	if r.heldRunnable > 0 {
-		r.violations = append(r.violations, violation(fmt.Sprintf("forgotten: %g held effects were found runnable", r.heldRunnable)))
+		r.violate(forgotten, "%g held effects were found runnable", r.heldRunnable)
 	}
 	switch {
 	case c.variant.arrival:
@@ -91,64 +106,18 @@ func (c *campaign) check(ctx context.Context, r *result) error {
 	return nil
 }
 
-// appliedNumbers returns the numbers of each key in the order in which the target applied them.
-func (c *campaign) appliedNumbers(ctx context.Context) (map[string][]int, error) {
-	applied := map[string][]int{}
-	if c.external != nil {
-		c.external.mu.Lock()
-		defer c.external.mu.Unlock()
-		for key, numbers := range c.external.applied {
-			applied[key] = slices.Clone(numbers)
-		}
-		return applied, c.external.err
+// evidence reads the tables and the target outside.
+func (c *campaign) evidence(ctx context.Context) (e *invariant.Evidence, err error) {
+	e = &invariant.Evidence{Sent: c.sent.Events(), Routes: []invariant.Route{
+		{Name: "it", Kind: invariant.Sequence, Type: "take", GivesUp: c.variant.givesUp()}, {Name: "plain", Kind: invariant.Table, Type: "plain"},
+	}}
+	if c.variant.latest || c.variant.arrival { // no number has to wait for another
+		e.Routes[0].Kind = invariant.Latest
 	}
-	rows, err := c.db.Query(ctx, readApplied)
-	if err != nil {
-		return nil, err
+	if e.Stored, err = invariant.Read(ctx, c.DB); err == nil && c.external != nil {
+		e.Applied, err = c.external.read()
 	}
-	var key string
-	var number int
-	_, err = pgx.ForEachRow(rows, []any{&key, &number}, func() error {
-		applied[key] = append(applied[key], number)
-		return nil
-	})
-	return applied, err
-}
-
-// expectedNumbers returns the numbers of every sequence that have to be applied.
-func (c *campaign) expectedNumbers() []int {
-	var out []int
-	for n := 1; n <= c.eventsPerSequence(); n++ {
-		if c.variant.takes(n) {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-// compareSequence returns the differences between the wanted and the applied numbers of a sequence.
-func compareSequence(key string, want, got []int) []violation {
-	var out []violation
-	seen, last := map[int]int{}, 0
-	for _, n := range got {
-		if seen[n]++; seen[n] == 2 {
-			out = append(out, violation(fmt.Sprintf("doubled: %s/%d", key, n)))
-		}
-		if n < last {
-			out = append(out, violation(fmt.Sprintf("disordered: %s/%d was applied after %d", key, n, last)))
-		}
-		last = max(last, n)
-	}
-	for _, n := range want {
-		if seen[n] == 0 {
-			out = append(out, violation(fmt.Sprintf("lost: %s/%d was not applied", key, n)))
-		}
-		delete(seen, n)
-	}
-	for n := range seen {
-		out = append(out, violation(fmt.Sprintf("unexpected: %s/%d was not to be applied", key, n)))
-	}
-	return out
+	return e, err
 }
 
 // heldRunnable sums how many held effects the living workers have found that could have run.

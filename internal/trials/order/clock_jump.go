@@ -65,7 +65,7 @@ ORDER BY e.id LIMIT 10`
 
 // jumpClock sets the database's clock an hour ahead for the variant's time, while events are delivered and effects happen. Half of the
 // workers are killed shortly before the clock is set right, so that they leave leases of an hour.
-func (c *campaign) jumpClock(ctx context.Context, watcher *pgx.Conn) ([]violation, error) {
+func (c *campaign) jumpClock(ctx context.Context, watcher *pgx.Conn) ([]rig.Violation, error) {
 	if !rig.Pause(ctx, 2*time.Second) {
 		return nil, nil
 	}
@@ -99,17 +99,17 @@ func (c *campaign) jumpClock(ctx context.Context, watcher *pgx.Conn) ([]violatio
 
 // checkJump looks for times that are still ahead, and makes sure that some were.
 func (c *campaign) checkJump(ctx context.Context, r *result) error {
-	left, err := rig.CountBy(ctx, c.db, countAhead)
+	left, err := rig.CountBy(ctx, c.DB, countAhead)
 	if err != nil {
 		return err
 	}
 	for _, where := range slices.Sorted(maps.Keys(left)) {
 		if left[where] > 0 {
-			r.violations = append(r.violations, violation(fmt.Sprintf("ahead: %d %s are ahead of the clock that was set right", left[where], where)))
+			r.violate(ahead, "%d %s are ahead of the clock that was set right", left[where], where)
 		}
 	}
 	if left["effects"] > 0 && !c.variant.defect() {
-		rows, err := c.db.Query(ctx, describeAhead)
+		rows, err := c.DB.Query(ctx, describeAhead)
 		if err != nil {
 			return err
 		}
@@ -118,11 +118,11 @@ func (c *campaign) checkJump(ctx context.Context, r *result) error {
 			return err
 		}
 		for _, detail := range details {
-			r.violations = append(r.violations, violation("ahead: "+detail))
+			r.violate(ahead, "%s", detail)
 		}
 	}
 	if c.ahead["effects"] == 0 && !c.variant.defect() {
-		r.violations = append(r.violations, "vacuous: no effect was ahead when the clock was set right")
+		r.violate(vacuous, "no effect was ahead when the clock was set right")
 	}
 	for _, worker := range c.workers {
 		metrics, err := worker.Metrics(ctx)

@@ -3,27 +3,26 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
+	"github.com/oncegate/oncegate/internal/drill/ledger"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
 // deliverAll delivers everything, each event until it is acknowledged.
 func (c *campaign) deliverAll(ctx context.Context, plan []delivery) error {
-	client := rig.NewClient(c.senders, 30*time.Second)
-	send := func(ctx context.Context, n int) error { return c.deliver(ctx, client, plan[n]) }
+	send := func(ctx context.Context, n int) error { return c.deliver(ctx, plan[n]) }
 	count := len(plan)
 	switch {
 	case c.variant.arrival:
 		// One sender for each key, which waits for each answer.
-		count, send = c.sequences(), func(ctx context.Context, k int) error { return c.deliverInTurn(ctx, client, k) }
+		count, send = c.sequences(), c.deliverInTurn
 	case c.variant.latest, c.variant.jump:
 		send = func(ctx context.Context, n int) error {
 			if err := c.pace(ctx, n); err != nil {
 				return err
 			}
-			return c.deliver(ctx, client, plan[n])
+			return c.deliver(ctx, plan[n])
 		}
 	}
 	err := rig.SendEach(ctx, count, c.senders, send)
@@ -33,32 +32,28 @@ func (c *campaign) deliverAll(ctx context.Context, plan []delivery) error {
 	return nil
 }
 
+// addEvents adds the events of deliveries to the ledger.
+func (c *campaign) addEvents(plan []delivery) {
+	added := map[delivery]bool{}
+	for _, d := range plan {
+		if added[d] {
+			continue
+		}
+		added[d] = true
+		e := ledger.Event{ID: d.id(), Source: "stripe", Type: "leave", Stream: d.key, Number: d.number}
+		switch {
+		case d.key == unordered:
+			e.Source, e.Type = "beside", "plain"
+		case c.variant.takes(d.number):
+			e.Type = "take"
+		}
+		e.Body = fmt.Appendf(nil, `{"id":%q,"object":"event","created":%d,"type":%q,"key":%q,"number":%d,"slow":%t}`,
+			e.ID, c.startedAt.Unix(), e.Type, d.key, d.number, c.variant.slow && d.number%37 == 5)
+		c.sent.Add(e)
+	}
+}
+
 // deliver sends one event until it is acknowledged.
-func (c *campaign) deliver(ctx context.Context, client *http.Client, d delivery) error {
-	source, eventType := "stripe", "leave"
-	switch {
-	case d.key == unordered:
-		source, eventType = "beside", "plain"
-	case c.variant.takes(d.number):
-		eventType = "take"
-	}
-	slow := c.variant.slow && d.number%37 == 5
-	body := fmt.Appendf(nil, `{"id":"evt_%s_%d","object":"event","created":%d,"type":"%s","key":"%s","number":%d,"slow":%t}`,
-		d.key, d.number, c.startedAt.Unix(), eventType, d.key, d.number, slow)
-	for attempt := range 100 {
-		receiver := c.receivers[d.number%len(c.receivers)]
-		status, err := rig.Deliver(ctx, client, receiver.SourceURL(source), secret, body)
-		if err != nil {
-			return err
-		}
-		switch status {
-		case http.StatusOK:
-			return nil
-		case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-			rig.Pause(ctx, min(time.Duration(attempt+1)*50*time.Millisecond, time.Second))
-		default:
-			return fmt.Errorf("event %s/%d was answered with %d", d.key, d.number, status)
-		}
-	}
-	return fmt.Errorf("event %s/%d was never taken", d.key, d.number)
+func (c *campaign) deliver(ctx context.Context, d delivery) error {
+	return c.client.DeliverUntil(ctx, 2*time.Minute, d.id(), func() string { return c.receivers[d.number%len(c.receivers)].Public })
 }

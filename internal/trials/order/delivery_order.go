@@ -13,6 +13,9 @@ type delivery struct {
 	number int
 }
 
+// id is the id of the event.
+func (d delivery) id() string { return "evt_" + d.key + "_" + strconv.Itoa(d.number) }
+
 // deliveryOrder returns all deliveries in the order in which the senders take them. Every event is at most window
 // places away from its own in its sequence, and some are delivered twice.
 func (c *campaign) deliveryOrder(random *rand.Rand) []delivery {

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
+
+	"github.com/oncegate/oncegate/internal/drill/invariant"
 )
 
 // externalTarget is a target outside the database that deduplicates. For each key it remembers the number that came
@@ -13,15 +16,24 @@ import (
 // successor is noticed.
 type externalTarget struct {
 	mu      sync.Mutex
-	applied map[string][]int
+	last    map[string]int // number of each key
+	applied []invariant.Applied
 	err     error
 }
 
-func newExternalTarget() *externalTarget { return &externalTarget{applied: map[string][]int{}} }
+func newExternalTarget() *externalTarget { return &externalTarget{last: map[string]int{}} }
+
+// read returns what was applied, in order.
+func (o *externalTarget) read() ([]invariant.Applied, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.applied), o.err
+}
 
 // ServeHTTP implements [http.Handler].
 func (o *externalTarget) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var event struct {
+		ID     string `json:"id"`
 		Key    string `json:"key"`
 		Number int    `json:"number"`
 	}
@@ -39,9 +51,9 @@ func (o *externalTarget) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	took := o.applied[event.Key]
-	if len(took) > 0 && took[len(took)-1] == event.Number {
+	if o.last[event.Key] == event.Number {
 		return
 	}
-	o.applied[event.Key] = append(took, event.Number)
+	o.last[event.Key] = event.Number
+	o.applied = append(o.applied, invariant.Applied{Route: "it", Event: event.ID, Stream: event.Key, Number: event.Number})
 }

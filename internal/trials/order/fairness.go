@@ -48,7 +48,7 @@ CREATE TRIGGER wake_newest_last AFTER INSERT ON effect REFERENCING NEW TABLE AS 
 // Both lists of places: in the order of receipt, and in the order in which the target got them.
 const (
 	readReceived = `SELECT split_part(v.event_id, '_', 2), split_part(v.event_id, '_', 3)::bigint FROM inbox_event v ORDER BY v.received_at, v.id`
-	readRan      = `SELECT key, number FROM order_applied ORDER BY place`
+	readRan      = `SELECT stream, number FROM drill_applied ORDER BY place`
 )
 
 // queuePlaces are the places of ordered events, in the order of receipt. A place counts the unordered effects before it, so that it
@@ -61,7 +61,7 @@ type queuePlaces struct {
 func (c *campaign) places(ctx context.Context) (p queuePlaces, err error) {
 	read := func(query string) (map[delivery]int, error) {
 		places, before := map[delivery]int{}, 0
-		rows, err := c.db.Query(ctx, query)
+		rows, err := c.DB.Query(ctx, query)
 		if err != nil {
 			return nil, fmt.Errorf("reading places: %w", err)
 		}
@@ -137,7 +137,7 @@ func (c *campaign) checkPlaces(ctx context.Context, r *result) error {
 			limit = all / 8
 		}
 		if late > limit || -late > limit && !c.variant.latest {
-			r.violations = append(r.violations, violation(fmt.Sprintf("displaced: in the median, %s ran %d places behind their own, of %d; the limit is %d", name, late, all, limit)))
+			r.violate(displaced, "in the median, %s ran %d places behind their own, of %d; the limit is %d", name, late, all, limit)
 		}
 	}
 	if c.variant.latest {

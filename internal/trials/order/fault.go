@@ -12,8 +12,8 @@ import (
 )
 
 // injectFault causes the fault of the variant, if it has one, and returns the violations that it saw meanwhile.
-func (c *campaign) injectFault(ctx context.Context) (found []violation, err error) {
-	watcher, err := c.world.Connect(ctx, c.schema)
+func (c *campaign) injectFault(ctx context.Context) (found []rig.Violation, err error) {
+	watcher, err := c.Connect(ctx, c.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +70,8 @@ WHERE s.id = ` + streamOfSequence
 
 // lockStream locks one stream for the variant's time, as a person with a database client would, and measures how the
 // other streams proceed.
-func (c *campaign) lockStream(ctx context.Context, watcher *pgx.Conn) (found []violation, err error) {
-	stranger, err := c.world.Connect(ctx, c.schema)
+func (c *campaign) lockStream(ctx context.Context, watcher *pgx.Conn) (found []rig.Violation, err error) {
+	stranger, err := c.Connect(ctx, c.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -113,13 +113,13 @@ func (c *campaign) lockStream(ctx context.Context, watcher *pgx.Conn) (found []v
 	}
 	c.othersDone = last - first + 1
 	if c.longestStandstill > maxStandstill {
-		found = append(found, violation(fmt.Sprintf("held up: for %s nothing of the others was done while %s was locked", c.longestStandstill.Round(time.Millisecond), lockedKey)))
+		found = append(found, rig.NewViolation(heldUp, "for %s nothing of the others was done while %s was locked", c.longestStandstill.Round(time.Millisecond), lockedKey))
 	}
 	if c.othersDone == 0 {
-		found = append(found, violation("held up: nothing of the others was done while "+lockedKey+" was locked"))
+		found = append(found, rig.NewViolation(heldUp, "nothing of the others was done while %s was locked", lockedKey))
 	}
 	if locked != lockedAtFirst {
-		found = append(found, violation(fmt.Sprintf("unlocked: %d effects of %s were done while it was locked", locked-lockedAtFirst, lockedKey)))
+		found = append(found, rig.NewViolation(unlocked, "%d effects of %s were done while it was locked", locked-lockedAtFirst, lockedKey))
 	}
 	return found, nil // closing the connection unlocks the stream
 }
@@ -132,8 +132,8 @@ const workPool = "oncegate work"
 
 // vanishWorker has the host of one worker vanish in the middle of a transaction, and measures how the other streams
 // proceed.
-func (c *campaign) vanishWorker(ctx context.Context, watcher *pgx.Conn) (found []violation, err error) {
-	proxy, dsn, err := rig.StartProxy(c.world.DSN(), workPool)
+func (c *campaign) vanishWorker(ctx context.Context, watcher *pgx.Conn) (found []rig.Violation, err error) {
+	proxy, dsn, err := rig.StartProxy(c.DSN(), workPool)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (c *campaign) vanishWorker(ctx context.Context, watcher *pgx.Conn) (found [
 		c.longestStandstill = max(c.longestStandstill, time.Since(still))
 	}
 	if c.longestStandstill > maxStandstill {
-		found = append(found, violation(fmt.Sprintf("held up: for %s nothing was done after a host had vanished", c.longestStandstill.Round(time.Millisecond))))
+		found = append(found, rig.NewViolation(heldUp, "for %s nothing was done after a host had vanished", c.longestStandstill.Round(time.Millisecond)))
 	}
 	return found, nil
 }

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
 )
+
+const secret = "whsec_order_0123456789abcdef0123456789abcdef" //nolint:gosec // of a server that lives for minutes
 
 // options are the flags.
 type options struct {
@@ -71,7 +74,9 @@ func run(ctx context.Context, args []string) (broken int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	w, err := newWorld(ctx, slices.Contains(o.variants, "unlocked"))
+	w, err := lab.NewWorld(ctx, lab.WorldConfig{Name: "order", Failpoints: slices.Contains(o.variants, "unlocked"), Postgres: devpg.Config{
+		Settings: map[string]string{"max_connections": "500", "shared_buffers": "512MB"},
+	}})
 	if w != nil {
 		defer func() { err = errors.Join(err, w.Close()) }()
 	}
@@ -82,11 +87,9 @@ func run(ctx context.Context, args []string) (broken int, err error) {
 		if !slices.Contains(o.variants, v.name) {
 			continue
 		}
-		c := &campaign{options: o, variant: v, world: w}
-		result, err := c.run(ctx)
+		result, err := newCampaign(w, &o, &v).run(ctx)
 		if err != nil {
-			repeat := fmt.Sprintf("./scripts/order -variants %s -keys %d -events %d -workers %d -seed %d", v.name, o.keys, o.events, o.workers, o.seed)
-			return broken, lab.ExplainFailure(fmt.Errorf("%s: %w", v.name, err), repeat, w.Logs(c.schema+".")...)
+			return broken, fmt.Errorf("%s: %w", v.name, err)
 		}
 		fmt.Println(result)
 		for _, line := range rig.List(result.violations) {

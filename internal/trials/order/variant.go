@@ -93,6 +93,9 @@ func (v *variant) order() string {
 	return fmt.Sprintf(`{ mode: contiguous, key: body.key, number: body.number, start: 1, patience: %s, on_gap: %s }`, v.patience, v.onGap)
 }
 
+// givesUp reports whether the ordered route gives up numbers that come late.
+func (v *variant) givesUp() bool { return v.onGap == "skip" }
+
 // failpoint is the fail point that the workers are started with.
 func (v *variant) failpoint() string {
 	if v.unlocked {

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
 )
@@ -106,76 +104,50 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.MemoryLimit == "" {
 		o.MemoryLimit = "256MiB"
 	}
-	if o.Progress == nil {
-		o.Progress = func(string, ...any) {}
-	}
 	if o.Length < 0 || o.WarmUp < 0 || o.WarmUp >= o.Length || o.Rate < 0 {
 		return nil, fmt.Errorf("a soak of %s with %s of warm-up at %d/s: the warm-up must be shorter, and nothing negative", o.Length, o.WarmUp, o.Rate)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Length+5*time.Minute)
 	defer cancel()
-	c := &campaign{options: o}
-	if c.world, err = lab.NewWorld(ctx, lab.WorldConfig{Name: "soak", Dir: o.Dir, DSN: o.URL, Failpoints: o.Leak > 0}); err != nil {
+	w, err := lab.NewWorld(ctx, lab.WorldConfig{Name: "soak", Dir: o.Dir, DSN: o.URL, Failpoints: o.Leak > 0})
+	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.close(), c.world.Close()) }()
+	c := &campaign{Campaign: lab.NewCampaign(w, o.Schema, o.Progress, "STRIPE_SECRET="+secret, "GOMEMLIMIT="+o.MemoryLimit), options: o}
+	defer func() { err = c.End(err, fmt.Sprintf("./scripts/soak -length %s -rate %d", o.Length, o.Rate)) }()
 	if err := c.prepare(ctx); err != nil {
-		return nil, lab.ExplainFailure(err, c.repeatCommand(), c.world.Logs("")...)
+		return nil, err
 	}
-	report, err := c.run(ctx)
-	if err != nil {
-		return nil, lab.ExplainFailure(err, c.repeatCommand(), c.world.Logs("")...)
-	}
-	return report, nil
+	return c.run(ctx)
 }
 
 // campaign is one soak.
 type campaign struct {
+	*lab.Campaign
 	options   Options
-	world     *lab.World
-	db        *pgx.Conn
-	target    *rig.Target
 	forwarded atomic.Int64
 	node      *rig.Node
 }
 
-func (c *campaign) repeatCommand() string {
-	return fmt.Sprintf("./scripts/soak -length %s -rate %d", c.options.Length, c.options.Rate)
-}
-
-func (c *campaign) close() error {
-	var errs []error
-	if c.node != nil {
-		errs = append(errs, c.node.Stop(30*time.Second))
-	}
-	if c.target != nil {
-		errs = append(errs, c.target.Close())
-	}
-	if c.db != nil {
-		errs = append(errs, c.db.Close(context.Background()))
-	}
-	return errors.Join(errs...)
-}
-
-func (c *campaign) prepare(ctx context.Context) (err error) {
-	o := c.options
-	if c.db, err = c.world.Prepare(ctx, o.Schema); err != nil {
+func (c *campaign) prepare(ctx context.Context) error {
+	if err := c.Prepare(ctx); err != nil {
 		return err
 	}
-	if c.target, err = rig.StartTarget(http.HandlerFunc(c.answer)); err != nil {
+	address, err := c.Target(http.HandlerFunc(c.answer))
+	if err != nil {
 		return err
 	}
-	cfg := rig.NodeConfig{Name: "serve", Schema: o.Schema, Env: []string{"STRIPE_SECRET=" + secret, "GOMEMLIMIT=" + o.MemoryLimit}}
-	if cfg.Config, err = c.world.WriteFile("oncegate.yml", fmt.Sprintf(configuration, c.target.Address)); err != nil {
+	if err := c.Configure(configuration, address); err != nil {
 		return err
 	}
-	if o.LogEvents != "" {
-		cfg.Env = append(cfg.Env, "ONCEGATE_LOG_EVENTS="+o.LogEvents)
+	var cfg rig.NodeConfig
+	if c.options.LogEvents != "" {
+		cfg.Env = append(cfg.Env, "ONCEGATE_LOG_EVENTS="+c.options.LogEvents)
 	}
-	if o.Leak > 0 {
-		cfg.Failpoint = fmt.Sprintf("gate-leak:%d", o.Leak)
+	if c.options.Leak > 0 {
+		cfg.Failpoint = fmt.Sprintf("gate-leak:%d", c.options.Leak)
 	}
-	c.node, err = c.world.Serve(ctx, cfg)
+	c.node, err = c.Serve(ctx, cfg)
 	return err
 }
 
@@ -195,7 +167,7 @@ func (c *campaign) run(ctx context.Context) (*Report, error) {
 		url: c.node.SourceURL("stripe"), rate: o.Rate, began: time.Now(), client: rig.NewClient(senders, 20*time.Second),
 	}
 	defer l.client.CloseIdleConnections()
-	m := &sampler{db: c.db, schema: o.Schema, node: c.node, load: l}
+	m := &sampler{db: c.DB, schema: o.Schema, node: c.node, load: l}
 	report := &Report{Planned: int(o.Length.Seconds() * float64(o.Rate))}
 	done := make(chan struct{})
 	go func() {
@@ -218,7 +190,7 @@ func (c *campaign) run(ctx context.Context) (*Report, error) {
 			}
 			if report.Samples = append(report.Samples, s); s.At-told >= time.Minute {
 				told = s.At
-				o.Progress("%s: rss %.0f MiB, %d deliveries, p99 %.1f ms, %.0f unsettled, log %.0f KiB",
+				c.Progress("%s: rss %.0f MiB, %d deliveries, p99 %.1f ms, %.0f unsettled, log %.0f KiB",
 					s.At.Round(time.Second), s.Values["rss"], l.total().New, s.Values["latency p99"], s.Values["unsettled"], s.Values["log"])
 			}
 		}
@@ -227,12 +199,7 @@ func (c *campaign) run(ctx context.Context) (*Report, error) {
 
 // finish waits until everything is settled, stops the process and judges.
 func (c *campaign) finish(ctx context.Context, l *load, report *Report) error {
-	err := rig.Until(ctx, 2*time.Minute, "the last effects to be settled", func() (bool, error) {
-		var unsettled int
-		err := c.db.QueryRow(ctx, `SELECT count(*) FROM effect WHERE next_at IS NOT NULL`).Scan(&unsettled)
-		return unsettled == 0, err
-	})
-	if err != nil {
+	if err := c.Rest(ctx, 2*time.Minute); err != nil {
 		return err
 	}
 	if err := c.node.Stop(30 * time.Second); err != nil {

@@ -11,4 +11,7 @@
 // wrong signature. Effects are forwarded to a target that answers one request in a hundred with 503, and settled effects
 // are pruned after a minute. [Judge] fits a line through the samples of each figure after a warm-up. A figure fails if
 // even the lower end of the slope's confidence interval means more growth than is allowed.
+//
+// It does not use the senders and the ledgers of internal/drill. A ledger of all events would grow during the whole run,
+// and pruned effects cannot be compared with it.
 package soak

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -74,10 +73,6 @@ var ErrSameRequest = errors.New("dry_run is the request that does the work: give
 
 var errKeyless = errors.New("a dry run carries no idempotency key")
 
-// ownHeaders are headers that a request has anyway or that the HTTP client controls. None of them tells the target that
-// a request is a dry run.
-var ownHeaders = []string{"User-Agent", "Content-Type", "Content-Length", "Host", "Transfer-Encoding", "Trailer", "Connection", "Keep-Alive", "Te", "Upgrade", "Expect", "Content-Encoding", "Traceparent"}
-
 // NewDryRunner makes a DryRunner, or reports everything that is wrong with cfg.
 func NewDryRunner(cfg DryRunnerConfig) (*DryRunner, error) {
 	d := &DryRunner{cfg: cfg}
@@ -116,7 +111,7 @@ func NewDryRunner(cfg DryRunnerConfig) (*DryRunner, error) {
 			errs = append(errs, fmt.Errorf("header %q is not valid", name))
 		case cfg.Real != nil && strings.EqualFold(name, keyHeader(cfg.Real)), strings.EqualFold(name, DefaultKeyHeader):
 			errs = append(errs, fmt.Errorf("header %s: %w", canonical, errKeyless))
-		case strings.HasPrefix(canonical, "Oncegate-"), strings.HasPrefix(canonical, "Webhook-"), slices.Contains(ownHeaders, canonical):
+		case own(canonical), strings.HasPrefix(canonical, "Webhook-"):
 			errs = append(errs, fmt.Errorf("header %s is set by the dry run itself", canonical))
 		}
 	}

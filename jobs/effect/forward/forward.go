@@ -90,7 +90,7 @@ type Config struct {
 	// operations then get it.
 	KeepReply bool
 
-	// Headers are sent with every request. They cannot replace those above.
+	// Headers are sent with every request. [New] refuses those that the request has anyway.
 	Headers map[string]string
 
 	// Pass are the headers of the delivery that are passed on, none by default. The content type always is,
@@ -163,8 +163,12 @@ func New(cfg Config) (*Sender, error) {
 		errs = append(errs, fmt.Errorf("replayed header %q is not a header's name", f.cfg.ReplayedHeader))
 	}
 	for name, value := range cfg.Headers {
-		if !validName(name) || !validValue(value) {
+		switch {
+		case !validName(name) || !validValue(value):
 			errs = append(errs, fmt.Errorf("header %q is not valid", name))
+		case signature(name) && len(cfg.Sign) == 0: // nothing else sets it, so the configured value is sent
+		case own(name), strings.EqualFold(name, f.cfg.KeyHeader):
+			errs = append(errs, fmt.Errorf("header %s is set by the request itself and would be ignored here: remove it", http.CanonicalHeaderKey(name)))
 		}
 	}
 	if f.passed, err = passed(f.cfg); err != nil {

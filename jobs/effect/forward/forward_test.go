@@ -83,17 +83,22 @@ func TestForwardConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	_, err := forward.New(forward.Config{
 		URL: "ftp://user:hunter2@x/", Method: "GET", Sign: []string{"", "whsec_%%%"}, KeyHeader: "bad header", Timeout: -1,
-		Headers: map[string]string{"X-Own": "yes"},
+		Headers: map[string]string{"X-Own": "yes", "host": "b.example", "Content-Type": "text/plain", "oncegate-attempt": "1", "Webhook-Signature": "v1,x"},
 		Pass:    []string{"bad name", "authorization", "Webhook-Id", "oncegate-event", "x-own", "Proxy-Connection", "content-length"},
 	})
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{"http or https", "method", "secret 1", "secret 2", "key header", "timeout", `"bad name" is not`, "Authorization is never",
-		"Webhook-Id is never", "Oncegate-Event is never", "X-Own is both set and", "Proxy-Connection is never", "Content-Length is never"} {
+		"Webhook-Id is never", "Oncegate-Event is never", "X-Own is both set and", "Proxy-Connection is never", "Content-Length is never",
+		"Host is set by the request", "Content-Type is set by", "Oncegate-Attempt is set by", "Webhook-Signature is set by"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not reported in: %v", want, err)
 		}
+	}
+	_, keyed := forward.New(forward.Config{URL: "https://a.example/", KeyHeader: "X-Once", Headers: map[string]string{"x-once": "1"}})
+	if keyed == nil || !strings.Contains(keyed.Error(), "X-Once is set by the request") {
+		t.Errorf("a value for the key's header: %v", keyed)
 	}
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the password is quoted: %v", err)

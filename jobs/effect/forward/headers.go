@@ -8,16 +8,35 @@ import (
 	"strings"
 )
 
-// ours reports whether a header is one that a forward sets itself, that describes the transport, or
-// that proves an identity. None of them is passed on.
-func ours(name string) bool {
-	switch name {
-	case "Authorization", "Cookie", "Set-Cookie", "Forwarded", "X-Real-Ip",
-		"Host", "Connection", "Keep-Alive", "Te", "Trailer", "Upgrade", "Expect", "Transfer-Encoding", "Content-Length",
-		"Content-Encoding", "Content-Type", "User-Agent", "Traceparent", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature":
+// own reports whether a header is one that a forward sets itself, or that the HTTP client controls. A
+// configured value would be ignored.
+func own(name string) bool {
+	switch name = http.CanonicalHeaderKey(name); name {
+	case "Host", "Connection", "Keep-Alive", "Te", "Trailer", "Upgrade", "Expect", "Transfer-Encoding", "Content-Length",
+		"Content-Encoding", "Content-Type", "User-Agent", "Traceparent":
 		return true
 	}
-	return strings.HasPrefix(name, "Oncegate-") || strings.HasPrefix(name, "Proxy-") || strings.HasPrefix(name, "X-Forwarded-")
+	return signature(name) || strings.HasPrefix(name, "Oncegate-")
+}
+
+// signature reports whether a header is one of the three of Standard Webhooks. A forward sets them only
+// if its target has a signing secret.
+func signature(name string) bool {
+	switch http.CanonicalHeaderKey(name) {
+	case "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature":
+		return true
+	}
+	return false
+}
+
+// ours reports whether a header is never passed on: it is an own one, it describes the transport, or it
+// proves an identity.
+func ours(name string) bool {
+	switch name {
+	case "Authorization", "Cookie", "Set-Cookie", "Forwarded", "X-Real-Ip":
+		return true
+	}
+	return own(name) || strings.HasPrefix(name, "Proxy-") || strings.HasPrefix(name, "X-Forwarded-")
 }
 
 // passed returns the names of the headers to pass on, in canonical form.

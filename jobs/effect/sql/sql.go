@@ -85,6 +85,9 @@ func newKind(cfg Config) (*Transactional, error) {
 	return &Transactional{statement: "SELECT " + cfg.Call + "($1::jsonb)"}, nil
 }
 
+// SQL returns the statement that an attempt runs, with numbered parameters. Preparing it shows whether the database has what it names.
+func (s *Transactional) SQL() string { return s.statement }
+
 // Act implements [effect.Transactional].
 func (s *Transactional) Act(ctx context.Context, tx pgx.Tx, call *effect.Call) effect.Result {
 	args, failure := s.Arguments(call)

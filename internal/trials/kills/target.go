@@ -5,72 +5,35 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync"
+	"strings"
 
 	"github.com/oncegate/oncegate/internal/drill/ledger"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
-// target is a listener for one worker and one kind of target, so that the campaign knows whose request it is holding.
+// target serves one worker and one kind of target, so that the campaign knows whose request it is holding.
 type target struct {
 	slot     int
 	route    Route
 	received *ledger.Received
 	script   *script
-	listener net.Listener
-	running  sync.WaitGroup
-
-	mu    sync.Mutex
-	conns map[net.Conn]struct{}
 }
 
-func startTarget(slot int, route Route, received *ledger.Received, s *script) (*target, error) {
-	t := &target{slot: slot, route: route, received: received, script: s, conns: map[net.Conn]struct{}{}}
-	var err error
-	if t.listener, err = rig.Listen(); err != nil {
-		return nil, err
+// serve serves one connection.
+func (t *target) serve(conn net.Conn) {
+	if t.route != Mail {
+		t.serveHTTP(conn)
+		return
 	}
-	t.running.Go(t.accept)
-	return t, nil
-}
-
-func (t *target) address() string { return t.listener.Addr().String() }
-
-func (t *target) accept() {
-	for {
-		conn, err := t.listener.Accept()
-		if err != nil {
-			return
+	rig.ServeMail(conn, func(m rig.Mail) (answer bool) {
+		event, _, _ := strings.Cut(m.Recipient, "@") // the messages of all events look alike
+		t.received.Add(event, m.ID, "", m.Content)
+		if t.script.take(event) == holdRead && !t.script.hold(t.slot, t.route, event) {
+			return false
 		}
-		t.mu.Lock()
-		t.conns[conn] = struct{}{}
-		t.mu.Unlock()
-		t.running.Go(func() {
-			defer func() {
-				_ = conn.Close() // it may have been reset
-				t.mu.Lock()
-				delete(t.conns, conn)
-				t.mu.Unlock()
-			}()
-			if t.route == Mail {
-				t.serveMail(conn)
-			} else {
-				t.serve(conn)
-			}
-		})
-	}
-}
-
-// close closes all connections and returns when they have ended.
-func (t *target) close() error {
-	err := t.listener.Close()
-	t.mu.Lock()
-	for conn := range t.conns {
-		_ = conn.Close()
-	}
-	t.mu.Unlock()
-	t.running.Wait()
-	return err
+		t.received.Answered(event)
+		return true
+	})
 }
 
 // reset drops a connection with a RST, so that the other end learns of it immediately.
@@ -81,15 +44,15 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// serve speaks HTTP on one connection. The standard library's server cannot hold or cut a connection at each of these
+// serveHTTP speaks HTTP on one connection. The standard library's server cannot hold or cut a connection at each of these
 // points.
-func (t *target) serve(conn net.Conn) {
+func (t *target) serveHTTP(conn net.Conn) {
 	reader := bufio.NewReader(conn)
 	for n := 0; ; n++ {
 		if _, err := reader.Peek(1); err != nil {
 			return
 		}
-		switch t.script.takeNext(t.route) {
+		switch t.script.take(anyOf(t.route)) {
 		case holdUnread:
 			t.script.hold(t.slot, t.route, "")
 			return
@@ -99,16 +62,20 @@ func (t *target) serve(conn net.Conn) {
 			return
 		case "", holdRead, holdAnswer, resetRead, resetReused, answerBusy: // these come after the request was read
 		}
-		event, err := t.readRequest(reader)
+		req, err := http.ReadRequest(reader)
 		if err != nil {
 			return // the worker was killed in the middle of the request
 		}
-		if n > 0 && t.script.takeReused() {
+		event, err := t.received.Read(req)
+		if err != nil {
+			return // likewise
+		}
+		if n > 0 && t.script.take(anyReused) != "" {
 			reset(conn)
 			t.script.finishedActs <- resetReused
 			return
 		}
-		switch t.script.takeEvent(event) {
+		switch t.script.take(event) {
 		case holdRead:
 			if !t.script.hold(t.slot, t.route, event) {
 				return
@@ -134,13 +101,4 @@ func (t *target) serve(conn net.Conn) {
 		}
 		t.received.Answered(event)
 	}
-}
-
-// readRequest reads one request and records it in the ledger.
-func (t *target) readRequest(reader *bufio.Reader) (event string, err error) {
-	req, err := http.ReadRequest(reader)
-	if err != nil {
-		return "", err
-	}
-	return t.received.Read(req)
 }

@@ -1,0 +1,79 @@
+package attention
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// failsFor is how long an effect must have waited before its target is one that fails. A single attempt that failed is no reason to
+// call a person.
+const failsFor = 5 * time.Minute
+
+// Failure is a target that fails, with what waits for it.
+type Failure struct {
+	Target string `json:"target"`
+
+	// Effects is how many effects wait for another attempt there, and Oldest when the event of the oldest one was received.
+	Effects int64     `json:"effects"`
+	Oldest  time.Time `json:"oldest"`
+
+	// Code is the last answer, such as 500. It is empty if there was none; Reason then says why.
+	Code   string `json:"code,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Answer is the last answer in a few words.
+func (f *Failure) Answer() string {
+	if f.Code != "" {
+		return "last answer " + f.Code
+	}
+	return "no answer: " + f.Reason
+}
+
+// The effects that wait for another attempt, those due first. Like the conditions of the other kinds, the one on the state applies until
+// the budget ends. Those that wait for a pause have a kind of their own. The newest failure has the latest time for its next
+// attempt, because the waits grow.
+const readFailing = `
+WITH seen AS MATERIALIZED (
+    SELECT e.route_id, e.event_id, e.state, e.reason, e.last_code, e.next_at
+    FROM effect e
+    WHERE e.next_at IS NOT NULL AND CASE WHEN clock_timestamp() > now() + $3::bigint * interval '1 microsecond' THEN true ELSE e.state = 'retry' END
+    ORDER BY e.next_at, e.id
+    LIMIT $1)
+SELECT r.target, count(*), min(v.received_at),
+    coalesce((array_agg(k.last_code ORDER BY k.next_at DESC) FILTER (WHERE k.last_code IS NOT NULL))[1], ''),
+    coalesce((array_agg(k.reason ORDER BY k.next_at DESC) FILTER (WHERE k.reason IS NOT NULL))[1], ''),
+    (SELECT count(*) FROM seen)
+FROM seen k
+JOIN route r ON r.id = k.route_id
+JOIN source s ON s.id = r.source_id
+JOIN inbox_event v ON v.id = k.event_id
+WHERE k.state = 'retry' AND coalesce(k.reason, '') NOT IN ('paused', 'resent', 'route_unknown') AND ($2::text = '' OR coalesce(v.tenant, s.tenant) = $2)
+GROUP BY r.target
+HAVING min(v.received_at) < now() - $4::bigint * interval '1 microsecond'
+ORDER BY 2 DESC, 1`
+
+// queueFailing queues the statement that finds the targets that fail.
+func (r *Reader) queueFailing(b *pgx.Batch, tenant string, found map[Kind]*Item) {
+	b.Queue(readFailing, MaxCounted+1, tenant, r.cfg.Budget.Microseconds(), failsFor.Microseconds()).Query(func(rows pgx.Rows) error {
+		item := &Item{Kind: Failing}
+		found[Failing] = item
+		var f Failure
+		var seen int64
+		_, err := pgx.ForEachRow(rows, []any{&f.Target, &f.Effects, &f.Oldest, &f.Code, &f.Reason, &seen}, func() error {
+			item.Count++
+			item.More = item.More || seen > MaxCounted
+			item.Failures = append(item.Failures, f)
+			if oldest := f.Oldest; item.Oldest == nil || oldest.Before(*item.Oldest) {
+				item.Oldest = &oldest
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("finding targets that fail: %w", err)
+		}
+		return nil
+	})
+}

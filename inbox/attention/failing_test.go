@@ -1,0 +1,45 @@
+package attention_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/oncegate/oncegate/inbox/attention"
+)
+
+// failing are effects that wait for another attempt: two of target a, the second for long; one of b, for a moment; one of c that an
+// operator has paused, and one that was never attempted.
+const failing = `
+SELECT new_effect(new_event(1, '3 minutes'), 1, 'pending', '3 minutes'), new_effect(new_event(1, '50 minutes'), 1, 'pending', '50 minutes'),
+    new_effect(new_event(2, '1 minute'), 2, 'pending', '1 minute');
+UPDATE effect SET state = 'retry', reason = 'status_5xx', last_code = '500', attempts = 2, next_at = now() + interval '1 hour';
+SELECT new_effect(new_event(2, '2 hours'), 3, 'pending', '2 hours', 'paused');
+UPDATE effect SET state = 'retry', attempts = 1, last_code = '503' WHERE reason = 'paused';
+SELECT new_effect(new_event(2, '2 hours'), 2, 'pending', '2 hours', NULL);`
+
+// A target fails if an effect has waited for another attempt for more than five minutes. What is paused, or waits for its first attempt,
+// makes no target fail.
+func TestFailing(t *testing.T) {
+	t.Parallel()
+	_, r := setup(t, sources, failing)
+	for tenant, want := range map[string]int{"": 1, "acme": 1, "another": 0} {
+		all, err := r.Read(t.Context(), tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(all.Items, func(i attention.Item) bool { return i.Kind == attention.Failing })
+		if want == 0 {
+			if at >= 0 {
+				t.Errorf("tenant %q sees %+v", tenant, all.Items[at])
+			}
+			continue
+		}
+		if at < 0 || all.Items[at].Count != 1 || len(all.Items[at].Failures) != 1 {
+			t.Fatalf("tenant %q sees %+v, want target a alone", tenant, all.Items)
+		}
+		f := all.Items[at].Failures[0]
+		if f.Target != "a" || f.Effects != 2 || f.Answer() != "last answer 500" || !f.Oldest.Equal(*all.Items[at].Oldest) {
+			t.Errorf("tenant %q sees %+v", tenant, f)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Change is a key in which two configurations differ. It contains no values.
+type Change struct {
+	// Key is the path of the key, such as sources.shop.routes, or a reference such as file:/run/secrets/shop.
+	Key string `json:"key"`
+
+	// What says what happened to the key: "added", "removed" or "changed".
+	What string `json:"what"`
+
+	// Fixed says that a process cannot change it while it runs.
+	Fixed bool `json:"fixed,omitempty"`
+}
+
+// String names the key and what has happened to it.
+func (c Change) String() string { return c.Key + " " + c.What }
+
+// Changes returns in which keys the second configuration differs from the first one, by key. A reference whose file has
+// another content is one of them.
+func Changes(before, after *Config) []Change {
+	var out []Change
+	note := func(key, what string) {
+		c := Change{Key: key, What: what, Fixed: fixed(key)}
+		if key == "database.url" {
+			c.Fixed = !sameDatabase(before.Database.URL, after.Database.URL)
+		}
+		out = append(out, c)
+	}
+	compareMaps("", before.unmasked(), after.unmasked(), note)
+	for _, reference := range slices.Sorted(maps.Keys(after.references)) {
+		if had, known := before.references[reference]; known && had != after.references[reference] {
+			note(reference, "changed")
+		}
+	}
+	return out
+}
+
+// unmasked is the effective configuration with the whole address of the database.
+func (c *Config) unmasked() yaml.MapSlice {
+	tree := c.effective()
+	for i := range tree {
+		if section, ok := tree[i].Value.(yaml.MapSlice); ok && tree[i].Key == "database" {
+			for j := range section {
+				switch section[j].Key {
+				case "url":
+					section[j].Value = c.Database.URL
+				case "list_url":
+					section[j].Value = c.Database.ListURL
+				}
+			}
+		}
+	}
+	return tree
+}
+
+// compareMaps notes the keys in which two mappings differ. A list is compared as a whole.
+func compareMaps(path string, before, after yaml.MapSlice, note func(key, what string)) {
+	had := map[string]any{}
+	for _, item := range before {
+		had[fmt.Sprint(item.Key)] = item.Value
+	}
+	for _, item := range after {
+		name := fmt.Sprint(item.Key)
+		key := strings.TrimPrefix(path+"."+name, ".")
+		old, known := had[name]
+		delete(had, name)
+		oldMap, wasMap := old.(yaml.MapSlice)
+		newMap, isMap := item.Value.(yaml.MapSlice)
+		switch {
+		case !known:
+			note(key, "added")
+		case wasMap && isMap:
+			compareMaps(key, oldMap, newMap, note)
+		case !reflect.DeepEqual(old, item.Value):
+			note(key, "changed")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(had)) {
+		note(strings.TrimPrefix(path+"."+name, "."), "removed")
+	}
+}
+
+// fixed reports whether a process keeps a key as long as it runs: where it listens, and where its data is.
+func fixed(key string) bool {
+	section, _, _ := strings.Cut(key, ".")
+	return section == "listen" || key == "database.url" || key == "database.schema"
+}
+
+// sameDatabase reports whether two connection strings lead to the same database as the same user. The password and other
+// parameters of the connection may differ.
+func sameDatabase(one, other string) bool {
+	a, err := pgconn.ParseConfig(one)
+	if err != nil {
+		return false
+	}
+	b, err := pgconn.ParseConfig(other)
+	if err != nil {
+		return false
+	}
+	return a.User == b.User && a.Database == b.Database && slices.Equal(hosts(a), hosts(b))
+}
+
+func hosts(c *pgconn.Config) []string {
+	out := []string{fmt.Sprintf("%s:%d", c.Host, c.Port)}
+	for _, f := range c.Fallbacks {
+		if at := fmt.Sprintf("%s:%d", f.Host, f.Port); !slices.Contains(out, at) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// digests remembers what references led to, so that a rotated secret is noticed. It never leaves the process.
+type digests map[string][sha256.Size]byte
+
+func (d digests) note(reference, value string) { d[reference] = sha256.Sum256([]byte(value)) }
