@@ -184,6 +184,12 @@ FROM unnest($1::uuid[], $3::bigint[]) AS a (id, job_id)`
 // event has its effect's id.
 func (b *bundle) admit(route string, n int) []inbox.ID {
 	b.tb.Helper()
+	return b.admitWith(route, n, func(*pgx.Batch, []inbox.ID) {})
+}
+
+// admitWith admits like admit and runs what with adds in the same transaction, so that a running client sees the effects only with it.
+func (b *bundle) admitWith(route string, n int, with func(*pgx.Batch, []inbox.ID)) []inbox.ID {
+	b.tb.Helper()
 	ctx := b.tb.Context()
 	ids := make([]inbox.ID, n)
 	wakes := make([]inbox.Wake, n)
@@ -203,6 +209,7 @@ func (b *bundle) admit(route string, n int) []inbox.ID {
 		batch.Queue(`INSERT INTO inbox_body (class, id, headers, body) VALUES ('default', $1, '{"Content-Type":"application/json"}', '----{"paid":1}------')`, body)
 		batch.Queue(insertEvents, ids, b.source, body)
 		batch.Queue(insertEffects, ids, b.routes[route], jobIDs)
+		with(&batch, ids)
 		b.queue.EnqueueTx(&batch, wakes)
 		return tx.SendBatch(ctx, &batch).Close()
 	})

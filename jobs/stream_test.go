@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/sequence"
@@ -14,13 +16,13 @@ import (
 // gate would, it does not make the stream's row known to anybody else.
 func (b *bundle) sequenced(route, key string, numbers ...string) []inbox.ID {
 	b.tb.Helper()
-	ids := b.admit(route, len(numbers))
-	hash := inbox.SequenceKeyHash("shop", route, key)
-	for i, id := range ids {
-		b.exec(`UPDATE effect SET sequence_key_hash = $2, sequence_number = $3::text::numeric WHERE id = $1`, id, hash, numbers[i])
-	}
-	b.exec(`INSERT INTO stream (route_id, key_hash, key_label) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, b.routes[route], hash, key)
-	return ids
+	return b.admitWith(route, len(numbers), func(batch *pgx.Batch, ids []inbox.ID) {
+		hash := inbox.SequenceKeyHash("shop", route, key)
+		for i, id := range ids {
+			batch.Queue(`UPDATE effect SET sequence_key_hash = $2, sequence_number = $3::text::numeric WHERE id = $1`, id, hash, numbers[i])
+		}
+		batch.Queue(`INSERT INTO stream (route_id, key_hash, key_label) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, b.routes[route], hash, key)
+	})
 }
 
 // try asks for an effect as its job would.
