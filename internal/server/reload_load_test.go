@@ -22,10 +22,10 @@ func TestReloadsUnderLoad(t *testing.T) {
 	target := newLedger(t, nil)
 	file := func(n int) string {
 		return fmt.Sprintf(`
-work: { workers: %d }
+work: { workers: %d, lease: 5m }
 targets:
-  slow: { kind: forward, url: %q, idempotent: false, allow: [127.0.0.0/8] }
-  ordered: { kind: forward, url: %q, idempotent: false, allow: [127.0.0.0/8] }
+  slow: { kind: forward, url: %q, idempotent: false, timeout: 1m, allow: [127.0.0.0/8] }
+  ordered: { kind: forward, url: %q, idempotent: false, timeout: 1m, allow: [127.0.0.0/8] }
 sources:
   github:
     provider: github

@@ -15,8 +15,10 @@ import (
 	"github.com/oncegate/oncegate/internal/config"
 )
 
+// An effect may wait for the test as long as the test may take, because a reload on a busy machine takes longer than an attempt has by default.
 const forwarding = `
-targets: { ledger: { kind: forward, url: %q, idempotent: false, allow: [127.0.0.0/8] } }
+work: { lease: 5m }
+targets: { ledger: { kind: forward, url: %q, idempotent: false, timeout: 4m, allow: [127.0.0.0/8] } }
 sources: { github: { provider: github, secrets: [env:SECRET], routes: [{ name: note, target: ledger }] } }
 `
 
