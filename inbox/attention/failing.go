@@ -9,7 +9,7 @@ import (
 
 // failsFor is how long an effect must have waited before its target is one that fails. A single attempt that failed is no reason to
 // call a person.
-const failsFor = 5 * time.Minute
+const failsFor = time.Minute
 
 // Failure is a target that fails, with what waits for it.
 type Failure struct {

@@ -11,13 +11,13 @@ import (
 // operator has paused, and one that was never attempted.
 const failing = `
 SELECT new_effect(new_event(1, '3 minutes'), 1, 'pending', '3 minutes'), new_effect(new_event(1, '50 minutes'), 1, 'pending', '50 minutes'),
-    new_effect(new_event(2, '1 minute'), 2, 'pending', '1 minute');
+    new_effect(new_event(2, '20 seconds'), 2, 'pending', '20 seconds');
 UPDATE effect SET state = 'retry', reason = 'status_5xx', last_code = '500', attempts = 2, next_at = now() + interval '1 hour';
 SELECT new_effect(new_event(2, '2 hours'), 3, 'pending', '2 hours', 'paused');
 UPDATE effect SET state = 'retry', attempts = 1, last_code = '503' WHERE reason = 'paused';
 SELECT new_effect(new_event(2, '2 hours'), 2, 'pending', '2 hours', NULL);`
 
-// A target fails if an effect has waited for another attempt for more than five minutes. What is paused, or waits for its first attempt,
+// A target fails if an effect has waited for another attempt for more than a minute. What is paused, or waits for its first attempt,
 // makes no target fail.
 func TestFailing(t *testing.T) {
 	t.Parallel()

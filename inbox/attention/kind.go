@@ -10,7 +10,7 @@ const (
 	Undeclared Kind = "undeclared"
 	// Indeterminate effects have an unknown outcome: an operator asks their target and resolves them.
 	Indeterminate Kind = "indeterminate"
-	// Failing targets have effects that have waited for another attempt for more than five minutes: an operator mends the target.
+	// Failing targets have effects that have waited for another attempt for more than a minute: an operator mends the target.
 	Failing Kind = "failing"
 	// Dead effects are not tried again: an operator repairs the cause and replays or discards them.
 	Dead Kind = "dead"

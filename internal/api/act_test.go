@@ -141,6 +141,7 @@ func TestActsOnWhatIsAnothersTenants(t *testing.T) {
 		attempt{"pause_target", "/targets/noop/pause", why, control.CodeForbidden},
 		attempt{"resume_target", "/targets/noop/resume", why, control.CodeForbidden},
 		attempt{"test_target", "/targets/noop/test", why, control.CodeForbidden},
+		attempt{"test_notifications", "/notifications/test", why, control.CodeForbidden},
 		attempt{"run_prune", "/prune", why, control.CodeForbidden},
 		attempt{"reload_configuration", "/reload", object{}, control.CodeForbidden},
 		attempt{"reconcile_source", "/reconcile", with(object{"source": "blue"}), control.CodeNotFound},

@@ -213,6 +213,7 @@ func examples(th *things) map[string]request {
 		"pause_target":           {"name": "sink", "reason": "r"},
 		"test_target":            {"name": "sink", "reason": "r"},
 		"resume_target":          {"name": "sink", "reason": "r"},
+		"test_notifications":     {"reason": "r"},
 		"list_conflicts":         {"event": th.event},
 		"list_undecided_effects": {"stream": th.stream},
 	}

@@ -120,6 +120,9 @@ func (a *App) makeWork() error {
 	if err := a.makeEffectMetrics(client); err != nil {
 		return err
 	}
+	if err := a.makeNotifications(); err != nil {
+		return err
+	}
 	if err := a.makeOutsideMetrics(); err != nil {
 		return err
 	}

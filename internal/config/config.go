@@ -45,6 +45,8 @@ type Config struct {
 	Metrics Metrics
 	Gate    Gate
 	Work    Work
+	// Notifications configures what operators are told without asking.
+	Notifications Notifications
 
 	// Bodies limits the cost of delivery bodies. A zero field means its default.
 	Bodies receiver.BodyLimits

@@ -143,6 +143,7 @@ func (r *reader) sections(o Options) {
 	if !o.DatabaseOnly {
 		r.fields(r.root.Member("console"), r.cfg.Console.keys())
 		r.checkSuppress(r.cfg)
+		r.checkNotifications(r.cfg)
 	}
 }
 

@@ -69,6 +69,7 @@ func Sections() []Section {
 		{Name: "gate", Title: "Gate", Prefix: "gate.", Keys: c.Gate.keys()},
 		{Name: "bodies", Title: "Bodies", Prefix: "bodies.", Text: "See [Hostile senders](../guides/hostile-senders.md). `off` turns a reserve or the least rate off.", Keys: bodiesKeys(&c.Bodies)},
 		{Name: "work", Title: "Work", Prefix: "work.", Keys: c.Work.keys()},
+		{Name: "notifications", Title: "Notifications", Prefix: "notifications.", Text: "See [Notifications](../guides/notifications.md).", Keys: c.Notifications.keys()},
 		{Name: "classes", Title: "Retention classes", Prefix: "classes.<name>.", Text: "The built-in classes are listed in [Retention](../guides/retention.md).", Keys: new(Class).keys()},
 		{Name: "secret", Title: "Secrets", Text: "A secret is a reference, never a value: `env:NAME`, `file:/path`, or a mapping with these keys. Every environment variable has a twin `NAME_FILE` that names a file with its value.", Keys: new(Reference).keys(new(string))},
 		{Name: "console", Title: "Console", Prefix: "console.", Text: "How people reach the console and log in to it. See [The console](../guides/console.md) and [Who may do what](../guides/access.md).", Keys: c.Console.keys()},

@@ -24,6 +24,7 @@ func (c *Config) keys() []Key {
 		inside("gate", "gate", c.Gate.keys, "", "How many deliveries may wait for a commit."),
 		inside("bodies", "bodies", func() []Key { return bodiesKeys(&c.Bodies) }, "", "How much memory the bodies of deliveries may take."),
 		inside("work", "work", c.Work.keys, "", "How many effects run at once."),
+		inside("notifications", "notifications", c.Notifications.keys, "", "What operators are told without asking. See [Notifications](../guides/notifications.md)."),
 		value("drain", &c.Drain, duration, "`25s`", "How long a stop may take before it is forced.").from("ONCEGATE_DRAIN").starts(),
 		value("drain_delay", &c.DrainDelay, duration, "none", "How long a process accepts deliveries after SIGTERM, while `/readyz` reports that it is not ready. Choose a time longer than your proxy needs to notice, such as `5s`: the proxy then sends no delivery to a closed port. `drain` begins after it.").from("ONCEGATE_DRAIN_DELAY"),
 		named("classes", "classes", &c.Classes, func(c *Class) string { return c.Name }, (*Class).keys, "`default`, `payments`, `ephemeral`", "Retention classes, by name. See [Retention](../guides/retention.md).").by((*reader).classes),

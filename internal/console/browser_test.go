@@ -277,7 +277,7 @@ func (r *reader) pages() map[string]string {
 		"start": "/", "overview": "/overview", "events": "/events", "event": "/find?q=stripe/evt_paid", "effects": "/effects", "dead": "/dead", "discard": "/dead/discard", "unknown": "/unknown",
 		"conflicts": "/conflicts", "refusals": "/refusals", "streams": "/streams", "replays": "/replays", "replay-new": "/replays/new?source=stripe", "sources": "/sources", "targets": "/targets", "target": "/targets/billing", "route": "/routes/stripe/billing",
 		"source": "/sources/stripe", "source-waiting": "/sources/quiet", "providers": "/providers", "provider": "/providers/stripe", "operations": "/operations", "suppressions": "/suppressions",
-		"retention": "/retention", "nodes": "/nodes", "audit": "/audit", "access": "/access", "not-found": "/nowhere", "hostile": "/find?q=evt_hostile",
+		"retention": "/retention", "notifications": "/notifications", "nodes": "/nodes", "audit": "/audit", "access": "/access", "not-found": "/nowhere", "hostile": "/find?q=evt_hostile",
 		"reverify": "/refusals/reverify?source=stripe", "acknowledge": "/refusals/acknowledge", "dismiss": "/conflicts/dismiss", "resolve": "/unknown/resolve", "prune": "/retention/prune", "clear": "/routes/clear?source=stripe&route=billing", "outbox": "/outbox/1", "runs": "/runs?label=order%3Do-7", "labelled": "/events?label=order%3Do-7",
 	}
 	var one string

@@ -34,6 +34,7 @@ func menu(path string) []menuGroup {
 		}},
 		{"Run", []link{
 			{Text: "Retention", Href: "/retention", Key: "t"},
+			{Text: "Notifications", Href: "/notifications", Key: "m"},
 			{Text: "Nodes", Href: "/nodes", Key: "h"},
 			{Text: "Audit", Href: "/audit", Key: "a"},
 			{Text: "Access", Href: "/access", Key: "k"},

@@ -128,6 +128,8 @@ var accessPlaces = []Place{
 	{"show_pruning", nil, "/retention", "`/metrics` has the same figures, and over time"},
 	{"run_prune", []string{"prune"}, "/retention/prune", ""},
 	{"list_prune_runs", nil, "/retention", "`oncegate prune` says what it removes; of earlier passes a script asks the API"},
+	{"list_notifications", []string{"notifications list"}, "/notifications", ""},
+	{"test_notifications", []string{"notifications test"}, "/notifications", ""},
 	{"list_nodes", []string{"nodes list"}, "/nodes", ""},
 	{"reload_configuration", []string{"reload"}, "", "it is part of a deployment, which follows it with the next process; the page of the nodes shows the configuration of each process"},
 	{"list_keys", []string{"keys list"}, "/nodes", ""},

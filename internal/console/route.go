@@ -94,6 +94,8 @@ func routes() []route {
 		{"POST /access/tokens/revoke", revokeToken},
 		{"POST /access/logins/link", createLink},
 		{"POST /access/logins/revoke", revokeLogin},
+		{"GET /notifications", listNotifications},
+		{"POST /notifications/test", testNotifications},
 		{"GET /nodes", listNodes},
 		{"GET /audit", listAudit},
 	}

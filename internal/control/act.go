@@ -84,6 +84,6 @@ func acts() []Definition {
 		&RevokeSession, &RevokeSessions,
 		&AddSuppression, &ImportSuppressions, &RemoveSuppression,
 		&PauseSource, &ResumeSource, &PauseRoute, &ResumeRoute, &PauseTarget, &ResumeTarget,
-		&DiscardOutbox, &DiscardRoute, &MoveRoute, &RunPrune, &TestSource, &TestTarget, &ReloadConfiguration,
+		&DiscardOutbox, &DiscardRoute, &MoveRoute, &RunPrune, &TestSource, &TestTarget, &TestNotifications, &ReloadConfiguration,
 	}
 }

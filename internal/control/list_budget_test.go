@@ -47,6 +47,7 @@ var short = map[string]string{
 	"list_keys":             "the keys of the configuration",
 	"list_logins":           "people who are logged in; prune removes the others after a day",
 	"list_nodes":            "processes",
+	"list_notifications":    "50 places of each kind of attention",
 	"list_providers":        "the catalogue",
 	"list_prune_runs":       "an hour has at most 60, read by their key; prune removes them after 30 days",
 	"list_retention":        "the classes of the configuration",

@@ -20,7 +20,7 @@ func Operations() []Definition {
 		&FindReference,
 		&ShowPayload, &RevealPayload, &ComparePayloads,
 		&ListAudit, &ListNodes, &ListKeys, &ShowStatus,
-		&ShowAttention, &ShowFigures,
+		&ShowAttention, &ListNotifications, &ShowFigures,
 		&ListTokens, &CreateToken, &RevokeToken,
 		&ListLogins, &RevokeLogin, &CreateLoginLink,
 	}

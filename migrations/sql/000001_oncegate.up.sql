@@ -636,6 +636,35 @@ CREATE CONSTRAINT TRIGGER outbox_place AFTER INSERT ON outbox
 DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW EXECUTE FUNCTION outbox_place();
 
+-- Notifications ------------------------------------------------------------------------------------------------------
+
+-- What waits for an operator, as of the last look. An operator is told once when it begins to wait and once when it is over.
+CREATE TABLE notification (
+    id          bigint GENERATED ALWAYS AS IDENTITY,
+    kind        text NOT NULL,
+    name        text NOT NULL,          -- the target, source, <source>/<route> or pause; empty if the kind has no places
+    count       bigint NOT NULL,
+    more        boolean NOT NULL,
+    since       timestamptz,            -- of the oldest; NULL is not known
+    detail      text NOT NULL,
+    opened_at   timestamptz NOT NULL,   -- of the first look that saw it
+    gone_at     timestamptz,            -- of the first look since then that did not see it
+    told_at     timestamptz,            -- NULL: nobody has been told yet
+    told_count  bigint NOT NULL DEFAULT 0,
+    CONSTRAINT notification_pkey PRIMARY KEY (id),
+    CONSTRAINT notification_key UNIQUE (kind, name)
+);
+
+-- The one row of the last look. A process looks, and then writes what follows from it only if nobody else has looked meanwhile.
+CREATE TABLE notification_look (
+    one         boolean NOT NULL DEFAULT true,
+    source      text NOT NULL,          -- that the messages are emitted to
+    looked_at   timestamptz NOT NULL DEFAULT '-infinity',
+    digest_at   timestamptz NOT NULL DEFAULT now(), -- the last digest, or the first look
+    CONSTRAINT notification_look_pkey PRIMARY KEY (one),
+    CONSTRAINT notification_look_one CHECK (one)
+);
+
 -- Labels -------------------------------------------------------------------------------------------------------------
 
 -- The values by which events are searched, which the configuration takes from their payloads. value is the text in UTF-8, or its HMAC under a

@@ -132,6 +132,7 @@ func (s *shell) root() *cobra.Command {
 		s.readyCommand(),
 		s.doctorCommand(),
 		s.nodesCommand(),
+		s.notificationsCommand(),
 		s.historyCommand(),
 		s.sourcesCommand(),
 		s.targetsCommand(),

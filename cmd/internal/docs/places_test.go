@@ -81,6 +81,7 @@ var typedAtServer = map[string][]string{
 	"erase":           {"erase --source s --key k" + decide}, "events list": {"events list"}, "events tail": {"events tail --since 1h"},
 	"events show": {"events show " + id, "events show " + id + " --body"},
 	"keys list":   {"keys list"}, "logins link": {"logins link"}, "logins list": {"logins list"}, "logins revoke": {"logins revoke " + id + decide},
+	"notifications list": {"notifications list"}, "notifications test": {"notifications test --reason test"},
 	"nodes list": {"nodes list"}, "outbox discard": {"outbox discard 7" + decide}, "outbox list": {"outbox list"}, "outbox show": {"outbox show 7"},
 	"providers list": {"providers list"}, "providers show": {"providers show stripe"}, "prune": {"prune --dry-run"}, "reload": {"reload --dry-run"},
 	"refusals list": {"refusals list", "refusals list --group"}, "refusals acknowledge": {"refusals acknowledge --all --withdraw" + decide}, "refusals show": {"refusals show " + id, "refusals show " + id + " --body"}, "refusals reverify": {"refusals reverify --source s --dry-run"},

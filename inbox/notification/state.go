@@ -1,0 +1,66 @@
+package notification
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// State is what operators have been told.
+type State struct {
+	// Source is the source that the messages are emitted to. It is empty if no process has ever looked.
+	Source string `json:"source,omitempty"`
+
+	// LookedAt is when a process last looked. It is absent if none has.
+	LookedAt *time.Time `json:"looked_at,omitempty"`
+
+	// Items are the things that wait, those that operators see first at the beginning.
+	Items []Open `json:"items"`
+}
+
+const readLook = `SELECT source, nullif(looked_at, '-infinity') FROM notification_look`
+
+// Read returns what waits as of the last look, and what operators were told about it.
+func Read(ctx context.Context, pool *pgxpool.Pool) (State, error) {
+	out := State{}
+	err := pool.QueryRow(ctx, readLook).Scan(&out.Source, &out.LookedAt)
+	if err == nil || errors.Is(err, pgx.ErrNoRows) {
+		out.Items, err = readAll(ctx, pool)
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("reading what operators were told: %w", err)
+	}
+	sorted(out.Items)
+	return out, nil
+}
+
+// ErrOff means that no process sends notifications.
+var ErrOff = errors.New("no process sends notifications: set notifications.source in the configuration and start a process with the role work")
+
+const readSource = `SELECT source, clock_timestamp() FROM notification_look WHERE looked_at > '-infinity'`
+
+// SendTest emits a test message in a transaction, and returns its source and its event id. It returns [ErrOff] if no process looks, and a
+// [SourceError] if the source takes no emitted events.
+func SendTest(ctx context.Context, tx pgx.Tx, url string) (source, event string, err error) {
+	var now time.Time
+	err = tx.QueryRow(ctx, readSource).Scan(&source, &now)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", "", ErrOff
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("sending a test message: %w", err)
+	}
+	m := newMessage(Test, url, nil, 0)
+	b := &pgx.Batch{}
+	if event, err = emit(b, source, Test, now, &m); err == nil {
+		err = tx.SendBatch(ctx, b).Close()
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("sending a test message: %w", err)
+	}
+	return source, event, nil
+}
