@@ -27,11 +27,13 @@ const (
 // worldFile is the configuration of a world: the database, the schema and the target are filled in.
 const worldFile = `
 database: { url: %[1]q, schema: %[2]s }
+notifications: { source: operators, kinds: [undeclared] }
 targets:
   ledger: { kind: forward, url: "%[3]s/ledger", idempotent: true, keep_reply: true, allow: [127.0.0.0/8] }
   billing: { kind: forward, url: "%[3]s/refuse", idempotent: true, allow: [127.0.0.0/8] }
   charge: { kind: forward, url: "%[3]s/cut", test_url: "%[3]s/test", idempotent: false, allow: [127.0.0.0/8] }
 sources:
+  operators: { provider: standard-webhooks, emit: true, routes: [{ name: told, target: ledger }] }
   shop:
     provider: stripe
     tenant: acme

@@ -235,6 +235,7 @@ async function decides() {
   assert.equal((await need(sdk.showTarget({ path: { name: target } }))).paused?.reason, reason)
   const tested = await need(sdk.testTarget({ path: { name: 'charge' }, body: { reason } }))
   assert.equal(tested.passed, true)
+  assert.equal((await need(sdk.testNotifications({ body: { reason } }))).source, 'operators')
   await need(sdk.resumeTarget({ path: { name: target }, body: { reason } }))
 
   const gone = { source: 'shop', route: 'gone' }, moved = { source: 'shop', route: 'moved' }
