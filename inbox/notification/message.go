@@ -60,7 +60,7 @@ func newMessage(kind, url string, things []Open, waiting int) message {
 			fmt.Fprintf(&text, "- and %d more\n", len(things)-longest)
 			break
 		}
-		it := item{Thing: things[i].Thing, Text: things[i].words()}
+		it := item{Thing: things[i].Thing, Text: things[i].Words()}
 		if kind != Resolved {
 			it.Action = it.Kind.Action()
 		}
@@ -116,8 +116,8 @@ func ofAll(n int) string {
 	return fmt.Sprintf("%d things wait for an operator in all", n)
 }
 
-// words is the thing in one sentence, without its full stop.
-func (t *Thing) words() string {
+// Words is the thing in one sentence, without its full stop.
+func (t *Thing) Words() string {
 	if t.Kind == attention.Failing && t.Since != nil {
 		f := attention.Failure{Effects: t.Count, Oldest: *t.Since}
 		return "target " + t.Name + " fails: " + strings.TrimSuffix(f.Words(), f.Answer()) + t.Detail

@@ -11,16 +11,13 @@ func listNotifications(r *request) (*page, error) {
 		return nil, err
 	}
 	p := &page{Title: "Notifications", Lead: "What waits for an operator, and when operators were told. The start page leads to each of it.", Refresh: 20}
-	header := []string{"What", "Where", "Number", "Since", "Detail", "First seen", "Told", "Gone"}
+	header := []string{"What", "First seen", "Told", "Gone"}
 	p.Blocks = append(p.Blocks, block{Table: tableOf(r, found, "Nothing waits, or the configuration has no notifications.source.", header, func(n control.Notification) []cell {
 		told := instantOf(n.ToldAt)
 		if n.ToldAt == nil {
 			told = text("not yet")
 		}
-		return []cell{
-			{Text: n.Kind.Noun(n.Count), Href: needs[n.Kind].href}, text(n.Name), number(n.Count), instantOf(n.Since), text(n.Detail),
-			instant(n.OpenedAt), told, instantOf(n.GoneAt),
-		}
+		return []cell{linked(n.Words(), needs[n.Kind].href), instant(n.OpenedAt), told, instantOf(n.GoneAt)}
 	})})
 	if r.may(control.Operate) {
 		p.Blocks = append(p.Blocks, block{ID: "test", Title: "Send a test message", Forms: []form{{
