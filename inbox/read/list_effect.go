@@ -58,6 +58,10 @@ type EffectRow struct {
 	// Tenant is the tenant of the event; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
 
+	// Key is the idempotency key that the target got. SendStartedAt is when the last send began; it is absent if none did.
+	Key           string     `json:"idempotency_key,omitempty" shows:"key"`
+	SendStartedAt *time.Time `json:"send_started_at,omitempty"`
+
 	// Waits says in one sentence what the effect waits for. It is empty if the effect does not wait.
 	Waits string `json:"waits,omitempty" db:"-"`
 }
@@ -67,9 +71,9 @@ type EffectRow struct {
 const (
 	selectEffects = `
 SELECT e.id, e.event_id, s.name, v.event_id, v.type, r.name, r.target, e.state, coalesce(e.reason, ''),
-    e.attempts, coalesce(e.last_code, ''), e.next_at, e.item, coalesce(v.tenant, s.tenant)
+    e.attempts, coalesce(e.last_code, ''), e.next_at, e.item, coalesce(v.tenant, s.tenant), e.idempotency_key, e.send_started_at
 FROM (
-    SELECT e.id, e.event_id, e.route_id, e.state, e.reason, e.attempts, e.last_code, e.next_at, e.item
+    SELECT e.id, e.event_id, e.route_id, e.state, e.reason, e.attempts, e.last_code, e.next_at, e.item, e.idempotency_key, e.send_started_at
     FROM `
 	joinEffects = `
     ORDER BY e.id DESC
@@ -289,17 +293,15 @@ type AttemptRow struct {
 // EffectDetail is everything known about one effect, except what was sent.
 type EffectDetail struct {
 	EffectRow
-	Key           string       `json:"idempotency_key,omitempty" shows:"key"`
-	Version       int          `json:"version"`
-	Revision      int          `json:"revision"` // rises when the effect leaves a state at rest, and with each decision about it
-	RouteVersion  int          `json:"route_version"`
-	Rearms        int          `json:"rearms"`
-	SendStartedAt *time.Time   `json:"send_started_at,omitempty"`
-	LeaseUntil    *time.Time   `json:"lease_until,omitempty"`
-	FinishedAt    *time.Time   `json:"finished_at,omitempty"`
-	DuplicateOf   *inbox.ID    `json:"duplicate_of,omitempty"`
-	List          *ListSummary `json:"list,omitempty"` // if it became a list
-	AttemptRows   []AttemptRow `json:"attempt_rows"`
+	Version      int          `json:"version"`
+	Revision     int          `json:"revision"` // rises when the effect leaves a state at rest, and with each decision about it
+	RouteVersion int          `json:"route_version"`
+	Rearms       int          `json:"rearms"`
+	LeaseUntil   *time.Time   `json:"lease_until,omitempty"`
+	FinishedAt   *time.Time   `json:"finished_at,omitempty"`
+	DuplicateOf  *inbox.ID    `json:"duplicate_of,omitempty"`
+	List         *ListSummary `json:"list,omitempty"` // if it became a list
+	AttemptRows  []AttemptRow `json:"attempt_rows"`
 
 	// Fetched is the stored answer of the route's fetch, as JSON. It is empty if nothing was fetched, or the event was erased.
 	Fetched string `json:"fetched,omitempty" shows:"content"`

@@ -56,6 +56,29 @@ func (l *Lister) Unknown(ctx context.Context, f UnknownFilter, limit int) ([]Unk
 	return out, nil
 }
 
+// UnknownOf returns those of the effects whose outcome is unknown, in the order of their ids. tenant, if it is not empty, is the tenant of
+// their events.
+func (l *Lister) UnknownOf(ctx context.Context, ids []inbox.ID, tenant string) ([]Unknown, error) {
+	var s row.Statement
+	p := UnknownFilter{Tenant: tenant}.predicates(l.tenant)
+	s.Add(`SELECT e.id, e.version, e.revision FROM (SELECT e.* FROM effect e WHERE e.id = ANY (?::uuid[]) AND e.state || '' = 'indeterminate' OFFSET 0) e`, ids)
+	s.Where(p).Add(` ORDER BY e.id`)
+	out, err := collect(ctx, l, &s, pgx.RowToStructByPos[Unknown])
+	if err != nil {
+		return nil, fmt.Errorf("finding unknown outcomes by their ids: %w", err)
+	}
+	return out, nil
+}
+
+// EffectRows returns the rows of some effects, newest first.
+func (l *Lister) EffectRows(ctx context.Context, ids []inbox.ID) ([]EffectRow, error) {
+	rows, err := l.readEffects(ctx, row.Is(`(SELECT e.* FROM effect e WHERE e.id = ANY (?::uuid[]) OFFSET 0) e`, ids), nil, len(ids))
+	if err != nil {
+		return nil, fmt.Errorf("reading effects by their ids: %w", err)
+	}
+	return rows, nil
+}
+
 // UnknownGroup counts the unknown outcomes of one route at one target. Its Count is at most [MaxCount].
 type UnknownGroup struct {
 	Tally

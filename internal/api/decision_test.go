@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/control"
@@ -44,6 +45,43 @@ func TestADecisionHoldsForWhatWasSeen(t *testing.T) {
 	}
 	if got := h.actors(t, "effect.discard"); len(got) != 1 || got[0] != "ann of operate" {
 		t.Errorf("the audit names %q", got)
+	}
+}
+
+// Effects are found by their ids: those whose outcome is known, and those of others, are not among them.
+func TestEffectsAreFoundByTheirIDs(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	_, first := h.effect(t, "acme", "bill", "indeterminate", "timeout")
+	_, second := h.effect(t, "acme", "bill", "indeterminate", "timeout")
+	_, dead := h.effect(t, "acme", "bill", "dead", "attempts_exhausted")
+	_, others := h.effect(t, "blue", "bill", "indeterminate", "timeout")
+	resolve := func(token string, body object) *answer { return h.do(t, token, "/indeterminates/resolve", body) }
+	ids := []inbox.ID{second, first, dead, first, inbox.NewID(time.Now())}
+	expect(t, "ids and a filter", resolve("operate", object{"ids": ids, "all": true, "dry_run": true}), control.CodeInvalid)
+	expect(t, "ids without a dry run", resolve("operate", object{"ids": ids, "as": "done", "reason": "r"}), control.CodeInvalid)
+	expect(t, "more than max", resolve("operate", object{"ids": ids, "max": 1, "dry_run": true}), control.CodeBound)
+	var dry struct {
+		Matched, Unmatched, Left int
+		Seen                     string
+		Examples                 []struct {
+			ID             inbox.ID
+			IdempotencyKey string `json:"idempotency_key"`
+		}
+	}
+	resolve("operate", object{"ids": ids, "dry_run": true}).into(t, &dry)
+	if dry.Matched != 2 || dry.Unmatched != 2 || len(dry.Examples) != 2 || dry.Examples[0].ID != second {
+		t.Fatalf("%+v, want two of four, the newest first", dry)
+	}
+	seen := dry.Seen
+	resolve("operate@blue", object{"ids": []inbox.ID{first}, "dry_run": true}).into(t, &dry)
+	if dry.Matched != 0 || dry.Unmatched != 1 {
+		t.Errorf("a tenant finds %+v, want nothing of another", dry)
+	}
+	var done struct{ Resolved int }
+	resolve("operate", object{"seen": seen, "as": "done", "reason": "r"}).into(t, &done)
+	if done.Resolved != 2 || h.state(t, first) != "done" || h.state(t, dead) != "dead" || h.state(t, others) != "indeterminate" {
+		t.Errorf("%d are resolved, want two", done.Resolved)
 	}
 }
 

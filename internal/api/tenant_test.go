@@ -188,6 +188,7 @@ func examples(th *things) map[string]request {
 		"discard_dead_letters":   {"ids": []inbox.ID{th.dead}, "reason": "r"},
 		"replay_dead_letters":    {"ids": []inbox.ID{th.dead}, "reason": "r"},
 		"resolve_effect":         {"id": th.unknown, "as": "done", "reason": "r"},
+		"resolve_effects":        {"ids": []inbox.ID{th.unknown}, "dry_run": true},
 		"apply_effect":           {"id": th.held, "reason": "r"},
 		"skip_effect":            {"id": th.held, "reason": "r"},
 		"skip_stream":            {"ref": fmt.Sprint(th.stream), "reason": "r"},
@@ -326,6 +327,7 @@ func TestAnotherTenantFindsNothing(t *testing.T) {
 		switch {
 		case ok && status == http.StatusNotFound, status == http.StatusForbidden:
 		case d.ID == "plan_replay" && status == http.StatusOK && strings.Contains(text, `"items":0,"to_do":0,"unknown":1`): // a plan of nothing
+		case d.ID == "resolve_effects" && status == http.StatusOK && strings.Contains(text, `"matched":0,"unmatched":1`): // as for an id that does not exist
 		case strings.HasPrefix(d.ID, "list_") && status == http.StatusOK && (isEmptyPage(text) || !ok):
 		case !ok && status == http.StatusOK:
 		case d.ID == "show_target" && status == http.StatusOK && strings.Contains(text, `"routes":["others/all"]`): // of all tenants, with the stranger's own routes

@@ -66,6 +66,7 @@ func previewResolve(r *request) (*page, error) {
 	n := strconv.Itoa(found.Matched)
 	p := &page{Title: "Resolve unknown outcomes", Back: &link{Text: "Unknown outcomes", Href: "/unknown"}, Lead: count(found.Matched, "effect", "effects") + " would be decided about. What came since is not touched."}
 	if found.Matched > 0 {
+		p.Blocks = append(p.Blocks, block{ID: "examples", Title: "Some of them", Table: effectTable(r, read.Page[read.EffectRow]{Data: found.Examples}, "")})
 		p.Blocks = append(p.Blocks, block{Forms: []form{{
 			Action: "/unknown/resolve", Button: "Resolve", Danger: true,
 			Fields: []field{
@@ -78,7 +79,7 @@ func previewResolve(r *request) (*page, error) {
 
 // resolutionField offers the ways to resolve an unknown outcome.
 func resolutionField() field {
-	return field{Name: "as", Label: "They", Kind: "select", Options: []option{{Value: "done", Text: "happened"}, {Value: "resend", Text: "did not happen: send them again"}}}
+	return field{Name: "as", Label: "They", Kind: "select", Required: true, Options: []option{{Text: "choose what you found"}, {Value: "done", Text: "happened"}, {Value: "resend", Text: "did not happen: send them again"}}}
 }
 
 // resolveMany resolves the unknown outcomes that a preview found.

@@ -1,7 +1,9 @@
 package control
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -92,6 +94,9 @@ type ResolveEffectsRequest struct {
 	// As is done if they happened, or resend to send them again.
 	As decide.Resolution `json:"as,omitempty"`
 
+	// IDs name them for a dry run, at most 100,000. Those whose outcome is not unknown are left out and counted as unmatched.
+	IDs []inbox.ID `json:"ids,omitempty"`
+
 	// Filter selects them for a dry run. All selects every one.
 	Filter UnknownFilter `json:"filter,omitzero"`
 	All    bool          `json:"all,omitempty" flag:"--all every indeterminate effect there is"`
@@ -116,6 +121,13 @@ type ResolvedEffects struct {
 	Matched int                 `json:"matched"`
 	Groups  []read.UnknownGroup `json:"groups,omitempty"`
 
+	// Unmatched is how many of the ids of a dry run name no effect with an unknown outcome. Such an effect does not exist, or is decided
+	// already.
+	Unmatched int `json:"unmatched,omitempty"`
+
+	// Examples are a few of the effects that a dry run found.
+	Examples []read.EffectRow `json:"examples,omitempty"`
+
 	// Left is how many the request did not handle: repeat it with Seen. For a dry run it is all that were found.
 	Left int  `json:"left"`
 	Seen Seen `json:"seen,omitempty"`
@@ -139,8 +151,8 @@ var ResolveEffects = Operation[ResolveEffectsRequest, ResolvedEffects]{
 		if r.Seen == "" {
 			return out, invalid("seen is missing: make the request with dry_run first, and hand back its seen")
 		}
-		if r.All || r.Filter != (UnknownFilter{}) {
-			return out, invalid("seen says which: leave filter and all out")
+		if r.All || r.Filter != (UnknownFilter{}) || len(r.IDs) > 0 {
+			return out, invalid("seen says which: leave ids, filter and all out")
 		}
 		found, err := r.Seen.read(decide.MaxDiscards)
 		if err != nil {
@@ -161,13 +173,21 @@ var ResolveEffects = Operation[ResolveEffectsRequest, ResolvedEffects]{
 	},
 }
 
-// findUnknown counts the effects that a filter selects.
+// shownExamples is how many effects a dry run shows.
+const shownExamples = 5
+
+// findUnknown counts the effects that ids name or a filter selects.
 func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffectsRequest) (out ResolvedEffects, err error) {
-	if r.Filter == (UnknownFilter{}) && !r.All {
-		return out, invalid("name effects by a filter, or say all")
-	}
-	if r.Seen != "" {
+	filtered := r.Filter != (UnknownFilter{}) || r.All
+	switch {
+	case r.Seen != "":
 		return out, invalid("seen and dry_run exclude each other")
+	case !filtered && len(r.IDs) == 0:
+		return out, invalid("name effects by ids or a filter, or say all")
+	case filtered && len(r.IDs) > 0:
+		return out, invalid("name effects by ids or by a filter, not both")
+	case len(r.IDs) > decide.MaxDiscards:
+		return out, invalid("%d ids are more than %d: make several requests", len(r.IDs), decide.MaxDiscards)
 	}
 	tenant, err := r.Filter.narrow(access)
 	if err != nil {
@@ -179,7 +199,16 @@ func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffec
 	filter := read.UnknownFilter{
 		Source: r.Filter.Source, Type: r.Filter.Type, Route: r.Filter.Route, Target: r.Filter.Target, Tenant: tenant, Since: r.Filter.Since, Until: r.Filter.Until,
 	}
-	found, err := s.lister.Unknown(ctx, filter, r.Max+1)
+	var found []read.Unknown
+	if filtered {
+		found, err = s.lister.Unknown(ctx, filter, r.Max+1)
+	} else {
+		ids := slices.Clone(r.IDs)
+		slices.SortFunc(ids, func(a, b inbox.ID) int { return bytes.Compare(a[:], b[:]) })
+		ids = slices.Compact(ids)
+		found, err = s.lister.UnknownOf(ctx, ids, tenant)
+		out.Unmatched = len(ids) - len(found)
+	}
 	if err != nil {
 		return out, err
 	}
@@ -188,6 +217,10 @@ func (s *Service) findUnknown(ctx context.Context, access Access, r ResolveEffec
 	}
 	out.Matched, out.Left = len(found), len(found)
 	out.Seen = seenOf(mapped(found, func(u read.Unknown) sight { return sight{id: u.Effect, version: u.Version, revision: u.Revision} }))
+	few := mapped(found[:min(len(found), shownExamples)], func(u read.Unknown) inbox.ID { return u.Effect })
+	if out.Examples, err = s.lister.EffectRows(ctx, few); err != nil || !filtered {
+		return out, err
+	}
 	groups, err := s.lister.UnknownGroups(ctx, filter)
 	out.Groups = groups.Data
 	return out, err

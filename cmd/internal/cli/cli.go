@@ -93,7 +93,7 @@ func (s *shell) root() *cobra.Command {
 			return s.refusePreviousName(cmd, args)
 		},
 	}
-	root.PersistentFlags().StringVarP(&s.output, "output", "o", "table", "table, json or jsonl, which is one JSON object on each line")
+	root.PersistentFlags().StringVarP(&s.output, "output", "o", "table", "table, json, jsonl, which is one JSON object on each line, or csv, for lists")
 	root.PersistentFlags().BoolVar(&s.asJSON, "json", false, "the same as --output json")
 	root.PersistentFlags().BoolVar(&s.noColor, "no-color", false, "no colours, as with NO_COLOR")
 	root.PersistentFlags().StringVarP(&s.configFile, "config", "c", "", "configuration file (default $ONCEGATE_CONFIG, then ./"+config.DefaultFile+" if it exists)")
@@ -160,8 +160,12 @@ func (s *shell) checkOutput(cmd *cobra.Command) error {
 	case "table", "json":
 	case "jsonl":
 		s.output, s.jsonLines = "json", true
+	case "csv":
+		if !isList(cmd) {
+			return usagef("--output csv is for lists, such as `oncegate effects list`; use json here")
+		}
 	default:
-		return usagef("--output %q is unknown; known are table, json, jsonl", s.output)
+		return usagef("--output %q is unknown; known are table, json, jsonl, csv", s.output)
 	}
 	return nil
 }

@@ -20,13 +20,17 @@ func (s *shell) resolveCommand() *cobra.Command {
 		Use:   "resolve [id]",
 		Short: "Resolve effects whose outcome is unknown",
 		Long: "Resolve effects whose outcome is unknown: --done if they happened, --resend to send them again. Look at\n" +
-			"the target first. Name one effect by its id or many by a filter; --dry-run counts them.\n\n" +
+			"the target first. Name one effect by its id, or many by a filter or by a file with ids; --dry-run counts\n" +
+			"them. To compare with the records of a target, write the effects to a file with\n" +
+			"`oncegate effects list --state indeterminate --all --output csv`: it has the key and the time of each send.\n" +
+			"Keep the rows that the target knows, and give the file to --ids.\n\n" +
 			"On a terminal you type the decision with the number of effects; elsewhere the command needs --yes. Each\n" +
 			"effect has its own entry in the audit, with the actor and the reason. If a run is interrupted, the same\n" +
 			"command continues with the rest.",
 		Example: "  oncegate effects resolve 0199a000-0000-7000-8000-000000000000 --done --reason 'found it in the bank statement'\n" +
 			"  oncegate effects resolve --route billing --since 12h --dry-run\n" +
-			"  oncegate effects resolve --route billing --since 12h --resend --reason 'billing has none of them'",
+			"  oncegate effects resolve --route billing --since 12h --resend --reason 'billing has none of them'\n" +
+			"  oncegate effects resolve --ids found.csv --done --reason 'in the bank statement'",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) > 0 {
@@ -34,7 +38,7 @@ func (s *shell) resolveCommand() *cobra.Command {
 					return usagef("%q is not an effect's id; `oncegate effects list --state indeterminate` shows them", clean(args[0]))
 				}
 			}
-			many, err := f.request(len(args) > 0)
+			many, err := f.request(s, len(args) > 0)
 			if err != nil {
 				return err
 			}
@@ -44,7 +48,10 @@ func (s *shell) resolveCommand() *cobra.Command {
 			if one.CalledAgain && (!resend || len(args) == 0) {
 				return usagef("--called-again goes with --resend and an effect's id")
 			}
-			if many.DryRun {
+			switch {
+			case many.DryRun && len(many.IDs) > 0:
+				return s.resolveIDsDry(cmd.Context(), many)
+			case many.DryRun:
 				return s.resolveDry(cmd.Context(), many.Filter)
 			}
 			if err := d.check(s, control.ResolveEffect.Why); err != nil {

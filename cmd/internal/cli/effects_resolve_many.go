@@ -19,6 +19,7 @@ import (
 // unknownFlags are the flags that select effects with an unknown outcome.
 type unknownFlags struct {
 	many  control.ResolveEffectsRequest
+	file  string
 	state string
 	read  func() error
 }
@@ -26,25 +27,63 @@ type unknownFlags struct {
 func (f *unknownFlags) add(cmd *cobra.Command) {
 	f.many.Max = decide.DefaultDiscards
 	requestFlags(cmd, &f.many)
+	cmd.Flags().StringVar(&f.file, "ids", "", "only the effects of this `file`: one id on each line, or the output of effects list as jsonl or csv; - is stdin")
 	cmd.Flags().StringVar(&f.state, "state", "", "only this state; all of them are indeterminate")
 	restrict(cmd, "state", []string{string(inbox.EffectIndeterminate)})
 	f.read = requestFlags(cmd, &f.many.Filter)
 }
 
 // request returns the request that the flags describe. one is true if the command names an effect by its id.
-func (f *unknownFlags) request(one bool) (r control.ResolveEffectsRequest, err error) {
+func (f *unknownFlags) request(s *shell, one bool) (r control.ResolveEffectsRequest, err error) {
 	if err := f.read(); err != nil {
 		return r, err
 	}
 	r = f.many
 	switch named := r.Filter != (control.UnknownFilter{}) || r.All || f.state != ""; {
+	case f.file != "" && (named || one):
+		return r, usagef("--ids says which: leave out ids and filters")
+	case f.file != "":
+		if r.IDs, err = s.readIDs(f.file); err != nil {
+			return r, err
+		}
+		return r, checkMax(r.Max)
 	case one && (named || r.DryRun):
 		return r, usagef("name one effect by its id, or many by a filter, not both; --dry-run is for filters")
 	case !one && !named:
-		return r, usagef("name an effect by its id or a filter such as --route, or say --all; `oncegate effects list --state indeterminate` shows them")
+		return r, usagef("name an effect by its id or a filter such as --route, or --ids FILE, or say --all; `oncegate effects list --state indeterminate` shows them")
 	}
 	r.All = r.Filter == (control.UnknownFilter{})
 	return r, checkMax(r.Max)
+}
+
+// resolveIDsDry shows how many of the effects that ids name have an unknown outcome.
+func (s *shell) resolveIDsDry(ctx context.Context, r control.ResolveEffectsRequest) error {
+	return s.control(ctx, "", func(caller control.Caller) error {
+		found, err := control.Call(ctx, caller, &control.ResolveEffects, r)
+		if err != nil {
+			return tooMany(err, r.Max)
+		}
+		if s.output == "json" {
+			return s.json(struct {
+				Matched   int              `json:"matched"`
+				Unmatched int              `json:"unmatched"`
+				Examples  []read.EffectRow `json:"examples"`
+			}{found.Matched, found.Unmatched, emptyList(found.Examples)})
+		}
+		if found.Matched > 0 {
+			effectColumns.table(s, found.Examples).write(s.out, s.width())
+		}
+		fmt.Fprintf(s.out, "%s would be resolved\n", plural(found.Matched, "indeterminate effect", "indeterminate effects"))
+		s.sayUnmatched(found.Unmatched)
+		return nil
+	})
+}
+
+// sayUnmatched says how many ids name no effect with an unknown outcome.
+func (s *shell) sayUnmatched(n int) {
+	if n > 0 {
+		fmt.Fprintf(s.err, "oncegate: %s no effect with an unknown outcome: it does not exist, or is decided already\n", plural(n, "id names", "ids name"))
+	}
 }
 
 // resolveDry counts the effects that match a filter.
@@ -101,9 +140,13 @@ func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest
 	defer stop()
 	return s.controlWith(ctx, onDatabase{actor: d.actor, changes: true}, func(caller control.Caller) error {
 		var sum decide.ResolvedMany
-		var groups []read.UnknownGroup
+		var found control.ResolvedEffects
 		matched, err := s.decideMany(d, false, string(r.As), "resolving", func() {
-			unknownGroupColumns.table(s, groups).write(s.err, s.width())
+			if len(r.IDs) > 0 {
+				effectColumns.table(s, found.Examples).write(s.err, s.width())
+			} else {
+				unknownGroupColumns.table(s, found.Groups).write(s.err, s.width())
+			}
 			if r.As == decide.ResolveResend {
 				fmt.Fprintln(s.err, "Whatever of this has happened at its target will happen twice.")
 			}
@@ -118,7 +161,8 @@ func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest
 			}
 			out, err := control.Call(within, caller, &control.ResolveEffects, request)
 			if seen == "" {
-				groups = out.Groups
+				found = out
+				s.sayUnmatched(out.Unmatched)
 			}
 			sum = decide.ResolvedMany{
 				Resolved: sum.Resolved + out.Resolved, Changed: sum.Changed + out.Changed, CalledAgain: sum.CalledAgain + out.CalledAgain, Gone: sum.Gone + out.Gone,

@@ -182,8 +182,8 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, c *columns[Ro
 		if err := out.end(page.HasMore, page.Next, page.SearchedTo); err != nil {
 			return err
 		}
-	} else {
-		s.drawList(c.table(s, page.Data), s.remembers() && c.entry != nil)
+	} else if err := s.drawList(c.table(s, page.Data), s.remembers() && c.entry != nil); err != nil {
+		return err
 	}
 	if c.entry != nil {
 		s.rememberList(cmd, entries)

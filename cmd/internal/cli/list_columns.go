@@ -39,9 +39,15 @@ func (s *shell) cell(value any) string {
 	case string:
 		return v
 	case time.Time:
+		if s.output == "csv" {
+			return v.UTC().Format(csvTime)
+		}
 		return s.tableClock(v)
 	case *time.Time:
-		return s.tableClockOf(v)
+		if v == nil {
+			return ""
+		}
+		return s.cell(*v)
 	case *inbox.ID:
 		return optionalID(v)
 	case []string:

@@ -95,10 +95,13 @@ func (t *table) number() {
 	}
 }
 
-// drawList writes the table of a list and reports the columns that it left out.
-func (s *shell) drawList(t *table, numbered bool) {
+// drawList writes the table of a list and reports the columns that it left out. CSV has every column.
+func (s *shell) drawList(t *table, numbered bool) error {
 	if len(s.view.columns) > 0 {
 		t = t.pick(s.view.columns)
+	}
+	if s.output == "csv" {
+		return t.writeCSV(s.out)
 	}
 	width := s.width()
 	if s.view.wide {
@@ -110,4 +113,5 @@ func (s *shell) drawList(t *table, numbered bool) {
 	if left := t.write(s.out, width); len(left) > 0 {
 		fmt.Fprintf(s.err, "oncegate: also: %s; --wide or --columns shows them\n", strings.Join(left, ", "))
 	}
+	return nil
 }

@@ -20,7 +20,7 @@ var lists = map[string]string{
 	"conflicts list":           "FIRST SEEN SOURCE EVENT ID TYPE DELIVERIES ADMITTED DISMISSED DIFFERS IN LAST SEEN ID",
 	"dead list":                "RECEIVED SOURCE TYPE EVENT ID ROUTE TARGET REASON CODE ATTEMPTS DIED SAID ID",
 	"dead list --group":        "COUNT SOURCE ROUTE TARGET REASON CODE FIRST LAST EXAMPLE",
-	"effects list":             "RECORDED SOURCE TYPE EVENT ID ROUTE TARGET STATE REASON ATTEMPTS CODE NEXT ID",
+	"effects list":             "RECORDED SOURCE TYPE EVENT ID ROUTE TARGET STATE REASON ATTEMPTS CODE NEXT SENT KEY ID",
 	"events list":              "RECEIVED SOURCE TYPE EVENT ID DELIVERIES EFFECTS ID",
 	"nodes list":               "NAME STATE HEARD VERSION ROLES KEYS CONFIGURATION STARTED",
 	"outbox list":              "EMITTED SOURCE EVENT ID TYPE BYTES REFUSED ID",
@@ -60,7 +60,7 @@ var wrong = map[string][]struct{ value, says string }{
 	"export":      {{"csv", `--export "csv" is unknown; known is jsonl`}},
 	"verdict":     {{"nonsense", `"nonsense"`}},
 	"outcome":     {{"nonsense", `"nonsense"`}},
-	"output":      {{"xml", `--output "xml" is unknown; known are table, json, jsonl`}},
+	"output":      {{"xml", `--output "xml" is unknown; known are table, json, jsonl, csv`}},
 }
 
 // names contains the filters that accept any text.

@@ -1,17 +1,11 @@
 package cli
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -54,16 +48,7 @@ func (f *planFlags) read(s *shell, args []string) (control.ReplayScope, error) {
 		}
 		return scope, nil
 	}
-	in := s.in
-	if f.file != "-" {
-		file, err := os.Open(f.file)
-		if err != nil {
-			return scope, usagef("--ids: %v", err)
-		}
-		defer file.Close()
-		in = file
-	}
-	ids, err := readIDs(in)
+	ids, err := s.readIDs(f.file)
 	if err != nil {
 		return scope, err
 	}
@@ -72,43 +57,6 @@ func (f *planFlags) read(s *shell, args []string) (control.ReplayScope, error) {
 }
 
 var errNoScope = usagef("say which: ids, --ids FILE, --run, --label, a filter such as --source, or --all")
-
-// readIDs reads one id per line, or the "id" of one JSON object per line. It ignores empty lines
-// and lines that begin with #.
-func readIDs(in io.Reader) ([]inbox.ID, error) {
-	var ids []inbox.ID
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, 1<<20)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		if line[0] == '{' {
-			var row struct {
-				ID string `json:"id"`
-			}
-			if err := json.Unmarshal([]byte(line), &row); err != nil {
-				return nil, usagef("--ids: line %d is neither an id nor a JSON object with one", n)
-			}
-			line = row.ID
-		}
-		id, err := inbox.ParseID(line)
-		if err != nil {
-			return nil, usagef("--ids: line %d: %q is not an id", n, clean(cut(line, 60)))
-		}
-		if ids = append(ids, id); len(ids) > replay.MaxIDs {
-			return nil, usagef("--ids: more than %d ids", replay.MaxIDs)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, usagef("--ids: %v", err)
-	}
-	if len(ids) == 0 {
-		return nil, usagef("--ids: there is no id in it")
-	}
-	return ids, nil
-}
 
 func (s *shell) replayPlanCommand() *cobra.Command {
 	var f planFlags

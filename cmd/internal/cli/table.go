@@ -218,10 +218,13 @@ func (s *shell) width() int {
 	return terminalWidth(f)
 }
 
-// show writes the table, or v as JSON, depending on --output.
+// show writes the table, as a table or as CSV, or v as JSON, depending on --output.
 func (s *shell) show(t *table, v any) error {
 	if s.output == "json" {
 		return s.json(v)
+	}
+	if s.output == "csv" {
+		return t.writeCSV(s.out)
 	}
 	t.write(s.out, s.width())
 	return nil
