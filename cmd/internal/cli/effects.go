@@ -15,7 +15,7 @@ import (
 
 var effectColumns = columns[read.EffectRow]{
 	header: []string{"RECORDED", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "SENT", "KEY", "ID"},
-	spare:  []string{"KEY", "SENT", "TARGET", "NEXT", "ATTEMPTS", "TYPE", "CODE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECORDED", "STATE", "NEXT"},
+	extra:  []string{"SENT", "KEY"}, spare: []string{"TARGET", "NEXT", "ATTEMPTS", "TYPE", "CODE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECORDED", "STATE", "NEXT"},
 	cells: func(row *read.EffectRow) []any {
 		return []any{row.ID.Time(), row.Source, row.Type, row.EventID, row.Route, row.Target, row.State, row.Reason, row.Attempts, row.Code, row.NextAt, row.SendStartedAt, row.Key, row.ID}
 	},
@@ -24,8 +24,10 @@ var effectColumns = columns[read.EffectRow]{
 
 // effectsOfEvent are the columns for the effects of one event.
 var effectsOfEvent = columns[read.EffectRow]{
-	header: effectColumns.header[4:], spare: effectColumns.spare, ids: effectColumns.ids, whole: effectColumns.whole,
-	cells: func(row *read.EffectRow) []any { return effectColumns.cells(row)[4:] },
+	header: []string{"ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "ID"}, spare: effectColumns.spare, ids: effectColumns.ids, whole: effectColumns.whole,
+	cells: func(row *read.EffectRow) []any {
+		return []any{row.Route, row.Target, row.State, row.Reason, row.Attempts, row.Code, row.NextAt, row.ID}
+	},
 }
 
 func effectEntry(row *read.EffectRow) listEntry {

@@ -8,9 +8,9 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// columns declares the columns of a list. header, spare, ids and whole have the meaning that they have in a [table].
+// columns declares the columns of a list. header, extra, spare, ids and whole have the meaning that they have in a [table].
 type columns[Row any] struct {
-	header, spare, ids, whole []string
+	header, extra, spare, ids, whole []string
 
 	// cells returns the values of a row, as [shell.cell] formats them.
 	cells func(row *Row) []any
@@ -21,7 +21,7 @@ type columns[Row any] struct {
 
 // table returns a table of the rows.
 func (c *columns[Row]) table(s *shell, rows []Row) *table {
-	t := &table{header: c.header, spare: c.spare, ids: c.ids, whole: c.whole}
+	t := &table{header: c.header, extra: c.extra, spare: c.spare, ids: c.ids, whole: c.whole}
 	for i := range rows {
 		values := c.cells(&rows[i])
 		cells := make([]string, len(values))

@@ -104,8 +104,13 @@ func (s *shell) drawList(t *table, numbered bool) error {
 		return t.writeCSV(s.out)
 	}
 	width := s.width()
-	if s.view.wide {
+	switch {
+	case s.view.wide:
 		width = 0
+	case len(s.view.columns) == 0:
+		spare := t.spare
+		t = t.pick(slices.DeleteFunc(slices.Clone(t.header), func(name string) bool { return slices.Contains(t.extra, name) }))
+		t.spare = spare
 	}
 	if numbered {
 		t.number()

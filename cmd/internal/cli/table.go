@@ -28,6 +28,9 @@ type table struct {
 	header []string
 	rows   [][]string
 
+	// extra lists the columns that are only shown if the user asks for them, by --columns or --wide, and in CSV.
+	extra []string
+
 	// spare lists the columns that may be left out, in the order in which they are left out.
 	spare []string
 
