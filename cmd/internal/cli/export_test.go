@@ -83,3 +83,17 @@ func CommandOf(kind attention.Kind) string { return commandOf[kind] }
 func PruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequest, wait time.Duration) (prune.Report, error) {
 	return pruneAll(ctx, caller, r, wait, &progress{})
 }
+
+// ReadIDs reads the ids of a file.
+var ReadIDs = readIDs
+
+// CSV returns rows as CSV.
+func CSV(header []string, rows ...[]string) (string, error) {
+	var out strings.Builder
+	t := &table{header: header}
+	for _, row := range rows {
+		t.add(row...)
+	}
+	err := t.writeCSV(&out)
+	return out.String(), err
+}

@@ -1,10 +1,11 @@
-package cli
+package cli_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/oncegate/oncegate/cmd/internal/cli"
 )
 
 // The ids of a file are one on each line, of JSON objects, or of a column of CSV. A spreadsheet adds a mark of its encoding and quotes.
@@ -17,7 +18,7 @@ func TestIDsOfAFile(t *testing.T) {
 		"recorded,ID,state\n2026-11-27," + one + ",indeterminate\n2026-11-27," + two + ",\"a, b\"\n",
 		"\ufeff\"id\"\r\n\"" + one + "\"\r\n\"" + two + "\"\r\n",
 	} {
-		ids, err := readIDs(strings.NewReader(text))
+		ids, err := cli.ReadIDs(strings.NewReader(text))
 		if err != nil || fmt.Sprint(ids) != "["+one+" "+two+"]" {
 			t.Errorf("%q has the ids %v and %v", text, ids, err)
 		}
@@ -31,7 +32,7 @@ func TestIDsOfAFile(t *testing.T) {
 		"id\n\"" + one + "\n":    "--ids:",
 		`{"id":`:                 "neither an id nor a JSON object",
 	} {
-		if ids, err := readIDs(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), part) {
+		if ids, err := cli.ReadIDs(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q has the ids %v and %v, want %s", text, ids, err, part)
 		}
 	}
@@ -40,14 +41,11 @@ func TestIDsOfAFile(t *testing.T) {
 // CSV has quotes where RFC 4180 wants them, and no cell that a spreadsheet calculates.
 func TestCSV(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
-	list := &table{header: []string{"EVENT ID", "TYPE"}}
-	list.add(`=HYPERLINK("http://evil")`, "a, b")
-	list.add("-1", `say "no"`)
-	if err := list.writeCSV(&out); err != nil {
+	got, err := cli.CSV([]string{"EVENT ID", "TYPE"}, []string{`=HYPERLINK("http://evil")`, "a, b"}, []string{"-1", `say "no"`})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "event-id,type\n\"'=HYPERLINK(\"\"http://evil\"\")\",\"a, b\"\n'-1,\"say \"\"no\"\"\"\n"; out.String() != want {
-		t.Errorf("it is\n%s\nwant\n%s", out.String(), want)
+	if want := "event-id,type\n\"'=HYPERLINK(\"\"http://evil\"\")\",\"a, b\"\n'-1,\"say \"\"no\"\"\"\n"; got != want {
+		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 }

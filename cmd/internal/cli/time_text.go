@@ -31,14 +31,6 @@ func (s *shell) tableClock(t time.Time) string {
 	return clock(t)
 }
 
-// tableClockOf is like tableClock for a time that may be missing.
-func (s *shell) tableClockOf(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return s.tableClock(*t)
-}
-
 // relative formats a time relative to now, or as a date if the difference is more than a month.
 func relative(t, now time.Time) string {
 	const day = 24 * time.Hour
