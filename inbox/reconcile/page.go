@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (r *Run) page(ctx context.Context, p *Page, counts *Counts) error {
 			continue
 		}
 		if e.Unusable != "" || !pgtext.Storable(e.ID) {
-			counts.Unusable++
+			counts.unusable(cmp.Or(e.Unusable, "its id cannot be stored"))
 			continue
 		}
 		events, ids = append(events, e), append(ids, e.ID)
@@ -122,7 +123,7 @@ func (r *Run) redeliver(ctx context.Context, e *Event, counts *Counts) error {
 	err := r.Lister.Redeliver(ctx, e.Delivery)
 	switch {
 	case errors.Is(err, ErrRefused):
-		counts.Unusable++
+		counts.unusable("the sender refuses to deliver it again")
 		return nil
 	case err != nil:
 		return fmt.Errorf("asking for %s again: %w", e.ID, err)

@@ -1,6 +1,9 @@
 package reconcile
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Counts say what a run found. Events are counted once for each time that the sender lists them.
 type Counts struct {
@@ -32,6 +35,15 @@ type Counts struct {
 	// Unusable elements of the list have no id that could be looked for, or their sender refuses to
 	// deliver them again.
 	Unusable int `json:"unusable"`
+
+	// Why says why the first unusable element is unusable. It is empty if there is none.
+	Why string `json:"why_unusable,omitempty"`
+}
+
+// unusable counts an element that is unusable because of why.
+func (c *Counts) unusable(why string) {
+	c.Unusable++
+	c.Why = cmp.Or(c.Why, why)
 }
 
 // Late is the age from which a delivered event counts as late.
@@ -58,6 +70,7 @@ func (r Report) Plus(other Report) Report {
 	other.Counts = Counts{
 		Pages: c.Pages + o.Pages, Listed: c.Listed + o.Listed, Other: c.Other + o.Other, Known: c.Known + o.Known, Late: c.Late + o.Late, Missing: c.Missing + o.Missing,
 		Admitted: c.Admitted + o.Admitted, Arrived: c.Arrived + o.Arrived, Redelivered: c.Redelivered + o.Redelivered, Unusable: c.Unusable + o.Unusable,
+		Why: cmp.Or(c.Why, o.Why),
 	}
 	return other
 }

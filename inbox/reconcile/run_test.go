@@ -240,7 +240,7 @@ func TestRun(t *testing.T) {
 			}
 			return nil
 		}
-		want := reconcile.Counts{Pages: 1, Listed: 4, Known: 2, Missing: 1, Redelivered: 1, Unusable: 1}
+		want := reconcile.Counts{Pages: 1, Listed: 4, Known: 2, Missing: 1, Redelivered: 1, Unusable: 1, Why: "the sender refuses to deliver it again"}
 		if got, err := b.run.Do(t.Context()); err != nil || got.Counts != want || !slices.Equal(asked, []string{"3", "1"}) {
 			t.Errorf("%+v, %v, asked for %q, want %+v", got, err, asked, want)
 		}

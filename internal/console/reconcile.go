@@ -16,7 +16,7 @@ func reconcileBlock(s *control.SourceDetail) block {
 	}
 	b.Facts = append(b.Facts, facts(
 		is("Last run", instant(last.BeganAt)), is("From", instant(last.Since)), is("Until", instant(last.Until)), is("Listed", number(last.Listed)), is("Of other types", number(last.Other)),
-		is("Missing", number(last.Missing)), is("Admitted", number(last.Admitted)), is("Asked for again", number(last.Redelivered)), is("Late", number(last.Late)), is("Unusable", number(last.Unusable)),
+		is("Missing", number(last.Missing)), is("Admitted", number(last.Admitted)), is("Asked for again", number(last.Redelivered)), is("Late", number(last.Late)), is("Unusable", cell{Text: groupDigits(int64(last.Unusable)), Detail: last.Why}),
 	)...)
 	switch {
 	case last.Error != "":

@@ -119,6 +119,7 @@ func countPairs(c reconcile.Counts, dryRun bool) []pair {
 		{"late", nonzero(c.Late)},
 		{"missing", missing},
 		{"unusable", nonzero(c.Unusable)},
+		{"the first of them", clean(c.Why)},
 	}
 }
 
