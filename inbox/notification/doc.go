@@ -1,10 +1,10 @@
-// Package notification tells operators what waits for them: once when it begins to wait, once when it is over, and once a day if they
-// want a digest.
+// Package notification sends operators a message when something needs them, another one when it no longer does, and a daily digest if
+// they want one.
 //
-// A notification is an event of a source of the configuration, which must be open to emit. The routes of that source carry it to a chat, a
-// pager or a mailbox, with the retries, the dead letters, the pauses and the tests that every other effect has.
+// A message is an event of a source of the configuration. The source must be open to emit. Its routes carry the message to a chat, a
+// pager or a mailbox, with the same retries, dead letters, pauses and tests as every other effect.
 //
-// A [Watcher] looks at what package attention finds every half minute and compares what waits with the table notification. Any number of processes may
-// look. The row in notification_look decides which of them writes: the change of the table and the message, which goes into the outbox,
-// are one transaction.
+// A [Watcher] reads the open items of package attention every half minute and compares them with the table notification. Several
+// processes may do this at the same time. The row in notification_look decides which of them writes. One transaction changes the table
+// and puts the message into the outbox, so each change produces one message.
 package notification

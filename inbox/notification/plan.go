@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// grows is by which factor a number must grow before operators are told again.
+	// grows is the factor by which a count must grow before operators get another message.
 	grows = 10
 
-	// forgotten is how long something may be missing from looks that did not see everything of its kind.
+	// forgotten limits how long a thing stays open although no look sees it, if the looks do not see everything of its kind.
 	forgotten = 24 * time.Hour
 )
 
 // Thing is something that waits for an operator.
 type Thing struct {
-	// Kind and Name identify it. Name is a target, a source, <source>/<route> or what is paused. It is empty for kinds without places.
+	// Kind and Name identify it. Name is a target, a source, <source>/<route> or the paused thing. It is empty for kinds without places.
 	Kind attention.Kind `json:"kind"`
 	Name string         `json:"name,omitempty"`
 
@@ -33,28 +33,30 @@ type Thing struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Open is a thing that waits, or did until a moment ago, with what operators were told about it.
+// Open is a thing that waits, or waited until recently. It also says when operators got a message about it.
 type Open struct {
 	Thing
 
-	// OpenedAt is when a look first saw it. GoneAt is since when looks do not see it any more, and is absent while they do.
+	// OpenedAt is the time of the first look that saw it. GoneAt is the time of the first look that no longer saw it. It is absent
+	// while looks see it.
 	OpenedAt time.Time  `json:"opened_at"`
 	GoneAt   *time.Time `json:"gone_at,omitempty"`
 
-	// ToldAt is when operators were last told, and ToldCount the number that they were told. Both are absent before.
+	// ToldAt is the time of the last message about it, and ToldCount the count in that message. Both are absent before the first
+	// message.
 	ToldAt    *time.Time `json:"told_at,omitempty"`
 	ToldCount int64      `json:"told_count,omitempty"`
 }
 
-// look is what one look saw.
+// look is the result of one look.
 type look struct {
 	things []Thing
 
-	// partial are the kinds of which the look did not see everything. Nothing of them is over because it was not seen.
+	// partial contains the kinds of which the look did not see everything. A missing thing of such a kind may still wait.
 	partial map[attention.Kind]bool
 }
 
-// seen returns what a reader of package attention found, of some kinds.
+// seen converts the items of some kinds that package attention found.
 func seen(found *attention.Attention, kinds []attention.Kind) look {
 	out := look{partial: map[attention.Kind]bool{}}
 	for i := range found.Items {
@@ -94,30 +96,33 @@ func seen(found *attention.Attention, kinds []attention.Kind) look {
 	return out
 }
 
-// plan is what follows from a look.
+// plan is the consequence of a look.
 type plan struct {
 	keep []Open // the rows as they are from now on
 	drop []Open // the rows that are over
 
-	opened   []Open // what operators are told now
-	resolved []Open // of drop, what operators had been told
+	opened   []Open // for a message about new things
+	resolved []Open // for a message about things that are over: those in drop of which operators know
 }
 
-// decide compares what waited with what a look saw. Nothing is told before it has waited for fold since it was first seen, so that
-// one cause with many consequences makes one message, and nothing is over before it has been gone for settle, so that a thing that comes
-// and goes does not make a message each time.
+// decide compares the open things with the result of a look. It delays a message until the first new thing has been open for fold,
+// because one cause often has many consequences. It keeps a missing thing open for settle, because a thing that comes and goes would
+// otherwise produce a message each time.
 func decide(now time.Time, fold, settle time.Duration, was []Open, l look) plan {
 	type id struct {
 		kind attention.Kind
 		name string
 	}
 	before := map[id]Open{}
+	for i := range was {
+		was[i].notAfter(now)
+	}
 	for _, o := range was {
 		before[id{o.Kind, o.Name}] = o
 	}
 	var p plan
 	var due bool
-	var ready []int // of keep, what there is to tell
+	var ready []int // indexes in keep of the things for a message
 	for _, t := range l.things {
 		key := id{t.Kind, t.Name}
 		o, known := before[key]
@@ -163,7 +168,20 @@ func decide(now time.Time, fold, settle time.Duration, was []Open, l look) plan 
 	return p
 }
 
-// tells returns from when on operators should be told of an open thing. tells is false if they know.
+// notAfter sets times in the future to now. They are there after the clock of the database was set back, and nothing must wait until it
+// has caught up.
+func (o *Open) notAfter(now time.Time) {
+	if o.OpenedAt.After(now) {
+		o.OpenedAt = now
+	}
+	for _, at := range []**time.Time{&o.GoneAt, &o.ToldAt} {
+		if *at != nil && (*at).After(now) {
+			*at = &now
+		}
+	}
+}
+
+// tells returns the time from which an open thing needs a message. tells is false if operators know about it.
 func (o *Open) tells(fold time.Duration) (at time.Time, tells bool) {
 	switch {
 	case o.ToldAt == nil:
@@ -174,7 +192,7 @@ func (o *Open) tells(fold time.Duration) (at time.Time, tells bool) {
 	return time.Time{}, false
 }
 
-// sorted sorts things as people see them: by kind, and those with the most first.
+// sorted sorts things by kind, in the order of the start page, and then by count, with the largest first.
 func sorted(all []Open) {
 	order := attention.Kinds()
 	slices.SortFunc(all, func(a, b Open) int {

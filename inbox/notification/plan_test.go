@@ -65,7 +65,7 @@ func TestAnOperatorKnowsWhatWaits(t *testing.T) {
 		names := []string{"a", "b", "c"}
 		for range rapid.IntRange(1, 60).Draw(t, "looks") {
 			name := rapid.SampledFrom(names).Draw(t, "name")
-			switch rapid.SampledFrom([]string{"", "", "begins", "ends", "grows", "partial"}).Draw(t, "what") {
+			switch rapid.SampledFrom([]string{"", "", "begins", "ends", "grows", "partial", "clock"}).Draw(t, "what") {
 			case "begins":
 				if _, waits := w.waits[name]; !waits {
 					w.waits[name], w.since[name] = 1, w.now
@@ -81,6 +81,13 @@ func TestAnOperatorKnowsWhatWaits(t *testing.T) {
 				}
 			case "partial":
 				w.partial = !w.partial
+			case "clock": // is set back
+				w.now = w.now.Add(-time.Hour)
+				for name, since := range w.since {
+					if since.After(w.now) {
+						w.since[name] = w.now
+					}
+				}
 			}
 			w.look(t)
 		}

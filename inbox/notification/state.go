@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// State is what operators have been told.
+// State contains the open things and the time of the last look.
 type State struct {
 	// Source is the source that the messages are emitted to. It is empty if no process has ever looked.
 	Source string `json:"source,omitempty"`
@@ -18,13 +18,13 @@ type State struct {
 	// LookedAt is when a process last looked. It is absent if none has.
 	LookedAt *time.Time `json:"looked_at,omitempty"`
 
-	// Items are the things that wait, those that operators see first at the beginning.
+	// Items are the open things, in the order of the start page.
 	Items []Open `json:"items"`
 }
 
 const readLook = `SELECT source, nullif(looked_at, '-infinity') FROM notification_look`
 
-// Read returns what waits as of the last look, and what operators were told about it.
+// Read returns the open things as of the last look.
 func Read(ctx context.Context, pool *pgxpool.Pool) (State, error) {
 	out := State{}
 	err := pool.QueryRow(ctx, readLook).Scan(&out.Source, &out.LookedAt)

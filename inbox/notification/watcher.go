@@ -27,22 +27,23 @@ type Config struct {
 	// Pool is one that no deliveries use.
 	Pool *pgxpool.Pool
 
-	// Reader reads what waits.
+	// Reader finds the things that wait for an operator.
 	Reader *attention.Reader
 
 	// Source is the name of the source to which messages are emitted.
 	Source string
 
-	// Kinds are the kinds that operators are told about. The default is every kind but planned replays.
+	// Kinds are the kinds that produce messages. The default is [DefaultKinds].
 	Kinds []attention.Kind
 
 	// Every is how often the caller looks. It defaults to [DefaultEvery].
 	Every time.Duration
 
-	// Fold is how long a message waits for others after the first of its things was seen. It defaults to [DefaultFold].
+	// Fold is how long a message is delayed after its first thing was seen, so that it includes related things. It defaults to
+	// [DefaultFold].
 	Fold time.Duration
 
-	// Settle is how long a thing must have been gone before it is over. It defaults to [DefaultSettle].
+	// Settle is how long a thing must be gone before it is over. It defaults to [DefaultSettle].
 	Settle time.Duration
 
 	// Digest is when the daily digest is due, as the time since midnight in UTC. nil sends none.
@@ -52,10 +53,10 @@ type Config struct {
 	URL string
 }
 
-// Watcher looks at what waits and emits messages.
+// Watcher finds changes and emits messages about them.
 type Watcher struct{ cfg Config }
 
-// DefaultKinds are the kinds that operators are told about by default. Whoever plans a replay knows that it waits.
+// DefaultKinds returns every kind except planned replays, because the person who plans a replay knows about it.
 func DefaultKinds() []attention.Kind {
 	var out []attention.Kind
 	for _, kind := range attention.Kinds() {
@@ -78,14 +79,15 @@ func New(cfg Config) (*Watcher, error) {
 	return &Watcher{cfg: cfg}, nil
 }
 
-// The first look makes the row. The text is compared later because it has every digit of the time.
+// The first look makes the row. The text is compared later because it has every digit of the time. A time in the future is not recent,
+// because the clock of the database was set back.
 const lastLook = `
 WITH made AS (
     INSERT INTO notification_look (source) VALUES ($1) ON CONFLICT ON CONSTRAINT notification_look_pkey DO NOTHING)
-SELECT l.looked_at::text, l.looked_at > now() - $2::bigint * interval '1 microsecond' FROM notification_look l`
+SELECT l.looked_at::text, l.looked_at BETWEEN now() - $2::bigint * interval '1 microsecond' AND now() FROM notification_look l`
 
-// Look compares what waits with what operators know, and emits the messages that follow. It returns how many it emitted. It does
-// nothing if another process looked within half of Every, or has looked while this one did.
+// Look finds the things that wait, compares them with the open things of the last look, and emits messages about the differences. It
+// returns the number of messages. It does nothing if another process looked within half of Every, or has looked while this one did.
 func (w *Watcher) Look(ctx context.Context) (emitted int, err error) {
 	var last string
 	var recent bool
@@ -142,7 +144,7 @@ INSERT INTO outbox (source, event_id, type, payload, ordered)
 SELECT coalesce(s.key_name, s.name), $2, $3, $4, s.emit_ordered FROM source s WHERE s.name = $1 AND s.emit`
 )
 
-// write makes the changes that follow from a look, and emits the messages. last is the time of the look before, when this one began.
+// write stores the result of a look and emits the messages. last is the time of the previous look as it was when this look began.
 func (w *Watcher) write(ctx context.Context, tx pgx.Tx, last string, l look) (emitted int, err error) {
 	var now, digested time.Time
 	err = tx.QueryRow(ctx, takeLook, w.cfg.Source, last).Scan(&now, &digested)
@@ -185,7 +187,7 @@ func (w *Watcher) write(ctx context.Context, tx pgx.Tx, last string, l look) (em
 	return emitted, tx.SendBatch(ctx, b).Close()
 }
 
-// waits returns what waits now, and not what did until a moment ago.
+// waits returns the things that the last look saw.
 func waits(all []Open) (out []Open) {
 	for _, o := range all {
 		if o.GoneAt == nil {
@@ -207,7 +209,8 @@ func (w *Watcher) digestIsDue(now, last time.Time) bool {
 	return last.Before(due)
 }
 
-// emit queues a message for the outbox. Its event id is its type and the time of the look, because only one look has that time.
+// emit queues a message for the outbox. Its event id consists of its type and the time of the look, because no two looks have the same
+// time.
 func emit(b *pgx.Batch, source, kind string, at time.Time, m *message) (event string, err error) {
 	body, err := json.Marshal(m)
 	if err != nil {

@@ -188,6 +188,24 @@ func TestTheDigestComesOnceADay(t *testing.T) {
 	}
 }
 
+// A look in the future was made before the clock of the database was set back. It keeps nobody from looking.
+func TestALookInTheFuture(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	w := s.watcher(func(c *notification.Config) { c.Every = time.Minute })
+	s.look(w, 0)
+	storetest.Exec(t, s.pool, pause)
+	s.look(w, 0) // too early: it sees nothing
+	if state, err := notification.Read(t.Context(), s.pool); err != nil || len(state.Items) != 0 {
+		t.Errorf("a look that comes too early sees %+v and %v", state.Items, err)
+	}
+	storetest.Exec(t, s.pool, `UPDATE notification_look SET looked_at = now() + interval '1 hour'`)
+	s.look(w, 0)
+	if state, err := notification.Read(t.Context(), s.pool); err != nil || len(state.Items) != 1 || !state.LookedAt.Before(time.Now().Add(time.Minute)) {
+		t.Errorf("after the clock was set back a look sees %+v and %v", state, err)
+	}
+}
+
 // Kinds that the configuration leaves out are not told. A planned replay is left out by default.
 func TestKindsAreChosen(t *testing.T) {
 	t.Parallel()
