@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// readyWithin is how long an App that follows another one may take until it is ready.
+	// readyWithin is how long an App that follows another one may take until it is ready, if its start has no deadline. If it has
+	// one, the App may take what is left, except for a tenth.
 	readyWithin = 10 * time.Second
 	readyPause  = 20 * time.Millisecond
 
@@ -21,10 +22,14 @@ const (
 	quickRequests = 3 * time.Second
 )
 
-// awaitReady waits until every part of an App that follows another one is ready to work. It gives up after readyWithin,
+// awaitReady waits until every part of an App that follows another one is ready to work. If it gives up, it returns an error
 // unless the App before is not ready either.
 func (a *App) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	limit := readyWithin
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = time.Until(deadline) * 9 / 10
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
 		err := a.Ready(ctx)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// reloadWithin is how long an App with a new configuration may take to start. The API waits for 25 s.
+	// reloadWithin is the default of [ReloadConfig.Within]. The API waits for 25 s.
 	reloadWithin = 20 * time.Second
 
 	// reloadPatience is how long each step of that start waits for locks of tables.
@@ -42,13 +42,16 @@ type Loaded struct {
 	Release func()
 }
 
-// ReloadConfig says how a [Server] reloads. Both functions are required.
+// ReloadConfig says how a [Server] reloads. The functions are required.
 type ReloadConfig struct {
 	// Load reads the configuration and everything that it refers to.
 	Load func() (*Loaded, error)
 
 	// Explain returns a text of one line for an error, without secrets.
 	Explain func(error) string
+
+	// Within is how long an App with a new configuration may take to start. It defaults to 20 s.
+	Within time.Duration
 }
 
 // reloads is what a Server needs to reload. At most two Apps exist at a time: the one that leads, and the one before,
@@ -212,7 +215,8 @@ func (s *Server) reloadNow(ctx, running context.Context, request control.ReloadR
 	if err := app.Check(ctx, quiet); err != nil {
 		return out, s.kept(reloadInvalid, err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, reloadWithin, fmt.Errorf("the new configuration did not start within %s", reloadWithin))
+	within := cmp.Or(s.reloads.cfg.Within, reloadWithin)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the new configuration did not start within %s", within))
 	defer cancel()
 	if err := before.app.CheckNext(ctx, loaded.Settings); err != nil {
 		return out, s.kept(reloadInvalid, cause(ctx, err))

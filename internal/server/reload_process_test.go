@@ -88,6 +88,7 @@ func serve(t *testing.T, text string) *process {
 			}
 			return &server.Loaded{Settings: cfg, Logger: logger}, nil
 		},
+		Within:  2 * time.Minute, // a start takes ten times as long on a busy machine
 		Explain: func(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") },
 	})
 	go func() { p.ended <- p.Serve(ctx) }()

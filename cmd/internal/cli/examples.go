@@ -44,6 +44,10 @@ func exampleOf(path string) []string {
 		return []string{"migrate status", "migrate status --json"}
 	case "prune":
 		return []string{"prune --dry-run", "prune"}
+	case "notifications list":
+		return []string{"notifications list"}
+	case "notifications test":
+		return []string{"notifications test --reason 'a new address'"}
 	case "keys list":
 		return []string{"keys list", "keys list --usage"}
 	case "keys rotate":
