@@ -27,7 +27,7 @@ const (
 func (a *App) awaitReady(ctx context.Context) error {
 	limit := readyWithin
 	if deadline, ok := ctx.Deadline(); ok {
-		limit = time.Until(deadline) * 9 / 10
+		limit = time.Until(deadline) * 9 / 10 //nolint:forbidigo // contexts use the clock of the machine
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
