@@ -15,8 +15,10 @@ const failsFor = time.Minute
 type Failure struct {
 	Target string `json:"target"`
 
-	// Effects is how many effects wait for another attempt there, and Oldest when the event of the oldest one was received.
+	// Effects is how many effects wait for another attempt there, and Oldest when the event of the oldest one was received. More says
+	// that there are more effects.
 	Effects int64     `json:"effects"`
+	More    bool      `json:"more,omitempty"`
 	Oldest  time.Time `json:"oldest"`
 
 	// Code is the last answer, such as 500. It is empty if there was none; Reason then says why.
@@ -34,7 +36,7 @@ func (f *Failure) Answer() string {
 
 // The effects that wait for another attempt, those due first. Like the conditions of the other kinds, the one on the state applies until
 // the budget ends. Those that wait for a pause have a kind of their own. The newest failure has the latest time for its next
-// attempt, because the waits grow.
+// attempt, because the waits grow. A last row without a target says that the bound was reached, also if no target was found before it.
 const readFailing = `
 WITH seen AS MATERIALIZED (
     SELECT e.route_id, e.event_id, e.state, e.reason, e.last_code, e.next_at
@@ -53,6 +55,8 @@ JOIN inbox_event v ON v.id = k.event_id
 WHERE k.state = 'retry' AND coalesce(k.reason, '') NOT IN ('paused', 'resent', 'route_unknown') AND ($2::text = '' OR coalesce(v.tenant, s.tenant) = $2)
 GROUP BY r.target
 HAVING min(v.received_at) < now() - $4::bigint * interval '1 microsecond'
+UNION ALL
+SELECT '', 0, now(), '', '', n.count FROM (SELECT count(*) FROM seen) n WHERE n.count >= $1
 ORDER BY 2 DESC, 1`
 
 // queueFailing queues the statement that finds the targets that fail.
@@ -63,8 +67,11 @@ func (r *Reader) queueFailing(b *pgx.Batch, tenant string, found map[Kind]*Item)
 		var f Failure
 		var seen int64
 		_, err := pgx.ForEachRow(rows, []any{&f.Target, &f.Effects, &f.Oldest, &f.Code, &f.Reason, &seen}, func() error {
+			f.More = seen > MaxCounted
+			if item.More = item.More || f.More; f.Target == "" {
+				return nil
+			}
 			item.Count++
-			item.More = item.More || seen > MaxCounted
 			item.Failures = append(item.Failures, f)
 			if oldest := f.Oldest; item.Oldest == nil || oldest.Before(*item.Oldest) {
 				item.Oldest = &oldest

@@ -3,6 +3,7 @@ package attention_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox/attention"
 )
@@ -40,6 +41,29 @@ func TestFailing(t *testing.T) {
 		f := all.Items[at].Failures[0]
 		if f.Target != "a" || f.Effects != 2 || f.Answer() != "last answer 500" || !f.Oldest.Equal(*all.Items[at].Oldest) {
 			t.Errorf("tenant %q sees %+v", tenant, f)
+		}
+	}
+}
+
+// If the time ends before the effects that wait for another attempt are found behind a backlog, the answer says that there may be more. It
+// would otherwise mean that no target fails.
+func TestFailingBehindABacklog(t *testing.T) {
+	t.Parallel()
+	pool, _ := setup(t, sources, failing, `
+		SELECT new_effect(new_event(2, '2 hours'), 2, 'pending', '2 hours', NULL) FROM generate_series(1, 10050);
+		UPDATE effect SET next_at = now() - interval '1 hour' WHERE state = 'pending' AND reason IS NULL`)
+	for budget, want := range map[time.Duration]int64{time.Minute: 1, time.Nanosecond: 0} {
+		r, err := attention.New(attention.Config{Pool: pool, Budget: budget})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := r.Read(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(all.Items, func(i attention.Item) bool { return i.Kind == attention.Failing })
+		if at < 0 || all.Items[at].Count != want || all.Items[at].More != (want == 0) {
+			t.Errorf("within %s the reader finds %+v, want %d targets, and more: %t", budget, all.Items, want, want == 0)
 		}
 	}
 }

@@ -47,11 +47,17 @@ func (k Kind) Action() string { return kindWords[k].action }
 // Words says what waits for the target: "50 effects wait since 2026-11-27 16:54 UTC, last answer 500".
 func (f *Failure) Words() string {
 	wait := "effects wait"
-	if f.Effects == 1 {
+	switch {
+	case f.More:
+		wait = "or more effects wait"
+	case f.Effects == 1:
 		wait = "effect waits"
 	}
 	return fmt.Sprintf("%d %s since %s, %s", f.Effects, wait, Clock(f.Oldest), f.Answer())
 }
+
+// Sentence names the target and says what waits for it.
+func (f *Failure) Sentence() string { return "target " + f.Target + " fails: " + f.Words() }
 
 // Clock writes a time to the minute, in UTC.
 func Clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
