@@ -17,3 +17,8 @@ func Message(kind, url string, things []Open, waiting int) (title, text string) 
 	m := newMessage(kind, url, things, waiting)
 	return m.Title, m.Text
 }
+
+// Seen converts what package attention found.
+func Seen(found *attention.Attention, kinds []attention.Kind) []Thing {
+	return seen(found, kinds).things
+}

@@ -3,9 +3,6 @@ package notification
 import (
 	"fmt"
 	"strings"
-	"time"
-
-	"github.com/oncegate/oncegate/inbox/attention"
 )
 
 // The types of the events. Routes select by them: never change.
@@ -19,9 +16,6 @@ const (
 	// Test is sent because an operator asked for it.
 	Test = "attention.test"
 )
-
-// Types are the types of the events.
-func Types() []string { return []string{Opened, Resolved, Digest, Test} }
 
 // message is the body of an event.
 type message struct {
@@ -42,8 +36,7 @@ type message struct {
 type item struct {
 	Thing
 
-	// Text is the thing in one sentence, and Action what to do.
-	Text   string `json:"text"`
+	// Action is what to do.
 	Action string `json:"action,omitempty"`
 }
 
@@ -60,7 +53,7 @@ func newMessage(kind, url string, things []Open, waiting int) message {
 			fmt.Fprintf(&text, "- and %d more\n", len(things)-longest)
 			break
 		}
-		it := item{Thing: things[i].Thing, Text: things[i].Words()}
+		it := item{Thing: things[i].Thing}
 		if kind != Resolved {
 			it.Action = it.Kind.Action()
 		}
@@ -114,37 +107,4 @@ func ofAll(n int) string {
 		return "1 thing waits for an operator in all"
 	}
 	return fmt.Sprintf("%d things wait for an operator in all", n)
-}
-
-// Words is the thing in one sentence, without its full stop.
-func (t *Thing) Words() string {
-	if t.Kind == attention.Failing && t.Since != nil {
-		f := attention.Failure{Effects: t.Count, Oldest: *t.Since}
-		return "target " + t.Name + " fails: " + strings.TrimSuffix(f.Words(), f.Answer()) + t.Detail
-	}
-	if t.Kind == attention.Paused {
-		return t.Name + " is paused since " + clock(t.Since) + " " + t.Detail
-	}
-	if t.Kind == attention.Silent {
-		return "source " + t.Name + " is silent: its last event came " + clock(t.Since)
-	}
-	count := fmt.Sprint(t.Count)
-	if t.More {
-		count += " or more"
-	}
-	text := count + " " + t.Kind.Noun(t.Count)
-	if t.Name != "" {
-		text += " of " + t.Name
-	}
-	if t.Since != nil {
-		text += ", the oldest since " + clock(t.Since)
-	}
-	return text
-}
-
-func clock(t *time.Time) string {
-	if t == nil {
-		return "an unknown time"
-	}
-	return attention.Clock(*t)
 }

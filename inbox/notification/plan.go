@@ -2,7 +2,9 @@ package notification
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/attention"
@@ -29,8 +31,8 @@ type Thing struct {
 	// Since is when the oldest began to wait. It is absent if that is not known.
 	Since *time.Time `json:"since,omitempty"`
 
-	// Detail says more in words, such as the last answer of a target. It may be empty.
-	Detail string `json:"detail,omitempty"`
+	// Text is the thing in one sentence, without its full stop.
+	Text string `json:"text"`
 }
 
 // Open is a thing that waits, or waited until recently. It also says when operators got a message about it.
@@ -65,35 +67,50 @@ func seen(found *attention.Attention, kinds []attention.Kind) look {
 			continue
 		}
 		out.partial[item.Kind] = item.More || len(item.Places) >= attention.MaxPlaces
-		one := Thing{Kind: item.Kind, More: item.More}
+		add := func(name, text string, count int64, since *time.Time) {
+			out.things = append(out.things, Thing{Kind: item.Kind, Name: name, Count: count, More: item.More, Since: since, Text: text})
+		}
 		for j := range item.Failures {
 			f := &item.Failures[j]
-			t := one
-			t.Name, t.Count, t.Since, t.Detail = f.Target, f.Effects, &f.Oldest, f.Answer()
-			out.things = append(out.things, t)
+			add(f.Target, f.Sentence(), f.Effects, &f.Oldest)
 		}
 		for j := range item.Pauses {
 			p := &item.Pauses[j]
-			t := one
-			t.Name, t.Count, t.Since, t.Detail = p.Words(), 1, &p.Since, "by "+p.By+": "+p.Reason
-			out.things = append(out.things, t)
+			add(p.Words(), p.Words()+" is paused since "+attention.Clock(p.Since)+" by "+p.By+": "+p.Reason, 1, &p.Since)
 		}
 		for j := range item.Places {
-			place := &item.Places[j]
-			t := one
-			t.Name, t.Count, t.Since = place.Source, place.Count, place.Oldest
-			if place.Route != "" {
-				t.Name += "/" + place.Route
-			}
-			out.things = append(out.things, t)
+			p := &item.Places[j]
+			name := strings.TrimSuffix(p.Source+"/"+p.Route, "/")
+			add(name, sentence(item, name, p.Count, p.Oldest), p.Count, p.Oldest)
 		}
 		if len(item.Failures)+len(item.Pauses)+len(item.Places) == 0 && item.Count > 0 {
-			t := one
-			t.Count, t.Since = item.Count, item.Oldest
-			out.things = append(out.things, t)
+			add("", sentence(item, "", item.Count, item.Oldest), item.Count, item.Oldest)
 		}
 	}
 	return out
+}
+
+// sentence says how many things of a kind wait at a place, and since when.
+func sentence(item *attention.Item, place string, count int64, since *time.Time) string {
+	at := "at an unknown time"
+	if since != nil {
+		at = attention.Clock(*since)
+	}
+	if item.Kind == attention.Silent {
+		return "source " + place + " is silent: its last event came " + at
+	}
+	text := fmt.Sprint(count)
+	if item.More {
+		text += " or more"
+	}
+	text += " " + item.Kind.Noun(count)
+	if place != "" {
+		text += " of " + place
+	}
+	if since != nil {
+		text += ", the oldest since " + at
+	}
+	return text
 }
 
 // plan is the consequence of a look.

@@ -3,6 +3,7 @@ package notification_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/attention"
 	"github.com/oncegate/oncegate/inbox/notification"
+	paused "github.com/oncegate/oncegate/inbox/pause"
 )
 
 const (
@@ -139,15 +141,53 @@ func TestWhatALookDidNotSeeIsNotOver(t *testing.T) {
 	}
 }
 
-// Messages name the thing, say since when, and what to do.
-func TestMessages(t *testing.T) {
+// Each thing has a sentence that names it and says since when. A count that is a lower bound says so.
+func TestSentences(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, 11, 27, 16, 54, 3, 0, time.UTC)
-	failing := notification.Open{Thing: notification.Thing{Kind: attention.Failing, Name: "psp-charge", Count: 50, Since: &since, Detail: "last answer 500"}}
-	dead := notification.Open{Thing: notification.Thing{Kind: attention.Dead, Name: "stripe/billing", Count: 1, Since: &since}}
-	many := notification.Open{Thing: notification.Thing{Kind: attention.Refusals, Name: "github", Count: 10000, More: true}}
-	pause := notification.Open{Thing: notification.Thing{Kind: attention.Paused, Name: "target psp", Count: 1, Since: &since, Detail: "by ann: a repair"}}
-	silent := notification.Open{Thing: notification.Thing{Kind: attention.Silent, Name: "github", Count: 1, Since: &since}}
+	found := &attention.Attention{Items: []attention.Item{
+		{Kind: attention.Undeclared, Count: 1, Oldest: &since},
+		{Kind: attention.Failing, Count: 2, Failures: []attention.Failure{
+			{Target: "psp-charge", Effects: 50, Oldest: since, Code: "500"}, {Target: "mail", Effects: 1, Oldest: since, Reason: "timeout"},
+		}},
+		{Kind: attention.Dead, Count: 1, Places: []attention.Place{{Source: "stripe", Route: "billing", Count: 1, Oldest: &since}}},
+		{Kind: attention.Gaps, Count: 0, More: true},
+		{Kind: attention.Silent, Count: 1, Places: []attention.Place{{Source: "github", Count: 1, Oldest: &since}}},
+		{Kind: attention.Refusals, Count: 10000, More: true, Places: []attention.Place{{Source: "github", Count: 10000, Oldest: &since}}},
+		{Kind: attention.Suspected, Count: 4, Places: []attention.Place{{Source: "github", Count: 4}}},
+		{Kind: attention.Plans, Count: 2, Oldest: &since},
+		{Kind: attention.Paused, Count: 1, Pauses: paused.Pauses{{Thing: paused.Thing{Kind: paused.Target, Name: "psp"}, Since: since, By: "ann", Reason: "a repair"}}},
+	}}
+	var got []string
+	for _, thing := range notification.Seen(found, notification.DefaultKinds()) {
+		got = append(got, thing.Name+": "+thing.Text)
+	}
+	want := []string{
+		": 1 undeclared database, the oldest since 2026-11-27 16:54 UTC",
+		"psp-charge: target psp-charge fails: 50 effects wait since 2026-11-27 16:54 UTC, last answer 500",
+		"mail: target mail fails: 1 effect waits since 2026-11-27 16:54 UTC, no answer: timeout",
+		"stripe/billing: 1 dead letter of stripe/billing, the oldest since 2026-11-27 16:54 UTC",
+		"github: source github is silent: its last event came 2026-11-27 16:54 UTC",
+		"github: 10000 or more refusals in 24 hours of github, the oldest since 2026-11-27 16:54 UTC",
+		"github: 4 suspected replays in 24 hours of github",
+		"target psp: target psp is paused since 2026-11-27 16:54 UTC by ann: a repair",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the things are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Messages have each thing in its sentence, and say what to do.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	thing := func(kind attention.Kind, text string) notification.Open {
+		return notification.Open{Thing: notification.Thing{Kind: kind, Count: 1, Text: text}}
+	}
+	failing := thing(attention.Failing, "target psp-charge fails: 50 effects wait since 2026-11-27 16:54 UTC, last answer 500")
+	dead := thing(attention.Dead, "1 dead letter of stripe/billing, the oldest since 2026-11-27 16:54 UTC")
+	many := thing(attention.Refusals, "10000 or more refusals in 24 hours of github")
+	pause := thing(attention.Paused, "target psp is paused since 2026-11-27 16:54 UTC by ann: a repair")
+	silent := thing(attention.Silent, "source github is silent: its last event came 2026-11-27 16:54 UTC")
 	for _, c := range []struct {
 		kind        string
 		things      []notification.Open

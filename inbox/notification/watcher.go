@@ -125,13 +125,13 @@ RETURNING now(), digest_at`
 
 const (
 	readOpen = `
-SELECT kind, name, count, more, since, detail, opened_at, gone_at, told_at, told_count FROM notification ORDER BY id`
+SELECT kind, name, count, more, since, text, opened_at, gone_at, told_at, told_count FROM notification ORDER BY id`
 
 	writeOpen = `
-INSERT INTO notification (kind, name, count, more, since, detail, opened_at, gone_at, told_at, told_count)
+INSERT INTO notification (kind, name, count, more, since, text, opened_at, gone_at, told_at, told_count)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT ON CONSTRAINT notification_key DO UPDATE SET
-    count = excluded.count, more = excluded.more, since = excluded.since, detail = excluded.detail,
+    count = excluded.count, more = excluded.more, since = excluded.since, text = excluded.text,
     gone_at = excluded.gone_at, told_at = excluded.told_at, told_count = excluded.told_count`
 
 	dropOpen = `DELETE FROM notification WHERE kind = $1 AND name = $2`
@@ -162,7 +162,7 @@ func (w *Watcher) write(ctx context.Context, tx pgx.Tx, last string, l look) (em
 	b := &pgx.Batch{}
 	for i := range p.keep {
 		o := &p.keep[i]
-		b.Queue(writeOpen, o.Kind, o.Name, o.Count, o.More, o.Since, o.Detail, o.OpenedAt, o.GoneAt, o.ToldAt, o.ToldCount)
+		b.Queue(writeOpen, o.Kind, o.Name, o.Count, o.More, o.Since, o.Text, o.OpenedAt, o.GoneAt, o.ToldAt, o.ToldCount)
 	}
 	for i := range p.drop {
 		b.Queue(dropOpen, p.drop[i].Kind, p.drop[i].Name)
@@ -206,7 +206,7 @@ func (w *Watcher) digestIsDue(now, last time.Time) bool {
 	if due.After(now) {
 		due = due.Add(-24 * time.Hour)
 	}
-	return last.Before(due)
+	return last.Before(due) || last.After(now) // the clock of the database was set back
 }
 
 // emit queues a message for the outbox. Its event id consists of its type and the time of the look, because no two looks have the same
@@ -241,7 +241,7 @@ func readAll(ctx context.Context, q interface {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (o Open, err error) {
-		err = row.Scan(&o.Kind, &o.Name, &o.Count, &o.More, &o.Since, &o.Detail, &o.OpenedAt, &o.GoneAt, &o.ToldAt, &o.ToldCount)
+		err = row.Scan(&o.Kind, &o.Name, &o.Count, &o.More, &o.Since, &o.Text, &o.OpenedAt, &o.GoneAt, &o.ToldAt, &o.ToldCount)
 		return o, err
 	})
 }

@@ -180,7 +180,7 @@ func (h *house) fill(t *testing.T) (ids map[string]string) {
 	h.exec(t, `INSERT INTO prune_run (id, ended_at, complete, removed, partitions, kept, left_behind, contended, include)
 		VALUES ($1, now(), true, '{"effect": 5}', '{2026-01-01}', 1, 2, '{}', '{}')`, inbox.NewID(time.Now()))
 	h.exec(t, `INSERT INTO audit (id, at, actor, action, object, reason) VALUES ($1, now(), 'ann', 'effect.discard', $2, 'why')`, inbox.NewID(time.Now()), "effect/"+ids["effect"])
-	h.exec(t, `INSERT INTO notification (kind, name, count, more, since, detail, opened_at, gone_at, told_at, told_count)
+	h.exec(t, `INSERT INTO notification (kind, name, count, more, since, text, opened_at, gone_at, told_at, told_count)
 		VALUES ('failing', 'psp', 50, true, now(), 'last answer 500', now(), now(), now(), 5)`)
 	h.exec(t, `INSERT INTO retention_class (name, body, tombstone, effects, refusals, audit) VALUES ('default', '30d', '90d', '30d', '7d', '365d') ON CONFLICT DO NOTHING`)
 	return ids

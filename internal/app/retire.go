@@ -12,25 +12,23 @@ import (
 )
 
 const (
-	// readyWithin is how long an App that follows another one may take until it is ready, if its start has no deadline. If it has
-	// one, the App may take what is left, except for a tenth.
-	readyWithin = 10 * time.Second
-	readyPause  = 20 * time.Millisecond
+	// readyPause is how often an App that follows another one asks whether it is ready.
+	readyPause = 20 * time.Millisecond
 
 	// quickRequests is how long the parts of a retired App keep working for requests of the private listener that it let
 	// in. /readyz would otherwise say that they have stopped. Longer requests are waited for later.
 	quickRequests = 3 * time.Second
 )
 
-// awaitReady waits until every part of an App that follows another one is ready to work. If it gives up, it returns an error
-// unless the App before is not ready either.
+// awaitReady waits until every part of an App that follows another one is ready to work. A tenth of the time that its start has left stays
+// for the steps after it. If it gives up, it returns an error unless the App before is not ready either.
 func (a *App) awaitReady(ctx context.Context) error {
-	limit := readyWithin
-	if deadline, ok := ctx.Deadline(); ok {
-		limit = time.Until(deadline) * 9 / 10 //nolint:forbidigo // contexts use the clock of the machine
+	if deadline, limited := ctx.Deadline(); limited {
+		left := time.Until(deadline) //nolint:forbidigo // contexts use the clock of the machine
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-left/10))
+		defer cancel()
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	for {
 		err := a.Ready(ctx)
 		if err == nil {

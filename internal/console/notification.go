@@ -17,7 +17,7 @@ func listNotifications(r *request) (*page, error) {
 		if n.ToldAt == nil {
 			told = text("not yet")
 		}
-		return []cell{linked(n.Words(), needs[n.Kind].href), instant(n.OpenedAt), told, instantOf(n.GoneAt)}
+		return []cell{linked(n.Text, needs[n.Kind].href), instant(n.OpenedAt), told, instantOf(n.GoneAt)}
 	})})
 	if r.may(control.Operate) {
 		p.Blocks = append(p.Blocks, block{ID: "test", Title: "Send a test message", Forms: []form{{

@@ -4,13 +4,14 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/oncegate/oncegate/inbox/attention"
 	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
 // pausedText says since when something is paused, by whom and why.
 func pausedText(p *pause.Pause) string {
-	return "paused since " + p.Since.UTC().Format("2006-01-02 15:04 UTC") + " by " + p.By + ": " + p.Reason
+	return "paused since " + attention.Clock(p.Since) + " by " + p.By + ": " + p.Reason
 }
 
 // pausedHref is the page on which a pause is ended.

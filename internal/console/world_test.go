@@ -109,7 +109,7 @@ func (w *world) fill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.pool.Exec(t.Context(), `
-		INSERT INTO notification (kind, name, count, more, since, detail, opened_at, gone_at, told_at, told_count) VALUES
+		INSERT INTO notification (kind, name, count, more, since, text, opened_at, gone_at, told_at, told_count) VALUES
 			('failing', 'billing', 50, false, now() - interval '2 hours', 'last answer 500', now() - interval '110 minutes', NULL, now() - interval '100 minutes', 50),
 			('refusal', 'stripe', 10000, true, now() - interval '20 minutes', '', now() - interval '19 minutes', now() - interval '1 minute', now() - interval '18 minutes', 3),
 			('paused', 'target <b>ledger</b>', 1, false, now(), 'by ann: a repair', now(), NULL, NULL, 0)`); err != nil {

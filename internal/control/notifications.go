@@ -22,8 +22,8 @@ var ListNotifications = Operation[NoRequest, read.Page[Notification]]{
 		if err := access.untenanted("notifications"); err != nil {
 			return page, err
 		}
-		state, err := notification.Read(ctx, s.cfg.Lists)
-		return whole(mapped(state.Items, func(o notification.Open) Notification { return Notification{o} })), err
+		open, err := notification.List(ctx, s.cfg.Lists)
+		return whole(mapped(open, func(o notification.Open) Notification { return Notification{o} })), err
 	},
 }
 

@@ -646,7 +646,7 @@ CREATE TABLE notification (
     count       bigint NOT NULL,
     more        boolean NOT NULL,
     since       timestamptz,            -- of the oldest; NULL is not known
-    detail      text NOT NULL,
+    text        text NOT NULL,          -- in one sentence
     opened_at   timestamptz NOT NULL,   -- of the first look that saw it
     gone_at     timestamptz,            -- of the first look since then that did not see it
     told_at     timestamptz,            -- NULL: nobody has been told yet

@@ -22,7 +22,7 @@ var lists = map[string]string{
 	"dead list --group":        "COUNT SOURCE ROUTE TARGET REASON CODE FIRST LAST EXAMPLE",
 	"effects list":             "RECORDED SOURCE TYPE EVENT ID ROUTE TARGET STATE REASON ATTEMPTS CODE NEXT ID",
 	"events list":              "RECEIVED SOURCE TYPE EVENT ID DELIVERIES EFFECTS ID",
-	"notifications list":       "KIND NAME COUNT SINCE DETAIL SEEN TOLD GONE",
+	"notifications list":       "KIND WHAT SEEN TOLD GONE",
 	"nodes list":               "NAME STATE HEARD VERSION ROLES KEYS CONFIGURATION STARTED",
 	"outbox list":              "EMITTED SOURCE EVENT ID TYPE BYTES REFUSED ID",
 	"refusals list":            "RECEIVED SOURCE CAUSE DIAGNOSIS FROM BYTES KEPT ID",

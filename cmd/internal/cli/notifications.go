@@ -22,10 +22,10 @@ func (s *shell) notificationsListCommand() *cobra.Command {
 }
 
 var notificationColumns = columns[control.Notification]{
-	header: []string{"KIND", "NAME", "COUNT", "SINCE", "DETAIL", "SEEN", "TOLD", "GONE"},
-	spare:  []string{"SEEN", "DETAIL"}, ids: []string{"NAME"}, whole: []string{"KIND", "SINCE", "TOLD", "GONE"},
+	header: []string{"KIND", "NAME", "COUNT", "SINCE", "WHAT", "SEEN", "TOLD", "GONE"},
+	extra:  []string{"NAME", "COUNT", "SINCE"}, spare: []string{"SEEN"}, whole: []string{"KIND", "TOLD", "GONE"},
 	cells: func(n *control.Notification) []any {
-		return []any{string(n.Kind), n.Name, n.Count, n.Since, n.Detail, n.OpenedAt, n.ToldAt, n.GoneAt}
+		return []any{string(n.Kind), n.Name, n.Count, n.Since, n.Text, n.OpenedAt, n.ToldAt, n.GoneAt}
 	},
 }
 

@@ -143,8 +143,7 @@ func (s *shell) showServing(a *statusAnswer) {
 		}
 		for i := range item.Failures {
 			f := &item.Failures[i]
-			pairs = append(pairs, pair{"failing", fmt.Sprintf("target %s fails: %s since %s, %s: `oncegate targets show %s`",
-				clean(f.Target), plural(int(f.Effects), "effect waits", "effects wait"), clock(f.Oldest), clean(f.Answer()), clean(f.Target))})
+			pairs = append(pairs, pair{"failing", clean(f.Sentence()) + ": `oncegate targets show " + clean(f.Target) + "`"})
 		}
 		for i := range item.Pauses {
 			p := &item.Pauses[i]

@@ -10,32 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// State contains the open things and the time of the last look.
-type State struct {
-	// Source is the source that the messages are emitted to. It is empty if no process has ever looked.
-	Source string `json:"source,omitempty"`
-
-	// LookedAt is when a process last looked. It is absent if none has.
-	LookedAt *time.Time `json:"looked_at,omitempty"`
-
-	// Items are the open things, in the order of the start page.
-	Items []Open `json:"items"`
-}
-
-const readLook = `SELECT source, nullif(looked_at, '-infinity') FROM notification_look`
-
-// Read returns the open things as of the last look.
-func Read(ctx context.Context, pool *pgxpool.Pool) (State, error) {
-	out := State{}
-	err := pool.QueryRow(ctx, readLook).Scan(&out.Source, &out.LookedAt)
-	if err == nil || errors.Is(err, pgx.ErrNoRows) {
-		out.Items, err = readAll(ctx, pool)
-	}
+// List returns the open things as of the last look, in the order of the start page.
+func List(ctx context.Context, pool *pgxpool.Pool) ([]Open, error) {
+	all, err := readAll(ctx, pool)
 	if err != nil {
-		return State{}, fmt.Errorf("reading what operators were told: %w", err)
+		return nil, fmt.Errorf("listing what waits for an operator: %w", err)
 	}
-	sorted(out.Items)
-	return out, nil
+	sorted(all)
+	return all, nil
 }
 
 // ErrOff means that no process sends notifications.
