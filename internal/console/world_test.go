@@ -110,9 +110,9 @@ func (w *world) fill(t *testing.T) {
 	}
 	if _, err := w.pool.Exec(t.Context(), `
 		INSERT INTO notification (kind, name, count, more, since, text, opened_at, gone_at, told_at, told_count) VALUES
-			('failing', 'billing', 50, false, now() - interval '2 hours', 'last answer 500', now() - interval '110 minutes', NULL, now() - interval '100 minutes', 50),
-			('refusal', 'stripe', 10000, true, now() - interval '20 minutes', '', now() - interval '19 minutes', now() - interval '1 minute', now() - interval '18 minutes', 3),
-			('paused', 'target <b>ledger</b>', 1, false, now(), 'by ann: a repair', now(), NULL, NULL, 0)`); err != nil {
+			('failing', 'billing', 50, false, now() - interval '2 hours', 'target billing fails: 50 effects wait since 2026-11-27 16:54 UTC, last answer 500', now() - interval '110 minutes', NULL, now() - interval '100 minutes', 50),
+			('refusal', 'stripe', 10000, true, now() - interval '20 minutes', '10000 or more refusals in 24 hours of source stripe', now() - interval '19 minutes', now() - interval '1 minute', now() - interval '18 minutes', 3),
+			('paused', 'target <b>ledger</b>', 1, false, now(), 'target <b>ledger</b> is paused since 2026-11-27 16:54 UTC by ann: a repair', now(), NULL, NULL, 0)`); err != nil {
 		t.Fatal(err)
 	}
 	w.until(t, 3, `SELECT count(*) FROM effect WHERE state = 'dead'`)

@@ -652,7 +652,8 @@ CREATE TABLE notification (
     told_at     timestamptz,            -- NULL: nobody has been told yet
     told_count  bigint NOT NULL DEFAULT 0,
     CONSTRAINT notification_pkey PRIMARY KEY (id),
-    CONSTRAINT notification_key UNIQUE (kind, name)
+    CONSTRAINT notification_key UNIQUE (kind, name),
+    CONSTRAINT notification_text_present CHECK (text <> '')
 );
 
 -- The one row of the last look. A process looks, and then writes what follows from it only if nobody else has looked meanwhile.
