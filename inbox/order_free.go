@@ -16,6 +16,13 @@ const (
 	freeBudget = 5 * time.Second
 )
 
+// Of the given routes those with a held effect. Without it a sweep asked for each route by itself, which took 10,000
+// transactions with 10,000 sources.
+const holdingRoutes = `
+SELECT r.id FROM unnest($1::int[]) AS r (id)
+WHERE EXISTS (SELECT FROM effect e WHERE e.route_id = r.id AND e.state = 'held')
+ORDER BY r.id`
+
 // The held effects of a route that is no longer ordered, held for any reason.
 const pageFree = `
 SELECT e.id
@@ -35,8 +42,19 @@ WHERE e.id = a.id AND e.state = 'held'`
 // in each transaction, within a budget. It locks no stream, because the effects of
 // these routes no longer wait for each other.
 func (e *Effects) freeUnordered(ctx context.Context) error {
+	if len(e.unordered) == 0 {
+		return nil
+	}
 	began := e.now()
-	for _, route := range e.unordered {
+	rows, err := e.pool.Query(ctx, holdingRoutes, e.unordered)
+	if err != nil {
+		return fmt.Errorf("reading which unordered routes hold effects: %w", err)
+	}
+	holding, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil {
+		return fmt.Errorf("reading which unordered routes hold effects: %w", err)
+	}
+	for _, route := range holding {
 		for last := (ID{}); e.now().Sub(began) < freeBudget; {
 			var n int
 			err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {

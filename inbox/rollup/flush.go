@@ -141,7 +141,7 @@ func (r *Recorder) Flush(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	now := r.cfg.Now()
-	for _, c := range *r.counters.Load() {
+	for _, c := range r.all() {
 		c.take(now, &r.pending)
 	}
 	if len(r.pending.counts) > joinCells {

@@ -61,5 +61,5 @@ var byteRate = form[int64]{
 		return yamltree.PositiveSize(size)
 	},
 	show:   func(n int64) any { return yamltree.FormatSize(n) + "/s" },
-	schema: jsonSchema{"type": "string", "pattern": "^[0-9]+ *([KMG]iB|[kMG]?B)?/s$"},
+	schema: exactly(jsonSchema{"type": "string", "pattern": "^[0-9]+ *([KMG]iB|[kMG]?B)?/s$"}),
 }

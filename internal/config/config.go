@@ -71,7 +71,8 @@ type Config struct {
 	// line each.
 	Warnings []string
 
-	references digests // what the references of the file led to
+	references  digests       // what the references of the file led to
+	fingerprint func() string // remembers [Config.Fingerprint]; nil in a Config that Load did not make
 }
 
 // Database configures the database connections and the schema.

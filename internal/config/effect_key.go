@@ -102,7 +102,7 @@ func (r *reader) keyField(recipe *expression.Recipe, n *yamltree.Node) {
 // mapping declares a key with an expression, or a mapping whose members are mappings or expressions.
 func mapping(name string, at **expression.Mapping, read func(*reader, *yamltree.Node, func(*expression.Program)), fallback, text string) Key {
 	return Key{
-		Name: name, Default: fallback, Text: text, schema: anyOf(scalar, jsonSchema{"type": "object"}),
+		Name: name, Default: fallback, Text: text, schema: anyOf(scalar, exactly(jsonSchema{"type": "object"})),
 		read: func(r *reader, n *yamltree.Node) {
 			*at = readMapping(n, func(n *yamltree.Node, use func(*expression.Program)) { read(r, n, use) })
 		},

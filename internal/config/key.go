@@ -29,7 +29,7 @@ type Key struct {
 	initial   bool // set the default before the file is read
 	variables []variable
 	keys      func() []Key // of the mapping inside, if environment variables can set any
-	schema    jsonSchema
+	schema    schema
 }
 
 // variable is an environment variable that overrides a key.
@@ -86,7 +86,7 @@ func (k Key) notEmpty(hint string) Key {
 }
 
 // alsoAs adds another form to the schema.
-func (k Key) alsoAs(s jsonSchema) Key { k.schema = anyOf(k.schema, s); return k }
+func (k Key) alsoAs(s schema) Key { k.schema = anyOf(k.schema, s); return k }
 
 // by replaces how the key is read.
 func (k Key) by(read func(*reader, *yamltree.Node)) Key { k.read = read; return k }
@@ -95,7 +95,7 @@ func (k Key) by(read func(*reader, *yamltree.Node)) Key { k.read = read; return 
 type form[T any] struct {
 	parse  func(string) (T, error)
 	show   func(T) any // nil shows the value as it is
-	schema jsonSchema
+	schema schema
 }
 
 // value declares a key with a single value. It is printed unless it is zero.
@@ -325,7 +325,7 @@ var (
 	duration = form[time.Duration]{yamltree.PositiveDuration, durationText, durationSchema}
 	size     = form[int64]{parse: yamltree.PositiveSize, schema: sizeSchema}
 	network  = form[netip.Prefix]{prefix, func(p netip.Prefix) any { return p.String() }, scalar}
-	perTime  = form[Rate]{rate, func(r Rate) any { return r.String() }, jsonSchema{"type": "string", "pattern": "^[0-9]+/[smh]$"}}
+	perTime  = form[Rate]{rate, func(r Rate) any { return r.String() }, exactly(jsonSchema{"type": "string", "pattern": "^[0-9]+/[smh]$"})}
 )
 
 func durationText(d time.Duration) any { return yamltree.FormatDuration(d) }

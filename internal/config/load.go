@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -91,6 +92,7 @@ func Load(o Options) (*Config, error) {
 	}
 	r.warn(cfg, now())
 	cfg.Warnings, cfg.references = r.warnings, maps.Clone(r.env.led)
+	cfg.fingerprint = sync.OnceValue(cfg.digest)
 	return cfg, nil
 }
 

@@ -13,6 +13,14 @@ import (
 // the database's address and connections, the listeners, the console, the memory for bodies and the
 // log.
 func (c *Config) Fingerprint() string {
+	if c.fingerprint != nil {
+		return c.fingerprint()
+	}
+	return c.digest()
+}
+
+// digest is Fingerprint, made anew.
+func (c *Config) digest() string {
 	var shared yaml.MapSlice
 	for _, part := range c.effective() { // not redacted, so that a changed token changes the digest
 		if !slices.Contains([]any{"database", "listen", "console", "bodies", "log"}, part.Key) {

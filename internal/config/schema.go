@@ -12,32 +12,45 @@ import (
 // jsonSchema is a JSON Schema, or a part of one.
 type jsonSchema map[string]any
 
+// schema makes a JSON Schema when somebody asks for it. Keys are declared anew for every source and every route, and only
+// [Schema] asks for theirs: made at once, they took half the time of reading 10,000 sources.
+type schema func() jsonSchema
+
+// exactly is a schema that depends on nothing.
+func exactly(s jsonSchema) schema { return func() jsonSchema { return s } }
+
 // The schemas of values. In the file, a number may be written with quotes and a text without, so
 // most of them accept several types.
 var (
-	scalar         = jsonSchema{"type": []string{"string", "number", "boolean"}}
-	durationSchema = jsonSchema{"type": "string", "pattern": "^([0-9]+([.][0-9]+)?(ms|s|m|h|d|w))+$"}
-	sizeSchema     = jsonSchema{"type": []string{"integer", "string"}, "pattern": "^[0-9]+ *([KMG]iB|[kMG]?B)?$", "minimum": 1}
-	secretSchema   = anyOf(jsonSchema{"type": "string", "pattern": "^(env|file):."}, defined("secret"))
-	fieldSchema    = anyOf(scalar, jsonSchema{
-		"type": "object", "properties": jsonSchema{"field": scalar, "default": scalar}, "required": []string{"field"}, "additionalProperties": false,
+	scalar         = exactly(jsonSchema{"type": []string{"string", "number", "boolean"}})
+	durationSchema = exactly(jsonSchema{"type": "string", "pattern": "^([0-9]+([.][0-9]+)?(ms|s|m|h|d|w))+$"})
+	sizeSchema     = exactly(jsonSchema{"type": []string{"integer", "string"}, "pattern": "^[0-9]+ *([KMG]iB|[kMG]?B)?$", "minimum": 1})
+	secretSchema   = anyOf(exactly(jsonSchema{"type": "string", "pattern": "^(env|file):."}), defined("secret"))
+	fieldSchema    = anyOf(scalar, func() jsonSchema {
+		return jsonSchema{
+			"type": "object", "properties": jsonSchema{"field": scalar(), "default": scalar()}, "required": []string{"field"}, "additionalProperties": false,
+		}
 	})
 )
 
-func integerFrom(least int) jsonSchema {
-	return jsonSchema{"type": []string{"integer", "string"}, "pattern": "^[0-9]+$", "minimum": least}
+func integerFrom(least int) schema {
+	return func() jsonSchema {
+		return jsonSchema{"type": []string{"integer", "string"}, "pattern": "^[0-9]+$", "minimum": least}
+	}
 }
 
 // enum accepts the given words. A word that is a number may be written as a number.
-func enum(words ...string) jsonSchema {
-	values := make([]any, 0, len(words))
-	for _, word := range words {
-		values = append(values, word)
-		if typed := typedValue(word); typed != word {
-			values = append(values, typed)
+func enum(words ...string) schema {
+	return func() jsonSchema {
+		values := make([]any, 0, len(words))
+		for _, word := range words {
+			values = append(values, word)
+			if typed := typedValue(word); typed != word {
+				values = append(values, typed)
+			}
 		}
+		return jsonSchema{"enum": values}
 	}
-	return jsonSchema{"enum": values}
 }
 
 // typedValue returns a number or a boolean for the text of one, and any other text unchanged.
@@ -51,20 +64,34 @@ func typedValue(text string) any {
 	return text
 }
 
-func anyOf(schemas ...jsonSchema) jsonSchema { return jsonSchema{"anyOf": schemas} }
+func anyOf(schemas ...schema) schema {
+	return func() jsonSchema {
+		forms := make([]jsonSchema, len(schemas))
+		for i, s := range schemas {
+			forms[i] = s()
+		}
+		return jsonSchema{"anyOf": forms}
+	}
+}
 
 // oneOrMore accepts a list, or one element alone.
-func oneOrMore(element jsonSchema) jsonSchema {
-	return anyOf(element, jsonSchema{"type": []string{"array", "null"}, "items": element})
+func oneOrMore(element schema) schema {
+	return anyOf(element, func() jsonSchema {
+		return jsonSchema{"type": []string{"array", "null"}, "items": element()}
+	})
 }
 
 // mappingOf accepts a mapping with free keys.
-func mappingOf(member jsonSchema) jsonSchema {
-	return jsonSchema{"type": []string{"object", "null"}, "additionalProperties": member}
+func mappingOf(member schema) schema {
+	return func() jsonSchema {
+		return jsonSchema{"type": []string{"object", "null"}, "additionalProperties": member()}
+	}
 }
 
 // defined refers to the schema of a section.
-func defined(section string) jsonSchema { return jsonSchema{"$ref": "#/$defs/" + section} }
+func defined(section string) schema {
+	return func() jsonSchema { return jsonSchema{"$ref": "#/$defs/" + section} }
+}
 
 // Schema returns the JSON Schema of the configuration file, for editors. It accepts every file that
 // [Load] accepts. provider is the schema of a file of the catalog.
@@ -79,16 +106,16 @@ func Schema(provider []byte) (any, error) {
 	}
 	var targets []jsonSchema
 	for _, s := range Sections() {
-		name, schema := strings.ReplaceAll(s.Name, " ", "_"), s.schema()
+		name, section := strings.ReplaceAll(s.Name, " ", "_"), s.schema()
 		switch {
 		case s.Name == "configuration":
-			root = schema
+			root = section
 			continue
 		case strings.HasPrefix(s.Name, "target "):
-			schema["required"] = []string{"kind"}
-			targets = append(targets, defined(name))
+			section["required"] = []string{"kind"}
+			targets = append(targets, defined(name)())
 		}
-		defs[name] = schema
+		defs[name] = section
 	}
 	defs["target"] = jsonSchema{"oneOf": targets}
 	defs["provider"] = jsonSchema{"$ref": custom["$ref"]}
@@ -103,7 +130,7 @@ func Schema(provider []byte) (any, error) {
 func (s *Section) schema() jsonSchema {
 	properties := jsonSchema{}
 	for _, k := range s.Keys {
-		property := maps.Clone(k.schema)
+		property := maps.Clone(k.schema())
 		property["description"] = markdownLink.ReplaceAllString(k.Text, "$1")
 		if text, ok := k.literal(); ok && !strings.HasPrefix(text, "[") {
 			property["default"] = typedValue(text)

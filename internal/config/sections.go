@@ -117,7 +117,7 @@ var meteredSources = form[int]{
 		}
 		return "top " + strconv.Itoa(n)
 	},
-	schema: anyOf(enum("all", "none"), jsonSchema{"type": "string", "pattern": "^top +[1-9][0-9]*$"}),
+	schema: anyOf(enum("all", "none"), exactly(jsonSchema{"type": "string", "pattern": "^top +[1-9][0-9]*$"})),
 }
 
 func (g *Gate) keys() []Key {
