@@ -69,6 +69,11 @@ const (
 	AuditRevokeSessions AuditAction = "session.revoke"
 	// AuditDiscardOutbox: an emitted event that can never be admitted was discarded.
 	AuditDiscardOutbox AuditAction = "outbox.discard"
+	// AuditSourceCreate and those that follow: a source of the database was defined, changed, disabled or enabled.
+	AuditSourceCreate  AuditAction = "source.create"
+	AuditSourceUpdate  AuditAction = "source.update"
+	AuditSourceDisable AuditAction = "source.disable"
+	AuditSourceEnable  AuditAction = "source.enable"
 	// AuditPause and AuditResume: a source, a route or a target was paused, or runs again.
 	AuditPause  AuditAction = "pause"
 	AuditResume AuditAction = "resume"

@@ -169,6 +169,16 @@ FROM ` + resealedRows + `
 WHERE $6::text = '' AND x.id = a.id`,
 	},
 	{
+		table: "source_definition", columns: []string{"content"},
+		page: `SELECT id, 0::bigint, key_id IS DISTINCT FROM $5, octet_length(content) FROM source_definition
+WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
+		read: `SELECT x.id, 0::bigint, x.id, 0::bigint, x.key_id, x.content, NULL::bytea FROM source_definition x
+WHERE x.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' ORDER BY x.id FOR UPDATE OF x SKIP LOCKED`,
+		write: `UPDATE source_definition x SET content = a.one, key_id = a.key_id
+FROM ` + resealedRows + `
+WHERE $6::text = '' AND x.id = a.id`,
+	},
+	{
 		table: "suppression", columns: []string{"address"},
 		page: `SELECT id, 0::bigint, address IS NOT NULL AND key_id IS DISTINCT FROM $5, coalesce(octet_length(address), 0) FROM suppression
 WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
@@ -216,6 +226,7 @@ UNION ALL SELECT 'conflict', 'sequence', coalesce(sequence_key_id, 0), count(*) 
 UNION ALL SELECT 'stream', 'key_label', coalesce(key_label_key_id, 0), count(*) FROM stream
     WHERE key_label IS NOT NULL OR key_label_sealed IS NOT NULL GROUP BY 3
 UNION ALL SELECT 'order_secret', 'secret', key_id, count(*) FROM order_secret GROUP BY 3
+UNION ALL SELECT 'source_definition', 'content', key_id, count(*) FROM source_definition GROUP BY 3
 UNION ALL SELECT 'suppression', 'address', coalesce(key_id, 0), count(*) FROM suppression WHERE address IS NOT NULL GROUP BY 3
 UNION ALL SELECT 'event_label', 'value', 0, sum(l.n)::bigint FROM (
     SELECT count(*) AS n FROM event_label WHERE secret_id IS NULL

@@ -47,6 +47,9 @@ type Source struct {
 	// Inbox is the source as the gate knows it.
 	Inbox *inbox.Source
 
+	// Disabled has the source answered as if there were none.
+	Disabled bool
+
 	// MetricLabel is the label under which metrics count the source: its name if that is empty, or [OtherSource].
 	MetricLabel string
 
@@ -119,7 +122,7 @@ type Source struct {
 	AnswerOutcome bool
 }
 
-// Config configures a [Receiver]. Gate, Sources and Logger are required.
+// Config configures a [Receiver]. Gate and Logger are required.
 type Config struct {
 	Gate Accepter
 
@@ -198,10 +201,7 @@ func New(cfg Config) (*Receiver, error) {
 	if cfg.Logger == nil {
 		errs = append(errs, errors.New("receiver: Logger is required"))
 	}
-	if len(cfg.Sources) == 0 {
-		errs = append(errs, errors.New("receiver: Sources is empty"))
-	}
-	limits, err := cfg.resolve(len(cfg.Sources))
+	limits, err := cfg.resolve(max(len(cfg.Sources), 1))
 	if err != nil {
 		errs = append(errs, fmt.Errorf("receiver: %w", err))
 	}
@@ -233,11 +233,13 @@ func New(cfg Config) (*Receiver, error) {
 			errs = append(errs, err)
 			continue
 		}
-		sources[name] = e
+		if !source.Disabled {
+			sources[name] = e
+		}
 	}
 	for name, source := range cfg.Sources {
 		for _, previous := range previousNames(source) {
-			if _, taken := cfg.Sources[previous]; !taken {
+			if _, taken := cfg.Sources[previous]; !taken && sources[name] != nil {
 				sources[previous] = sources[name]
 			}
 		}

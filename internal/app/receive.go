@@ -48,6 +48,7 @@ func (a *App) makeReceive() error {
 			a.log.Warn("source takes requests that nothing proves", slog.String("source", s.Name))
 		}
 		sources[s.Name] = &receiver.Source{
+			Disabled:      s.Disabled,
 			MetricLabel:   a.metered.source(s.Name),
 			FailureLimit:  s.Provider.Spec().Windows.Failures,
 			PreviousNames: s.Previous.Names,

@@ -71,6 +71,13 @@ type Config struct {
 	// line each.
 	Warnings []string
 
+	// Include is the directory with the files of further sources. It is empty if there is none.
+	Include string
+
+	// Revision is the revision of the definitions of sources that the database had when the
+	// configuration was read.
+	Revision int64
+
 	references  digests       // what the references of the file led to
 	fingerprint func() string // remembers [Config.Fingerprint]; nil in a Config that Load did not make
 }
@@ -309,6 +316,11 @@ type Mail struct {
 type Source struct {
 	Name     string
 	Provider *providers.Provider
+
+	// Stored says that the source is in the database and not in the file.
+	Stored bool
+	// Disabled sources answer as if there were none. The effects of their recorded events continue.
+	Disabled bool
 
 	// Previous lists the source's former names.
 	Previous PreviousNames

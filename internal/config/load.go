@@ -51,6 +51,9 @@ type Options struct {
 	// ignores sources, targets and their secrets.
 	DatabaseOnly bool
 
+	// Definitions are the sources that the database has in addition to those of the file.
+	Definitions Definitions
+
 	// Now defaults to time.Now. Only warnings depend on it.
 	Now func() time.Time
 
@@ -63,7 +66,7 @@ type Options struct {
 func Load(o Options) (*Config, error) {
 	r := &reader{
 		env: newEnvironment(o.Environ), report: &yamltree.Report{Redact: RedactURLs}, handlers: o.Handlers, dev: o.Dev, catalog: o.Catalog,
-		unusable: map[string]bool{}, badVariables: map[string]bool{},
+		unusable: map[string]bool{}, badVariables: map[string]bool{}, sourceNames: map[string]bool{},
 	}
 	cfg := &Config{Classes: builtInClasses(), Providers: providers.Map{}}
 	r.cfg = cfg
@@ -143,6 +146,12 @@ func (r *reader) sections(o Options) {
 		k.read(r, n)
 	}
 	if !o.DatabaseOnly {
+		if n := r.root.Member("include"); n != nil {
+			r.include(n)
+		}
+		r.stored(o.Definitions.Sources)
+		r.cfg.Revision = o.Definitions.Revision
+		r.checkSourceNames()
 		r.fields(r.root.Member("console"), r.cfg.Console.keys())
 		r.checkSuppress(r.cfg)
 		r.checkNotifications(r.cfg)
@@ -160,8 +169,8 @@ func (r *reader) check(cfg *Config, o Options) {
 	if o.DatabaseOnly {
 		return
 	}
-	if len(cfg.Sources) == 0 && r.report.Len() == 0 {
-		r.report.Add("no source: name a configuration file (--config) or set ONCEGATE_SOURCE_PROVIDER and ONCEGATE_SOURCE_SECRET")
+	if len(cfg.Sources) == 0 && r.report.Len() == 0 && !r.root.Member("sources").IsMapping() {
+		r.report.Add("no source: name a configuration file (--config) or set ONCEGATE_SOURCE_PROVIDER and ONCEGATE_SOURCE_SECRET; sources: {} says that all are in the database")
 	}
 	for _, s := range cfg.Sources {
 		r.retention(cfg, s)

@@ -27,6 +27,9 @@ func (c *Config) digest() string {
 			shared = append(shared, part)
 		}
 	}
+	if c.Revision > 0 {
+		shared = append(shared, yaml.MapItem{Key: "definitions", Value: c.Revision}) // whose secrets effective does not show
+	}
 	text, err := yaml.Marshal(shared)
 	if err != nil { // strings, numbers and lists of them always marshal
 		return ""

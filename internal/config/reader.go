@@ -24,6 +24,12 @@ type reader struct {
 	unusable map[string]bool
 	// badVariables contains the keys whose environment variable is invalid.
 	badVariables map[string]bool
+
+	// sourceNames are the names of the sources that have been read.
+	sourceNames map[string]bool
+	// storing is true while a source of the database is read, and storedSecrets counts its secrets.
+	storing       bool
+	storedSecrets int
 }
 
 // sound reports whether neither the file nor the environment has a problem with a key or a key
@@ -100,6 +106,10 @@ func (r *reader) resolved(n *yamltree.Node) (string, bool) {
 	text, ok := n.Text()
 	if !ok || !isReference(text) {
 		return text, ok
+	}
+	if r.storing {
+		n.Fail("%s", storedReference)
+		return "", false
 	}
 	value, err := r.env.resolve(text)
 	if err != nil {

@@ -80,6 +80,14 @@ func (r *reader) secrets(n *yamltree.Node, several string) []Reference {
 func (r *reader) secret(n *yamltree.Node) (Reference, bool) {
 	var ref Reference
 	var name string
+	if r.storing {
+		ref, value, name, ok := r.storedSecret(n)
+		if ok {
+			r.env.led.note("secret "+ref.From+" of "+n.Path(), value)
+			ref.secret = providers.Secret{Name: cmp.Or(name, ref.From), Value: []byte(value), NotAfter: ref.Until}
+		}
+		return ref, ok
+	}
 	if n.IsMapping() {
 		r.fields(n, ref.keys(&name))
 		if ref.From == "" && n.Sound() {
@@ -116,10 +124,21 @@ func (r *Reference) keys(name *string) []Key {
 			}
 		}
 	}
-	instant := func(t time.Time) any { return t.Format(time.RFC3339) }
-	return []Key{
+	return append([]Key{
 		value("env", new(string), words(verbatim), "none", "The environment variable with the secret. Either `env` or `file` is required.").by(from("env:")),
 		value("file", new(string), words(verbatim), "none", "The file with the secret.").by(from("file:")),
+	}, r.commonKeys(name)...)
+}
+
+// storedKeys declares the keys of a secret of a source in the database.
+func (r *Reference) storedKeys(content, name *string) []Key {
+	return append([]Key{value("value", content, words(verbatim), "none", "The secret itself. Only a source of the database has it.")}, r.commonKeys(name)...)
+}
+
+// commonKeys declares the keys that all secrets have.
+func (r *Reference) commonKeys(name *string) []Key {
+	instant := func(t time.Time) any { return t.Format(time.RFC3339) }
+	return []Key{
 		value("until", &r.Until, form[time.Time]{until, instant, scalar}, "none", "The date (`2026-12-31`) after which the secret is no longer accepted, for a rotation."),
 		value("name", name, words(checkedName), "the reference", "The name under which the secret appears in metrics and in the audit. In `secrets` of a source of operations it is the name of the credential; secrets under `credentials` have none."),
 	}

@@ -34,7 +34,8 @@ func (c *Config) keys() []Key {
 		},
 		named("tenants", "tenant", &c.Tenants, func(t *Tenant) string { return t.Name }, (*Tenant).keys, "none", "Who events and calls belong to, by name, with their quotas. See [Tenants](#tenants).").by((*reader).tenants),
 		named("targets", "target", &c.Targets, func(t *Target) string { return t.Name }, (*Target).keys, "none", "Where effects happen, by name.").shown().by((*reader).targets),
-		named("sources", "source", &c.Sources, func(s *Source) string { return s.Name }, (*Source).keys, "none", "The endpoints that take deliveries, by name. At least one is required to serve.").shown().by((*reader).sources),
+		value("include", &c.Include, words(verbatim), "none", "A directory with further sources, relative to the configuration. Each file in it has one source and is named after it: `sources.d/shop.yml` has what `sources.shop` would have.").later().hidden(true),
+		named("sources", "source", &c.Sources, func(s *Source) string { return s.Name }, (*Source).keys, "none", "The endpoints that take deliveries, by name. At least one is required to serve. `{}` says that all are in the directory of `include` or in the database: see [Sources without the file](../guides/sources.md).").shown().by((*reader).sources),
 	}
 }
 

@@ -11,14 +11,23 @@ import (
 )
 
 func (r *reader) sources(n *yamltree.Node) {
-	cfg := r.cfg
 	for _, member := range n.Members() {
 		if r.named(member) {
-			cfg.Sources = append(cfg.Sources, r.source(member))
+			r.addSource(member)
 		}
 	}
-	claims := make([]nameClaim, len(cfg.Sources))
-	for i, s := range cfg.Sources {
+}
+
+func (r *reader) addSource(n *yamltree.Node) *Source {
+	s := r.source(n)
+	r.cfg.Sources, r.sourceNames[s.Name] = append(r.cfg.Sources, s), true
+	return s
+}
+
+// checkSourceNames checks the names that the sources had before. Call it when all sources are read.
+func (r *reader) checkSourceNames() {
+	claims := make([]nameClaim, len(r.cfg.Sources))
+	for i, s := range r.cfg.Sources {
 		claims[i] = nameClaim{where: "sources." + s.Name, previous: s.Previous}
 	}
 	r.checkPrevious(claims)
@@ -66,6 +75,7 @@ func (s *Source) keysWith(provider *string) []Key {
 		value("suspected_replay", new(string), mustBe("flag"), "`flag`", "Known bytes under a new event id are recorded and shown."),
 		list("redact", &s.Redact, words(memberPath), "none", "Members of a body that replay plans hide, and that the answer to a differing second call hides from its caller: names, or dotted paths in which `*` matches one step."),
 		programs("labels", &s.Labels, (*reader).labels, "none", "The labels by which you can search events: up to 8 names, each with an [expression](#expressions) that returns a text, a number, true or false, such as `order: body.order_id`. See [Labels](../guides/labels.md)."),
+		value("enabled", &s.Disabled, inverse(boolean), "`true`", "`false` disables the source: it answers as if there were none. The effects of recorded events continue."),
 		value("emit", &s.Emit, boolean, "`false`", "Opens the source to the SQL function `emit`. See [Events from SQL](../guides/operations.md#events-from-sql)."),
 		part("reconcile", "reconcile", &s.Reconcile, nil, (*Reconcile).keys, "off", "How to ask the sender's API which events there were, and admit those that never arrived. See [Reconcile](../guides/reconcile.md).").later(),
 		inside("operation", "operation", s.Operation.keys, "none", "Only for the provider `operation`: see [Operations](#operations).").later(), // it changes the provider

@@ -88,6 +88,8 @@ var doneTexts = map[string]string{
 	"outbox":       "The emitted event is discarded.",
 	"saved":        "It is saved.",
 	"paused":       "It is paused. All processes know of it within two seconds.",
+	"enabled":      "It is enabled. The servers take that over within seconds.",
+	"disabled":     "It is disabled. The servers take that over within seconds.",
 	"resumed":      "It is resumed. All processes know of it within two seconds.",
 }
 

@@ -63,6 +63,8 @@ func routes() []route {
 		{"GET /sources/{name}", showSource},
 		{"POST /sources/{name}/test", testSource},
 		{"POST /targets/{name}/test", testTarget},
+		{"POST /sources/{name}/disable", enableNamed(&control.DisableSource, "disabled")},
+		{"POST /sources/{name}/enable", enableNamed(&control.EnableSource, "enabled")},
 		{"POST /sources/{name}/pause", pauseNamed(&control.PauseSource, "/sources/", "paused")},
 		{"POST /sources/{name}/resume", pauseNamed(&control.ResumeSource, "/sources/", "resumed")},
 		{"GET /targets", listTargets},

@@ -23,12 +23,14 @@ func listSources(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &page{Title: "Sources", Lead: "The endpoints that take deliveries. They are made in the configuration file.", Blocks: []block{
+	return &page{Title: "Sources", Lead: "The endpoints that take deliveries. The configuration file defines them, or an operator with oncegate sources create.", Blocks: []block{
 		{Table: tableOf(r, found, "No server was started with a source yet.", []string{"Source", "Provider", "Address", "State", "Since"}, func(s control.Source) []cell {
 			configured := "configured"
 			switch {
 			case !s.Configured:
 				configured = "not configured"
+			case s.Disabled:
+				configured = "disabled"
 			case s.Paused != nil:
 				configured = "paused"
 			}
@@ -44,6 +46,7 @@ func listSources(r *request) (*page, error) {
 type sourceView struct {
 	source   *control.SourceDetail
 	provider *control.Provider // nil if it is not known any more
+	stored   *control.SourceDefinition // nil if the file defines the source
 	events   read.Page[read.EventRow]
 	refusals read.Page[read.RefusalRow]
 }
@@ -59,6 +62,13 @@ func showSource(r *request) (*page, error) {
 	v.provider, err = call(r, &control.ShowProvider, control.ProviderReference{Name: v.source.Provider})
 	if err != nil && control.ProblemOf(err).Code != control.CodeNotFound {
 		return nil, err
+	}
+	if v.source.Stored && r.access.Tenant == "" {
+		stored, err := call(r, &control.ShowDefinition, control.SourceReference{Name: name})
+		if err != nil {
+			return nil, err
+		}
+		v.stored = &stored
 	}
 	few := control.PageRequest{Limit: 5}
 	if v.events, err = call(r, &control.ListEvents, control.ListEventsRequest{PageRequest: few, Source: name}); err != nil {
@@ -76,6 +86,8 @@ func sourcePage(r *request, v *sourceView) *page {
 	switch {
 	case !s.Configured:
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "warn", Text: "The configuration of this server does not have this source: it takes no deliveries."}})
+	case s.Disabled:
+		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "warn", Text: "The source is disabled: it answers as if there were none. The effects of its events continue."}})
 	case len(v.events.Data) == 0 && len(v.refusals.Data) == 0:
 		p.Live = url.Values{"list": {"arrival"}, "source": {s.Name}}.Encode()
 		p.Refresh = 15 // also without a live list
@@ -84,6 +96,7 @@ func sourcePage(r *request, v *sourceView) *page {
 		}})
 	}
 	p.Blocks = append(p.Blocks, pauseBlocks(r, pause.Thing{Kind: pause.Source, Name: s.Name}, s.Paused, "/sources/"+url.PathEscape(s.Name), sourcePauseMeans)...)
+	p.Blocks = append(p.Blocks, storedBlocks(r, v.stored)...)
 	address := or(s.ExternalURL, "https://<your public address>"+s.Address)
 	p.Blocks = append(p.Blocks, block{ID: "address", Title: "The address to paste at the provider", Code: address})
 	if s.ExternalURL == "" {

@@ -83,6 +83,7 @@ func acts() []Definition {
 		&EraseEvent, &EraseRefusals,
 		&RevokeSession, &RevokeSessions,
 		&AddSuppression, &ImportSuppressions, &RemoveSuppression,
+		&CreateSource, &UpdateSource, &DisableSource, &EnableSource,
 		&PauseSource, &ResumeSource, &PauseRoute, &ResumeRoute, &PauseTarget, &ResumeTarget,
 		&DiscardOutbox, &DiscardRoute, &MoveRoute, &RunPrune, &TestSource, &TestTarget, &TestNotifications, &ReloadConfiguration,
 	}

@@ -23,6 +23,7 @@ var excused = map[string]string{
 	"control.Payload.Headers":                  "the values of its headers are masked by their names",
 	"control.CreatedToken.Text":                "a token, shown once to its maker",
 	"control.Source.Address":                   "where a source is served",
+	"control.SourceDefinition.Address":         "where a source is served",
 	"control.Target.Address":                   "the address of a target in the configuration",
 	"control.Reloaded.Changes":                 "keys of the configuration, without their values",
 	"control.TargetTest.Address":               "the address of a target in the configuration",

@@ -14,7 +14,7 @@ func Operations() []Definition {
 		&ShowOperation, &ListAgentSessions,
 		&ListSuppressions, &CheckSuppression,
 		&ListOutbox, &ReadOutboxPayload,
-		&ListSources, &ShowSource, &ListRoutes, &ListTargets, &ShowTarget,
+		&ListSources, &ShowSource, &ShowDefinition, &ListRoutes, &ListTargets, &ShowTarget,
 		&ListProviders, &ShowProvider,
 		&ListRetention, &ShowPruning, &ListPruneRuns,
 		&FindReference,

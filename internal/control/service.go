@@ -63,6 +63,10 @@ type Config struct {
 	// Reload reads the configuration again and applies it. It is nil if the process cannot do that.
 	Reload func(ctx context.Context, request ReloadRequest, actor string) (Reloaded, error)
 
+	// CheckDefinition returns why a source cannot be added to the configuration, as a Problem, or nil. It is nil if there is no
+	// configuration.
+	CheckDefinition func(ctx context.Context, d config.Definition) error
+
 	// Patient is set by a command, which has no HTTP client waiting for its answer: it waits until a plan is made, and
 	// prunes until everything is done.
 	Patient bool

@@ -32,6 +32,11 @@ type Source struct {
 	// accept nothing.
 	Configured bool `json:"configured"`
 
+	// Stored says that the source is defined in the database and not in the file. Disabled says that it answers as if there were
+	// none. Both are as the server that answers has them.
+	Stored   bool `json:"stored,omitempty"`
+	Disabled bool `json:"disabled,omitempty"`
+
 	// CreatedAt is when a server was first started with the source.
 	CreatedAt time.Time `json:"created_at"`
 
@@ -62,10 +67,14 @@ var ListSources = Operation[ListSourcesRequest, read.Page[Source]]{
 }
 
 func (s *Service) source(row *read.SourceRow, paused pause.Pauses) Source {
-	return Source{
+	out := Source{
 		Name: row.Name, Address: "/in/" + row.Name, Provider: row.Provider, Class: row.Class, Tenant: row.Tenant,
-		Configured: s.configured(row.Name) != nil, CreatedAt: row.CreatedAt, Paused: paused.Of(pause.Source, row.Name),
+		CreatedAt: row.CreatedAt, Paused: paused.Of(pause.Source, row.Name),
 	}
+	if configured := s.configured(row.Name); configured != nil {
+		out.Configured, out.Stored, out.Disabled = true, configured.Stored, configured.Disabled
+	}
+	return out
 }
 
 // configured returns a source of the configuration. It returns nil if there is no source of that name or no

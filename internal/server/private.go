@@ -10,6 +10,7 @@ import (
 	"github.com/oncegate/oncegate/internal/access/logins"
 	"github.com/oncegate/oncegate/internal/access/tokens"
 	"github.com/oncegate/oncegate/internal/api"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
@@ -33,12 +34,16 @@ func (s *Server) mountPrivate(ctx, running context.Context, g *generation) error
 		return err
 	}
 	var reload func(context.Context, control.ReloadRequest, string) (control.Reloaded, error)
+	var check func(context.Context, config.Definition) error
 	if s.reloads.cfg.Load != nil {
 		reload = s.reloadFor
 	}
+	if s.reloads.cfg.LoadWith != nil {
+		check = s.checkDefinition
+	}
 	service, err := control.NewService(control.Config{
 		Pool: pool, Lists: g.app.ListPool(), Plans: plans, Keyring: g.app.Keyring(), Settings: g.settings, Catalog: new(catalog.Lazy), DevURL: g.app.DevURL(), Logger: g.log,
-		Ready: g.app.Ready, Deliver: g.app.Deliver(), Reload: reload,
+		Ready: g.app.Ready, Deliver: g.app.Deliver(), Reload: reload, CheckDefinition: check,
 	})
 	if err != nil {
 		return err

@@ -42,10 +42,13 @@ type Loaded struct {
 	Release func()
 }
 
-// ReloadConfig says how a [Server] reloads. The functions are required.
+// ReloadConfig says how a [Server] reloads. Load and Explain are required.
 type ReloadConfig struct {
 	// Load reads the configuration and everything that it refers to.
 	Load func() (*Loaded, error)
+
+	// LoadWith reads the configuration with one source of the database, and without the others. Without it the API defines none.
+	LoadWith func(config.Definition) (*config.Config, error)
 
 	// Explain returns a text of one line for an error, without secrets.
 	Explain func(error) string
@@ -153,13 +156,14 @@ func (s *Server) reload(ctx context.Context, request control.ReloadRequest, acto
 			return out, &keptError{reloadFailed, "the process stops"}
 		}
 	}
+	known := s.lead().settings.Warnings
 	out, err = s.reloadNow(ctx, running, request)
-	s.tellReload(ctx, request, actor, out, err)
+	s.tellReload(ctx, request, actor, known, out, err)
 	return out, err
 }
 
-// tellReload writes how a reload ended to the log and the metrics.
-func (s *Server) tellReload(ctx context.Context, request control.ReloadRequest, actor string, out control.Reloaded, err error) {
+// tellReload writes how a reload ended to the log and the metrics, with the warnings that the configuration before did not have.
+func (s *Server) tellReload(ctx context.Context, request control.ReloadRequest, actor string, known []string, out control.Reloaded, err error) {
 	if request.DryRun {
 		return
 	}
@@ -177,14 +181,31 @@ func (s *Server) tellReload(ctx context.Context, request control.ReloadRequest, 
 	}
 	s.reloads.total.WithLabelValues(reloadApplied).Inc()
 	s.reloads.last.Set(1)
-	changes := make([]string, len(out.Changes))
-	for i, c := range out.Changes {
-		changes[i] = c.String()
+	told := make(map[string]bool, len(known))
+	for _, warning := range known {
+		told[warning] = true
 	}
 	for _, warning := range out.Warnings {
-		log.WarnContext(ctx, "configuration", slog.String("warning", warning))
+		if !told[warning] {
+			log.WarnContext(ctx, "configuration", slog.String("warning", warning))
+		}
 	}
-	log.InfoContext(ctx, "the configuration was reloaded", append(attrs, slog.String("before", out.Before), slog.String("changes", strings.Join(changes, ", ")))...)
+	log.InfoContext(ctx, "the configuration was reloaded", append(attrs, slog.String("before", out.Before), slog.String("changes", changesText(out.Changes)))...)
+}
+
+// shownChanges is how many changes the line of the log names.
+const shownChanges = 20
+
+func changesText(all []config.Change) string {
+	shown := make([]string, 0, shownChanges+1)
+	for i, c := range all {
+		if i == shownChanges {
+			shown = append(shown, fmt.Sprintf("and %d more", len(all)-i))
+			break
+		}
+		shown = append(shown, c.String())
+	}
+	return strings.Join(shown, ", ")
 }
 
 // reloadNow reads, checks and applies the configuration. Its errors are of type *keptError.
@@ -237,6 +258,7 @@ func (s *Server) reloadNow(ctx, running context.Context, request control.ReloadR
 	}
 	applied = true
 	s.follow(next)
+	s.announce(ctx)
 	s.end(before, func(ctx context.Context) error { return before.app.Retire(ctx, s.reloads.hurry) })
 	return out, nil
 }

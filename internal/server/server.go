@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/background"
 	"github.com/oncegate/oncegate/internal/config"
 )
 
@@ -113,6 +114,10 @@ func (s *Server) run(ctx context.Context, listen bool) error {
 		return err
 	}
 	close(s.started)
+	following := func(context.Context) error { return nil }
+	if s.reloads.cfg.Load != nil {
+		following = background.Run(ctx, s.followDefinitions)
+	}
 	var failure error
 	select {
 	case <-ctx.Done():
@@ -123,6 +128,7 @@ func (s *Server) run(ctx context.Context, listen bool) error {
 		cancel()
 		s.endReloads()
 	}
+	_ = following(context.WithoutCancel(ctx)) // a reload that is under way has ended
 	err := s.drain(ctx)
 	if err == nil {
 		s.lead().log.InfoContext(ctx, "stopped")

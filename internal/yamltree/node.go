@@ -60,6 +60,9 @@ func (n *Node) Path() string {
 	return above + "." + n.label
 }
 
+// Place makes the root of a document a member of another one: it gets a name, and paths below it begin with path.
+func (n *Node) Place(path, name string) { n.name, n.label = name, path }
+
 // Rename names an element of a list. Paths show the name instead of the index from then on.
 func (n *Node) Rename(name string) { n.name, n.label = name, name }
 
@@ -116,6 +119,9 @@ func (n *Node) FailKey(format string, args ...any) {
 }
 
 func (n *Node) fail(line, column int, format string, args []any) {
+	if n.report.Unplaced {
+		line, column = 0, 0
+	}
 	p := Problem{File: n.report.File, Line: line, Column: column, Path: n.shownPath(), Text: fmt.Sprintf(format, args...)}
 	n.report.problems = append(n.report.problems, p)
 	for at := n; at != nil; at = at.parent {

@@ -63,7 +63,18 @@ type Report struct {
 	// are quoted unchanged.
 	Redact func(string) string
 
+	// Unplaced leaves lines and columns out of the problems, for a document that nobody sees as a text.
+	Unplaced bool
+
 	problems Problems
+	parts    []*Report
+}
+
+// Part returns a report for another document whose problems belong to this report too.
+func (r *Report) Part(file string) *Report {
+	part := &Report{File: file, Redact: r.Redact}
+	r.parts = append(r.parts, part)
+	return part
 }
 
 // Add adds a problem that has no position in the document.
@@ -72,14 +83,29 @@ func (r *Report) Add(format string, args ...any) {
 }
 
 // Len returns the number of problems so far.
-func (r *Report) Len() int { return len(r.problems) }
+func (r *Report) Len() int {
+	n := len(r.problems)
+	for _, part := range r.parts {
+		n += part.Len()
+	}
+	return n
+}
+
+// all returns the problems of the report and of its parts.
+func (r *Report) all() Problems {
+	out := slices.Clone(r.problems)
+	for _, part := range r.parts {
+		out = append(out, part.all()...)
+	}
+	return out
+}
 
 // Err returns all problems as [Problems], in the order of the file, or nil if there are none.
 func (r *Report) Err() error {
-	if len(r.problems) == 0 {
+	sorted := r.all()
+	if len(sorted) == 0 {
 		return nil
 	}
-	sorted := slices.Clone(r.problems)
 	slices.SortStableFunc(sorted, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})

@@ -666,6 +666,34 @@ CREATE TABLE notification_look (
     CONSTRAINT notification_look_one CHECK (one)
 );
 
+-- Sources of the database --------------------------------------------------------------------------------------------
+
+-- The sources that are defined while everything runs. content is what the configuration file would have below the name, as JSON. It
+-- contains secrets and is sealed with the keyring.
+CREATE TABLE source_definition (
+    id          uuid NOT NULL,
+    name        text NOT NULL,
+    content     bytea NOT NULL,
+    key_id      int NOT NULL,
+    enabled     boolean NOT NULL,
+    revision    bigint NOT NULL,        -- in which it was changed last
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    updated_at  timestamptz NOT NULL DEFAULT now(),
+    actor       text NOT NULL,          -- who changed it last, and why
+    reason      text NOT NULL,
+    CONSTRAINT source_definition_pkey PRIMARY KEY (id),
+    CONSTRAINT source_definition_key UNIQUE (name)
+);
+
+-- The one row that each change of a definition locks and increments.
+CREATE TABLE source_definition_revision (
+    one         boolean NOT NULL DEFAULT true,
+    revision    bigint NOT NULL,
+    CONSTRAINT source_definition_revision_pkey PRIMARY KEY (one),
+    CONSTRAINT source_definition_revision_one CHECK (one)
+) WITH (fillfactor = 50);
+INSERT INTO source_definition_revision (revision) VALUES (0);
+
 -- Labels -------------------------------------------------------------------------------------------------------------
 
 -- The values by which events are searched, which the configuration takes from their payloads. value is the text in UTF-8, or its HMAC under a
@@ -963,6 +991,7 @@ CREATE TABLE node (
     version           text NOT NULL,
     roles             text[] NOT NULL,
     configuration     text NOT NULL, -- a fingerprint: it reveals nothing of the configuration
+    definitions       bigint,        -- the revision of the sources of the database that it serves; NULL: it serves none of them
     route_ids         int[],         -- the routes whose effects it carries out
     schema_known      int,           -- the newest versions that it knows
     river_known       int,

@@ -24,11 +24,15 @@ func (s *shell) configCommand() *cobra.Command {
 		Use: "check", Short: "Check the configuration and report everything that is wrong", Args: cobra.NoArgs,
 		Long: "Check the configuration and report everything that is wrong with it. It refuses everything that `serve`\n" +
 			"would refuse at its start, but does not use the database and writes nothing.\n\n" +
-			"With --against-database it also reads the database and lists the sources and routes that a start would\n" +
+			"With --against-database it also reads the database, with the sources that are defined there, and lists the sources and routes that a start would\n" +
 			"rename, the data and effects of removed ones with the commands that clear them, and the effect on streams\n" +
 			"of a route whose order has changed. It refuses a configuration that would make old events new again.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := s.load()
+			load := s.load
+			if against {
+				load = func() (*config.Config, error) { return s.loadWhole(cmd.Context()) }
+			}
+			cfg, err := load()
 			if err != nil {
 				return err
 			}

@@ -82,7 +82,7 @@ func (s *shell) controlWith(ctx context.Context, on onDatabase, do func(control.
 		}
 		return s.withListPool(ctx, pool, func(lists *pgxpool.Pool) error {
 			service, err := control.NewService(control.Config{
-				Pool: pool, Lists: lists, Keyring: keys, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, AskTargets: on.results, Progress: on.progress.doing,
+				Pool: pool, Lists: lists, Keyring: keys, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, AskTargets: on.results, CheckDefinition: s.checkDefinition, Progress: on.progress.doing,
 			})
 			if err != nil {
 				return err

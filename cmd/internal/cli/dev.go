@@ -183,7 +183,7 @@ func (s *shell) loadDev(environ ...string) (*config.Config, error) {
 // servedConfig returns the configuration of the servers that use the commands' database: the
 // configuration file or, without one, the configuration of the `oncegate dev` in this directory.
 func (s *shell) servedConfig() (*config.Config, error) {
-	cfg, err := s.load()
+	cfg, err := s.loadWhole(context.Background())
 	if err == nil || s.configFile != "" || s.env("DATABASE_URL") != "" || s.env("DATABASE_URL_FILE") != "" || s.env("ONCEGATE_CONFIG") != "" {
 		return cfg, err
 	}

@@ -32,7 +32,7 @@ func (s *shell) doctorCommand() *cobra.Command {
 			if at, err := url.Parse(publicURL); publicURL != "" && (err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https") {
 				return usagef("--url %q is not an address such as https://hooks.example.com", cleanURL(publicURL))
 			}
-			cfg, err := s.load()
+			cfg, err := s.loadWhole(cmd.Context())
 			if err != nil {
 				return err
 			}

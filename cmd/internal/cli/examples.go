@@ -89,6 +89,12 @@ func exampleOfRecords(path string) []string {
 		return []string{"sources list"}
 	case "sources show":
 		return []string{"sources show stripe"}
+	case "sources create":
+		return []string{"sources create acme --file acme.yml --reason 'a new customer'"}
+	case "sources update":
+		return []string{"sources update acme --file rotated.yml --reason 'a rotated secret'"}
+	case "sources disable", "sources enable":
+		return []string{path + " acme --reason 'the contract'"}
 	case "sources pause", "sources resume":
 		return []string{path + " stripe --reason 'the provider migrates our account'"}
 	case "routes pause", "routes resume":

@@ -26,7 +26,7 @@ const planConnections = 10
 // plannedConfig returns the configuration that determines what would be sent today. It returns nil
 // for `oncegate dev`, where plans are made without a configuration.
 func (s *shell) plannedConfig() (*config.Config, error) {
-	cfg, err := s.load()
+	cfg, err := s.loadWhole(context.Background())
 	if err == nil {
 		return cfg, nil
 	}

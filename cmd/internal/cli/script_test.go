@@ -65,7 +65,7 @@ func TestScripts(t *testing.T) {
 					// Without this, each command would sleep for a second at its end to detect late
 					// races.
 					env.Setenv("GORACE", "atexit_sleep_ms=0")
-					for _, name := range []string{"FREE_PUBLIC", "FREE_ADMIN"} {
+					for _, name := range []string{"FREE_PUBLIC", "FREE_ADMIN", "FREE_PUBLIC_2", "FREE_ADMIN_2"} {
 						address, err := rig.FreeAddress()
 						if err != nil {
 							return err

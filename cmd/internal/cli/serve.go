@@ -42,7 +42,7 @@ func (s *shell) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg, err := s.load()
+			cfg, err := s.loadWhole(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ func parseRoles(roles []string) (receive, work bool, err error) {
 func (s *shell) reloads() *server.ReloadConfig {
 	return &server.ReloadConfig{
 		Load: func() (*server.Loaded, error) {
-			cfg, err := s.load()
+			cfg, err := s.loadWhole(context.Background())
 			if err != nil {
 				return nil, err
 			}
@@ -102,16 +102,20 @@ func (s *shell) reloads() *server.ReloadConfig {
 			}
 			return &server.Loaded{Settings: cfg, Logger: logger, Release: flush}, nil
 		},
-		Explain: func(err error) string {
-			var text strings.Builder
-			report(&text, err)
-			lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-			for i := range lines {
-				lines[i] = strings.TrimPrefix(lines[i], "oncegate: ")
-			}
-			return strings.Join(lines, "; ")
-		},
+		LoadWith: s.loadWith,
+		Explain:  explained,
 	}
+}
+
+// explained returns the text of an error in one line.
+func explained(err error) string {
+	var text strings.Builder
+	report(&text, err)
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], "oncegate: ")
+	}
+	return strings.Join(lines, "; ")
 }
 
 // run opens a Server and serves until the process receives a signal or a part of the Server fails.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,9 +12,10 @@ import (
 )
 
 func (s *shell) sourcesCommand() *cobra.Command {
-	return group("sources", "List, show, test, pause or resume the sources",
-		append([]*cobra.Command{s.sourcesListCommand(), s.sourcesShowCommand(), s.sourcesTestCommand()},
-			s.pauseCommands(&control.PauseSource, &control.ResumeSource, pause.Source, sourceWaits)...)...)
+	return group("sources", "List, show, test, pause or resume the sources, and define those of the database", slices.Concat(
+		[]*cobra.Command{s.sourcesListCommand(), s.sourcesShowCommand(), s.sourcesTestCommand()},
+		s.pauseCommands(&control.PauseSource, &control.ResumeSource, pause.Source, sourceWaits),
+		s.definitionCommands())...)
 }
 
 func (s *shell) sourcesListCommand() *cobra.Command {
@@ -30,8 +32,23 @@ var sourceColumns = columns[control.Source]{
 	header: []string{"NAME", "PROVIDER", "ADDRESS", "CONFIGURED", "CLASS", "TENANT", "CREATED", "PAUSED"},
 	spare:  []string{"CREATED", "CLASS", "TENANT"}, ids: []string{"NAME", "ADDRESS"}, whole: []string{"CREATED"},
 	cells: func(row *control.Source) []any {
-		return []any{row.Name, row.Provider, row.Address, row.Configured, row.Class, row.Tenant, row.CreatedAt, pauseCell(row.Paused)}
+		return []any{row.Name, row.Provider, row.Address, configuredText(row), row.Class, row.Tenant, row.CreatedAt, pauseCell(row.Paused)}
 	},
+}
+
+// configuredText says whether a source takes deliveries, and where it is defined.
+func configuredText(source *control.Source) string {
+	text := "yes"
+	switch {
+	case !source.Configured:
+		return "no"
+	case source.Disabled:
+		text = "disabled"
+	}
+	if source.Stored {
+		text += ", in the database"
+	}
+	return text
 }
 
 func (s *shell) sourcesShowCommand() *cobra.Command {
@@ -42,16 +59,12 @@ func (s *shell) sourcesShowCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			on := onDatabase{settings: s.optionalConfig}
 			return answer(s, cmd, on, &control.ShowSource, control.SourceReference{Name: args[0]}, func(source *control.SourceDetail) error {
-				configured := "no: it takes nothing"
-				if source.Configured {
-					configured = "yes"
-				}
 				pairs := []pair{
 					{"source", source.Name},
 					{"provider", source.Provider},
 					{"address", source.Address},
 					{"external url", source.ExternalURL},
-					{"configured", configured},
+					{"configured", configuredText(&source.Source)},
 					{"paused", pausedLine(source.Paused)},
 					{"class", source.Class},
 					{"tenant", source.Tenant},

@@ -90,6 +90,8 @@ var typedAtServer = map[string][]string{
 	"replay run": {"replay run " + id + " --digest 12345678" + decide}, "replay status": {"replay status " + id},
 	"routes discard": {"routes discard s/r --dry-run"}, "routes list": {"routes list"}, "routes move": {"routes move s/r --to other --dry-run"}, "targets list": {"targets list"},
 	"sessions list": {"sessions list"}, "sessions revoke": {"sessions revoke " + id + decide, "sessions revoke --source s" + decide},
+	"sources create": {"sources create s --file testdata/source.yml --reason test"}, "sources update": {"sources update s --file testdata/source.yml --reason test"},
+	"sources disable": {"sources disable s --reason test"}, "sources enable": {"sources enable s --reason test"},
 	"sources pause": {"sources pause s --reason test"}, "sources resume": {"sources resume s --reason test"},
 	"routes pause": {"routes pause s/r --reason test"}, "routes resume": {"routes resume s/r --reason test"},
 	"targets pause": {"targets pause t --reason test"}, "targets resume": {"targets resume t --reason test"}, "targets show": {"targets show t"},

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/inbox/definition"
+	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/sleep"
+	"github.com/oncegate/oncegate/providers/catalog"
+)
+
+// definitionsWait is how long a start waits for another session's lock on the definitions, as it does for other tables.
+const definitionsWait = time.Minute
+
+// loadWhole reads the configuration with the sources of the database.
+func (s *shell) loadWhole(ctx context.Context) (*config.Config, error) {
+	cfg, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, definitionsWait)
+	defer cancel()
+	var set definition.Set
+	err = s.withPool(ctx, fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
+		for {
+			var locked *pgconn.PgError
+			if set, err = definition.Read(ctx, pool, keys); !errors.As(err, &locked) || locked.Code != "55P03" { // lock_not_available
+				return err
+			}
+			if sleep.For(ctx, time.Second) != nil {
+				return err
+			}
+		}
+	})
+	if err != nil || set.Revision == 0 {
+		return cfg, err
+	}
+	all := config.Definitions{Revision: set.Revision, Sources: make([]config.Definition, len(set.Definitions))}
+	for i := range set.Definitions {
+		d := &set.Definitions[i]
+		all.Sources[i] = config.Definition{Name: d.Name, Disabled: !d.Enabled, Content: d.Content}
+	}
+	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Catalog: new(catalog.Lazy), Definitions: all})
+}
+
+// loadWith reads the configuration with one source of the database, and without the others.
+func (s *shell) loadWith(d config.Definition) (*config.Config, error) {
+	return config.Load(config.Options{
+		File: s.configFile, Environ: s.environ, Catalog: new(catalog.Lazy), Definitions: config.Definitions{Sources: []config.Definition{d}},
+	})
+}
+
+// checkDefinition returns why a server could not add a source to its configuration, as a Problem, or nil.
+func (s *shell) checkDefinition(ctx context.Context, d config.Definition) error {
+	settings, err := s.loadWith(d)
+	if err == nil {
+		err = app.Check(ctx, app.Config{Settings: settings, Logger: slog.New(slog.DiscardHandler), Receive: true, Work: true})
+	}
+	if err != nil {
+		return &control.Problem{Code: control.CodeInvalid, Detail: explained(err)}
+	}
+	return nil
+}
+
+// definitionCommands returns the commands that define, change, disable and enable sources of the database.
+func (s *shell) definitionCommands() []*cobra.Command {
+	const fromFile = "a YAML or JSON file, or - for the standard input"
+	create := newDecision(s, &control.CreateSource, &cobra.Command{
+		Use: "create <name>", Short: "Define a source in the database, without a restart", Args: cobra.ExactArgs(1),
+		Long: "Define a source in the database. The file has what the configuration file would have below the name of the\n" +
+			"source: provider, secrets, routes and so on. It contains the secrets themselves, which the database keeps\n" +
+			"sealed, so a keyring is needed. Its routes lead to targets of the configuration file.\n\n" +
+			"The command waits until every server serves the source. The same command again changes nothing.",
+	})
+	file := create.Command.Flags().String("file", "", "what the source is: "+fromFile)
+	create.check = func(args []string) (err error) {
+		create.request.Name = args[0]
+		create.request.Definition, err = s.readDefinition(*file)
+		return err
+	}
+	update := newDecision(s, &control.UpdateSource, &cobra.Command{
+		Use: "update <name>", Short: "Change a source of the database, without a restart", Args: cobra.ExactArgs(1),
+		Long: "Change a source of the database. The file has the members that change, as a JSON merge patch: each replaces\n" +
+			"the member that the source has, a list replaces a whole list, and null removes a member. To rotate a secret,\n" +
+			"write the new one and the old one, with until.\n\n" +
+			"The command waits until every server serves the change. The same command again changes nothing.",
+	})
+	change := update.Command.Flags().String("file", "", "what changes: "+fromFile)
+	update.check = func(args []string) (err error) {
+		update.request.Name = args[0]
+		update.request.Change, err = s.readDefinition(*change)
+		return err
+	}
+	disable := newDecision(s, &control.DisableSource, &cobra.Command{
+		Use: "disable <name>", Short: "Have a source of the database answer as if there were none", Args: cobra.ExactArgs(1),
+		Long: "Have a source of the database answer as if there were none (404), until it is enabled. The effects of its\n" +
+			"recorded events continue. `sources pause` answers 503 instead, so that the sender keeps its events.",
+	})
+	enable := newDecision(s, &control.EnableSource, &cobra.Command{
+		Use: "enable <name>", Short: "Have a disabled source of the database take deliveries again", Args: cobra.ExactArgs(1),
+		Long: "Have a disabled source of the database take deliveries again.",
+	})
+	for _, d := range []*decisionCommand[control.EnableSourceRequest, control.SourceDefinition]{disable, enable} {
+		d.check = func(args []string) error { d.request.Name = args[0]; return nil }
+		d.done, d.json = s.followDefinition(d.Command), true
+	}
+	create.done, create.json = s.followDefinition(create.Command), true
+	update.done, update.json = s.followDefinition(update.Command), true
+	return []*cobra.Command{create.Command, update.Command, disable.Command, enable.Command}
+}
+
+// readDefinition reads a file with a definition and returns it as JSON.
+func (s *shell) readDefinition(file string) (json.RawMessage, error) {
+	var text []byte
+	var err error
+	switch file {
+	case "":
+		return nil, usagef("--file is missing: a YAML or JSON file, or - for the standard input")
+	case "-":
+		text, err = io.ReadAll(s.in)
+	default:
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, usagef("reading the definition: %v", err)
+	}
+	document, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, usagef("%s is not YAML", file) // the library's message shows the content, which has secrets
+	}
+	return document, nil
+}
+
+const (
+	// definitionServed is how long a command waits until every process serves a change.
+	definitionServed = 30 * time.Second
+	definitionPause  = 300 * time.Millisecond
+)
+
+// followDefinition waits until every process serves a changed source and says whether it does.
+func (s *shell) followDefinition(cmd *cobra.Command) func(*control.SourceDefinition) error {
+	return func(out *control.SourceDefinition) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), definitionServed)
+		defer cancel()
+		changed := out.Changed
+		for out.Behind > 0 && sleep.For(ctx, definitionPause) == nil {
+			err := s.control(ctx, "", func(caller control.Caller) (err error) {
+				*out, err = control.Call(ctx, caller, &control.ShowDefinition, control.SourceReference{Name: out.Name})
+				return err
+			})
+			if err != nil {
+				break // the change is made; only who serves it is not known
+			}
+		}
+		out.Changed = changed
+		if s.output == "json" {
+			return s.json(out)
+		}
+		return s.print("%s", definitionText(out))
+	}
+}
+
+// definitionText says in one line what became of a source and who serves it.
+func definitionText(d *control.SourceDefinition) string {
+	what := "source " + clean(d.Name) + " is "
+	if !d.Changed {
+		what += "unchanged and "
+	}
+	if d.Enabled {
+		what += "enabled"
+	} else {
+		what += "disabled"
+	}
+	switch {
+	case d.Processes == 0:
+		return what + "; no server runs that would serve it"
+	case d.Behind > 0:
+		return what + "; " + count(int(d.Behind), "server") + " of " + count(int(d.Processes), "server") + " did not take that over yet: see `oncegate nodes` and their logs"
+	}
+	return what + "; " + count(int(d.Processes), "server") + " took that over; deliveries go to " + clean(d.Address)
+}

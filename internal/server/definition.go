@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+const (
+	// revisionEvery is how often a process looks whether a source of the database has changed.
+	revisionEvery = time.Second
+
+	// revisionAgain is how long a process waits after a reload that could not be applied.
+	revisionAgain = 30 * time.Second
+
+	// revisionShare is the part of its time that a process spends at most on reloads for sources of the database: a fifth. With 10,000
+	// sources a reload takes seconds.
+	revisionShare = 5
+)
+
+// followDefinitions reloads the configuration when the sources of the database have changed, until ctx ends.
+func (s *Server) followDefinitions(ctx context.Context) {
+	s.announce(ctx)
+	ticker := time.NewTicker(revisionEvery)
+	defer ticker.Stop()
+	var rest time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if time.Now().Before(rest) {
+			continue
+		}
+		revision, err := s.lead().app.Revision(ctx)
+		if err != nil || revision == s.lead().settings.Revision {
+			continue // a database that cannot be reached is logged by what needs it
+		}
+		began := time.Now()
+		_, err = s.reload(ctx, control.ReloadRequest{}, "a changed source", nil)
+		rest = time.Now().Add((revisionShare - 1) * time.Since(began))
+		if err != nil {
+			rest = time.Now().Add(revisionAgain)
+		}
+	}
+}
+
+// announce tells operators which sources of the database the App that leads serves. The next reload tries again if it fails.
+func (s *Server) announce(ctx context.Context) {
+	if s.reloads.cfg.Load == nil {
+		return
+	}
+	g := s.lead()
+	if err := g.app.AnnounceRevision(ctx); err != nil && ctx.Err() == nil {
+		g.log.WarnContext(ctx, "this process could not announce which sources of the database it serves", slog.Any("error", err))
+	}
+}
+
+// checkDefinition returns why a source cannot be added to the configuration, or nil. It reads the configuration without the other sources
+// of the database, because reading 10,000 of them takes seconds.
+func (s *Server) checkDefinition(ctx context.Context, d config.Definition) error {
+	cfg := s.cfg
+	settings, err := s.reloads.cfg.LoadWith(d)
+	if err == nil {
+		cfg.Settings, cfg.Logger = settings, slog.New(slog.DiscardHandler)
+		err = app.Check(ctx, cfg)
+	}
+	if err != nil {
+		return &control.Problem{Code: control.CodeInvalid, Detail: s.reloads.cfg.Explain(err)}
+	}
+	return nil
+}
