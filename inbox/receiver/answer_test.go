@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -114,8 +115,14 @@ func answerCases() []answerCase {
 		{name: "oversize, declared", body: big, status: 413, outcome: "refused", reason: "too_large"},
 		{name: "oversize, undeclared", body: big, length: -1, status: 413, outcome: "refused", reason: "too_large"},
 		{name: "truncated", length: int64(len(event)) + 10, status: 408, outcome: "refused", reason: "truncated"},
-		{name: "over the quota", adjust: func(cfg *receiver.Config, _ *provider) { cfg.Sources["shop"].PerSecond = 0.001 }, // the first passed before
-			status: 429, want: retry("1"), outcome: "refused", reason: "quota"},
+		{name: "over the quota", adjust: func(cfg *receiver.Config, _ *provider) {
+			cfg.Sources["shop"].Deliveries = receiver.Quota{N: 1, Per: 10 * time.Second}
+		}, // the first passed before
+			status: 429, want: retry("10"), outcome: "refused", reason: "quota"},
+		{name: "over the tenant's quota", adjust: func(cfg *receiver.Config, _ *provider) {
+			cfg.TenantDeliveries = map[string]receiver.Quota{"acme": {N: 1, Per: 20 * time.Second}}
+			cfg.Sources["shop"].Inbox.Tenant, cfg.Sources["shop"].Deliveries = "acme", receiver.Quota{N: 1, Per: 10 * time.Second}
+		}, status: 429, want: retry("20"), outcome: "refused", reason: "quota"},
 
 		// Ours.
 		{name: "overloaded gate", gate: failing(fmt.Errorf("accepting: %w", gate.ErrOverloaded)), status: 503, want: retry("1"), outcome: "overloaded", reaches: true},

@@ -20,35 +20,8 @@ type Credential struct {
 	Operations []string
 
 	// NewKeys is how many new keys the credential may take in this process. Zero is no limit.
-	NewKeys KeyQuota
+	NewKeys Quota
 }
-
-// KeyQuota says how many new keys are accepted in a time; they may all come at once. A new key
-// beyond it is answered with 429. Repeated calls never count, and are always answered. The zero
-// KeyQuota is no limit.
-type KeyQuota struct {
-	Keys int
-	Per  time.Duration
-}
-
-func (q KeyQuota) check() error {
-	if q.Keys < 0 || q.Per < 0 || (q.Keys > 0) != (q.Per > 0) {
-		return errors.New("a quota's Keys and Per must both be positive, or both 0")
-	}
-	return nil
-}
-
-// bucket makes the counter of the quota; owner says whose quota it is.
-func (q KeyQuota) bucket(owner string) *quota {
-	if q.Keys <= 0 {
-		return nil
-	}
-	return &quota{owner: owner, perSecond: float64(q.Keys) / q.Per.Seconds(), burst: float64(q.Keys), tokens: float64(q.Keys)}
-}
-
-// maxQuotas is how many quotas bound a caller at most: the source's, the credential's, the
-// tenant's and an agent session's.
-const maxQuotas = 4
 
 // caller is who makes a call, as far as a verified credential proves it.
 type caller struct {
@@ -63,7 +36,7 @@ type caller struct {
 
 	// quotas bound the new keys that the caller takes. Each is shared with all other callers
 	// that it bounds.
-	quotas []*quota
+	quotas quotas
 }
 
 // mayCall reports whether the caller may call the operation.
@@ -71,27 +44,9 @@ func (c *caller) mayCall(operation string) bool {
 	return c.operations == nil || slices.Contains(c.operations, operation)
 }
 
-// takeKey takes a new key from every quota of the caller, or from none: it then returns false,
-// how many seconds it takes until each of them has one, and whose quota takes the longest.
+// takeKey takes a new key from every quota of the caller, as [quotas.take] does.
 func (c *caller) takeKey(now time.Time) (taken bool, after int, owner string) {
-	var lacking [maxQuotas]bool
-	for i, q := range c.quotas {
-		if lacking[i] = !q.take(now); !lacking[i] {
-			continue
-		}
-		if next := q.next(); next > after {
-			after, owner = next, q.owner
-		}
-	}
-	if after == 0 {
-		return true, 0, ""
-	}
-	for i, q := range c.quotas {
-		if !lacking[i] {
-			q.give()
-		}
-	}
-	return false, after, owner
+	return c.quotas.take(now)
 }
 
 // giveKey returns the key that takeKey took, because it was not new.
@@ -107,7 +62,7 @@ type callers struct {
 
 	// tenant and quotas are of every credential that is not named.
 	tenant string
-	quotas []*quota
+	quotas quotas
 }
 
 // newCallers makes the callers of a source. tenants are the quotas of the tenants, which all
@@ -160,23 +115,4 @@ func (req *request) tenant() string {
 		return req.source.Inbox.Tenant
 	}
 	return cmp.Or(req.caller.tenant, req.source.Inbox.Tenant)
-}
-
-// joinQuotas leaves out the nil quotas.
-func joinQuotas(quotas ...*quota) []*quota {
-	return slices.DeleteFunc(quotas, func(q *quota) bool { return q == nil })
-}
-
-// newTenantQuotas makes the quotas of the tenants.
-func newTenantQuotas(tenants map[string]KeyQuota) (map[string]*quota, error) {
-	var errs []error
-	out := make(map[string]*quota, len(tenants))
-	for _, name := range slices.Sorted(maps.Keys(tenants)) {
-		if err := tenants[name].check(); err != nil {
-			errs = append(errs, fmt.Errorf("receiver: tenant %q: %w", name, err))
-			continue
-		}
-		out[name] = tenants[name].bucket("tenant " + name)
-	}
-	return out, errors.Join(errs...)
 }

@@ -56,7 +56,7 @@ func TestCredentialOperations(t *testing.T) {
 	m := newMemory()
 	h := operations(t, m, m, func(s *receiver.Source) {
 		s.Credentials = map[string]receiver.Credential{
-			"agent": {Operations: []string{"charge"}, NewKeys: receiver.KeyQuota{Keys: 1, Per: time.Hour}},
+			"agent": {Operations: []string{"charge"}, NewKeys: receiver.Quota{N: 1, Per: time.Hour}},
 		}
 	})
 	for range 3 {
@@ -86,11 +86,11 @@ func TestCredentialQuotas(t *testing.T) {
 	cfg := operationsConfig(t, m, m, func(s *receiver.Source) {
 		s.NewKeys = 5
 		s.Credentials = map[string]receiver.Credential{
-			"agent": {Tenant: "acme", NewKeys: receiver.KeyQuota{Keys: 2, Per: time.Minute}},
+			"agent": {Tenant: "acme", NewKeys: receiver.Quota{N: 2, Per: time.Minute}},
 			"clerk": {Tenant: "acme"},
 		}
 	})
-	cfg.TenantKeys = map[string]receiver.KeyQuota{"acme": {Keys: 3, Per: time.Hour}}
+	cfg.TenantKeys = map[string]receiver.Quota{"acme": {N: 3, Per: time.Hour}}
 	h := newReceiver(t, cfg)
 	for i, c := range []struct {
 		secret, key string
@@ -133,7 +133,7 @@ func TestTenantQuotaOfSeveralSources(t *testing.T) {
 	other := *cfg.Sources["agents"]
 	other.Inbox = &inbox.Source{ID: 10, Name: "clerks", Class: "default", Strict: true, Tenant: "acme"}
 	cfg.Sources["clerks"] = &other
-	cfg.TenantKeys = map[string]receiver.KeyQuota{"acme": {Keys: 2, Per: time.Minute}}
+	cfg.TenantKeys = map[string]receiver.Quota{"acme": {N: 2, Per: time.Minute}}
 	h := newReceiver(t, cfg)
 	for i, c := range []struct {
 		source, key string
@@ -200,17 +200,17 @@ func TestCallersAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*receiver.Config){
 		"a quota without a time": func(c *receiver.Config) {
-			c.Sources["agents"].Credentials = map[string]receiver.Credential{"agent": {NewKeys: receiver.KeyQuota{Keys: 1}}}
+			c.Sources["agents"].Credentials = map[string]receiver.Credential{"agent": {NewKeys: receiver.Quota{N: 1}}}
 		},
 		"a negative quota of a tenant": func(c *receiver.Config) {
-			c.TenantKeys = map[string]receiver.KeyQuota{"acme": {Keys: -1, Per: time.Minute}}
+			c.TenantKeys = map[string]receiver.Quota{"acme": {N: -1, Per: time.Minute}}
 		},
 		"credentials of a provider": func(c *receiver.Config) {
 			c.Sources["agents"].Provider = newProvider()
 			c.Sources["agents"].Credentials = map[string]receiver.Credential{"agent": {}}
 		},
 		"a quota without outcomes": func(c *receiver.Config) {
-			c.Outcomes, c.TenantKeys = nil, map[string]receiver.KeyQuota{"acme": {Keys: 1, Per: time.Minute}}
+			c.Outcomes, c.TenantKeys = nil, map[string]receiver.Quota{"acme": {N: 1, Per: time.Minute}}
 			c.Sources["agents"].Inbox.Tenant = "acme"
 		},
 	} {

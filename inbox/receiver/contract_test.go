@@ -35,7 +35,7 @@ func TestCallersReadTheirContract(t *testing.T) {
 			"charge": {Description: "Charges an amount.", Schema: []byte(`{"type":"object","required":["n"]}`), Versions: versions(t, ">=2"), Key: []string{"body.step"}, Volatile: []string{"note"}, Keep: 90 * 24 * time.Hour, InFlight: receiver.InFlightWait},
 			"notify": {MinKey: 16, Repeats: &receiver.Repeats{Within: time.Hour, Refuse: true}},
 		}
-		s.Credentials = map[string]receiver.Credential{"agent": {}, "clerk": {Operations: []string{"notify"}, Tenant: "acme", NewKeys: receiver.KeyQuota{Keys: 60, Per: time.Minute}}}
+		s.Credentials = map[string]receiver.Credential{"agent": {}, "clerk": {Operations: []string{"notify"}, Tenant: "acme", NewKeys: receiver.Quota{N: 60, Per: time.Minute}}}
 	}
 	h := operations(t, answering(inbox.Recorded), &outcomes{}, declare)
 	w := contract(t, h, "GET", "one")

@@ -1,10 +1,86 @@
 package receiver
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
+
+// Quota says how many new keys of operations, or verified deliveries of a webhook, are accepted in a
+// time; they may all come at once. One beyond it is answered with 429. Repeated calls of an operation
+// never count, and are always answered. The zero Quota is no limit.
+type Quota struct {
+	N   int
+	Per time.Duration
+}
+
+func (q Quota) check() error {
+	if q.N < 0 || q.Per < 0 || (q.N > 0) != (q.Per > 0) {
+		return errors.New("a quota's N and Per must both be positive, or both 0")
+	}
+	return nil
+}
+
+// bucket makes the counter of the quota; owner says whose quota it is.
+func (q Quota) bucket(owner string) *quota {
+	if q.N <= 0 {
+		return nil
+	}
+	return &quota{owner: owner, perSecond: float64(q.N) / q.Per.Seconds(), burst: float64(q.N), tokens: float64(q.N)}
+}
+
+// maxQuotas is how many quotas bound a request at most: the source's, the credential's, the
+// tenant's and an agent session's.
+const maxQuotas = 4
+
+// quotas bound the same requests.
+type quotas []*quota
+
+// joinQuotas leaves out the nil quotas.
+func joinQuotas(all ...*quota) quotas {
+	return slices.DeleteFunc(all, func(q *quota) bool { return q == nil })
+}
+
+// take takes from every quota or from none. In the second case it returns false, how many seconds it
+// takes until each of them has one, and whose quota takes the longest.
+func (all quotas) take(now time.Time) (taken bool, after int, owner string) {
+	var lacking [maxQuotas]bool
+	for i, q := range all {
+		if lacking[i] = !q.take(now); !lacking[i] {
+			continue
+		}
+		if next := q.next(); next > after {
+			after, owner = next, q.owner
+		}
+	}
+	if after == 0 {
+		return true, 0, ""
+	}
+	for i, q := range all {
+		if !lacking[i] {
+			q.give()
+		}
+	}
+	return false, after, owner
+}
+
+// newTenantQuotas makes the quotas of the tenants.
+func newTenantQuotas(tenants map[string]Quota) (map[string]*quota, error) {
+	var errs []error
+	out := make(map[string]*quota, len(tenants))
+	for _, name := range slices.Sorted(maps.Keys(tenants)) {
+		if err := tenants[name].check(); err != nil {
+			errs = append(errs, fmt.Errorf("receiver: tenant %q: %w", name, err))
+			continue
+		}
+		out[name] = tenants[name].bucket("tenant " + name)
+	}
+	return out, errors.Join(errs...)
+}
 
 // quota is a token bucket; nil never refuses.
 type quota struct {
@@ -26,7 +102,7 @@ func newQuota(perSecond float64) *quota {
 }
 
 // newMinuteQuota is a quota of n a minute, all of which may come at once.
-func newMinuteQuota(n int) *quota { return KeyQuota{Keys: n, Per: time.Minute}.bucket("the source") }
+func newMinuteQuota(n int) *quota { return Quota{N: n, Per: time.Minute}.bucket("the source") }
 
 // give returns a key that was not used.
 func (q *quota) give() {

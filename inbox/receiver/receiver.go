@@ -69,9 +69,9 @@ type Source struct {
 	// MaxBody is the largest body in bytes; 0 takes the provider's.
 	MaxBody int64
 
-	// PerSecond is how many verified deliveries are accepted per second, in bursts of as many (429 beyond it); 0 is no
-	// limit. Unverified deliveries do not count, so that a flood of forgeries cannot use up a sender's quota.
-	PerSecond float64
+	// Deliveries is how many verified deliveries are accepted. Unverified ones do not count, so that a flood of forgeries
+	// cannot use up a sender's quota.
+	Deliveries Quota
 
 	// NewKeys is how many new keys an operation source takes a minute in this
 	// process (429 beyond it); repeated calls are always answered. 0 is no limit.
@@ -131,7 +131,11 @@ type Config struct {
 
 	// TenantKeys are, by the tenant's name, how many new keys operations may take for it in
 	// this process, in all sources together.
-	TenantKeys map[string]KeyQuota
+	TenantKeys map[string]Quota
+
+	// TenantDeliveries are, by the tenant's name, how many verified deliveries its webhook sources accept in this process, all
+	// together.
+	TenantDeliveries map[string]Quota
 
 	// Outcomes provides the outcomes for answers to operations and duplicates. It may be nil: operations are then
 	// acknowledged like any delivery, and there are no quotas of new keys and no AnswerOutcome.
@@ -213,14 +217,19 @@ func New(cfg Config) (*Receiver, error) {
 		}
 		cfg.Metrics = metrics
 	}
-	tenantQuotas, err := newTenantQuotas(cfg.TenantKeys)
+	tenantKeys, err := newTenantQuotas(cfg.TenantKeys)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	tenantDeliveries, err := newTenantQuotas(cfg.TenantDeliveries)
 	if err != nil {
 		errs = append(errs, err)
 	}
 	sources := make(map[string]*endpoint, len(cfg.Sources))
 	for name, source := range cfg.Sources {
-		e, err := newEndpoint(name, source, &limits, tenantQuotas, cfg.Metrics)
+		e, err := newEndpoint(name, source, &limits, tenantKeys, cfg.Metrics)
 		if e != nil {
+			e.quotas = joinQuotas(source.Deliveries.bucket("source "+name), tenantDeliveries[e.webhookTenant()])
 			e.count.rollUp(cfg.Rollup, source.Inbox.ID, e.callers.tenants())
 		}
 		if source != nil && cfg.Outcomes == nil && (source.AnswerOutcome || e.limitsKeys()) {
@@ -345,7 +354,7 @@ type endpoint struct {
 	operation    bool
 	unproved     bool // anybody can deliver to it
 	keep         []string
-	quota        *quota
+	quotas       quotas // of verified deliveries
 	callers      *callers
 	sessions     sessionProvider // nil where there are no sessions
 	longestWait  time.Duration
@@ -373,7 +382,6 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 		encodings:    set(asked.Encodings, strings.ToLower),
 		operation:    s.Provider.IsOperation(),
 		keep:         keptHeaders(s.Provider, s.Keep),
-		quota:        newQuota(s.PerSecond),
 		longestWait:  s.LongestWait,
 		logs:         newQuota(1),
 		faults:       newQuota(1),
@@ -415,8 +423,8 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 	if e.sessions, err = newSessionProvider(s); err != nil {
 		errs = append(errs, fmt.Errorf("receiver: source %q: %w", name, err))
 	}
-	if s.PerSecond < 0 {
-		errs = append(errs, fmt.Errorf("receiver: source %q: PerSecond must not be negative", name))
+	if err := s.Deliveries.check(); err != nil {
+		errs = append(errs, fmt.Errorf("receiver: source %q: Deliveries: %w", name, err))
 	}
 	if s.ExternalURL != "" {
 		if u, err := url.Parse(s.ExternalURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -424,6 +432,14 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 		}
 	}
 	return e, errors.Join(errs...)
+}
+
+// webhookTenant returns the tenant whose quota of deliveries bounds the endpoint. Operations have quotas of new keys instead.
+func (e *endpoint) webhookTenant() string {
+	if e.operation {
+		return ""
+	}
+	return e.Inbox.Tenant
 }
 
 // limitsKeys reports whether a quota bounds the new keys of the endpoint.

@@ -29,7 +29,7 @@ func TestNewReportsEverything(t *testing.T) {
 		"nothing":   nil,
 		"too-large": bad(func(s *receiver.Source) { s.MaxBody = 1 << 40 }),
 		"address":   bad(func(s *receiver.Source) { s.ExternalURL = "hooks.example.com" }),
-		"rate":      bad(func(s *receiver.Source) { s.PerSecond = -1 }),
+		"rate":      bad(func(s *receiver.Source) { s.Deliveries.N = -1 }),
 	}, BodyLimits: receiver.BodyLimits{BodyBytes: 1 << 20, BodyTimeout: -1, LeastBodyRate: -2}})
 	for _, want := range []string{"Gate", "Logger", "BodyTimeout", "LeastBodyRate", `"nothing"`, `"too-large"`, `"address"`, `"rate"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -26,8 +26,10 @@ func (r *Receiver) verified(req *request, delivery *providers.Delivery, err erro
 		count := &req.source.count
 		r.metrics.secrets.WithLabelValues(count.label, count.part(delivery.Secret)).Inc()
 	}
-	if !req.source.quota.take(req.started) {
-		return r.refuse(req, nil, reasonQuota, ""), false
+	if taken, after, _ := req.source.quotas.take(req.started); !taken {
+		res := r.refuse(req, nil, reasonQuota, "")
+		res.problem.retryAfter = after
+		return res, false
 	}
 	return result{outcome: outcomeEmpty}, len(delivery.Items) > 0
 }

@@ -146,7 +146,7 @@ func (o *operations) sessionOpener(req *request) (credential string, res result,
 	}
 	connectionOf(req.http.Context()).prove()
 	req.caller = source.callers.find(credential)
-	if !source.quota.take(req.started) {
+	if taken, _, _ := source.quotas.take(req.started); !taken {
 		return "", o.refuse(req, nil, reasonQuota, ""), false
 	}
 	return credential, result{}, true

@@ -208,7 +208,7 @@ func (t *sessionTokens) runQuota(s *operation.AgentSession, now time.Time) *quot
 	q := t.runs[key]
 	if q == nil {
 		makeRoom(t.runs, maxRuns, now)
-		q = KeyQuota{Keys: s.NewKeys, Per: time.Minute}.bucket("the run of the session")
+		q = Quota{N: s.NewKeys, Per: time.Minute}.bucket("the run of the session")
 		t.runs[key] = q
 	}
 	q.resize(s.NewKeys)

@@ -9,20 +9,23 @@ import (
 func callersOf(s *config.Source) map[string]receiver.Credential {
 	out := make(map[string]receiver.Credential, len(s.Credentials))
 	for _, c := range s.Credentials {
-		out[c.Name] = receiver.Credential{Tenant: c.Tenant, Operations: c.Operations, NewKeys: keyQuota(c.NewKeys)}
+		out[c.Name] = receiver.Credential{Tenant: c.Tenant, Operations: c.Operations, NewKeys: quotaOf(c.NewKeys)}
 	}
 	return out
 }
 
-// tenantKeys returns the quotas of the tenants that have one.
-func tenantKeys(settings *config.Config) map[string]receiver.KeyQuota {
-	out := map[string]receiver.KeyQuota{}
+// tenantQuotas returns the quotas of the tenants that have one: of new keys, and of deliveries.
+func tenantQuotas(settings *config.Config) (keys, deliveries map[string]receiver.Quota) {
+	keys, deliveries = map[string]receiver.Quota{}, map[string]receiver.Quota{}
 	for _, t := range settings.Tenants {
 		if t.NewKeys.N > 0 {
-			out[t.Name] = keyQuota(t.NewKeys)
+			keys[t.Name] = quotaOf(t.NewKeys)
+		}
+		if t.Deliveries.N > 0 {
+			deliveries[t.Name] = quotaOf(t.Deliveries)
 		}
 	}
-	return out
+	return keys, deliveries
 }
 
-func keyQuota(r config.Rate) receiver.KeyQuota { return receiver.KeyQuota{Keys: r.N, Per: r.Per} }
+func quotaOf(r config.Rate) receiver.Quota { return receiver.Quota{N: r.N, Per: r.Per} }

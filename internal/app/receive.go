@@ -49,6 +49,7 @@ func (a *App) makeReceive() error {
 		}
 		sources[s.Name] = &receiver.Source{
 			Disabled:      s.Disabled,
+			Deliveries:    quotaOf(s.Deliveries),
 			MetricLabel:   a.metered.source(s.Name),
 			FailureLimit:  s.Provider.Spec().Windows.Failures,
 			PreviousNames: s.Previous.Names,
@@ -64,11 +65,12 @@ func (a *App) makeReceive() error {
 	if a.cfg.receiveNow != nil {
 		now = a.cfg.receiveNow
 	}
+	tenantKeys, tenantDeliveries := tenantQuotas(a.settings)
 	rcv, err := receiver.New(receiver.Config{
 		Sessions: a.sessionStore(),
 		Gate:     failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Installation: a.installation, Metrics: metrics, Rollup: a.rollup, Logger: a.log, Node: a.node, LogEvery: a.cfg.LogFolds,
 		Now: now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies, BodyLimits: a.settings.Bodies,
-		TenantKeys: tenantKeys(a.settings),
+		TenantKeys: tenantKeys, TenantDeliveries: tenantDeliveries,
 	})
 	if err != nil {
 		return err

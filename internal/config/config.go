@@ -345,6 +345,8 @@ type Source struct {
 	ExternalURL string
 	// MaxBody is the largest accepted body in bytes. Zero means the provider's limit.
 	MaxBody int64
+	// Deliveries limits the verified deliveries in this process. The zero Rate means no limit.
+	Deliveries Rate
 	// Rearm is how often a redelivery may give dead effects new attempts. Zero means 3, and -1
 	// means never.
 	Rearm int

@@ -68,6 +68,7 @@ func (s *Source) keysWith(provider *string) []Key {
 		tenantKey(&s.Tenant, "none", "Who the events of the source belong to: recorded with each event, a label of the metrics of deliveries and a filter of lists. A credential's own tenant is stronger."),
 		reference("external_url", &s.ExternalURL, httpURL, "the request's", "The address that the sender uses, for providers that sign it."),
 		value("max_body", &s.MaxBody, size, "the provider's", "The largest body."),
+		value("deliveries", &s.Deliveries, perTime, "no limit", "How many verified deliveries the source takes in each process, such as `100/s`. One beyond it is answered with 429 and Retry-After and not recorded. A tenant has such a limit too: see [Tenants](#tenants)."),
 		value("rearm", &s.Rearm, orOff(integer(1), errors.New("neither a whole number from 1 nor off")), "`3`", "How often a redelivery may give dead effects fresh attempts. `off` is allowed."),
 		previousKey(&s.Previous, "none", "Names that the source had before: it keeps their events, keys and effects. `[]` says that the source is none of those that were there before. See [Renaming](../guides/renaming.md)."),
 		value("answer_duplicates", &s.AnswerOutcome, choice("acknowledge", "outcome"), "`acknowledge`", "`outcome` answers a duplicate with the states of its effects: `{\"event\",\"status\",\"effects\":[{\"route\",\"state\",\"result\"}]}`."),

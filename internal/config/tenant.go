@@ -13,6 +13,9 @@ type Tenant struct {
 	// NewKeys limits how many new keys operations may use for the tenant in this process, in all
 	// sources together. The zero Rate means no limit.
 	NewKeys Rate
+	// Deliveries limits how many verified deliveries the webhook sources of the tenant accept in this
+	// process, all together. The zero Rate means no limit.
+	Deliveries Rate
 }
 
 // tenants reads the section tenants. Call it before the sources are read: if the section has a
@@ -29,7 +32,10 @@ func (r *reader) tenants(n *yamltree.Node) {
 }
 
 func (t *Tenant) keys() []Key {
-	return []Key{value("new_keys", &t.NewKeys, perTime, "no limit", "How many new keys operations take for the tenant in each process, in all sources together, such as `1000/m`.")}
+	return []Key{
+		value("new_keys", &t.NewKeys, perTime, "no limit", "How many new keys operations take for the tenant in each process, in all sources together, such as `1000/m`."),
+		value("deliveries", &t.Deliveries, perTime, "no limit", "How many verified deliveries the other sources of the tenant take in each process, all together, such as `1000/m`. One beyond it is answered with 429 and Retry-After and not recorded. A sender that does not deliver again loses it: `oncegate providers show` says how long each tries."),
+	}
 }
 
 // tenantKey declares a key that names a tenant.
@@ -90,7 +96,11 @@ func (r *reader) warnTenants(cfg *Config) {
 		})
 		if t.NewKeys.N > 0 && !calls {
 			r.warnings = append(r.warnings, fmt.Sprintf("tenants.%s.new_keys: no source of operations has the tenant, and other sources "+
-				"have no quota of new keys; write tenant: %s at a credential or a source of operations", t.Name, t.Name))
+				"have deliveries and no new keys; write tenant: %s at a credential or a source of operations, or deliveries", t.Name, t.Name))
+		}
+		webhooks := slices.ContainsFunc(cfg.Sources, func(s *Source) bool { return !s.Provider.IsOperation() && s.Tenant == t.Name })
+		if t.Deliveries.N > 0 && !webhooks {
+			r.warnings = append(r.warnings, fmt.Sprintf("tenants.%s.deliveries: no webhook source has the tenant; write tenant: %s at a source", t.Name, t.Name))
 		}
 	}
 }
