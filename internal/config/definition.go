@@ -44,8 +44,7 @@ func (r *reader) include(n *yamltree.Node) {
 	}
 	files, err := os.ReadDir(directory)
 	if err != nil {
-		var at *fs.PathError
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
 			err = at.Err
 		}
 		n.Fail("reading the directory %s: %v", directory, err)

@@ -45,7 +45,7 @@ func listSources(r *request) (*page, error) {
 // sourceView has the data of the page of a source.
 type sourceView struct {
 	source   *control.SourceDetail
-	provider *control.Provider // nil if it is not known any more
+	provider *control.Provider         // nil if it is not known any more
 	stored   *control.SourceDefinition // nil if the file defines the source
 	events   read.Page[read.EventRow]
 	refusals read.Page[read.RefusalRow]

@@ -8,13 +8,14 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 const (
 	// revisionEvery is how often a process looks whether a source of the database has changed.
 	revisionEvery = time.Second
 
-	// revisionAgain is how long a process waits after a reload that could not be applied.
+	// revisionAgain is how long a process waits after a reload that could not be applied, and the longest wait after one that was.
 	revisionAgain = 30 * time.Second
 
 	// revisionShare is the part of its time that a process spends at most on reloads for sources of the database: a fifth. With 10,000
@@ -25,27 +26,17 @@ const (
 // followDefinitions reloads the configuration when the sources of the database have changed, until ctx ends.
 func (s *Server) followDefinitions(ctx context.Context) {
 	s.announce(ctx)
-	ticker := time.NewTicker(revisionEvery)
-	defer ticker.Stop()
-	var rest time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if time.Now().Before(rest) {
-			continue
-		}
+	now := time.Now //nolint:forbidigo // it measures work, for which the clock of a test does not pass
+	for pause := revisionEvery; sleep.For(ctx, pause) == nil; {
+		pause = revisionEvery
 		revision, err := s.lead().app.Revision(ctx)
 		if err != nil || revision == s.lead().settings.Revision {
 			continue // a database that cannot be reached is logged by what needs it
 		}
-		began := time.Now()
+		began := now()
 		_, err = s.reload(ctx, control.ReloadRequest{}, "a changed source", nil)
-		rest = time.Now().Add((revisionShare - 1) * time.Since(began))
-		if err != nil {
-			rest = time.Now().Add(revisionAgain)
+		if pause = min(max(pause, (revisionShare-1)*now().Sub(began)), revisionAgain); err != nil {
+			pause = revisionAgain
 		}
 	}
 }
