@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/inbox/read"
@@ -31,6 +32,8 @@ func listSources(r *request) (*page, error) {
 				configured = "not configured"
 			case s.Paused != nil:
 				configured = "paused"
+			case s.Shadow:
+				configured = "shadow"
 			}
 			return []cell{
 				{Text: s.Name, Href: "/sources/" + url.PathEscape(s.Name), Detail: s.Tenant}, linked(s.Provider, "/providers/"+url.PathEscape(s.Provider)), code(s.Address), state(configured), instant(s.CreatedAt),
@@ -46,6 +49,7 @@ type sourceView struct {
 	provider *control.Provider // nil if it is not known any more
 	events   read.Page[read.EventRow]
 	refusals read.Page[read.RefusalRow]
+	would    read.Page[read.EffectGroup] // what a source in shadow mode would have done
 }
 
 // showSource shows one source, and waits for its first delivery if there was none.
@@ -67,7 +71,35 @@ func showSource(r *request) (*page, error) {
 	if v.refusals, err = call(r, &control.ListRefusals, control.ListRefusalsRequest{PageRequest: few, RefusalFilter: control.RefusalFilter{Source: name}}); err != nil {
 		return nil, err
 	}
+	if v.source.Shadow {
+		if v.would, err = call(r, &control.GroupEffects, control.EffectFilter{Source: name, Since: r.now.Add(-shadowShown)}); err != nil {
+			return nil, err
+		}
+	}
 	return sourcePage(r, &v), nil
+}
+
+// shadowShown is how far back the page of a source in shadow mode counts its effects.
+const shadowShown = 24 * time.Hour
+
+// shadowBlocks say what shadow mode means, and count what the source would have done.
+func shadowBlocks(r *request, v *sourceView) []block {
+	s := v.source
+	if !s.Shadow {
+		return nil
+	}
+	return []block{
+		{Notice: &notice{
+			Kind: "info", Text: "This source is in shadow mode: its events are recorded, and none of their effects is carried out.",
+			Detail: "It takes over when shadow is removed from its configuration.",
+		}},
+		{ID: "shadow", Title: "What it would have done in 24 hours", Table: tableOf(r, v.would, "None of its events had an effect.", []string{"Effects", "Route", "State", "Last"}, func(g read.EffectGroup) []cell {
+			return []cell{
+				counted(g.Count, g.More), {Text: g.Route, Href: to("/effects", "source", s.Name, "route", g.Route, "state", g.State, "reason", g.Reason), Detail: g.Target},
+				{State: g.State, Detail: words(g.Reason)}, instant(g.Last),
+			}
+		})},
+	}
 }
 
 func sourcePage(r *request, v *sourceView) *page {
@@ -83,6 +115,7 @@ func sourcePage(r *request, v *sourceView) *page {
 			Kind: "info", Text: "Waiting for the first delivery.", Detail: "Follow the steps below and have the provider send a test. This page turns into the event, or into the refusal with the probable fault.",
 		}})
 	}
+	p.Blocks = append(p.Blocks, shadowBlocks(r, v)...)
 	p.Blocks = append(p.Blocks, pauseBlocks(r, pause.Thing{Kind: pause.Source, Name: s.Name}, s.Paused, "/sources/"+url.PathEscape(s.Name), sourcePauseMeans)...)
 	address := or(s.ExternalURL, "https://<your public address>"+s.Address)
 	p.Blocks = append(p.Blocks, block{ID: "address", Title: "The address to paste at the provider", Code: address})

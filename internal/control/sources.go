@@ -32,6 +32,10 @@ type Source struct {
 	// accept nothing.
 	Configured bool `json:"configured"`
 
+	// Shadow says that the source is in shadow mode, as the server that started last has it: its events are recorded, and none
+	// of their effects is carried out.
+	Shadow bool `json:"shadow,omitempty"`
+
 	// CreatedAt is when a server was first started with the source.
 	CreatedAt time.Time `json:"created_at"`
 
@@ -64,7 +68,7 @@ var ListSources = Operation[ListSourcesRequest, read.Page[Source]]{
 func (s *Service) source(row *read.SourceRow, paused pause.Pauses) Source {
 	return Source{
 		Name: row.Name, Address: "/in/" + row.Name, Provider: row.Provider, Class: row.Class, Tenant: row.Tenant,
-		Configured: s.configured(row.Name) != nil, CreatedAt: row.CreatedAt, Paused: paused.Of(pause.Source, row.Name),
+		Configured: s.configured(row.Name) != nil, Shadow: row.Shadow, CreatedAt: row.CreatedAt, Paused: paused.Of(pause.Source, row.Name),
 	}
 }
 
