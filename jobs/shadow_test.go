@@ -102,7 +102,9 @@ func TestShadowReachesNothing(t *testing.T) {
 			}
 			b.client(cfg)
 			for _, id := range slices.Concat(shadows, lives) {
-				b.eventually("the end of "+id.String(), func() bool { return inbox.EffectState(b.row(id).State).Settled() || b.row(id).State == string(inbox.EffectDead) })
+				b.eventually("the end of "+id.String(), func() bool {
+					return inbox.EffectState(b.row(id).State).Settled() || b.row(id).State == string(inbox.EffectDead)
+				})
 			}
 			for _, id := range shadows {
 				if r := b.row(id); r.State != string(inbox.EffectSkipped) || r.Reason != string(c.reason) || r.Attempts != 1 {

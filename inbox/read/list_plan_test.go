@@ -117,8 +117,8 @@ func listPlans(l *read.Lister) map[string]struct {
 			_, err := l.EffectGroups(ctx, read.EffectFilter{Source: "stripe", Type: "none", State: "skipped", Since: since, Until: until})
 			return err
 		}, "Backward using effect_pkey"},
-		"refusals":                  refusals(read.RefusalFilter{}),
-		"refusals of all filters":   refusals(read.RefusalFilter{Source: "stripe", Tenant: "none", Cause: "none", Whole: true, Since: since, Until: until}),
+		"refusals":                refusals(read.RefusalFilter{}),
+		"refusals of all filters": refusals(read.RefusalFilter{Source: "stripe", Tenant: "none", Cause: "none", Whole: true, Since: since, Until: until}),
 		"refusals grouped": {func(ctx context.Context) error {
 			_, err := l.RefusalGroups(ctx, read.RefusalFilter{Source: "stripe", Cause: "none", Peer: "none", Since: since})
 			return err

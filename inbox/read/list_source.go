@@ -10,11 +10,11 @@ import (
 
 // SourceRow is the last registration of a source.
 type SourceRow struct {
-	ID        int32     `json:"-"`
-	Name      string    `json:"name"`
-	Provider  string    `json:"provider"`
-	Class     string    `json:"class"`
-	Tenant    string    `json:"tenant,omitempty"`
+	ID       int32  `json:"-"`
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	Class    string `json:"class"`
+	Tenant   string `json:"tenant,omitempty"`
 	// Shadow says that the source is in shadow mode: its events are recorded, and none of their effects is carried out.
 	Shadow    bool      `json:"shadow,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
