@@ -143,6 +143,10 @@ type Source struct {
 	// source needs no secrets.
 	Emit bool
 
+	// Shadow records the events and evaluates their effects, and carries none of them out: no target
+	// and no handler is called. An effect keeps the mode in which its event was recorded.
+	Shadow bool
+
 	// Redact lists members of a body that plans do not show.
 	Redact []string
 

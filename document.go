@@ -153,6 +153,7 @@ func (d *document) source(s *Source) object {
 		out.number("rearm", int64(s.Rearm))
 	}
 	out.yes("emit", s.Emit)
+	out.yes("shadow", s.Shadow)
 	out.list("redact", s.Redact)
 	return out
 }

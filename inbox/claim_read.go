@@ -31,7 +31,7 @@ const claimColumns = `
     e.sequence_key_hash, coalesce(e.sequence_number::text, ''),
     greatest(v.received_at, e.rearmed_at),
     v.id, v.event_id, v.type, v.occurred_at, v.received_at, coalesce(v.traceparent, ''), coalesce(v.tenant, ''), v.parent,
-    v.class, v.body_id, v.body_offset, v.body_length`
+    v.class, v.body_id, v.body_offset, v.body_length, e.shadow`
 
 // The body of event v.
 const bodyOf = `
@@ -110,7 +110,7 @@ func (row *claimRow) scan(r pgx.Rows, more ...any) error {
 		&c.Item, &c.RouteVersion, &c.KeyHash, &unknown, &lease,
 		&c.SequenceKeyHash, &c.SequenceNumber, &c.Since,
 		&c.Event.ID, &c.Event.EventID, &c.Event.Type, &occurredAt, &c.Event.ReceivedAt, &c.Event.Traceparent, &c.Event.Tenant, &c.Event.Parent,
-		&b.class, &b.id, &b.offset, &b.length, &b.headers, &b.body, &b.keyID,
+		&b.class, &b.id, &b.offset, &b.length, &c.Shadow, &b.headers, &b.body, &b.keyID,
 	}, more...)...)
 	if err != nil {
 		return err
@@ -126,6 +126,7 @@ func (row *claimRow) scan(r pgx.Rows, more ...any) error {
 	}
 	row.standing.Found = true
 	row.standing.State = EffectState(state)
+	row.standing.Shadow = c.Shadow
 	row.standing.RouteID = c.RouteID
 	row.standing.Wait = time.Duration(wait) * time.Microsecond
 	row.standing.Age = c.StartedAt.Sub(c.Since)

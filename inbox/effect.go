@@ -32,8 +32,8 @@ const (
 	EffectIndeterminate EffectState = "indeterminate"
 	// EffectSuperseded means that a newer version of the same sequence key was applied.
 	EffectSuperseded EffectState = "superseded"
-	// EffectSkipped means that the route's condition was false, or an operator discarded or
-	// skipped the effect.
+	// EffectSkipped means that the route's condition was false, that an operator discarded or
+	// skipped the effect, or that it was recorded in shadow mode and is evaluated.
 	EffectSkipped EffectState = "skipped"
 	// EffectDuplicate means that another effect owns the effect key, and has done or will do
 	// the work.
@@ -115,6 +115,9 @@ type Standing struct {
 	// Unfinished: an earlier run's end was not seen.
 	Unfinished bool
 
+	// Shadow: see [Claim.Shadow]. It is set only if the claim was not obtained.
+	Shadow bool
+
 	// Locked is how long to leave the effect alone, because another transaction has locked its stream and
 	// its turn is therefore unknown. 0 if the stream is not locked.
 	Locked time.Duration
@@ -177,6 +180,9 @@ type Claim struct {
 
 	SequenceKeyHash []byte
 	SequenceNumber  string
+
+	// Shadow: the effect was recorded in shadow mode. It is evaluated, and nothing of it reaches its target.
+	Shadow bool
 
 	// Late: the order has passed its number, and the policy lets it run all the same.
 	Late bool

@@ -62,6 +62,10 @@ type EffectRoute struct {
 	// Policy is unordered.
 	Order sequence.Policy
 
+	// Shadow: the source is in shadow mode. It does not change the route's effects: each has recorded that when it was
+	// admitted.
+	Shadow bool
+
 	// Series are the streams that the route's order makes. Streams of another definition are
 	// decided by the order under which they began.
 	Series Series

@@ -80,12 +80,12 @@ RETURNING id`
 // by a run that lost its lease: the unique constraint decides.
 var insertItems = `
 INSERT INTO effect (id, event_id, route_id, route_version, item, idempotency_key, key_hash, rendered, rendered_key_id, job_id,
-    state, reason, attempts, next_at)
+    state, reason, attempts, next_at, shadow)
 SELECT a.id, e.event_id, e.route_id, e.route_version, a.item, a.key, a.key_hash, a.rendered, a.key_id, nullif(a.job_id, 0),
     CASE WHEN a.failure = '' THEN 'pending' ELSE 'dead' END, nullif(a.failure, ''), CASE WHEN a.failure = '' THEN 0 ELSE 1 END,
-    CASE WHEN a.failure = '' THEN now() END
+    CASE WHEN a.failure = '' THEN now() END, e.shadow
 FROM unnest(` + itemColumns.Arrays() + `) AS a (` + itemColumns.Names() + `)
-CROSS JOIN (SELECT event_id, route_id, route_version FROM effect WHERE id = $1) e
+CROSS JOIN (SELECT event_id, route_id, route_version, shadow FROM effect WHERE id = $1) e
 ON CONFLICT ON CONSTRAINT effect_event_route_item_key DO NOTHING`
 
 // A failure to render counts as an attempt, so that people find out why.

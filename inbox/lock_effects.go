@@ -27,6 +27,7 @@ type LockedEffect struct {
 	Rendered        bool
 	CalledAgain     bool // a later call repeats its operation
 	RouteGone       bool
+	Shadow          bool // see [Claim.Shadow]
 	SendStarted     *time.Time
 	Now             time.Time
 }
@@ -86,7 +87,7 @@ const lockEffects = `
 SELECT x.id, x.event_id, x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.revision, x.item, x.idempotency_key,
     x.sequence_key_hash, x.rendered IS NOT NULL,
     EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + row.CalledAgain + `,
-    coalesce((SELECT ` + row.GoneRoute + ` FROM route r WHERE r.id = x.route_id), false), x.send_started_at, now()
+    coalesce((SELECT ` + row.GoneRoute + ` FROM route r WHERE r.id = x.route_id), false), x.send_started_at, x.shadow, now()
 FROM effect x
 JOIN inbox_event v ON v.id = x.event_id
 WHERE x.id = ANY ($1::uuid[])
@@ -125,7 +126,7 @@ func LockEffectsTx(ctx context.Context, tx pgx.Tx, l EffectLocks) (held map[ID]*
 		for rows.Next() {
 			h := new(LockedEffect)
 			err := rows.Scan(&h.Effect, &h.Event, &h.RouteID, &h.State, &h.Reason, &h.Attempts, &h.Version, &h.Revision, &h.Item, &h.Key,
-				&h.SequenceKeyHash, &h.Rendered, &h.BodyKept, &h.CalledAgain, &h.RouteGone, &h.SendStarted, &h.Now)
+				&h.SequenceKeyHash, &h.Rendered, &h.BodyKept, &h.CalledAgain, &h.RouteGone, &h.SendStarted, &h.Shadow, &h.Now)
 			if err != nil {
 				return err
 			}

@@ -30,6 +30,7 @@ type Overdue struct {
 	now         time.Time
 	keyHash     []byte
 	tenant      string // of the event
+	shadow      bool   // it was only evaluated, so nothing can have happened
 }
 
 // The streams of the effects.
@@ -44,7 +45,7 @@ const lockOverdue = `
 SELECT e.id, e.event_id, e.state, e.route_id, coalesce(e.job_id, 0), e.lease_token, e.attempts, e.version, e.fresh_trigger, e.unfinished,
     e.send_started_at, e.lease_until, e.sequence_key_hash,
     coalesce((extract(epoch FROM now() - greatest(v.received_at, e.rearmed_at)) * 1000000)::bigint, 0), e.unknown_since, now(),
-    coalesce(v.tenant, '')
+    coalesce(v.tenant, ''), e.shadow
 FROM effect e
 LEFT JOIN inbox_event v ON v.id = e.event_id
 WHERE e.id = ANY ($1::uuid[]) AND e.next_at <= now()
@@ -102,7 +103,7 @@ func (e *Effects) LockOverdueTx(ctx context.Context, tx pgx.Tx, ids []ID) ([]Ove
 				age                 int64
 			)
 			err := rows.Scan(&o.Effect, &o.Event, &o.State, &o.RouteID, &o.JobID, &o.token, &o.attempt, &o.version, &fresh, &unfinished,
-				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now, &o.tenant)
+				&sendStarted, &leased, &o.keyHash, &age, &unknown, &o.now, &o.tenant, &o.shadow)
 			if err != nil {
 				return err
 			}
@@ -207,11 +208,12 @@ func (e *Effects) expired(o Overdue, route EffectRoute) Settlement {
 		Effect: o.Effect, Event: o.Event, Tenant: o.tenant, Attempt: o.attempt, Token: o.token, RouteID: o.RouteID, SequenceKeyHash: o.keyHash,
 		Reason: reasons.LeaseExpired, Failure: reasons.LeaseExpired, Outcome: AttemptLost, Trigger: o.trigger, StartedAt: o.leaseUntil.Add(-route.Lease),
 	}
-	if !route.InDatabase && !route.Idempotent && !o.sendStarted.IsZero() {
+	outside := !route.InDatabase && !o.shadow
+	if outside && !route.Idempotent && !o.sendStarted.IsZero() {
 		s.State = EffectIndeterminate
 		return s
 	}
-	s.Unknown = route.Idempotent && !route.InDatabase
+	s.Unknown = route.Idempotent && outside
 	wait, giveUp := route.Retry.Next(Failure{Attempt: o.attempt, Age: o.age}, e.random)
 	since := o.unknown
 	if since.IsZero() && s.Unknown {

@@ -46,7 +46,7 @@ type ownAsk struct {
 // one learns who owns it. The later one becomes the owner if the owner is done and was received longer ago than the
 // route keeps keys, or if the owner is dead and certainly never happened. An owner that is not settled, or that may
 // have happened, keeps the key. A superseded owner has already released it, and so has a skipped one that certainly
-// never happened.
+// never happened, unless it was skipped in shadow mode: such an owner counts as done.
 func (e *Effects) Own(ctx context.Context, claim *Claim, hash []byte) (Owner, error) {
 	route := e.routes[claim.RouteID]
 	if route.KeyWithin > 0 {
@@ -166,7 +166,8 @@ const neverHappened = `
     o.state = 'dead' AND ` + row.NoneHappened
 
 // takeOverKeys moves keys to new owners. Two kinds of owners lose their keys, and the earliest of several heirs gets them: an owner that is done, to an event
-// received after its window (a pruned owner was settled), and an owner that certainly never happened, to any event.
+// received after its window (a pruned owner was settled), and an owner that certainly never happened, to any event. A shadow effect that would have been carried
+// out counts as done.
 // Existing duplicates of the owner already have its outcome, and stay its duplicates.
 var takeOverKeys = takeOverKeysOf(holdsClaim)
 
@@ -180,7 +181,7 @@ WITH heirs AS (
     JOIN effect e ON e.id = a.id AND ` + condition + `
     LEFT JOIN effect o ON o.id = k.effect_id
     WHERE a.id <> k.effect_id
-        AND (coalesce(o.state, 'done') = 'done' AND a.received_at > k.received_at + a.keep * interval '1 microsecond'
+        AND ((coalesce(o.state, 'done') = 'done' OR o.state = 'skipped' AND o.reason = 'shadow') AND a.received_at > k.received_at + a.keep * interval '1 microsecond'
             OR ` + neverHappened + `)
     ORDER BY k.route_id, k.key_hash, a.received_at, a.id)
 UPDATE effect_key k

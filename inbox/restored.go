@@ -44,7 +44,7 @@ const doubtKeys = `
 UPDATE effect e
 SET unknown_since = v.received_at
 FROM inbox_event v
-WHERE e.id = ANY ($1::uuid[]) AND v.id = e.event_id AND e.unknown_since IS NULL`
+WHERE e.id = ANY ($1::uuid[]) AND v.id = e.event_id AND e.unknown_since IS NULL AND NOT e.shadow`
 
 const (
 	readRouteIDs = `SELECT id FROM route ORDER BY id`
@@ -54,7 +54,7 @@ const (
 
 // MarkRestored makes effects indeterminate, with the reason restored, that may have happened although the database does not know it:
 // those that are not settled, whose job has at most the number given, on routes whose target cannot deduplicate or that this process
-// does not know. It works over pool, a few effects in each transaction, in which marked is called, and may be called again if it
+// does not know. An effect in shadow mode cannot have happened. It works over pool, a few effects in each transaction, in which marked is called, and may be called again if it
 // was cut short. Nothing must be carried out before it has returned.
 func (e *Effects) MarkRestored(ctx context.Context, pool *pgxpool.Pool, lastJob int64, marked func(context.Context, pgx.Tx, int) error) error {
 	rows, err := pool.Query(ctx, readRouteIDs)
@@ -135,7 +135,7 @@ func (e *Effects) markTx(ctx context.Context, tx pgx.Tx, ids []ID, marked func(c
 	claims := map[ID]int{}
 	for _, id := range ids {
 		h := held[id]
-		if h == nil || h.State.Settled() || h.State == EffectIndeterminate || slices.Contains(missed, id) {
+		if h == nil || h.Shadow || h.State.Settled() || h.State == EffectIndeterminate || slices.Contains(missed, id) {
 			continue
 		}
 		if h.State == EffectClaimed {

@@ -224,13 +224,14 @@ const fenceHolds = `CASE WHEN a.token IS NOT NULL THEN e.lease_token = a.token
         ELSE e.lease_token IS NULL AND e.state = a.from_state AND e.version = a.version END`
 
 // A superseded effect releases its key, and so does a skipped one that certainly never happened. Any other keeps it,
-// even after a person decides about it, because a later event of the key would repeat what may have happened.
+// even after a person decides about it, because a later event of the key would repeat what may have happened. What a shadow
+// effect would have done has happened elsewhere, so that it keeps its key as well.
 const releaseKeys = `
 WITH released AS MATERIALIZED (
     SELECT k.route_id, k.key_hash
     FROM effect_key k
     JOIN effect o ON o.id = k.effect_id
-    WHERE k.effect_id = ANY ($1::uuid[]) AND (o.state = 'superseded' OR o.state = 'skipped' AND ` + row.NoneHappened + `)
+    WHERE k.effect_id = ANY ($1::uuid[]) AND (o.state = 'superseded' OR o.state = 'skipped' AND o.reason <> 'shadow' AND ` + row.NoneHappened + `)
     ORDER BY k.route_id, k.key_hash
     FOR UPDATE OF k NOWAIT)
 DELETE FROM effect_key k

@@ -27,6 +27,10 @@ type Source struct {
 	// Tenant owns the source's events if their admission does not name a tenant. Empty means that they have none.
 	Tenant string
 
+	// Shadow says that the source is in shadow mode: the gate records its new events and their effects as shadow, and the
+	// effects are evaluated and never carried out. Effects that are recorded already stay what they are.
+	Shadow bool
+
 	// Tombstone is how long the source's keys refuse duplicates. An event whose own time is longer ago is not admitted
 	// as new, because it could be a duplicate whose key was deleted. 0 admits every event.
 	Tombstone time.Duration

@@ -44,9 +44,12 @@ func (c *Client) carryOut(ctx context.Context, w wakeUp, claim *inbox.Claim, beg
 	}
 	for {
 		var err error
-		if a.route.stored.InDatabase {
+		switch {
+		case a.claim.Shadow:
+			err = a.rehearse(ctx)
+		case a.route.stored.InDatabase:
 			err = a.actInOrder(ctx)
-		} else {
+		default:
 			err = a.send(ctx)
 		}
 		if !a.wakeUp.chain.advance(&a) {

@@ -52,6 +52,8 @@ type bundle struct {
 
 	keyring *seal.Keyring
 
+	shadow bool // the source is in shadow mode, as stores know it
+
 	elsewhere string // the target of repeatable, as stores know it; empty is none
 	routing   int32
 }
@@ -99,9 +101,9 @@ func (b *bundle) store(node string) *inbox.Effects {
 	store, err := inbox.NewEffects(inbox.EffectsConfig{
 		Pool: b.work, Enqueuer: b.queue, Node: node, Keyring: b.keyring, Locked: b.locked, Paused: b.paused, Routing: b.routing, Standbys: b.standbys,
 		Routes: map[int32]inbox.EffectRoute{
-			b.routes[repeatable]: {Target: b.elsewhere, Order: b.order[repeatable], Series: b.series, Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
-			b.routes[once]:       {Order: b.order[once], Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
-			b.routes[within]:     {Order: b.order[within], InDatabase: true, Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
+			b.routes[repeatable]: {Shadow: b.shadow, Target: b.elsewhere, Order: b.order[repeatable], Series: b.series, Idempotent: true, Lease: b.lease, Retry: b.retry, KeyWindow: b.keys.window, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
+			b.routes[once]:       {Shadow: b.shadow, Order: b.order[once], Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
+			b.routes[within]:     {Shadow: b.shadow, Order: b.order[within], InDatabase: true, Lease: b.lease, Retry: b.retry, KeyKeep: b.keys.keep, KeyWithin: b.keys.within},
 		},
 	})
 	if err != nil {

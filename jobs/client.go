@@ -134,6 +134,7 @@ type Client struct {
 	routes      map[int32]*route
 	limits      map[string]*limiter // by target
 	fetchLimits map[string]*limiter // by the server that fetches ask
+	previewer   *Previewer          // evaluates effects in shadow mode
 
 	river   *river.Client[pgxTx]
 	sweeper *Sweeper
@@ -196,6 +197,7 @@ func New(cfg Config) (*Client, error) {
 		longest = max(longest, checked.longest())
 	}
 	c.limit()
+	c.previewer = &Previewer{Routes: cfg.Routes, Senders: cfg.Senders, Transactionals: cfg.Transactionals, Stored: cfg.Store.Routes()}
 	c.notifier = newSnoozeNotifier(cfg.Pool, c.now)
 	c.unknown = newUnknownRoutes(c.now, c.random, c.log, cfg.Peers)
 	c.handOvers = &handOvers{pool: cfg.Pool}

@@ -153,9 +153,7 @@ func (a attempt) expand(ctx context.Context, call *effect.Call) (rendered []byte
 	case settled != nil:
 		return nil, settled, true
 	case len(items) == 0:
-		s := ending(claim)
-		s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, reasons.Condition
-		return nil, &s, true
+		return nil, a.skipped(reasons.Condition), true
 	case len(items) == 1 && claim.Rendered == nil:
 		if s, held := a.askForItem(ctx, items[0].meaning); s != nil || !held {
 			return nil, s, held

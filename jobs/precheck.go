@@ -54,6 +54,12 @@ func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, hel
 	if hash == nil {
 		return s, true, nil
 	}
+	return a.ownKey(ctx, tx, hash)
+}
+
+// ownKey asks for the effect's key, in the transaction that acts or, if tx is nil, in its own. Its results are those of check: it
+// settles an effect whose key belongs to another one.
+func (a attempt) ownKey(ctx context.Context, tx pgx.Tx, hash []byte) (s *inbox.Settlement, held bool, err error) {
 	var owner inbox.Owner
 	if tx != nil {
 		owner, err = a.store.OwnTx(ctx, tx, a.claim, hash)

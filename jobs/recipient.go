@@ -30,7 +30,5 @@ func (a attempt) checkRecipient(ctx context.Context, rendered []byte) *inbox.Set
 	case !suppressed:
 		return nil
 	}
-	s := ending(a.claim)
-	s.State, s.Outcome, s.Reason = inbox.EffectSkipped, inbox.AttemptSkipped, reasons.Suppressed
-	return &s
+	return a.skipped(reasons.Suppressed)
 }

@@ -100,7 +100,11 @@ func (c *Client) wake(ctx context.Context, w wakeUp) error {
 		return c.leavePaused(ctx, w, standing)
 	}
 	if route.stored.InDatabase && !route.stored.Order.Ordered() {
-		return attempt{Client: c, wakeUp: w, route: route, begun: begun}.act(ctx, standing)
+		a := attempt{Client: c, wakeUp: w, route: route, begun: begun}
+		if standing.Shadow {
+			return a.rehearseUnclaimed(ctx, standing)
+		}
+		return a.act(ctx, standing)
 	}
 	return river.JobSnooze(lockPause)
 }

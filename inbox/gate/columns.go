@@ -39,6 +39,7 @@ var eventColumns = row.ColumnsFrom(1,
 		}
 		return inbox.ID{}
 	}),
+	row.Bool("shadow", func(l *keyEntry) bool { return l.source().Shadow }),
 )
 
 // transmissionColumns are the columns of a group in which at least one event has a transmission.
@@ -94,8 +95,9 @@ func addBody(bodies []*delivery, d *delivery) []*delivery {
 // newEffect is an effect of a new event, with the job that will wake it.
 type newEffect struct {
 	*effectRow
-	event inbox.ID
-	job   int64
+	event  inbox.ID
+	job    int64
+	shadow bool
 
 	position int // of the event in the group, in order of arrival
 }
@@ -112,6 +114,7 @@ func columnsOfEffect(key string) []row.Column[newEffect] {
 		row.Int("route_version", func(e *newEffect) int32 { return e.route.Version }),
 		row.Text(key, func(e *newEffect) string { return e.key }),
 		row.Bigint("job_id", func(e *newEffect) int64 { return e.job }),
+		row.Bool("shadow", func(e *newEffect) bool { return e.shadow }),
 	}
 }
 

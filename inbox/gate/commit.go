@@ -286,7 +286,7 @@ func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke boo
 					wake.JobID = ids[len(wakes)]
 					wakes = append(wakes, wake)
 				}
-				written := newEffect{effectRow: e, event: l.id, job: wake.JobID, position: l.position}
+				written := newEffect{effectRow: e, event: l.id, job: wake.JobID, shadow: l.source().Shadow, position: l.position}
 				if e.place != nil {
 					ordered = append(ordered, written)
 				} else {

@@ -124,9 +124,9 @@ ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 // one delivery the numbers follow its events, because the rows come in that order.
 var insertOrdered = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, sequence_key_hash, sequence_number,
-    filtered, reason)
+    filtered, reason, shadow)
 SELECT k.id, k.event_id, k.route_id, k.route_version, k.key, nullif(k.job_id, 0), k.state, CASE WHEN k.state = 'pending' THEN now() END,
-    k.hash, CASE WHEN k.arrival THEN nextval('effect_arrival') ELSE nullif(k.number, '')::numeric END, k.filtered, nullif(k.reason, '')
+    k.hash, CASE WHEN k.arrival THEN nextval('effect_arrival') ELSE nullif(k.number, '')::numeric END, k.filtered, nullif(k.reason, ''), k.shadow
 FROM unnest(` + orderedColumns.Arrays() + `) AS k (` + orderedColumns.Names() + `)`
 
 var orderedColumns = row.ColumnsFrom(1, append(columnsOfEffect("key"),

@@ -129,6 +129,25 @@ func (l *Lister) Effects(ctx context.Context, f EffectFilter) (Page[EffectRow], 
 	return page, nil
 }
 
+// routes returns the filter's conditions on the route of an effect e.
+func (f *EffectFilter) routes() row.Predicates { return routesOf(f.Source, f.Route, f.Target) }
+
+// otherPredicates returns the filter's conditions on an effect e other than its route, its state and its event's id.
+func (l *Lister) otherPredicates(f *EffectFilter) (p row.Predicates) {
+	p.AddIf(f.Type != "", ofType, f.Type)
+	p.AddIf(f.Reason != "", `e.reason = ?`, f.Reason)
+	p.AddIf(f.Tenant != "", effectTenant, f.Tenant)
+	p.AddIf(l.tenant != "", effectTenant, l.tenant)
+	return p
+}
+
+// effectPredicates returns the filter's conditions on an effect e but those on its event's id and on its time.
+func (l *Lister) effectPredicates(f *EffectFilter) row.Predicates {
+	p := append(f.routes(), l.otherPredicates(f)...)
+	p.AddIf(f.State != "", `e.state || '' = ?`, f.State)
+	return p
+}
+
 // readEffects reads the newest of the effects e that from adds to a statement.
 func (l *Lister) readEffects(ctx context.Context, from func(*row.Statement), p row.Predicates, limit int) ([]EffectRow, error) {
 	var s row.Statement
@@ -143,12 +162,7 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 	if w.from, err = w.cursor.begin(f.Cursor, idSince(f.Until)); err != nil {
 		return page, err
 	}
-	since, routes := idSince(f.Since), routesOf(f.Source, f.Route, f.Target)
-	var narrow row.Predicates // conditions on each effect other than its route and state
-	narrow.AddIf(f.Type != "", ofType, f.Type)
-	narrow.AddIf(f.Reason != "", `e.reason = ?`, f.Reason)
-	narrow.AddIf(f.Tenant != "", effectTenant, f.Tenant)
-	narrow.AddIf(l.tenant != "", effectTenant, l.tenant)
+	since, routes, narrow := idSince(f.Since), f.routes(), l.otherPredicates(&f)
 	rare := rareStates(f.State)
 	if rare != nil && len(narrow) == 0 && f.EventID == "" && f.Key == "" {
 		if by := effectsByRoute(f.State); by != nil {
@@ -162,8 +176,7 @@ func (l *Lister) effects(ctx context.Context, f EffectFilter) (page Page[EffectR
 			return w.page(ctx, l.search())
 		}
 	}
-	narrow = append(routes, narrow...)
-	narrow.AddIf(f.State != "", `e.state || '' = ?`, f.State)
+	narrow = l.effectPredicates(&f)
 	if f.Key != "" {
 		narrow.AddIf(f.EventID != "", `(SELECT v.event_id FROM inbox_event v WHERE v.id = e.event_id) = ?`, f.EventID)
 		return l.keyedEffects(ctx, w, f, narrow)

@@ -18,7 +18,7 @@ import (
 
 // plansOf says with what the names of the plans of a list begin, for every method of a lister that gives pages.
 var plansOf = map[string]string{
-	"Events": "events", "Effects": "effects", "Dead": "dead letters", "DeadGroups": "dead letters", "Refusals": "refusals", "RefusalGroups": "refusals grouped", "UnknownGroups": "unknown",
+	"Events": "events", "Effects": "effects", "EffectGroups": "effects grouped", "Dead": "dead letters", "DeadGroups": "dead letters", "Refusals": "refusals", "RefusalGroups": "refusals grouped", "UnknownGroups": "unknown",
 	"Undecided": "undecided", "Streams": "streams", "Audit": "audit", "Conflicts": "conflicts", "Outbox": "outbox", "AgentSessions": "sessions", "Items": "items",
 }
 
@@ -113,8 +113,12 @@ func listPlans(l *read.Lister) map[string]struct {
 		"dead letters by text":      dead(read.DeadFilter{Text: "none"}, "effect_attempt_pkey"),
 		"dead letters by sender":    dead(read.DeadFilter{EventID: "many_7"}, "inbox_event_key"),
 		"dead letters of a time":    dead(read.DeadFilter{Since: since, Until: until}, "effect_dead_idx"),
-		"refusals":                  refusals(read.RefusalFilter{}),
-		"refusals of all filters":   refusals(read.RefusalFilter{Source: "stripe", Tenant: "none", Cause: "none", Whole: true, Since: since, Until: until}),
+		"effects grouped": {func(ctx context.Context) error {
+			_, err := l.EffectGroups(ctx, read.EffectFilter{Source: "stripe", Type: "none", State: "skipped", Since: since, Until: until})
+			return err
+		}, "Backward using effect_pkey"},
+		"refusals":                refusals(read.RefusalFilter{}),
+		"refusals of all filters": refusals(read.RefusalFilter{Source: "stripe", Tenant: "none", Cause: "none", Whole: true, Since: since, Until: until}),
 		"refusals grouped": {func(ctx context.Context) error {
 			_, err := l.RefusalGroups(ctx, read.RefusalFilter{Source: "stripe", Cause: "none", Peer: "none", Since: since})
 			return err

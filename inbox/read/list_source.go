@@ -10,17 +10,19 @@ import (
 
 // SourceRow is the last registration of a source.
 type SourceRow struct {
-	ID        int32     `json:"-"`
-	Name      string    `json:"name"`
-	Provider  string    `json:"provider"`
-	Class     string    `json:"class"`
-	Tenant    string    `json:"tenant,omitempty"`
+	ID       int32  `json:"-"`
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	Class    string `json:"class"`
+	Tenant   string `json:"tenant,omitempty"`
+	// Shadow says that the source is in shadow mode: its events are recorded, and none of their effects is carried out.
+	Shadow    bool      `json:"shadow,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 }
 
 // There are some hundred sources at most, and they are never deleted.
 const listSources = `
-SELECT id, name, provider, class, tenant, created_at
+SELECT id, name, provider, class, tenant, shadow, created_at
 FROM source
 WHERE $1::text = '' OR tenant = $1
 ORDER BY name`

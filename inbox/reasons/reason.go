@@ -48,6 +48,11 @@ const (
 	Condition Reason = "condition_false"
 	// Suppressed means that the recipient's address is suppressed: no message was sent.
 	Suppressed Reason = "suppressed"
+	// Shadow means that the effect was recorded while its source was in shadow mode: it would have been carried out.
+	Shadow Reason = "shadow"
+	// ShadowFailed means that the effect was recorded while its source was in shadow mode, and that it would have become a dead
+	// letter: no request could be made of the event. The reason of its attempt says why.
+	ShadowFailed Reason = "shadow_failed"
 	// Discarded means that a person discarded the effect.
 	Discarded Reason = "discarded"
 	// Breaker means that a breaker is open, either the target's or the one of the server that the route fetches from. No
@@ -125,7 +130,7 @@ const (
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
 	case Status410, BodyGone, Render, Condition, Discarded, KeyWindow, Elsewhere, Restored, Mail5xx, Pruned,
-		NoKey, NoNumber, Tie, Ahead, Late, Type, ListOrder, Suppressed, ParentDone, ParentPartial, ParentGone:
+		NoKey, NoNumber, Tie, Ahead, Late, Type, ListOrder, Suppressed, Shadow, ShadowFailed, ParentDone, ParentPartial, ParentGone:
 		return false, true
 	case KeyMissing, Damaged, Exhausted, Deadline, Resent, LeaseExpired, Stopped, Panic, Saturated, Route, Paused,
 		Address, DNS, Connect, TLS, Timeout, Connection, Reply,
@@ -143,6 +148,9 @@ func (r Reason) Retriable() bool {
 	retriable, _ := r.Known()
 	return retriable
 }
+
+// IsShadow reports whether the effect was only evaluated, in shadow mode.
+func (r Reason) IsShadow() bool { return r == Shadow || r == ShadowFailed }
 
 // ForPerson reports whether an effect that is held for the reason waits until a person decides.
 func (r Reason) ForPerson() bool {

@@ -36,6 +36,9 @@ type Source struct {
 	// one after the other.
 	EmitOrdered bool
 
+	// Shadow says that the source is in shadow mode; see [inbox.Source].
+	Shadow bool
+
 	// Tombstone is how long the source's keys refuse duplicates, if that is longer
 	// than its class says; 0 is the class's.
 	Tombstone time.Duration
@@ -167,6 +170,7 @@ var sourceColumns = row.ColumnsFrom(1,
 	row.Bigint("tombstone", func(s *sourceRow) int64 { return s.Tombstone.Microseconds() }),
 	row.Bool("emit_ordered", func(s *sourceRow) bool { return s.EmitOrdered }),
 	row.OptionalText("key_name", func(s *sourceRow) *string { return s.keyName }),
+	row.Bool("shadow", func(s *sourceRow) bool { return s.Shadow }),
 )
 
 func (r *registrar) writeSources(ctx context.Context, decided *decidedNames, past *pastNames) (map[string]Registered, error) {
@@ -272,13 +276,13 @@ func keyNameOf(d nameDecision, name string) *string {
 // ON CONFLICT DO UPDATE is right here, because nothing is gated: two processes that start together agree on the id,
 // which never changes.
 var upsertSources = `
-INSERT INTO source (name, provider, class, tenant, emit, tombstone, emit_ordered, key_name)
-SELECT a.name, a.provider, a.class, a.tenant, a.emit, nullif(a.tombstone, 0) * interval '1 microsecond', a.emit_ordered, a.key_name
+INSERT INTO source (name, provider, class, tenant, emit, tombstone, emit_ordered, key_name, shadow)
+SELECT a.name, a.provider, a.class, a.tenant, a.emit, nullif(a.tombstone, 0) * interval '1 microsecond', a.emit_ordered, a.key_name, a.shadow
 FROM unnest(` + sourceColumns.Arrays() + `) WITH ORDINALITY AS a (` + sourceColumns.Names() + `, place)
 ORDER BY a.place
 ON CONFLICT ON CONSTRAINT source_name_key DO UPDATE
 SET provider = excluded.provider, class = excluded.class, tenant = excluded.tenant, emit = excluded.emit,
-    tombstone = excluded.tombstone, emit_ordered = excluded.emit_ordered, updated_at = now(),
+    tombstone = excluded.tombstone, emit_ordered = excluded.emit_ordered, shadow = excluded.shadow, updated_at = now(),
     providers = CASE WHEN source.provider = excluded.provider OR source.provider = ANY (source.providers) THEN source.providers
         ELSE source.providers || source.provider END
 RETURNING id, name, coalesce(key_name, name)`

@@ -9,7 +9,6 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
-	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // candidate is an effect of the scope in its present state, or its owner if it is a
@@ -21,6 +20,7 @@ type candidate struct {
 	bodyGone bool
 	listed   bool
 	again    bool // a later call repeats its operation
+	shadow   bool // it was recorded in shadow mode
 }
 
 // A duplicate is replaced by its owner. Each body is looked up by the primary key of its
@@ -31,7 +31,7 @@ const readCandidates = `
 SELECT a.id, x.id, x.event_id, e.event_id, coalesce(x.route_id, e.route_id), coalesce(x.version, 0), coalesce(x.state, ''),
     coalesce(x.reason, ''), coalesce(x.revision, 0), x.unknown_since, now(),
     NOT EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class) AND (x.item = 0 OR x.rendered IS NULL),
-    l.listed IS NOT NULL, x.id IS NOT NULL AND ` + row.CalledAgain + `
+    l.listed IS NOT NULL, x.id IS NOT NULL AND ` + row.CalledAgain + `, coalesce(x.shadow, false)
 FROM unnest($1::uuid[]) WITH ORDINALITY AS a (id, place)
 JOIN effect e ON e.id = a.id
 LEFT JOIN effect x ON x.id = coalesce(e.duplicate_of, e.id)
@@ -52,7 +52,7 @@ func (p *plan) candidates(ctx context.Context, ids []inbox.ID) ([]candidate, err
 		var asked, event inbox.ID
 		var unknown pgtype.Timestamptz
 		var gone *bool
-		err = row.Scan(&asked, &c.effect, &c.event, &event, &c.route, &c.version, &c.state, &c.reason, &c.revision, &unknown, &c.now, &gone, &c.listed, &c.again)
+		err = row.Scan(&asked, &c.effect, &c.event, &event, &c.route, &c.version, &c.state, &c.reason, &c.revision, &unknown, &c.now, &gone, &c.listed, &c.again, &c.shadow)
 		if c.effect != asked {
 			c.asked = asked
 		}
@@ -124,7 +124,11 @@ func (p *plan) decide(c *candidate) (Action, LeftOut) {
 			return ActionNone, LeftOutDone
 		}
 	case inbox.EffectSkipped:
-		if !o.IncludeDiscarded || c.reason != reasons.Discarded {
+		switch {
+		case o.includesSkipped(c.reason):
+		case c.reason.IsShadow():
+			return ActionNone, LeftOutShadow
+		default:
 			return ActionNone, LeftOutSettled
 		}
 	case inbox.EffectSuperseded, inbox.EffectDuplicate:
@@ -134,6 +138,11 @@ func (p *plan) decide(c *candidate) (Action, LeftOut) {
 	}
 	if c.again && !o.IncludeCalledAgain {
 		return ActionNone, LeftOutCalledAgain
+	}
+	if c.shadow && o.CarryOutShadow {
+		if action = ActionCarryOut; p.routes[c.route].shadow {
+			return ActionNone, LeftOutShadow
+		}
 	}
 	if c.bodyGone {
 		return ActionNone, LeftOutBodyGone

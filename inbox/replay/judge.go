@@ -67,8 +67,8 @@ type RecordedEvent struct {
 	// Discarded: an operator discarded the event, which has no effects.
 	Discarded bool
 
-	// IncludeDiscarded: the plan includes what an operator discarded.
-	IncludeDiscarded bool
+	// Includes reports whether the plan includes effects that were skipped for a reason. nil includes none.
+	Includes func(reasons.Reason) bool
 
 	// ForgetUnknown: the plan includes effects that may have happened, and a run forgets since
 	// when that is so.

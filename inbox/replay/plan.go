@@ -55,6 +55,7 @@ type plan struct {
 type planRoute struct {
 	source, name, target string
 	createdAt            time.Time
+	shadow               bool // its source is in shadow mode, as the server that started last has it
 }
 
 const insertReplay = `
@@ -135,7 +136,7 @@ func (p *plan) storedScope() Scope {
 const abandonReplay = `
 UPDATE replay SET state = 'cancelled', finished_at = now() WHERE id = $1 AND state = 'planning'`
 
-const readPlanRoutes = `SELECT r.id, s.name, r.name, r.target, r.created_at FROM route r JOIN source s ON s.id = r.source_id`
+const readPlanRoutes = `SELECT r.id, s.name, r.name, r.target, r.created_at, s.shadow FROM route r JOIN source s ON s.id = r.source_id`
 
 func (p *plan) begin(ctx context.Context) error {
 	rows, err := p.pool.Query(ctx, readPlanRoutes)
@@ -145,7 +146,7 @@ func (p *plan) begin(ctx context.Context) error {
 	p.routes = map[int32]planRoute{}
 	var id int32
 	var route planRoute
-	if _, err := pgx.ForEachRow(rows, []any{&id, &route.source, &route.name, &route.target, &route.createdAt}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&id, &route.source, &route.name, &route.target, &route.createdAt, &route.shadow}, func() error {
 		p.routes[id] = route
 		return nil
 	}); err != nil {

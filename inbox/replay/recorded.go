@@ -136,7 +136,7 @@ func (p *plan) judgeChunk(ctx context.Context, events, effects []inbox.ID, do fu
 	}
 	for _, r := range read {
 		r.Effects, r.NewKey = recorded[r.Event.ID], p.ask.Options.NewKey
-		r.ForgetUnknown, r.IncludeDiscarded = p.ask.Options.IncludeIndeterminate, p.ask.Options.IncludeDiscarded
+		r.ForgetUnknown, r.Includes = p.ask.Options.IncludeIndeterminate, p.ask.Options.includesSkipped
 		judgements, err := p.judge.Judge(ctx, r)
 		if err != nil {
 			return err

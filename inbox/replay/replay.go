@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 )
 
 // Options say what a plan includes in addition to dead effects.
@@ -35,12 +37,36 @@ type Options struct {
 	// scope must be its id.
 	IncludeCalledAgain bool `json:"include_called_again,omitempty"`
 
+	// IncludeShadow evaluates again the effects that were skipped in shadow mode. They stay in shadow mode.
+	IncludeShadow bool `json:"include_shadow,omitempty"`
+
+	// CarryOutShadow carries out effects that were recorded in shadow mode, and so ends that mode for them. Whatever did the
+	// work meanwhile must not have done theirs. It leaves out the effects of a source that is still in shadow mode.
+	CarryOutShadow bool `json:"carry_out_shadow,omitempty"`
+
 	// NewKey replays every effect under a new idempotency key and renders it again.
 	NewKey bool `json:"new_key,omitempty"`
 
 	// NewRoutes creates effects for routes that take the events today and did not when
 	// they arrived. It requires a judge.
 	NewRoutes bool `json:"new_routes,omitempty"`
+}
+
+// skipped returns the reasons of the skipped effects that the options include.
+func (o *Options) skipped() []string {
+	var out []string
+	if o.IncludeDiscarded {
+		out = append(out, string(reasons.Discarded))
+	}
+	if o.IncludeShadow || o.CarryOutShadow {
+		out = append(out, string(reasons.Shadow), string(reasons.ShadowFailed))
+	}
+	return out
+}
+
+// includesSkipped reports whether the options include effects that were skipped for the reason.
+func (o *Options) includesSkipped(reason reasons.Reason) bool {
+	return slices.Contains(o.skipped(), string(reason))
 }
 
 // Replay is a plan and the progress of its run.

@@ -82,6 +82,8 @@ func (s *Scope) check(o Options, judged bool) error {
 		return fmt.Errorf("%w: at most %d ids", ErrScope, MaxIDs)
 	case o.IncludeDone && !o.NewKey:
 		return fmt.Errorf("%w: what has happened is replayed under a new key only: the old one would be recognised", ErrScope)
+	case o.CarryOutShadow && (o.NewKey || o.IncludeShadow):
+		return fmt.Errorf("%w: effects of shadow mode are evaluated again or carried out, and carried out under their own keys", ErrScope)
 	case o.IncludeCalledAgain && len(s.IDs) != 1:
 		return fmt.Errorf("%w: what a caller has called again is replayed one by one: name one effect by its id", ErrScope)
 	case s.events(o) && !judged:
@@ -117,7 +119,7 @@ func (s *Scope) states(o Options) []string {
 	if o.IncludeDone {
 		states = append(states, string(inbox.EffectDone))
 	}
-	if o.IncludeDiscarded {
+	if len(o.skipped()) > 0 {
 		states = append(states, string(inbox.EffectSkipped))
 	}
 	return states
@@ -133,7 +135,7 @@ ORDER BY e.route_id, e.sequence_key_hash NULLS FIRST, e.sequence_number NULLS FI
 WHERE e.state IN ('dead', 'indeterminate') AND e.state = ANY (?::text[])`
 
 	scopeSettledEffects = `
-WHERE e.state = ANY (?::text[]) AND (e.state <> 'skipped' OR e.reason = 'discarded')`
+WHERE e.state = ANY (?::text[]) AND (e.state <> 'skipped' OR e.reason = ANY (?::text[]))`
 
 	// With a label, the events that have it are found first, by the index of labels, and then their effects. OFFSET 0 keeps the planner
 	// from beginning with all effects at rest, or with all events.
@@ -195,7 +197,7 @@ func (s *Scope) effects(o Options, label *read.LabelSearch) (sql string, args []
 		found.Add(`effect e`)
 	}
 	if slices.ContainsFunc(states, func(state string) bool { return inbox.EffectState(state).Settled() }) {
-		found.Add(scopeSettledEffects, states)
+		found.Add(scopeSettledEffects, states, o.skipped())
 	} else {
 		found.Add(scopeEffects, states)
 	}

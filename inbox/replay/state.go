@@ -31,11 +31,14 @@ type Action string
 
 // The actions. Stored: never change.
 const (
-	// ActionReplay restarts the effect with new attempts under its own key.
+	// ActionReplay restarts the effect with new attempts under its own key. An effect that was recorded in shadow mode is
+	// evaluated again.
 	ActionReplay Action = "replay"
 	// ActionNewKey restarts the effect with new attempts under a new key, which the target cannot
 	// recognise.
 	ActionNewKey Action = "new_key"
+	// ActionCarryOut restarts the effect, which was recorded in shadow mode, with new attempts that reach its target.
+	ActionCarryOut Action = "carry_out"
 	// ActionCreate creates an effect for a route that takes the event today.
 	ActionCreate Action = "create"
 	// ActionNone does nothing; [LeftOut] says why.
@@ -55,6 +58,9 @@ const (
 	LeftOutInProgress LeftOut = "in_progress"
 	// LeftOutSettled: the effect was superseded, skipped or a duplicate.
 	LeftOutSettled LeftOut = "settled"
+	// LeftOutShadow: the effect was skipped in shadow mode and the plan does not include it, or it would be carried out and
+	// its source is still in shadow mode.
+	LeftOutShadow LeftOut = "shadow"
 	// LeftOutBodyGone: the body was removed, so nothing could be sent.
 	LeftOutBodyGone LeftOut = "body_gone"
 	// LeftOutNoRoute: the route no longer applies today; see [VerdictNoRoute].
@@ -87,7 +93,8 @@ const (
 	ItemReplayed ItemOutcome = "replayed"
 	// ItemCreated: the effect was created.
 	ItemCreated ItemOutcome = "created"
-	// ItemLeftOut: the plan left the item out, or a new route has become ordered since.
+	// ItemLeftOut: the plan left the item out, or since then a new route has become ordered or the source of a shadow effect is
+	// in shadow mode again.
 	ItemLeftOut ItemOutcome = "left_out"
 	// ItemChanged: the effect or its event had changed since the plan, and the run did nothing.
 	ItemChanged ItemOutcome = "changed"

@@ -301,6 +301,15 @@ SET idempotency_key = coalesce(nullif(a.key, ''), e.idempotency_key), unknown_si
 FROM unnest($1::uuid[], $2::text[]) AS a (id, key)
 WHERE e.id = a.id`
 
+// inShadow reports whether the route's source is in shadow mode in this process. A route that it does not know counts as such.
+func (r *Store) inShadow(routeID int32) bool {
+	route, known := r.store.Route(routeID)
+	return !known || route.Shadow
+}
+
+// An operator has decided that these effects of shadow mode are carried out.
+const leaveShadow = `UPDATE effect SET shadow = false WHERE id = ANY ($1::uuid[])`
+
 // classify returns two groups of items: those whose effects get new attempts, and those for
 // which the caller must check whether an operator has made a decision since the plan.
 func (r *Store) classify(replay *Replay, items []*stepItem, held map[inbox.ID]*inbox.LockedEffect) (going, doubted []*stepItem) {
@@ -316,6 +325,8 @@ func (r *Store) classify(replay *Replay, items []*stepItem, held map[inbox.ID]*i
 			it.outcome, it.detail = ItemChanged, "a later call repeats its operation"
 		case h.BodyGone():
 			it.outcome = ItemBodyGone
+		case it.action == ActionCarryOut && r.inShadow(h.RouteID):
+			it.outcome, it.detail = ItemLeftOut, "its source is in shadow mode"
 		default:
 			going = append(going, it)
 		}
@@ -336,7 +347,7 @@ func (r *Store) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay 
 	}
 	group, wakes := make([]inbox.Settlement, len(going)), make([]inbox.Wake, len(going))
 	ids, events := make([]inbox.ID, len(going)), make([]inbox.ID, len(going))
-	var fresh []inbox.ID
+	var fresh, live []inbox.ID
 	var keys []string
 	for i, it := range going {
 		h := held[it.effect]
@@ -346,6 +357,9 @@ func (r *Store) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay 
 			JobID: jobIDs[i], RouteID: h.RouteID, SequenceKeyHash: h.SequenceKeyHash, ResultsForgotten: true,
 		}
 		wakes[i] = inbox.Wake{JobID: jobIDs[i], Kind: inbox.WakeEffect, ID: it.effect, Last: true, In: within * time.Duration(i) / time.Duration(len(going))}
+		if it.action == ActionCarryOut {
+			live = append(live, it.effect)
+		}
 		if it.action == ActionNewKey {
 			fresh, keys = append(fresh, it.effect), append(keys, FreshKey(h.Key, h.Version+1))
 		} else if replay.Options.IncludeIndeterminate {
@@ -361,6 +375,9 @@ func (r *Store) replayTx(ctx context.Context, tx pgx.Tx, end *pgx.Batch, replay 
 			return fmt.Errorf("%w: effect %s changed under its lock", inbox.ErrState, it.effect)
 		}
 		it.outcome = ItemReplayed
+	}
+	if len(live) > 0 {
+		end.Queue(leaveShadow, live)
 	}
 	if len(fresh) > 0 {
 		end.Queue(resetEffects, fresh, keys)

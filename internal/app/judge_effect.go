@@ -32,9 +32,9 @@ func (j *Judge) effect(ctx context.Context, event *judgedEvent, e *replay.Record
 
 // verdict returns the verdict and writes its reasons into the diff.
 func (j *Judge) verdict(ctx context.Context, event *judgedEvent, e *replay.RecordedEffect, was routeDescription, d *diff) (replay.Verdict, error) {
-	discarded := event.IncludeDiscarded && e.State == inbox.EffectSkipped && e.Reason == reasons.Discarded
+	included := event.Includes != nil && e.State == inbox.EffectSkipped && event.Includes(e.Reason)
 	switch {
-	case e.State.Settled() && !event.NewKey && !discarded:
+	case e.State.Settled() && !event.NewKey && !included:
 		return replay.VerdictDone, d.why("it is %s", e.State)
 	case !e.State.Settled() && !e.State.AtRest():
 		return replay.VerdictSame, d.why("it is under way: %s", e.State)

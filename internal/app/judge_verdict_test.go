@@ -34,7 +34,8 @@ func TestVerdicts(t *testing.T) {
 `
 	discarded := func(asked bool) func(r *replay.RecordedEvent) {
 		return func(r *replay.RecordedEvent) {
-			r.IncludeDiscarded, r.Effects[0].State, r.Effects[0].Reason = asked, inbox.EffectSkipped, reasons.Discarded
+			r.Includes = func(reason reasons.Reason) bool { return asked && reason == reasons.Discarded }
+			r.Effects[0].State, r.Effects[0].Reason = inbox.EffectSkipped, reasons.Discarded
 		}
 	}
 	ordered := func(mode string) string {
@@ -242,7 +243,7 @@ var wrongJudges = map[string]func(r *replay.RecordedEvent){
 	"that it was asked for all the same": func(r *replay.RecordedEvent) { r.ForgetUnknown = false },
 	"how far the sequence has come":      func(r *replay.RecordedEvent) { r.Effects[0].Applied = "" },
 	"where it stood in the sequence":     func(r *replay.RecordedEvent) { r.Effects[0].SequenceNumber = "7" },
-	"that the discarded are asked for":   func(r *replay.RecordedEvent) { r.IncludeDiscarded = false },
+	"that the discarded are asked for":   func(r *replay.RecordedEvent) { r.Includes = nil },
 	"that a key is lost":                 func(r *replay.RecordedEvent) { r.Effects[0].Lost = false },
 	"that new keys are asked for":        func(r *replay.RecordedEvent) { r.NewKey = false },
 	"where an effect stands":             func(r *replay.RecordedEvent) { r.Effects[0].State = inbox.EffectDead },

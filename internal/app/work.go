@@ -169,6 +169,7 @@ func (a *App) routes() (map[int32]inbox.EffectRoute, map[int32]jobs.Route, error
 				// Doing nothing twice is harmless.
 				Idempotent: r.Target.Idempotent || r.Target.Kind == config.KindNoop || a.parts.Handlers[r.Target.Name].deduplicates(r.Target),
 				Rearms:     s.Rearm,
+				Shadow:     s.Shadow,
 				Order:      r.Order.Policy,
 				Series:     a.series[id],
 				Retry: inbox.RetryPolicy{

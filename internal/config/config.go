@@ -354,6 +354,8 @@ type Source struct {
 	AnswerOutcome bool
 	// Emit allows the SQL function emit to write events to the source.
 	Emit bool
+	// Shadow records events and evaluates their effects, and carries none of them out.
+	Shadow bool
 	// Operation contains settings for sources of operations.
 	Operation Operation
 	// Sessions configures the sessions that callers of operations may open for agents.

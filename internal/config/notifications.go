@@ -84,6 +84,8 @@ func (r *reader) checkNotifications(cfg *Config) {
 		at.Fail("source %s is not open to it: set sources.%s.emit to true", name, name)
 	case s.Tenant != "":
 		at.Fail("source %s belongs to tenant %s, and the messages name things of all tenants: use a source without a tenant", name, s.Tenant)
+	case s.Shadow:
+		at.Fail("source %s is in shadow mode, so no message is sent: remove sources.%s.shadow", name, name)
 	case len(s.Routes) == 0:
 		at.Fail("source %s has no routes, so no message arrives anywhere", name)
 	}

@@ -30,6 +30,9 @@ const longestWait = 45 * time.Second
 // operation reads the section operation and configures the source's provider to use the recipe.
 // Call it after the source's provider is known.
 func (r *reader) operation(s *Source, n *yamltree.Node) {
+	if s.Shadow && s.Provider != nil && s.Provider.IsOperation() {
+		s.node.Member("shadow").Fail("a caller of operations waits for what its call did, and shadow mode does nothing; remove shadow, and compare recorded runs by replay plan --compare")
+	}
 	if n == nil {
 		return
 	}

@@ -77,6 +77,7 @@ func (s *Source) keysWith(provider *string) []Key {
 		list("redact", &s.Redact, words(memberPath), "none", "Members of a body that replay plans hide, and that the answer to a differing second call hides from its caller: names, or dotted paths in which `*` matches one step."),
 		programs("labels", &s.Labels, (*reader).labels, "none", "The labels by which you can search events: up to 8 names, each with an [expression](#expressions) that returns a text, a number, true or false, such as `order: body.order_id`. See [Labels](../guides/labels.md)."),
 		value("enabled", &s.Disabled, inverse(boolean), "`true`", "`false` disables the source: it answers as if there were none. The effects of recorded events continue."),
+		value("shadow", &s.Shadow, boolean, "`false`", "Records events and evaluates their effects, and carries none of them out. See [Switching over](../guides/switching-over.md)."),
 		value("emit", &s.Emit, boolean, "`false`", "Opens the source to the SQL function `emit`. See [Events from SQL](../guides/operations.md#events-from-sql)."),
 		part("reconcile", "reconcile", &s.Reconcile, nil, (*Reconcile).keys, "off", "How to ask the sender's API which events there were, and admit those that never arrived. See [Reconcile](../guides/reconcile.md).").later(),
 		inside("operation", "operation", s.Operation.keys, "none", "Only for the provider `operation`: see [Operations](#operations).").later(), // it changes the provider

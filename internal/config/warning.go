@@ -60,6 +60,10 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 					"every fetch fails, and allow does not permit it; name another host", s.Name, route.Name, visible(host), why))
 			}
 		}
+		if s.Shadow {
+			r.warnings = append(r.warnings, fmt.Sprintf("sources.%s: it is in shadow mode: its events are recorded, "+
+				"and none of their effects is carried out; remove shadow when it is to take over", s.Name))
+		}
 		if len(s.Routes) == 0 {
 			r.warnings = append(r.warnings, fmt.Sprintf("sources.%s: it has no routes: its events are recorded, "+
 				"and nothing is done with them; add a route, or set ONCEGATE_FORWARD_URL if the source comes from the environment", s.Name))

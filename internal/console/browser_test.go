@@ -222,6 +222,11 @@ func TestPeopleDecideInABrowser(t *testing.T) { //nolint:paralleltest // one bro
 	r.decide("/admit", "the second payload is right", "admit")
 	r.wants("admitted")
 
+	for _, label := range []string{"o-7", "order%3Do-7"} {
+		r.open("/find?q=" + label)
+		r.wants("evt_order_1", "evt_order_3")
+	}
+
 	r.open("/find?q=evt_hostile")
 	r.wants("evt_hostile", `\u202egnp.exe\u2066`, "(masked)")
 	r.unharmed()

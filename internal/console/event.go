@@ -81,6 +81,12 @@ func eventPage(r *request, v *eventView) *page {
 			Kind: "warn", Text: "The same body was recorded under another id.", Detail: "Somebody may have sent a recorded delivery again.",
 		}})
 	}
+	if e.Shadow {
+		p.Blocks = append(p.Blocks, block{Notice: &notice{
+			Kind: "info", Text: "This event was recorded in shadow mode: its effects are evaluated, and none of them is carried out.",
+			Detail: "A replay that is planned to carry out what shadow mode skipped can still do so.",
+		}})
+	}
 	if e.Reconciled() {
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "info", Text: "This event was not delivered: Oncegate read it from the sender's list of events.", Detail: "Its payload is the list's, which may differ from that of a delivery."}})
 	} else if e.AdmissionDetail != "" {

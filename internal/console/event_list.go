@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"strings"
 
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
@@ -42,9 +43,9 @@ func eventListPage(r *request, found read.Page[read.EventRow]) *page {
 	p := &page{Title: "Events", Blocks: []block{
 		{Filter: r.filterOf(
 			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", eventStates()...), r.textField("route", "Route"),
-			r.contentField("label", "Label, as name=value"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
+			r.contentField("label", "Label, as name=value, or its value"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
 	}}
-	if r.query("label") != "" {
+	if strings.Contains(r.query("label"), "=") { // a value alone names no label to compare by
 		of := r.narrowing("label", "source", "tenant", "since")
 		b := block{ID: "labelled", Links: []link{{Text: "Compare with today's configuration", Href: at("/runs", of)}}}
 		if r.may(control.Operate) {

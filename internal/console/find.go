@@ -10,8 +10,8 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
-// find redirects to the object that the user names: by our id, by source/event-id, by the sender's id alone, or
-// by an idempotency key or a Message-ID. If a key or a Message-ID matches several effects, it redirects to their list.
+// find redirects to the object that the user names: by our id, by source/event-id, by the sender's id alone, by an idempotency
+// key or a Message-ID, or by a label of an event, with its name or without. If a key or a label matches several, it redirects to their list.
 func find(r *request) (*page, error) {
 	q := r.query("q")
 	if q == "" {
@@ -38,7 +38,33 @@ func find(r *request) (*page, error) {
 		!ok && !errors.Is(err, inbox.ErrNotFound) && !errors.Is(err, read.ErrReference) && !errors.Is(err, inbox.ErrID) {
 		return nil, err
 	}
+	if found, err := findByLabel(r, q); found != nil || err != nil {
+		return found, err
+	}
 	return notFound(q), nil
+}
+
+// findByLabel finds events by a label, as name=value or by its value alone. It returns no page if there is none, or if the user may
+// not search by content.
+func findByLabel(r *request, q string) (*page, error) {
+	if !r.may(control.ReadPayload) {
+		return nil, nil //nolint:nilnil // nothing is found
+	}
+	found, err := call(r, &control.ListEvents, control.ListEventsRequest{Label: q, PageRequest: control.PageRequest{Limit: 2}})
+	problem, _ := errors.AsType[*control.Problem](err)
+	switch {
+	case problem != nil && problem.Code == control.CodeAmbiguous:
+		return ambiguous(q, problem), nil
+	case problem != nil && problem.Code == control.CodeInvalid:
+		return nil, nil //nolint:nilnil // it is no label
+	case err != nil:
+		return nil, err
+	case len(found.Data) == 1 && !found.HasMore:
+		return r.seeOther(eventLink(found.Data[0].ID), "")
+	case len(found.Data) > 0:
+		return r.seeOther(to("/events", "label", q), "")
+	}
+	return nil, nil //nolint:nilnil // nothing is found
 }
 
 func findByKey(r *request, key string) (*page, error) {
@@ -60,7 +86,7 @@ func ambiguous(q string, problem *control.Problem) *page {
 
 func notFound(q string) *page {
 	b := block{Notice: &notice{Kind: "warn", Text: "Nothing that is recorded has this id.", Detail: q}}
-	b.Text = "A search takes one of our ids, a sender's id, both as source/event-id, or the idempotency key or Message-ID of an effect. If a delivery is missing, look at the refusals, because a refused delivery is not recorded as an event."
+	b.Text = "A search takes one of our ids, a sender's id, both as source/event-id, the idempotency key or Message-ID of an effect, or a label of an event such as order=1042. If a delivery is missing, look at the refusals, because a refused delivery is not recorded as an event."
 	b.Links = []link{{Text: "Events", Href: "/events"}, {Text: "Refusals", Href: "/refusals"}}
 	if why := read.WhyNoKey(q); why != "" {
 		b.Text = "No effect is found by it: " + why + "."

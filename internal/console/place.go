@@ -41,6 +41,7 @@ var eventPlaces = []Place{
 	{"erase_event", []string{"erase"}, "/events/{id}", ""},
 	{"find_reference", []string{"dead show"}, "", "pages link to what they name, and the search of the console takes the same references"},
 	{"list_effects", []string{"effects list"}, "/effects", ""},
+	{"group_effects", []string{"effects list"}, "/sources/{name}", ""},
 	{"show_effect", []string{"effects show"}, "/effects/{id}", ""},
 	{"list_effect_items", []string{"effects list"}, "/effects/{id}", ""},
 	{"list_attempts", nil, "", "an effect is shown with its attempts"},

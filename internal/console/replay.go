@@ -119,6 +119,8 @@ func newReplay(r *request) (*page, error) {
 		{"all", "Everything", "all dead letters, and the effects chosen below; without ids and without a filter"},
 		{"include_indeterminate", "Also unknown outcomes", "they may happen twice"},
 		{"include_discarded", "Also what was discarded", ""},
+		{"include_shadow", "Evaluate again what shadow mode skipped", "nothing of it is sent"},
+		{"carry_out_shadow", "Carry out what shadow mode skipped", "only what no other handler has done"},
 		{"include_done", "Also what happened", "only under a new key"},
 		{"new_key", "Under new idempotency keys", "targets do not recognise them"},
 		{"new_routes", "Also for routes that are new since", ""},
@@ -137,6 +139,7 @@ func newReplay(r *request) (*page, error) {
 func planReplay(r *request) (*page, error) {
 	ask := control.PlanReplayRequest{Options: replay.Options{
 		IncludeDone: r.ticked("include_done"), IncludeIndeterminate: r.ticked("include_indeterminate"), IncludeDiscarded: r.ticked("include_discarded"),
+		IncludeShadow: r.ticked("include_shadow"), CarryOutShadow: r.ticked("carry_out_shadow"),
 		NewKey: r.ticked("new_key"), NewRoutes: r.ticked("new_routes"),
 	}}
 	ask.All = r.ticked("all")
@@ -270,6 +273,8 @@ func actionOf(a replay.Action) string {
 		return "sent again under its key"
 	case replay.ActionNewKey:
 		return "sent under a new key"
+	case replay.ActionCarryOut:
+		return "carried out after shadow mode"
 	case replay.ActionCreate:
 		return "made for a new route"
 	case replay.ActionNone:
@@ -285,6 +290,7 @@ func optionsText(o replay.Options) string {
 		text string
 	}{
 		{o.IncludeDone, "also what happened"}, {o.IncludeIndeterminate, "also unknown outcomes"}, {o.IncludeDiscarded, "also what was discarded"},
+		{o.IncludeShadow, "also what shadow mode skipped, evaluated again"}, {o.CarryOutShadow, "carries out what shadow mode skipped"},
 		{o.IncludeCalledAgain, "although it was called again"}, {o.NewKey, "under new keys"}, {o.NewRoutes, "also for new routes"},
 	} {
 		if one.set {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/inbox/read"
@@ -33,6 +34,8 @@ func listSources(r *request) (*page, error) {
 				configured = "disabled"
 			case s.Paused != nil:
 				configured = "paused"
+			case s.Shadow:
+				configured = "shadow"
 			}
 			return []cell{
 				{Text: s.Name, Href: "/sources/" + url.PathEscape(s.Name), Detail: s.Tenant}, linked(s.Provider, "/providers/"+url.PathEscape(s.Provider)), code(s.Address), state(configured), instant(s.CreatedAt),
@@ -49,6 +52,7 @@ type sourceView struct {
 	stored   *control.SourceDefinition // nil if the file defines the source
 	events   read.Page[read.EventRow]
 	refusals read.Page[read.RefusalRow]
+	would    read.Page[read.EffectGroup] // what a source in shadow mode would have done
 }
 
 // showSource shows one source, and waits for its first delivery if there was none.
@@ -77,7 +81,35 @@ func showSource(r *request) (*page, error) {
 	if v.refusals, err = call(r, &control.ListRefusals, control.ListRefusalsRequest{PageRequest: few, RefusalFilter: control.RefusalFilter{Source: name}}); err != nil {
 		return nil, err
 	}
+	if v.source.Shadow {
+		if v.would, err = call(r, &control.GroupEffects, control.EffectFilter{Source: name, Since: r.now.Add(-shadowShown)}); err != nil {
+			return nil, err
+		}
+	}
 	return sourcePage(r, &v), nil
+}
+
+// shadowShown is how far back the page of a source in shadow mode counts its effects.
+const shadowShown = 24 * time.Hour
+
+// shadowBlocks say what shadow mode means, and count what the source would have done.
+func shadowBlocks(r *request, v *sourceView) []block {
+	s := v.source
+	if !s.Shadow {
+		return nil
+	}
+	return []block{
+		{Notice: &notice{
+			Kind: "info", Text: "This source is in shadow mode: its events are recorded, and none of their effects is carried out.",
+			Detail: "It takes over when shadow is removed from its configuration.",
+		}},
+		{ID: "shadow", Title: "What it would have done in 24 hours", Table: tableOf(r, v.would, "None of its events had an effect.", []string{"Effects", "Route", "State", "Last"}, func(g read.EffectGroup) []cell {
+			return []cell{
+				counted(g.Count, g.More), {Text: g.Route, Href: to("/effects", "source", s.Name, "route", g.Route, "state", g.State, "reason", g.Reason), Detail: g.Target},
+				{State: g.State, Detail: words(g.Reason)}, instant(g.Last),
+			}
+		})},
+	}
 }
 
 func sourcePage(r *request, v *sourceView) *page {
@@ -95,6 +127,7 @@ func sourcePage(r *request, v *sourceView) *page {
 			Kind: "info", Text: "Waiting for the first delivery.", Detail: "Follow the steps below and have the provider send a test. This page turns into the event, or into the refusal with the probable fault.",
 		}})
 	}
+	p.Blocks = append(p.Blocks, shadowBlocks(r, v)...)
 	p.Blocks = append(p.Blocks, pauseBlocks(r, pause.Thing{Kind: pause.Source, Name: s.Name}, s.Paused, "/sources/"+url.PathEscape(s.Name), sourcePauseMeans)...)
 	p.Blocks = append(p.Blocks, storedBlocks(r, v.stored)...)
 	address := or(s.ExternalURL, "https://<your public address>"+s.Address)

@@ -25,8 +25,10 @@ func listUnknown(r *request) (*page, error) {
 		return nil, err
 	}
 	found, err := call(r, &control.ListEffects, control.ListEffectsRequest{
-		PageRequest: r.pageRequest(), TenantFilter: tenant, Source: r.query("source"), Type: r.query("type"), Route: r.query("route"),
-		State: string(inbox.EffectIndeterminate), Since: since,
+		PageRequest: r.pageRequest(),
+		EffectFilter: control.EffectFilter{
+			TenantFilter: tenant, Source: r.query("source"), Type: r.query("type"), Route: r.query("route"), State: string(inbox.EffectIndeterminate), Since: since,
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -10,9 +10,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/read"
 )
 
-// ListEffectsRequest narrows a list of effects. A zero field does not narrow it.
-type ListEffectsRequest struct {
-	PageRequest
+// EffectFilter narrows effects. A zero field does not narrow them.
+type EffectFilter struct {
 	TenantFilter `flag:"--tenant only this tenant"`
 
 	// Source is the name of a source.
@@ -31,16 +30,36 @@ type ListEffectsRequest struct {
 	State  string `json:"state,omitempty" flag:"--state only this state:"`
 	Reason string `json:"reason,omitempty" flag:"--reason only this reason of the state, such as attempts_exhausted"`
 
+	// Since is the earliest time at which the effect was recorded. Until is the end of those times.
+	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
+	Until time.Time `json:"until,omitzero" flag:"--until only those recorded before"`
+}
+
+// read returns the filter for the lists, narrowed to the tenant that the access may see.
+func (f *EffectFilter) read(access Access) (out read.EffectFilter, err error) {
+	tenant, err := f.narrow(access)
+	if err != nil {
+		return out, err
+	}
+	if err := oneOf("state", f.State, EffectStates()); err != nil {
+		return out, err
+	}
+	return read.EffectFilter{
+		Source: f.Source, Tenant: tenant, Type: f.Type, Route: f.Route, Target: f.Target, State: f.State, Reason: f.Reason, Since: f.Since, Until: f.Until,
+	}, ordered(f.Since, f.Until)
+}
+
+// ListEffectsRequest narrows a list of effects. A zero field does not narrow it.
+type ListEffectsRequest struct {
+	PageRequest
+	EffectFilter
+
 	// EventID is the sender's id of the event, exact.
 	EventID string `json:"event_id,omitempty" searches:"event_id"`
 
 	// Key is an idempotency key of Oncegate, or a Message-ID that Oncegate made. The list has every effect of which an
 	// attempt was made under it, including effects of the same meaning and effects that were sent again.
 	Key string `json:"key,omitempty" searches:"key" flag:"--key only effects that were attempted under this idempotency key of Oncegate or Message-ID"`
-
-	// Since is the earliest time at which the effect was recorded. Until is the end of those times.
-	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
-	Until time.Time `json:"until,omitzero" flag:"--until only those recorded before"`
 }
 
 // ListEffects lists effects.
@@ -53,26 +72,32 @@ var ListEffects = Operation[ListEffectsRequest, read.Page[read.EffectRow]]{
 }
 
 func (s *Service) effects(ctx context.Context, access Access, r ListEffectsRequest) (page read.Page[read.EffectRow], err error) {
-	tenant, err := r.narrow(access)
+	filter, err := r.read(access)
 	if err != nil {
 		return page, err
 	}
-	if err := oneOf("state", r.State, EffectStates()); err != nil {
-		return page, err
-	}
-	if err := ordered(r.Since, r.Until); err != nil {
-		return page, err
-	}
+	filter.EventID, filter.Key = r.EventID, r.Key
 	page, err = readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.EffectRow], error) {
-		return s.lister.Effects(ctx, read.EffectFilter{
-			Source: r.Source, Tenant: tenant, Type: r.Type, Route: r.Route, Target: r.Target, State: r.State, Reason: r.Reason,
-			EventID: r.EventID, Key: r.Key, Since: r.Since, Until: r.Until, Cursor: at.Cursor, Limit: at.Limit,
-		})
+		filter.Cursor, filter.Limit = at.Cursor, at.Limit
+		return s.lister.Effects(ctx, filter)
 	})
 	if r.Key != "" {
 		page.Data = slices.DeleteFunc(page.Data, func(e read.EffectRow) bool { return !access.seesKeyOf(e.EventID) })
 	}
 	return page, err
+}
+
+// GroupEffects counts effects in groups.
+var GroupEffects = Operation[EffectFilter, read.Page[read.EffectGroup]]{
+	ID: "group_effects", Method: "GET", Path: "/effects/groups", Scope: ReadMetadata,
+	Summary: "Count effects by source, route, target, state and reason, the largest group first. Of a source in shadow mode, they are what it would have done.",
+	Do: func(ctx context.Context, s *Service, access Access, r EffectFilter) (page read.Page[read.EffectGroup], err error) {
+		filter, err := r.read(access)
+		if err != nil {
+			return page, err
+		}
+		return s.lister.EffectGroups(ctx, filter)
+	},
 }
 
 // IDRequest identifies one object by Oncegate's id.
@@ -268,7 +293,10 @@ var ListIndeterminates = Operation[ListIndeterminatesRequest, read.Page[read.Eff
 	Summary: "List the effects whose outcome is unknown, newest first.",
 	Do: func(ctx context.Context, s *Service, access Access, r ListIndeterminatesRequest) (read.Page[read.EffectRow], error) {
 		return s.effects(ctx, access, ListEffectsRequest{
-			PageRequest: r.PageRequest, TenantFilter: r.TenantFilter, Source: r.Source, Type: r.Type, Route: r.Route, Since: r.Since, State: string(inbox.EffectIndeterminate),
+			PageRequest: r.PageRequest,
+			EffectFilter: EffectFilter{
+				TenantFilter: r.TenantFilter, Source: r.Source, Type: r.Type, Route: r.Route, Since: r.Since, State: string(inbox.EffectIndeterminate),
+			},
 		})
 	},
 }

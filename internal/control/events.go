@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/read"
 )
 
@@ -47,8 +46,9 @@ type ListEventsRequest struct {
 	// EventID is the sender's id of the event, exact.
 	EventID string `json:"event_id,omitempty" searches:"event_id"`
 
-	// Label selects events by a label that their source declares, as name=value.
-	Label string `json:"label,omitempty" searches:"label" flag:"--label only events with this label of their source: ''name=value''"`
+	// Label selects events by a label that their source declares, as name=value. A value alone is looked for under every
+	// declared label, and several that have it are refused as ambiguous.
+	Label string `json:"label,omitempty" searches:"label" flag:"--label only events with this label of their source: ''name=value'' or a value alone"`
 
 	// Since is the earliest receipt of the event. Until is the end of the receipts.
 	Since time.Time `json:"since,omitzero" flag:"--since only those received since"`
@@ -70,17 +70,15 @@ var ListEvents = Operation[ListEventsRequest, read.Page[read.EventRow]]{
 		if err := ordered(r.Since, r.Until); err != nil {
 			return page, err
 		}
-		var label inbox.Label
-		if r.Label != "" {
-			if label, err = inbox.ParseLabel(r.Label); err != nil {
-				return page, invalid("label: %v", err)
-			}
+		filter := read.EventFilter{
+			Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, EventID: r.EventID, Since: r.Since, Until: r.Until,
+		}
+		if filter.Label, err = s.searchedLabel(ctx, r.Label, filter); err != nil {
+			return page, err
 		}
 		return readPage(r.PageRequest, func(at read.PageRequest) (read.Page[read.EventRow], error) {
-			return s.lister.Events(ctx, read.EventFilter{
-				Source: r.Source, Tenant: tenant, Type: r.Type, State: r.State, Route: r.Route, EventID: r.EventID, Label: label,
-				Since: r.Since, Until: r.Until, Cursor: at.Cursor, Limit: at.Limit,
-			})
+			filter.Cursor, filter.Limit = at.Cursor, at.Limit
+			return s.lister.Events(ctx, filter)
 		})
 	},
 }

@@ -20,6 +20,7 @@ import (
 var searched = map[string]string{
 	"list_events":            `{"type": "none"}`,
 	"list_effects":           `{"type": "none"}`,
+	"group_effects":          `{"type": "none"}`,
 	"list_dead_letters":      `{"type": "none"}`,
 	"group_dead_letters":     `{"type": "none"}`,
 	"list_indeterminates":    `{"type": "none"}`,

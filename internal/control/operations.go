@@ -4,7 +4,7 @@ package control
 func Operations() []Definition {
 	reads := []Definition{
 		&ListEvents, &ShowEvent, &ReadEventBody,
-		&ListEffects, &ShowEffect, &ListAttempts, &ListItems,
+		&ListEffects, &GroupEffects, &ShowEffect, &ListAttempts, &ListItems,
 		&ListDeadLetters, &GroupDeadLetters, &ShowDeadLetter,
 		&ListIndeterminates, &GroupIndeterminates,
 		&ListConflicts, &ShowConflict, &ReadConflictBody, &ListConflictChanges,

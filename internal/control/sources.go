@@ -37,6 +37,10 @@ type Source struct {
 	Stored   bool `json:"stored,omitempty"`
 	Disabled bool `json:"disabled,omitempty"`
 
+	// Shadow says that the source is in shadow mode, as the server that started last has it: its events are recorded, and none
+	// of their effects is carried out.
+	Shadow bool `json:"shadow,omitempty"`
+
 	// CreatedAt is when a server was first started with the source.
 	CreatedAt time.Time `json:"created_at"`
 
@@ -69,7 +73,7 @@ var ListSources = Operation[ListSourcesRequest, read.Page[Source]]{
 func (s *Service) source(row *read.SourceRow, paused pause.Pauses) Source {
 	out := Source{
 		Name: row.Name, Address: "/in/" + row.Name, Provider: row.Provider, Class: row.Class, Tenant: row.Tenant,
-		CreatedAt: row.CreatedAt, Paused: paused.Of(pause.Source, row.Name),
+		Shadow: row.Shadow, CreatedAt: row.CreatedAt, Paused: paused.Of(pause.Source, row.Name),
 	}
 	if configured := s.configured(row.Name); configured != nil {
 		out.Configured, out.Stored, out.Disabled = true, configured.Stored, configured.Disabled

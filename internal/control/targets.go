@@ -99,7 +99,7 @@ var ShowTarget = Operation[TargetReference, *TargetDetail]{
 
 // addAttempts adds what waits for the target after a failure, and what its attempts came to in the last hour.
 func (s *Service) addAttempts(ctx context.Context, access Access, out *TargetDetail) error {
-	page, err := ListEffects.Do(ctx, s, access, ListEffectsRequest{PageRequest: PageRequest{Limit: shownWaits}, Target: out.Name, State: string(inbox.EffectRetry)})
+	page, err := ListEffects.Do(ctx, s, access, ListEffectsRequest{PageRequest: PageRequest{Limit: shownWaits}, EffectFilter: EffectFilter{Target: out.Name, State: string(inbox.EffectRetry)}})
 	if err != nil {
 		return err
 	}

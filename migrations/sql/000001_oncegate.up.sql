@@ -18,6 +18,7 @@ CREATE TABLE source (
     emit          boolean NOT NULL DEFAULT false,   -- only such a source takes rows of emit(): a caller must not take a provider's keys
     emit_limit    int NOT NULL DEFAULT 1048576,     -- the longest payload of emit() in bytes; the schema's owner may change it
     emit_ordered  boolean NOT NULL DEFAULT false,   -- a route of the source is in order of arrival
+    shadow        boolean NOT NULL DEFAULT false,   -- as last registered, for people; the decision about an effect is in its own row
     created_at    timestamptz NOT NULL DEFAULT now(),
     updated_at    timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT source_pkey PRIMARY KEY (id),
@@ -148,6 +149,7 @@ CREATE TABLE inbox_event (
     parent            uuid,
     tenant            text,        -- of the credential, or else of the source, at the time of recording; NULL is the source's of today
     traceparent       text,
+    shadow            boolean NOT NULL DEFAULT false, -- recorded while its source was in shadow mode: effects that are made of it later are shadow too
     CONSTRAINT inbox_event_pkey PRIMARY KEY (id),
     CONSTRAINT inbox_event_key UNIQUE (source_id, event_id),
     CONSTRAINT inbox_event_transmission_length CHECK (octet_length(transmission) BETWEEN 1 AND 255),
@@ -358,6 +360,9 @@ CREATE TABLE effect (
     sequence_number    numeric,
     order_waived       boolean NOT NULL DEFAULT false, -- an operator has it take part although another effect has its number
     filtered           boolean NOT NULL DEFAULT false, -- the route does not take the type: it only fills its number's place
+    -- Recorded in shadow mode: the effect is evaluated and never carried out, whatever the configuration says by then. Only a replay
+    -- that an operator has planned for it ends that.
+    shadow             boolean NOT NULL DEFAULT false,
     lease_token        uuid,
     lease_until        timestamptz,
     send_started_at    timestamptz,
@@ -766,7 +771,7 @@ CREATE TABLE replay_item (
     diff             bytea,
     diff_key_id      int,
     CONSTRAINT replay_item_pkey PRIMARY KEY (replay_id, position),
-    CONSTRAINT replay_item_action CHECK (action IN ('replay', 'new_key', 'create', 'none')),
+    CONSTRAINT replay_item_action CHECK (action IN ('replay', 'new_key', 'carry_out', 'create', 'none')),
     CONSTRAINT replay_item_left_out CHECK ((action = 'none') = (left_out IS NOT NULL))
 );
 CREATE INDEX replay_item_event_idx ON replay_item (event_id);

@@ -69,13 +69,7 @@ func (s *shell) deadListCommand() *cobra.Command {
 			return false, nil
 		}
 		groups, err := control.Call(ctx, caller, &control.GroupDeadLetters, *filter)
-		if err == nil {
-			err = showList(s, list.Command, &pageFlags{limit: 1}, &deadGroupColumns, func(control.PageRequest) (read.Page[read.DeadGroup], error) { return groups, nil })
-		}
-		if err == nil {
-			s.sayUncounted("dead letters", groups.SearchedTo)
-		}
-		if err == nil {
+		if err = showGroups(s, list.Command, "dead letters", &deadGroupColumns, groups, err); err == nil {
 			err = s.unknownBeneath(ctx, caller, filter)
 		}
 		return true, err

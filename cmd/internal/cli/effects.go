@@ -37,17 +37,35 @@ func effectEntry(row *read.EffectRow) listEntry {
 	}
 }
 
+var effectGroupColumns = columns[read.EffectGroup]{
+	header: []string{"COUNT", "SOURCE", "ROUTE", "TARGET", "STATE", "REASON", "FIRST", "LAST", "EXAMPLE"},
+	spare:  []string{"TARGET", "FIRST"}, ids: []string{"EXAMPLE"}, whole: []string{"COUNT", "STATE", "FIRST", "LAST"},
+	cells: func(g *read.EffectGroup) []any {
+		return []any{read.CountOf(g.Count, g.More), g.Source, g.Route, g.Target, g.State, g.Reason, g.First, g.Last, g.Example}
+	},
+	entry: func(g *read.EffectGroup) listEntry {
+		return listEntry{IDs: map[string]string{kindEffect: g.Example.String()}, Name: g.Source + "/" + g.Route}
+	},
+}
+
 func (s *shell) effectsCommand() *cobra.Command {
 	var of string
+	var grouped bool
 	list := newList(s, &control.ListEffects, &effectColumns, &cobra.Command{
-		Short:   "List effects, newest first",
-		Long:    "List effects, newest first, or with --list the items of the list that an effect became, in their order.",
+		Short: "List effects, newest first",
+		Long: "List effects, newest first, or with --list the items of the list that an effect became, in their order.\n" +
+			"--group counts them by source, route, target, state and reason: of a source in shadow mode, that is what\n" +
+			"it would have done.",
 		Example: "  oncegate effects list --state dead\n  oncegate effects list --target billing --since 2h --reason attempts_exhausted",
 	})
 	restrict(list.Command, "state", control.EffectStates())
 	list.Command.Flags().StringVar(&of, "list", "", "only the items of the list that this effect became, by its id")
+	list.Command.Flags().BoolVar(&grouped, "group", false, "count them by source, route, target, state and reason")
 	var items control.ListItemsRequest
 	list.check = func([]string) (err error) {
+		if grouped && (list.Command.Flags().Changed("key") || list.Command.Flags().Changed("list")) {
+			return usagef("--group excludes --key and --list")
+		}
 		if key := list.request.Key; list.Command.Flags().Changed("key") && !read.IsKeyReference(key) {
 			return usagef("--key %q is %s", clean(key), read.ErrKeyReference)
 		}
@@ -57,6 +75,10 @@ func (s *shell) effectsCommand() *cobra.Command {
 		return err
 	}
 	list.instead = func(ctx context.Context, caller control.Caller) (done bool, err error) {
+		if grouped {
+			groups, err := control.Call(ctx, caller, &control.GroupEffects, list.request.EffectFilter)
+			return true, showGroups(s, list.Command, "effects", &effectGroupColumns, groups, err)
+		}
 		if items.ID.IsZero() {
 			return false, nil
 		}

@@ -13,9 +13,10 @@ import (
 
 func (s *shell) eventsCommand() *cobra.Command {
 	list := newList(s, &control.ListEvents, &eventColumns, &cobra.Command{Short: "List events, newest first"})
+	list.on.settings = s.optionalConfig // it declares the labels
 	restrict(list.Command, "state", append(control.EffectStates(), control.Admissions()...))
 	list.check = func([]string) error {
-		if _, err := inbox.ParseLabel(list.request.Label); list.request.Label != "" && err != nil {
+		if _, err := inbox.ParseLabel(list.request.Label); strings.Contains(list.request.Label, "=") && err != nil {
 			return usagef("--label %q: %v", clean(list.request.Label), err)
 		}
 		return nil
@@ -98,6 +99,7 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 		{"last", timeOrEmpty(e.LastDeliveryAt)},
 		{"conflicts", conflicts},
 		{"replay", onlyIf(e.SuspectedReplay, "suspected: the same body was recorded under another id")},
+		{"shadow", onlyIf(e.Shadow, "recorded in shadow mode: its effects are evaluated and not carried out")},
 		{"class", e.Class},
 		{"body", bodyText(e.BodyLength, kept, e.BodySHA256, e.PayloadHidden)},
 		{"labels", labelTexts(e.Labels)},

@@ -133,6 +133,18 @@ func (f *pageFlags) request() control.PageRequest {
 // allPage is how many rows --all requests at once.
 const allPage = 500
 
+// showGroups shows the groups that were counted, or returns the error of counting them. what names the rows.
+func showGroups[Row any](s *shell, cmd *cobra.Command, what string, c *columns[Row], groups read.Page[Row], err error) error {
+	if err != nil {
+		return err
+	}
+	err = showList(s, cmd, &pageFlags{limit: 1}, c, func(control.PageRequest) (read.Page[Row], error) { return groups, nil })
+	if err == nil {
+		s.sayUncounted(what, groups.SearchedTo)
+	}
+	return err
+}
+
 // showList shows one page of a list, or every page with --all, and explains how to see the next
 // page.
 func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, c *columns[Row], ask func(control.PageRequest) (read.Page[Row], error)) error {

@@ -43,13 +43,7 @@ func (s *shell) refusalsListCommand() *cobra.Command {
 			return false, nil
 		}
 		groups, err := control.Call(ctx, caller, &control.GroupRefusals, list.request.RefusalFilter)
-		if err == nil {
-			err = showList(s, list.Command, &pageFlags{limit: 1}, &refusalGroupColumns, func(control.PageRequest) (read.Page[read.RefusalGroup], error) { return groups, nil })
-		}
-		if err == nil {
-			s.sayUncounted("refusals", groups.SearchedTo)
-		}
-		return true, err
+		return true, showGroups(s, list.Command, "refusals", &refusalGroupColumns, groups, err)
 	}
 	return list.Command
 }

@@ -48,7 +48,7 @@ func (f *compareFlags) asked(s *shell, cmd *cobra.Command, args []string, of con
 		return false, usagef("--limit %d: must be from 1 to %d", f.limit, replay.MaxAudit)
 	}
 	for _, name := range []string{
-		"ids", "all", "include-indeterminate", "include-done", "include-discarded", "include-called-again", "new-routes", "new-key", "show", "reason", "actor",
+		"ids", "all", "include-indeterminate", "include-done", "include-discarded", "include-shadow", "carry-out-shadow", "include-called-again", "new-routes", "new-key", "show", "reason", "actor",
 		"type", "route", "target", "dead-reason", "error-class", "text", "event-id", "until",
 	} {
 		if cmd.Flags().Changed(name) {

@@ -26,6 +26,8 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.options.IncludeIndeterminate, "include-indeterminate", false, "include what may have happened; it may happen twice")
 	flags.BoolVar(&f.options.IncludeDone, "include-done", false, "include what happened, with --new-key; it happens twice")
 	flags.BoolVar(&f.options.IncludeDiscarded, "include-discarded", false, "include what was discarded")
+	flags.BoolVar(&f.options.IncludeShadow, "include-shadow", false, "evaluate again what shadow mode skipped; nothing of it is sent")
+	flags.BoolVar(&f.options.CarryOutShadow, "carry-out-shadow", false, "carry out what shadow mode skipped; it happens twice if another handler has done it")
 	flags.BoolVar(&f.options.IncludeCalledAgain, "include-called-again", false, "include the one named effect although a later call repeats its operation; it may happen twice")
 	flags.BoolVar(&f.options.NewRoutes, "new-routes", false, "also make effects for routes that take the events today and did not when they were received")
 	flags.BoolVar(&f.options.NewKey, "new-key", false, "use new idempotency keys and render again; targets recognise nothing")

@@ -62,6 +62,7 @@ func TestScripts(t *testing.T) {
 					env.Setenv("PORT", "0")
 					env.Setenv("ONCEGATE_ADMIN", "127.0.0.1:0")
 					env.Setenv("NO_COLOR", "1")
+					env.Values[shopKey{}] = new(oldShop)
 					// Without this, each command would sleep for a second at its end to detect late
 					// races.
 					env.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -76,7 +77,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready, "refusal": refusal,
-					"target": target, "first": first, "newer": newer, "node": node, "sql": sql, "pruning": pruning, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse, "hangup": hangup,
+					"target": target, "first": first, "newer": newer, "node": node, "sql": sql, "pruning": pruning, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse, "hangup": hangup, "switching": switching,
 				},
 			})
 		})

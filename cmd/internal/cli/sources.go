@@ -28,11 +28,19 @@ func (s *shell) sourcesListCommand() *cobra.Command {
 	return list.Command
 }
 
+// shadowLine says what shadow mode does; it is empty for a source that is not in it.
+func shadowLine(shadow bool) string {
+	if !shadow {
+		return ""
+	}
+	return "yes: its events are recorded, and none of their effects is carried out"
+}
+
 var sourceColumns = columns[control.Source]{
-	header: []string{"NAME", "PROVIDER", "ADDRESS", "CONFIGURED", "CLASS", "TENANT", "CREATED", "PAUSED"},
+	header: []string{"NAME", "PROVIDER", "ADDRESS", "CONFIGURED", "CLASS", "TENANT", "CREATED", "SHADOW", "PAUSED"},
 	spare:  []string{"CREATED", "CLASS", "TENANT"}, ids: []string{"NAME", "ADDRESS"}, whole: []string{"CREATED"},
 	cells: func(row *control.Source) []any {
-		return []any{row.Name, row.Provider, row.Address, configuredText(row), row.Class, row.Tenant, row.CreatedAt, pauseCell(row.Paused)}
+		return []any{row.Name, row.Provider, row.Address, configuredText(row), row.Class, row.Tenant, row.CreatedAt, onlyIf(row.Shadow, "shadow"), pauseCell(row.Paused)}
 	},
 }
 
@@ -65,6 +73,7 @@ func (s *shell) sourcesShowCommand() *cobra.Command {
 					{"address", source.Address},
 					{"external url", source.ExternalURL},
 					{"configured", configuredText(&source.Source)},
+					{"shadow", shadowLine(source.Shadow)},
 					{"paused", pausedLine(source.Paused)},
 					{"class", source.Class},
 					{"tenant", source.Tenant},

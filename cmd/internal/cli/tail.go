@@ -145,8 +145,10 @@ func (t *tail) pollEffects(ctx context.Context) error {
 		return nil // such events have no effects
 	}
 	request := control.ListEffectsRequest{
-		PageRequest: control.PageRequest{Limit: tailPage}, TenantFilter: control.TenantFilter{Tenant: t.filter.tenant},
-		Source: t.filter.source, Type: t.filter.kind, Route: t.filter.route, Since: t.floor,
+		PageRequest: control.PageRequest{Limit: tailPage},
+		EffectFilter: control.EffectFilter{
+			TenantFilter: control.TenantFilter{Tenant: t.filter.tenant}, Source: t.filter.source, Type: t.filter.kind, Route: t.filter.route, Since: t.floor,
+		},
 	}
 	rows, err := everyPage(ctx, t.caller, &control.ListEffects, &request, &request.PageRequest)
 	if err != nil {

@@ -104,6 +104,7 @@ async function readThings() {
   await need(sdk.findReference({ path: { kind: 'event', ref: 'shop/evt_paid' } }))
 
   const effect = first('dead effect', (await need(sdk.listEffects({ query: { state: 'dead' } }))).data)
+  assert.ok(first('group of effects', (await need(sdk.groupEffects({ query: { state: 'dead' } }))).data).count > 0)
   await need(sdk.showEffect({ path: { id: effect.id } }))
   assert.ok((await need(sdk.listAttempts({ path: { id: effect.id } }))).data.length > 0)
   assert.equal((await all(query => sdk.listEffectItems({ path: { id: given('LIST') }, query }))).length, 3)
