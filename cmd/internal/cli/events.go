@@ -99,6 +99,7 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 		{"conflicts", conflicts},
 		{"replay", onlyIf(e.SuspectedReplay, "suspected: the same body was recorded under another id")},
 		{"class", e.Class},
+		{"trace", e.TraceID},
 		{"body", bodyText(e.BodyLength, kept, e.BodySHA256, e.PayloadHidden)},
 		{"labels", labelTexts(e.Labels)},
 	}
