@@ -98,7 +98,7 @@ func (a attempt) report(ctx context.Context, s inbox.Settlement, settled inbox.S
 		a.abandonTrace()
 		return
 	}
-	a.endTrace(ctx, &r)
+	a.endTrace(ctx, r)
 	if a.cfg.Observe != nil {
 		a.cfg.Observe(r)
 	}

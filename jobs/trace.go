@@ -22,7 +22,7 @@ type AttemptSpan interface {
 	Target(ctx context.Context, target string) (_ context.Context, traceparent string, end func(effect.Result))
 
 	// End ends the span with the attempt's report.
-	End(r *Report)
+	End(r Report)
 
 	// Abandon ends the span of an attempt whose end another process decides. It does nothing after End.
 	Abandon()
@@ -51,7 +51,7 @@ func (a attempt) atTarget(ctx context.Context, call *effect.Call, do func(contex
 
 // endTrace ends the span of an attempt. If the effect came to rest without a call of the target, or as a statement that it
 // shared with other effects, its span begins here. An effect that was only put off has none.
-func (a attempt) endTrace(ctx context.Context, r *Report) {
+func (a attempt) endTrace(ctx context.Context, r Report) {
 	if a.cfg.Tracer == nil {
 		return
 	}

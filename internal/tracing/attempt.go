@@ -68,7 +68,7 @@ func fail(span trace.Span, failed bool, reason string) {
 }
 
 // End implements [jobs.AttemptSpan].
-func (a *attemptSpan) End(r *jobs.Report) {
+func (a *attemptSpan) End(r jobs.Report) {
 	if a.span.IsRecording() {
 		name := "attempt"
 		if r.Outcome == "" {

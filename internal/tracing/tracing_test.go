@@ -123,7 +123,7 @@ func TestAttempt(t *testing.T) {
 		tracer, spans := newTracer()
 		c.report.Source, c.report.Route, c.report.Target = "shop", "ship", "http"
 		span := tracer.Attempt(t.Context(), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", 0)
-		span.End(&c.report)
+		span.End(c.report)
 		span.Abandon()
 		if len(spans.Ended()) != 1 {
 			t.Fatalf("%d spans ended", len(spans.Ended()))

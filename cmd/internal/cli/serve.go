@@ -32,6 +32,8 @@ func (s *shell) serveCommand() *cobra.Command {
 			"signal ends it at once; no acknowledged event is lost.\n\n" +
 			"SIGHUP makes it read the configuration file and all secrets again, as `oncegate reload` does. It keeps the\n" +
 			"configuration that it has if it cannot apply the new one, and the log says why.\n\n" +
+			"If OTEL_EXPORTER_OTLP_ENDPOINT is set, it exports traces and metrics there, by the standard variables of\n" +
+			"OpenTelemetry.\n\n" +
 			"If other sessions keep the tables locked, a start waits for a minute and names the session that has the\n" +
 			"lock. It exits with 75 if it does not get the lock, or if it cannot reach the database.",
 		Args: cobra.NoArgs,

@@ -96,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (*Telemetry, error) {
 func (t *Telemetry) describe(ctx context.Context, cfg Config) (err error) {
 	t.resource, err = resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		semconv.ServiceName("oncegate"), semconv.ServiceVersion(cfg.Version), semconv.ServiceInstanceID(cfg.Instance),
-	), resource.WithFromEnv(), resource.WithSchemaURL(semconv.SchemaURL))
+	), resource.WithFromEnv())
 	if errors.Is(err, resource.ErrPartialResource) {
 		return errors.New("OTEL_RESOURCE_ATTRIBUTES does not have the form name=value,name=value with values in URL encoding")
 	}
