@@ -69,13 +69,17 @@ func traceparent(h http.Header) string {
 }
 
 // continueTrace takes over the sender's trace context. Call it only for a verified request: anybody can send a trace
-// context, and it decides whether the request is sampled.
+// context, and it decides whether the request is sampled. So the span of a source that proves nothing has no parent.
 func (r *Receiver) continueTrace(req *request) {
-	req.traceparent = traceparent(req.http.Header)
+	sender := traceparent(req.http.Header)
 	if r.cfg.Tracer == nil {
+		req.traceparent = sender
 		return
 	}
-	r.beginTrace(req, req.traceparent)
+	if req.source.unproved {
+		sender = ""
+	}
+	r.beginTrace(req, sender)
 	req.traceparent = req.span.Traceparent()
 }
 

@@ -94,6 +94,21 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// Anybody can deliver to a source that proves nothing, so its senders do not decide what is traced.
+func TestTracesOfUnprovedSources(t *testing.T) {
+	t.Parallel()
+	tracer := &tracerOf{}
+	cfg := config(&fakeGate{}, newProvider())
+	cfg.Tracer = tracer
+	cfg.Sources["shop"].Provider = unproved{newProvider()}
+	req := newRequest(t, &answerCase{body: `{"id":"a"}`})
+	req.Header.Set("Traceparent", spanOf)
+	newReceiver(t, cfg).ServeHTTP(httptest.NewRecorder(), req)
+	if want := (deliveryBegun{"shop", ""}); len(tracer.told) == 0 || tracer.told[0] != want {
+		t.Errorf("told %+v, want %+v first", tracer.told, want)
+	}
+}
+
 // A delivery that is not traced allocates nothing for traces.
 //
 //nolint:paralleltest // nothing else may allocate meanwhile
