@@ -96,7 +96,7 @@ func evaluate(t *testing.T, prometheus, expr string) (series int, err error) {
 	}
 	response, err := client().Do(request)
 	if err != nil {
-		return 0, nil //nolint:nilerr // it has not started yet
+		return 0, nil // it has not started yet
 	}
 	defer response.Body.Close()
 	var answer struct {
@@ -104,7 +104,7 @@ func evaluate(t *testing.T, prometheus, expr string) (series int, err error) {
 		Data  struct{ Result []struct{ Value [2]any } }
 	}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return 0, nil //nolint:nilerr // nor is it ready
+		return 0, nil // nor is it ready
 	}
 	if answer.Error != "" {
 		return 0, fmt.Errorf("%s", answer.Error)
