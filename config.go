@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/oncegate/oncegate/internal/config"
 )
@@ -80,6 +81,11 @@ type Config struct {
 	// available at [Inbox.Admin]. A second Inbox in one program needs a registerer that adds a
 	// label, made by prometheus.WrapRegistererWith.
 	Metrics prometheus.Registerer
+
+	// Traces makes OpenTelemetry spans of deliveries and of attempts, such as otel.GetTracerProvider()
+	// or a provider of the SDK. The contexts of handlers carry the span of their attempt. Without it
+	// nothing is traced.
+	Traces trace.TracerProvider
 
 	// Now returns the current time. It defaults to time.Now.
 	Now func() time.Time

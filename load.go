@@ -18,9 +18,9 @@ const defaultSchema = "oncegate"
 // ONCEGATE_SCHEMA and so on. A route of the file without a target uses a handler of this program.
 // An empty name means oncegate.yml, if it exists.
 //
-// In the returned Config you may change only DatabaseURL, Schema, Migrate, Role, Logger, Metrics
-// and Now; the file determines the rest. The file's log section applies only to the binary. The
-// error lists every problem, one per line, with file and line.
+// In the returned Config you may change only DatabaseURL, Schema, Migrate, Role, Logger, Metrics,
+// Traces and Now; the file determines the rest. The file's log section applies only to the binary.
+// The error lists every problem, one per line, with file and line.
 func Load(file string) (Config, error) {
 	settings, err := config.Load(config.Options{File: file, Environ: os.Environ(), Catalog: new(catalog.Lazy), Handlers: true})
 	if err != nil {
@@ -41,7 +41,7 @@ func (c *Config) resolve() (app.Config, error) {
 	if c.loaded != nil {
 		if c.Sources != nil || c.Targets != nil || c.Providers != nil || !c.Keyring.none() || c.Workers != 0 || c.Lease != 0 ||
 			c.Drain != 0 || c.TrustedProxies != nil || c.GateConnections != 0 || c.WorkConnections != 0 || c.QueueConnections != 0 {
-			return out, errors.New("a Config that was loaded takes DatabaseURL, Schema, Migrate, Role, Logger, Metrics and Now: write the rest into the file")
+			return out, errors.New("a Config that was loaded takes DatabaseURL, Schema, Migrate, Role, Logger, Metrics, Traces and Now: write the rest into the file")
 		}
 		settings := *c.loaded
 		settings.Database.URL, settings.Database.Schema = c.DatabaseURL, c.Schema
@@ -60,7 +60,7 @@ func (c *Config) resolve() (app.Config, error) {
 		return out, fmt.Errorf("Config.Role %q is unknown; known are Both, Receive and Work", string(c.Role))
 	}
 	out.Receive, out.Work = c.Role != Work, c.Role != Receive
-	out.Logger, out.Metrics, out.Migrate, out.Now, out.Version = c.Logger, c.Metrics, c.Migrate, c.Now, version()
+	out.Logger, out.Metrics, out.Traces, out.Migrate, out.Now, out.Version = c.Logger, c.Metrics, c.Traces, c.Migrate, c.Now, version()
 	if out.Logger == nil {
 		out.Logger = slog.Default()
 	}

@@ -128,6 +128,8 @@ func (a attempt) actAndSettle(ctx context.Context, standing inbox.Standing, note
 	} else if early != nil {
 		return a.settleEarly(ctx, tx, early)
 	}
+	a.span = a.beginTrace(ctx)
+	defer a.abandonTrace()
 	result, err := a.run(ctx, tx)
 	*noted = result
 	if result.NoAttempt {
@@ -235,7 +237,12 @@ func (a attempt) run(ctx context.Context, tx pgx.Tx) (effect.Result, error) {
 	if _, err := tx.Exec(timed, boundTransaction, limit, limit); err != nil {
 		return effect.SQLFailure(err), err
 	}
-	result, err := safeAct(timed, tx, a.route.transactional, a.route.call(a.claim))
+	call := a.route.call(a.claim)
+	var err error
+	result := a.atTarget(timed, call, func(ctx context.Context) (result effect.Result) {
+		result, err = safeAct(ctx, tx, a.route.transactional, call)
+		return result
+	})
 	if err == nil && timed.Err() != nil && result.Outcome != effect.Done {
 		result.Reason = reasons.SQLTimeout
 	}

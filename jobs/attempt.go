@@ -25,6 +25,9 @@ type attempt struct {
 	claim     *inbox.Claim
 	committed bool
 
+	// span is nil until the attempt reaches the target, and if nothing is traced.
+	span AttemptSpan
+
 	// begun is when the claim was requested. Its lease did not start before that.
 	begun time.Time
 }

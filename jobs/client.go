@@ -106,6 +106,9 @@ type Config struct {
 	// block.
 	Observe func(Report)
 
+	// Tracer makes spans of attempts. nil makes none.
+	Tracer Tracer
+
 	// Random draws the jitter of waits, in [0, 1). It defaults to math/rand/v2's.
 	Random func() float64
 

@@ -6,6 +6,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/jobs/effect"
 )
 
 // ReplayThrottle is what decides how fast replays may go.
@@ -40,3 +43,16 @@ var (
 	Wants = (*Route).wants
 	Call  = (*Route).call
 )
+
+// TraceNothing returns what an attempt does for traces.
+func TraceNothing() func() {
+	a := attempt{Client: &Client{}, route: &route{}, claim: &inbox.Claim{}}
+	call, ctx := &effect.Call{}, context.Background()
+	r := Report{Outcome: inbox.AttemptDone}
+	return func() {
+		a.span = a.beginTrace(ctx)
+		_ = a.atTarget(ctx, call, func(context.Context) effect.Result { return effect.Result{Outcome: effect.Done} })
+		a.endTrace(ctx, r)
+		a.abandonTrace()
+	}
+}

@@ -26,6 +26,8 @@ type Report struct {
 	State   inbox.EffectState
 	Outcome inbox.AttemptOutcome
 	Reason  reasons.Reason
+	// Code is the target's own code: an HTTP status, an SQLSTATE. It is empty if the target gave none.
+	Code    string
 	Elapsed time.Duration
 
 	// Recognised means that the target said that it knew the key.
@@ -39,6 +41,9 @@ func (a attempt) report(ctx context.Context, s inbox.Settlement, settled inbox.S
 	attrs := []slog.Attr{
 		slog.String("source", route.Source), slog.String("route", route.Name), slog.String("target", route.Target),
 		slog.String("event", claim.Event.ID.String()), slog.String("effect", claim.Effect.String()),
+	}
+	if id := inbox.TraceID(claim.Event.Traceparent); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
 	}
 	number := claim.Attempt
 	if s.Outcome == "" {
@@ -85,11 +90,17 @@ func (a attempt) report(ctx context.Context, s inbox.Settlement, settled inbox.S
 	if message != "" {
 		a.log.LogAttrs(ctx, level, message, attrs...) //nolint:sloglint // one of the constants above
 	}
-	if a.cfg.Observe != nil && settled.Applied {
-		a.cfg.Observe(Report{
-			Effect: claim.Effect, Event: claim.Event.ID, Tenant: claim.Event.Tenant, Recognised: s.Recognised, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: number,
-			State: s.State, Outcome: s.Outcome, Reason: s.Reason, Elapsed: elapsed,
-		})
+	r := Report{
+		Effect: claim.Effect, Event: claim.Event.ID, Tenant: claim.Event.Tenant, Recognised: s.Recognised, Source: route.Source, Route: route.Name, Target: route.Target, Attempt: number,
+		State: s.State, Outcome: s.Outcome, Reason: s.Reason, Code: s.Code, Elapsed: elapsed,
+	}
+	if !settled.Applied {
+		a.abandonTrace()
+		return
+	}
+	a.endTrace(ctx, r)
+	if a.cfg.Observe != nil {
+		a.cfg.Observe(r)
 	}
 }
 

@@ -116,7 +116,9 @@ func (a attempt) send(ctx context.Context) error {
 	timed, cancel := context.WithTimeout(ctx, min(route.Timeout, lease-margin(lease)-a.elapsed()))
 	result = effect.Result{Outcome: effect.Retry, Reason: reasons.Timeout}
 	if timed.Err() == nil {
-		result = safeSend(timed, route.sender, call)
+		a.span = a.beginTrace(ctx)
+		defer a.abandonTrace()
+		result = a.atTarget(timed, call, func(ctx context.Context) effect.Result { return safeSend(ctx, route.sender, call) })
 	}
 	cancel()
 	return a.finish(ctx, result)

@@ -111,7 +111,7 @@ SELECT v.id, s.name, v.event_id, v.type, v.received_at, v.admission, v.deliverie
        CASE WHEN octet_length(v.body_sha256) > 32 THEN '' ELSE encode(v.body_sha256, 'hex') END, v.body_length,
        EXISTS (SELECT FROM inbox_body b WHERE b.class = v.class AND b.id = v.body_id),
        v.suspected_replay, v.conflict_at, v.conflict_paths,
-       (SELECT count(*) FROM conflict c WHERE c.event_id = v.id), coalesce(v.tenant, s.tenant), v.shadow
+       (SELECT count(*) FROM conflict c WHERE c.event_id = v.id), coalesce(v.tenant, s.tenant), v.shadow, ` + traceID + `
 FROM inbox_event v JOIN source s ON s.id = v.source_id
 WHERE v.id = $1`
 
@@ -131,7 +131,7 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	err = l.pool.QueryRow(ctx, showEvent, id).Scan(
 		&d.ID, &d.Source, &d.EventID, &d.Type, &d.ReceivedAt, &d.Admission, &d.Deliveries, &d.Conflicts,
 		&d.Provider, &d.Class, &d.AdmissionDetail, &d.OccurredAt, &d.LastDeliveryAt,
-		&d.BodySHA256, &d.BodyLength, &d.BodyKept, &d.SuspectedReplay, &d.ConflictAt, &d.ConflictPaths, &d.ConflictsKept, &d.Tenant, &d.Shadow)
+		&d.BodySHA256, &d.BodyLength, &d.BodyKept, &d.SuspectedReplay, &d.ConflictAt, &d.ConflictPaths, &d.ConflictsKept, &d.Tenant, &d.Shadow, &d.TraceID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("event %s: %w", ref, inbox.ErrNotFound)
 	}

@@ -62,6 +62,9 @@ type EffectRow struct {
 	Key           string     `json:"idempotency_key,omitempty" shows:"key"`
 	SendStartedAt *time.Time `json:"send_started_at,omitempty"`
 
+	// TraceID is the trace of the event: see [EventRow].
+	TraceID string `json:"trace_id,omitempty"`
+
 	// Waits says in one sentence what the effect waits for. It is empty if the effect does not wait.
 	Waits string `json:"waits,omitempty" db:"-"`
 }
@@ -71,7 +74,7 @@ type EffectRow struct {
 const (
 	selectEffects = `
 SELECT e.id, e.event_id, s.name, v.event_id, v.type, r.name, r.target, e.state, coalesce(e.reason, ''),
-    e.attempts, coalesce(e.last_code, ''), e.next_at, e.item, coalesce(v.tenant, s.tenant), e.idempotency_key, e.send_started_at
+    e.attempts, coalesce(e.last_code, ''), e.next_at, e.item, coalesce(v.tenant, s.tenant), e.idempotency_key, e.send_started_at, ` + traceID + `
 FROM (
     SELECT e.id, e.event_id, e.route_id, e.state, e.reason, e.attempts, e.last_code, e.next_at, e.item, e.idempotency_key, e.send_started_at
     FROM `
@@ -321,14 +324,14 @@ type EffectDetail struct {
 }
 
 const showEffect = `
-SELECT x.id, x.event_id, s.name, e.event_id, e.type, r.name, r.target, x.state, coalesce(x.reason, ''),
+SELECT x.id, x.event_id, s.name, v.event_id, v.type, r.name, r.target, x.state, coalesce(x.reason, ''),
        x.attempts, coalesce(x.last_code, ''), x.next_at, x.item,
        x.idempotency_key, x.version, x.revision, x.route_version, x.rearms, x.send_started_at, x.lease_until, x.finished_at,
-       x.duplicate_of, coalesce(e.tenant, s.tenant), x.fetched, x.fetched_key_id
+       x.duplicate_of, coalesce(v.tenant, s.tenant), x.fetched, x.fetched_key_id, ` + traceID + `
 FROM effect x
 JOIN route r ON r.id = x.route_id
-JOIN inbox_event e ON e.id = x.event_id
-JOIN source s ON s.id = e.source_id
+JOIN inbox_event v ON v.id = x.event_id
+JOIN source s ON s.id = v.source_id
 WHERE x.id = $1`
 
 // The attempts are in the order in which they were made, because the version rises each time
@@ -352,7 +355,7 @@ func (l *Lister) Effect(ctx context.Context, id inbox.ID) (*EffectDetail, error)
 		&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.State, &d.Reason,
 		&d.Attempts, &d.Code, &d.NextAt, &d.Item,
 		&d.Key, &d.Version, &d.Revision, &d.RouteVersion, &d.Rearms, &d.SendStartedAt, &d.LeaseUntil, &d.FinishedAt,
-		&d.DuplicateOf, &d.Tenant, &fetched, &fetchedKey)
+		&d.DuplicateOf, &d.Tenant, &fetched, &fetchedKey, &d.TraceID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("effect %s: %w", id, inbox.ErrNotFound)
 	}

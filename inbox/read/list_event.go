@@ -53,7 +53,13 @@ type EventRow struct {
 	Effects string `json:"effects"`
 	// Tenant is the tenant of the event; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
+	// TraceID is the trace of the delivery in a tracing system, in 32 hexadecimal digits. It is absent if the sender gave none
+	// and nothing was traced.
+	TraceID string `json:"trace_id,omitempty"`
 }
+
+// traceID is the trace id of event v: see [inbox.TraceID].
+const traceID = `coalesce(substr(v.traceparent, 4, 32), '')`
 
 // The statements of the list of events. They first find the rows of the page in the table of events. They read the
 // joined tables and the states of the effects only for those rows. An event may have a hundred thousand effects if it has
@@ -61,9 +67,9 @@ type EventRow struct {
 const (
 	selectEvents = `
 SELECT v.id, s.name, v.event_id, v.type, v.received_at, v.admission, v.deliveries, v.conflicts,
-    coalesce(f.states, ''), coalesce(v.tenant, s.tenant)
+    coalesce(f.states, ''), coalesce(v.tenant, s.tenant), ` + traceID + `
 FROM (
-    SELECT v.id, v.source_id, v.event_id, v.type, v.received_at, v.admission, v.deliveries, v.conflicts, v.tenant
+    SELECT v.id, v.source_id, v.event_id, v.type, v.received_at, v.admission, v.deliveries, v.conflicts, v.tenant, v.traceparent
     FROM `
 	joinEvents = `
     ORDER BY v.id DESC

@@ -23,6 +23,14 @@ type request struct {
 	// incoming is the request for the provider, once its body has arrived.
 	incoming providers.Request
 
+	// traceparent is the W3C trace context that is stored with the events: of span, or of the sender if nothing is
+	// traced. It is empty until the request is verified. span is nil until it begins.
+	traceparent string
+	span        DeliverySpan
+
+	// loggedID is the sender's id of the only event, as the log shows it. It is set only for span.
+	loggedID string
+
 	// waited is how long the caller of an operation waited for a result, because it had asked to.
 	waited time.Duration
 
@@ -53,6 +61,7 @@ func (r *Receiver) Handle(c echo.Context) error {
 	defer r.metrics.inFlight.Add(-1)
 
 	res, reply := r.serve(req)
+	r.endTrace(req, &res, reply.Status)
 	req.source.count.observe(&res, req.tenant(), req.started, r.cfg.Now().Sub(req.started), req.waited)
 	return r.write(c, req, &reply, &res)
 }

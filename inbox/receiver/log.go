@@ -55,6 +55,7 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 			slog.String("outcome", string(item.Outcome)),
 			slog.Duration("elapsed", r.cfg.Now().Sub(req.started)),
 		}
+		attrs = req.withTraceID(attrs)
 		if item.Intent != nil && r.cfg.Installation.Value == nil { // with a secret, a hash of content is not in the log either
 			attrs = append(attrs, slog.String("payload_hash", hex.EncodeToString(item.Intent)))
 		}
@@ -138,7 +139,7 @@ func (r *Receiver) logUnrecorded(req *request, err error) {
 }
 
 func (req *request) fault(err error) []slog.Attr {
-	return []slog.Attr{slog.String("source", req.source.name), slog.String("request", req.id), slog.Any("error", err)}
+	return req.withTraceID([]slog.Attr{slog.String("source", req.source.name), slog.String("request", req.id), slog.Any("error", err)})
 }
 
 // logPanic logs where a panic happened. The value may contain content, so only runtime

@@ -153,6 +153,9 @@ type Config struct {
 	// Metrics may be nil: nothing is then counted.
 	Metrics *Metrics
 
+	// Tracer makes spans of requests. nil makes none.
+	Tracer Tracer
+
 	// Rollup counts deliveries by minute for people to look at. It may be nil.
 	Rollup *rollup.Recorder
 

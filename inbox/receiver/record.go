@@ -31,6 +31,7 @@ func (r *Receiver) verified(req *request, delivery *providers.Delivery, err erro
 		res.problem.retryAfter = after
 		return res, false
 	}
+	r.continueTrace(req)
 	return result{outcome: outcomeEmpty}, len(delivery.Items) > 0
 }
 
@@ -41,7 +42,7 @@ func newAdmission(req *request, delivery *providers.Delivery) *inbox.Admission {
 		Body:        req.incoming.Payload(),
 		Headers:     marshalHeaders(payloadHeaders(&req.incoming), req.source.keep),
 		ReceivedAt:  req.incoming.ReceivedAt,
-		Traceparent: traceparent(req.http.Header),
+		Traceparent: req.traceparent,
 		IDUnsigned:  delivery.IDUnsigned,
 		Tenant:      req.tenant(),
 		Events:      newEvents(delivery),
@@ -51,7 +52,9 @@ func newAdmission(req *request, delivery *providers.Delivery) *inbox.Admission {
 // record passes an admission to the gate. An error that is not one of the gate's refusals is a fault of ours.
 func (r *Receiver) record(req *request, admission *inbox.Admission) (inbox.Receipt, error) {
 	entered := r.cfg.Now()
+	ended := req.traceGate(len(admission.Events))
 	receipt, err := r.cfg.Gate.Accept(req.http.Context(), admission)
+	ended(err)
 	r.metrics.calls.gate.WithLabelValues(req.source.count.label).Observe(r.cfg.Now().Sub(entered).Seconds())
 	if err == nil && len(receipt.Items) != len(admission.Events) {
 		err = fmt.Errorf("the gate answered for %d of %d events", len(receipt.Items), len(admission.Events))
@@ -72,6 +75,9 @@ func (r *Receiver) unrecorded(req *request, err error) (res result, held bool) {
 // conclude logs and counts what the gate found, and makes one result of it.
 func (r *Receiver) conclude(req *request, delivery *providers.Delivery, receipt *inbox.Receipt) result {
 	r.logReceipt(req, delivery, receipt)
+	if req.span != nil && len(receipt.Items) == 1 {
+		req.loggedID = r.cfg.Installation.Logged(delivery.Items[0].EventID)
+	}
 	for i := range receipt.Items {
 		if delivery.Items[i].Unknown && receipt.Items[i].Outcome == inbox.Recorded {
 			r.metrics.untyped.WithLabelValues(req.source.count.label).Inc()

@@ -100,22 +100,3 @@ func (r *Receiver) address(req *http.Request, external string) string {
 	}
 	return scheme + req.Host + req.URL.RequestURI()
 }
-
-// traceparent is the W3C trace context of a request, or empty.
-func traceparent(h http.Header) string {
-	given := h["Traceparent"]
-	if len(given) != 1 || len(given[0]) != 55 || given[0][:3] != "00-" {
-		return ""
-	}
-	for i := 3; i < 55; i++ {
-		c := given[0][i]
-		if i == 35 || i == 52 {
-			if c != '-' {
-				return ""
-			}
-		} else if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return ""
-		}
-	}
-	return given[0]
-}

@@ -212,7 +212,7 @@ func (o *observed) fired(t *testing.T, want ...string) {
 	}
 }
 
-// promtool is where scripts/promtool has built it.
+// promtool is where scripts/prometheus has built it.
 func promtool(t *testing.T) string {
 	t.Helper()
 	found := os.Getenv("ONCEGATE_PROMTOOL")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/admin"
@@ -33,6 +34,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/session"
+	"github.com/oncegate/oncegate/internal/tracing"
 	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/migrations"
 )
@@ -60,6 +62,9 @@ type Config struct {
 	// Metrics, if set, also gets the metrics of this process, without the metrics of Go and of the
 	// operating system's process.
 	Metrics prometheus.Registerer
+
+	// Traces, if set, makes the spans of deliveries and attempts.
+	Traces trace.TracerProvider
 
 	// Patience is how long each step of a start waits for locks of tables. It defaults to a minute.
 	Patience time.Duration
@@ -129,6 +134,8 @@ type App struct {
 	listeners *listeners // nil where the program listens
 
 	receiver http.Handler // what takes deliveries; nil without the role
+
+	tracer *tracing.Tracer // nil if nothing is traced
 
 	// installation is the secret under which labels and the keys of recipes are hashed; zero for none.
 	installation inbox.InstallationSecret
@@ -208,7 +215,10 @@ func open(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
 	registry := newRegistry()
 	a := &App{
 		cfg: cfg, settings: cfg.Settings, log: cfg.Logger, registry: registry, metrics: &mirror{own: registry, theirs: cfg.Metrics},
-		node: nodeName(), failed: make(chan error, 2), unasked: unasked, door: newDoor(), adminDoor: newDoor(),
+		node: NodeName(), failed: make(chan error, 2), unasked: unasked, door: newDoor(), adminDoor: newDoor(),
+	}
+	if cfg.Traces != nil {
+		a.tracer = tracing.New(cfg.Traces, cfg.Version, cfg.Settings.Targets)
 	}
 	defer func() {
 		if err != nil {
@@ -395,8 +405,8 @@ func (a *App) Stop(ctx context.Context) error {
 	return a.cleanups.run(ctx)
 }
 
-// nodeName returns a name that distinguishes the processes of one database in attempts.
-func nodeName() string {
+// NodeName returns a name that distinguishes the processes of one database in attempts.
+func NodeName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
 		host = "node"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/reasons"
@@ -74,6 +75,9 @@ func (m *mirror) withdraw() {
 	}
 	m.all = nil
 }
+
+// Gather implements [prometheus.Gatherer] with the metrics that /metrics has.
+func (a *App) Gather() ([]*dto.MetricFamily, error) { return a.registry.Gather() }
 
 func (a *App) collect(all ...prometheus.Collector) error {
 	for _, c := range all {

@@ -66,7 +66,12 @@ func (a *App) makeReceive() error {
 		now = a.cfg.receiveNow
 	}
 	tenantKeys, tenantDeliveries := tenantQuotas(a.settings)
+	var tracer receiver.Tracer
+	if a.tracer != nil {
+		tracer = a.tracer
+	}
 	rcv, err := receiver.New(receiver.Config{
+		Tracer:   tracer,
 		Sessions: a.sessionStore(),
 		Gate:     failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Installation: a.installation, Metrics: metrics, Rollup: a.rollup, Logger: a.log, Node: a.node, LogEvery: a.cfg.LogFolds,
 		Now: now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies, BodyLimits: a.settings.Bodies,

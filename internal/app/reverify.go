@@ -123,7 +123,7 @@ func openSource(ctx context.Context, settings *config.Config, logger *slog.Logge
 	registry := newRegistry()
 	a := &App{
 		cfg: Config{Settings: settings, Logger: logger, Now: now}, settings: settings, log: logger,
-		registry: registry, metrics: &mirror{own: registry}, node: nodeName(),
+		registry: registry, metrics: &mirror{own: registry}, node: NodeName(),
 	}
 	if err := a.openDatabase(ctx); err != nil {
 		return a, nil, err

@@ -102,8 +102,13 @@ func (a *App) makeWork() error {
 	if err != nil {
 		return err
 	}
+	var tracer jobs.Tracer
+	if a.tracer != nil {
+		tracer = a.tracer
+	}
 	client, err := jobs.New(jobs.Config{
-		Pool: a.queuePool, Store: store, Routes: routes, Replays: replays, Deliveries: a.deliveries, Peers: a.fleet.Peers(),
+		Tracer: tracer,
+		Pool:   a.queuePool, Store: store, Routes: routes, Replays: replays, Deliveries: a.deliveries, Peers: a.fleet.Peers(),
 		Transactions: max(int(a.settings.Database.WorkConnections)-4, 1),
 		Senders:      targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
 		Logger: a.log, MaxWorkers: a.settings.Work.Workers, SweepEvery: a.settings.Work.SweepEvery,

@@ -128,6 +128,7 @@ func effectPage(r *request, e *control.Effect, audit []read.AuditRow) *page {
 		is("Message-ID", code(message.MessageID)),
 		is("Message", text(message.Problem+hidden)),
 		is("Our id", code(e.ID.String())),
+		is("Trace", code(e.TraceID)),
 	)})
 	story := attemptStory(e)
 	for i := range story {

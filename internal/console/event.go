@@ -102,6 +102,7 @@ func eventPage(r *request, v *eventView) *page {
 			is("Provider", linked(e.Provider, "/providers/"+url.PathEscape(e.Provider))),
 			is("Labels", labelCells(e.Labels)...),
 			is("Our id", code(e.ID.String())),
+			is("Trace", code(e.TraceID)),
 		)},
 		block{ID: "timeline", Title: "What happened", Story: eventStory(v)},
 	)

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/background"
 	"github.com/oncegate/oncegate/internal/config"
@@ -262,6 +264,9 @@ func (s *Server) Admin() http.Handler { return s.leading((*app.App).Admin) }
 
 // Ready returns why this process cannot accept and process deliveries now, or nil if it can.
 func (s *Server) Ready(ctx context.Context) error { return s.lead().app.Ready(ctx) }
+
+// Gather implements [prometheus.Gatherer] with the metrics that /metrics has.
+func (s *Server) Gather() ([]*dto.MetricFamily, error) { return s.lead().app.Gather() }
 
 // Started returns a channel that is closed when the Server accepts deliveries and runs effects.
 func (s *Server) Started() <-chan struct{} { return s.started }

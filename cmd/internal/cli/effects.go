@@ -181,6 +181,7 @@ func (s *shell) showEffect(e *control.Effect) error {
 		{"attempts", fmt.Sprint(e.Attempts)},
 		{"code", e.Code},
 		{"idempotency key", e.Key},
+		{"trace", e.TraceID},
 		{"fetched", cut(oneLine(e.Fetched), 200)},
 		{"recipient", message.Recipient},
 		{"subject", message.Subject},

@@ -101,6 +101,7 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 		{"replay", onlyIf(e.SuspectedReplay, "suspected: the same body was recorded under another id")},
 		{"shadow", onlyIf(e.Shadow, "recorded in shadow mode: its effects are evaluated and not carried out")},
 		{"class", e.Class},
+		{"trace", e.TraceID},
 		{"body", bodyText(e.BodyLength, kept, e.BodySHA256, e.PayloadHidden)},
 		{"labels", labelTexts(e.Labels)},
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/telemetry"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
@@ -31,6 +32,8 @@ func (s *shell) serveCommand() *cobra.Command {
 			"signal ends it at once; no acknowledged event is lost.\n\n" +
 			"SIGHUP makes it read the configuration file and all secrets again, as `oncegate reload` does. It keeps the\n" +
 			"configuration that it has if it cannot apply the new one, and the log says why.\n\n" +
+			"If OTEL_EXPORTER_OTLP_ENDPOINT is set, it exports traces and metrics there, by the standard variables of\n" +
+			"OpenTelemetry.\n\n" +
 			"If other sessions keep the tables locked, a start waits for a minute and names the session that has the\n" +
 			"lock. It exits with 75 if it does not get the lock, or if it cannot reach the database.",
 		Args: cobra.NoArgs,
@@ -121,6 +124,17 @@ func explained(err error) string {
 // run opens a Server and serves until the process receives a signal or a part of the Server fails.
 // It calls ready once the Server serves. If reloads is not nil, SIGHUP and the API reload the configuration.
 func (s *shell) run(ctx context.Context, cfg app.Config, reloads *server.ReloadConfig, ready func(*server.Server) error) error {
+	exported, err := telemetry.Open(ctx, telemetry.Config{Env: s.env, Logger: cfg.Logger, Version: cfg.Version, Instance: app.NodeName()})
+	if err != nil {
+		return usagef("%v", err)
+	}
+	cfg.Traces = exported.Traces()
+	cut := false // by a second signal, which waits for nothing
+	defer func() {
+		if !cut {
+			exported.Close(ctx)
+		}
+	}()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -142,6 +156,7 @@ func (s *shell) run(ctx context.Context, cfg app.Config, reloads *server.ReloadC
 		if reloads != nil {
 			srv.Reloads(*reloads)
 		}
+		exported.Measure(srv)
 		go func() {
 			select {
 			case <-srv.Started():
@@ -176,6 +191,7 @@ func (s *shell) run(ctx context.Context, cfg app.Config, reloads *server.ReloadC
 	case err := <-ended:
 		return errors.Join(failure, err)
 	case <-signals:
+		cut = true
 		// Acknowledged deliveries are committed. Expiring leases and redeliveries complete the
 		// rest.
 		return errors.Join(failure, errors.New("a second signal ended the process before it was drained"))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ type comparison struct {
 	reader        *reader // opens pages in the measurements with something
 }
 
-// overheadReport is the result of the benchmark of labels, counts and the console, which add work to each delivery.
+// overheadReport is the result of the benchmark of labels, counts, the console and traces, which add work to each delivery.
 type overheadReport struct {
 	reportRun
 	Pairs       int           `json:"pairs"`
@@ -54,7 +55,10 @@ type overheadReport struct {
 // labelConfiguration declares two labels: one that no two events share, and one that all have.
 var labelConfiguration = strings.Replace(configuration, "    routes:", "    labels: { order: body.id, customer: body.data.object.customer }\n    routes:", 1)
 
-// measureOverhead compares receivers with and without labels, counts and a reader. Which comes first changes from pair to pair.
+// overheads are what the benchmark can compare. Of traces it compares all and one in a hundred.
+var overheads = []string{"labels", "counts", "console", "traces"}
+
+// measureOverhead compares receivers with and without labels, counts, a reader and traces. Which comes first changes from pair to pair.
 func measureOverhead(ctx context.Context, args []string) error {
 	pairs, seconds := 12, 5.0
 	var quick bool
@@ -65,7 +69,7 @@ func measureOverhead(ctx context.Context, args []string) error {
 	flags.Var(&format, "output", "table or json")
 	flags.IntVar(&pairs, "pairs", pairs, "how often each is measured with and without")
 	flags.Float64Var(&seconds, "seconds", seconds, "of each measurement")
-	flags.StringVar(&only, "only", "", "labels, counts or console")
+	flags.StringVar(&only, "only", "", strings.Join(overheads, ", "))
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -75,8 +79,8 @@ func measureOverhead(ctx context.Context, args []string) error {
 	if pairs < 1 || seconds < 1 || flags.NArg() > 0 {
 		return errors.New("--pairs and --seconds are at least 1, and there are no arguments")
 	}
-	if only != "" && only != "labels" && only != "counts" && only != "console" {
-		return fmt.Errorf("--only %q is unknown; known are labels, counts, console", only)
+	if only != "" && !slices.Contains(overheads, only) {
+		return fmt.Errorf("--only %q is unknown; known are %s", only, strings.Join(overheads, ", "))
 	}
 	return onTestbed(ctx, format, func(s *testbed) (report, error) {
 		r := &overheadReport{Pairs: pairs, Each: seconds}
@@ -117,6 +121,20 @@ func (r *overheadReport) measure(ctx context.Context, s *testbed, only string) e
 			return err
 		}
 		r.Comparisons = append(r.Comparisons, c)
+	}
+	if only == "" || only == "traces" {
+		collector, stop, err := startCollector(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		for _, ratio := range []string{"1", "0.01"} {
+			c := &comparison{Name: "traces:" + ratio, without: plain}
+			if c.with, err = s.receiver(ctx, config, "--collector", collector, "--ratio", ratio); err != nil {
+				return err
+			}
+			r.Comparisons = append(r.Comparisons, c)
+		}
 	}
 	if _, err := s.db.Exec(ctx, `SET search_path = oncegate`); err != nil {
 		return fmt.Errorf("preparing to move labels: %w", err)

@@ -19,6 +19,8 @@ import (
 func serveReceiver(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("receiver", flag.ContinueOnError)
 	uncounted := flags.Bool("uncounted", false, "count nothing by minute")
+	collector := flags.String("collector", "", "export traces to this address")
+	ratio := flags.Float64("ratio", 1, "the part of the traces that is exported")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -27,9 +29,13 @@ func serveReceiver(ctx context.Context, args []string) error {
 		return err
 	}
 	debug.SetGCPercent(400) // as the binary sets it
-	s, err := server.Open(ctx, app.Config{
-		Settings: settings, Logger: slog.New(slog.DiscardHandler), Receive: true, Uncounted: *uncounted,
-	})
+	cfg := app.Config{Settings: settings, Logger: slog.New(slog.DiscardHandler), Receive: true, Uncounted: *uncounted}
+	if *collector != "" {
+		if cfg.Traces, err = newTraces(ctx, *collector, *ratio); err != nil {
+			return err
+		}
+	}
+	s, err := server.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
