@@ -54,8 +54,8 @@ func dashboardQueries(t *testing.T) (out []grafanaQuery) {
 	return out
 }
 
-// prometheus starts a Prometheus that scrapes an address each second, and returns its address.
-func prometheus(t *testing.T, scraped string) string {
+// startPrometheus starts a Prometheus that scrapes an address each second, and returns its address.
+func startPrometheus(t *testing.T, scraped string) string {
 	t.Helper()
 	program := os.Getenv("ONCEGATE_PROMETHEUS")
 	if program == "" {
@@ -125,7 +125,7 @@ func TestDashboard(t *testing.T) {
 	o.serve(t, fmt.Sprintf(alertsFile, o.until.UTC().Format(time.RFC3339)), nil)
 	admin := httptest.NewServer(o.app.Admin())
 	t.Cleanup(admin.Close)
-	at := prometheus(t, strings.TrimPrefix(admin.URL, "http://"))
+	at := startPrometheus(t, strings.TrimPrefix(admin.URL, "http://"))
 	round := 0
 	for _, q := range queries {
 		inboxtest.Until(t, "series of "+q.panel+": "+q.expr, func() bool {

@@ -170,7 +170,7 @@ func (a *App) makeReconcile() error {
 	var sources []reconcile.Scheduled
 	for _, s := range a.settings.Sources {
 		reach, _ := reachOf(s)
-		if s.Reconcile == nil || s.Reconcile.Every == 0 {
+		if s.Disabled || s.Reconcile == nil || s.Reconcile.Every == 0 {
 			continue
 		}
 		sources = append(sources, reconcile.Scheduled{
