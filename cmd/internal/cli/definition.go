@@ -33,10 +33,15 @@ func (s *shell) loadWhole(ctx context.Context) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.withDefinitions(ctx, cfg)
+}
+
+// withDefinitions returns a configuration that was read from the file together with the sources of the database.
+func (s *shell) withDefinitions(ctx context.Context, cfg *config.Config) (*config.Config, error) {
 	ctx, cancel := context.WithTimeout(ctx, definitionsWait)
 	defer cancel()
 	var set definition.Set
-	err = s.withPool(ctx, fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) error {
+	err := s.withPool(ctx, fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) (err error) {
 		for {
 			var locked *pgconn.PgError
 			if set, err = definition.Read(ctx, pool, keys); !errors.As(err, &locked) || locked.Code != "55P03" { // lock_not_available

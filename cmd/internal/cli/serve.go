@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -45,18 +46,27 @@ func (s *shell) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg, err := s.loadWhole(cmd.Context())
+			file, err := s.load()
 			if err != nil {
 				return err
 			}
 			tuneMemory(s)
-			logger, flush, err := foldingLogger(s, cfg.Log)
+			logger, flush, err := foldingLogger(s, file.Log)
 			if err != nil {
 				return err
 			}
 			defer flush()
-			for _, warning := range cfg.Warnings {
+			for _, warning := range file.Warnings { // also if the database cannot be reached
 				logger.Warn("configuration", slog.String("warning", warning))
+			}
+			cfg, err := s.withDefinitions(cmd.Context(), file)
+			if err != nil {
+				return err
+			}
+			for _, warning := range cfg.Warnings {
+				if !slices.Contains(file.Warnings, warning) {
+					logger.Warn("configuration", slog.String("warning", warning))
+				}
 			}
 			return s.run(cmd.Context(), app.Config{
 				Settings: cfg, Logger: logger, LogFolds: true, Receive: receive, Work: work, Version: readBuild().Version,
