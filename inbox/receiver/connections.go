@@ -98,7 +98,8 @@ func (c *Connections) Listen(l net.Listener) net.Listener { return &listener{l, 
 // waited.
 func (c *Connections) Watch(server *http.Server) {
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
-		if one := admitted(conn); one != nil {
+		// admit has noted when a new connection came. Noting it here again made the connection younger than it is.
+		if one := admitted(conn); one != nil && state != http.StateNew {
 			one.enter(state, c.cfg.Now())
 		}
 	}
