@@ -57,8 +57,8 @@ func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, hel
 	return a.ownKey(ctx, tx, hash)
 }
 
-// ownKey asks for the effect's key, in the transaction that acts or, if tx is nil, in its own. Its results are those of check: it
-// settles an effect whose key belongs to another one.
+// ownKey asks for the effect's key, in the transaction that acts or, if tx is nil, in its own. It returns what
+// check returns: a settlement if the key belongs to another effect.
 func (a attempt) ownKey(ctx context.Context, tx pgx.Tx, hash []byte) (s *inbox.Settlement, held bool, err error) {
 	var owner inbox.Owner
 	if tx != nil {

@@ -1,4 +1,4 @@
-// Package definition keeps the sources that are defined while everything runs, in addition to those of the configuration file.
+// Package definition stores sources that operators define while the servers run, in addition to the sources in the configuration file.
 //
 // A row of the table source_definition is a source: what the file would have below its name, as JSON, with its secrets. It is sealed with
 // the keyring. Every change increments the revision in the one row of source_definition_revision. The row's lock makes changes follow one
@@ -250,8 +250,8 @@ SELECT count(*), count(*) FILTER (WHERE newest.definitions < $1) FROM (
     WHERE n.definitions IS NOT NULL AND 'receive' = ANY (n.roles) AND n.heartbeat > now() - $2::bigint * interval '1 microsecond'
     ORDER BY n.name, n.started_at DESC) newest`
 
-// Behind returns how many living processes receive deliveries for the sources of the database, and how many of them do not serve the
-// revision yet. silence is how long a process may be silent to count as living.
+// Behind returns how many live processes receive deliveries for the sources of the database, and how many of them have not taken over the
+// revision yet. silence is how long a process may be silent to count as live.
 func Behind(ctx context.Context, pool *pgxpool.Pool, revision int64, silence time.Duration) (processes, behind int64, err error) {
 	if err := pool.QueryRow(ctx, countBehind, revision, silence.Microseconds()).Scan(&processes, &behind); err != nil {
 		return 0, 0, fmt.Errorf("reading which processes serve the sources: %w", err)

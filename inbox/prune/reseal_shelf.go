@@ -158,26 +158,8 @@ ORDER BY s.id FOR UPDATE OF s SKIP LOCKED`,
 FROM ` + resealedRows + `
 WHERE $6::text = '' AND s.id = a.item`,
 	},
-	{
-		table: "order_secret", columns: []string{"secret"},
-		page: `SELECT id, 0::bigint, key_id IS DISTINCT FROM $5, octet_length(secret) FROM order_secret
-WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
-		read: `SELECT x.id, 0::bigint, x.id, 0::bigint, x.key_id, x.secret, NULL::bytea FROM order_secret x
-WHERE x.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' ORDER BY x.id FOR UPDATE OF x SKIP LOCKED`,
-		write: `UPDATE order_secret x SET secret = a.one, key_id = a.key_id
-FROM ` + resealedRows + `
-WHERE $6::text = '' AND x.id = a.id`,
-	},
-	{
-		table: "source_definition", columns: []string{"content"},
-		page: `SELECT id, 0::bigint, key_id IS DISTINCT FROM $5, octet_length(content) FROM source_definition
-WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
-		read: `SELECT x.id, 0::bigint, x.id, 0::bigint, x.key_id, x.content, NULL::bytea FROM source_definition x
-WHERE x.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' ORDER BY x.id FOR UPDATE OF x SKIP LOCKED`,
-		write: `UPDATE source_definition x SET content = a.one, key_id = a.key_id
-FROM ` + resealedRows + `
-WHERE $6::text = '' AND x.id = a.id`,
-	},
+	secretShelf("order_secret", "secret"),
+	secretShelf("source_definition", "content"),
 	{
 		table: "suppression", columns: []string{"address"},
 		page: `SELECT id, 0::bigint, address IS NOT NULL AND key_id IS DISTINCT FROM $5, coalesce(octet_length(address), 0) FROM suppression
@@ -200,6 +182,20 @@ WHERE $3::text = '' AND i.diff IS NOT NULL ORDER BY i.replay_id, i.position FOR 
 FROM ` + resealedRows + `
 WHERE $6::text = '' AND i.replay_id = a.id AND i.position = a.item`,
 	},
+}
+
+// secretShelf is a table with a row for each secret, which is always sealed.
+func secretShelf(table, column string) shelf {
+	return shelf{
+		table: table, columns: []string{column},
+		page: `SELECT id, 0::bigint, key_id IS DISTINCT FROM $5, octet_length(` + column + `) FROM ` + table + `
+WHERE $1::text = '' AND id > $2 AND $3::bigint >= 0 ORDER BY id LIMIT $4`,
+		read: `SELECT x.id, 0::bigint, x.id, 0::bigint, x.key_id, x.` + column + `, NULL::bytea FROM ` + table + ` x
+WHERE x.id = ANY ($1::uuid[]) AND cardinality($2::bigint[]) >= 0 AND $3::text = '' ORDER BY x.id FOR UPDATE OF x SKIP LOCKED`,
+		write: `UPDATE ` + table + ` x SET ` + column + ` = a.one, key_id = a.key_id
+FROM ` + resealedRows + `
+WHERE $6::text = '' AND x.id = a.id`,
+	}
 }
 
 // The classes of bodies, including those that are no longer in the configuration.

@@ -104,7 +104,7 @@ const (
 	reasonSlow reason = "slow"
 	// reasonNotAllowed means that the credential may not call the operation.
 	reasonNotAllowed reason = "operation_not_allowed"
-	// reasonQuota means that the source, the credential or the tenant has used up its new keys for now.
+	// reasonQuota means that the source, the credential or the tenant has used up its quota of new keys or of deliveries.
 	reasonQuota reason = "quota"
 	// reasonFollowHeader means that the headers by which an operation names an earlier call do not fit.
 	reasonFollowHeader reason = "follow_header"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 )
 
 // Credential says what a caller of an operation source may do after it has proved that it has
@@ -44,12 +43,7 @@ func (c *caller) mayCall(operation string) bool {
 	return c.operations == nil || slices.Contains(c.operations, operation)
 }
 
-// takeKey takes a new key from every quota of the caller, as [quotas.take] does.
-func (c *caller) takeKey(now time.Time) (taken bool, after int, owner string) {
-	return c.quotas.take(now)
-}
-
-// giveKey returns the key that takeKey took, because it was not new.
+// giveKey returns the key that was taken from the quotas, because it was not new.
 func (c *caller) giveKey() {
 	for _, q := range c.quotas {
 		q.give()

@@ -32,7 +32,7 @@ func UnprovedMessages() []string {
 
 // logs reports whether to write a line that counts against quota.
 func (r *Receiver) logs(req *request, quota *quota) bool {
-	return r.cfg.LogEvery || quota.take(req.started)
+	return r.cfg.LogEvery || quota.take(req.started) == 0
 }
 
 // logReceipt writes the line by which people follow an event.

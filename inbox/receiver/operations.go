@@ -100,7 +100,7 @@ func (o *operations) prepare(req *request, delivery *providers.Delivery, event *
 	if res, ok := o.checkRepeat(ctx, req, event, body); !ok {
 		return res, false
 	}
-	taken, after, owner := req.caller.takeKey(req.started)
+	taken, after, owner := req.caller.quotas.take(req.started)
 	if taken {
 		req.tookKey = len(req.caller.quotas) > 0
 		return result{}, true

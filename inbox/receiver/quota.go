@@ -50,10 +50,8 @@ func joinQuotas(all ...*quota) quotas {
 func (all quotas) take(now time.Time) (taken bool, after int, owner string) {
 	var lacking [maxQuotas]bool
 	for i, q := range all {
-		if lacking[i] = !q.take(now); !lacking[i] {
-			continue
-		}
-		if next := q.next(); next > after {
+		next := q.take(now)
+		if lacking[i] = next > 0; next > after {
 			after, owner = next, q.owner
 		}
 	}
@@ -111,16 +109,10 @@ func (q *quota) give() {
 	q.tokens = min(q.burst, q.tokens+1)
 }
 
-// next is how many seconds it takes until there is one again.
-func (q *quota) next() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return max(1, int(math.Ceil((1-q.tokens)/q.perSecond)))
-}
-
-func (q *quota) take(now time.Time) bool {
+// take takes one and returns 0, or it returns how many seconds it takes until there is one again.
+func (q *quota) take(now time.Time) (after int) {
 	if q == nil {
-		return true
+		return 0
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -131,8 +123,8 @@ func (q *quota) take(now time.Time) bool {
 		q.at = now
 	}
 	if q.tokens < 1 {
-		return false
+		return max(1, int(math.Ceil((1-q.tokens)/q.perSecond)))
 	}
 	q.tokens--
-	return true
+	return 0
 }

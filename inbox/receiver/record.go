@@ -26,13 +26,22 @@ func (r *Receiver) verified(req *request, delivery *providers.Delivery, err erro
 		count := &req.source.count
 		r.metrics.secrets.WithLabelValues(count.label, count.part(delivery.Secret)).Inc()
 	}
-	if taken, after, _ := req.source.quotas.take(req.started); !taken {
-		res := r.refuse(req, nil, reasonQuota, "")
-		res.problem.retryAfter = after
+	if res, over := r.overQuota(req); over {
 		return res, false
 	}
 	r.continueTrace(req)
 	return result{outcome: outcomeEmpty}, len(delivery.Items) > 0
+}
+
+// overQuota counts a verified request against the quotas of its source. Beyond them it returns the refusal, with the seconds
+// until there is room again.
+func (r *Receiver) overQuota(req *request) (res result, over bool) {
+	taken, after, _ := req.source.quotas.take(req.started)
+	if !taken {
+		res = r.refuse(req, nil, reasonQuota, "")
+		res.problem.retryAfter = after
+	}
+	return res, !taken
 }
 
 // newAdmission makes the admission of a verified request.

@@ -146,8 +146,8 @@ func (o *operations) sessionOpener(req *request) (credential string, res result,
 	}
 	connectionOf(req.http.Context()).prove()
 	req.caller = source.callers.find(credential)
-	if taken, _, _ := source.quotas.take(req.started); !taken {
-		return "", o.refuse(req, nil, reasonQuota, ""), false
+	if res, over := o.overQuota(req); over {
+		return "", res, false
 	}
 	return credential, result{}, true
 }

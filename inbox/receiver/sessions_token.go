@@ -173,10 +173,10 @@ func (t *sessionTokens) forgetSession(id inbox.ID) {
 // permits takes a lookup of an unknown token from the quotas, or none.
 func (t *sessionTokens) permits(peer netip.Addr, now time.Time) []*quota {
 	own := t.peerQuota(peer, now)
-	if !own.take(now) {
+	if own.take(now) > 0 {
 		return nil
 	}
-	if !t.all.take(now) {
+	if t.all.take(now) > 0 {
 		own.give()
 		return nil
 	}

@@ -31,12 +31,12 @@ type DeliverySpan interface {
 	End(end DeliveryEnd)
 }
 
-// DeliveryEnd is what is known of a request at its end. It has no content, no headers and no address.
+// DeliveryEnd describes a finished request. It has no content, no headers and no address.
 type DeliveryEnd struct {
 	Method string
 	Status int
 
-	// Outcome and Reason are those of the metrics.
+	// Outcome and Reason have the values of the labels that metrics use.
 	Outcome, Reason string
 
 	// Event and EventID are our id and the sender's, as the log shows it. They are zero if the delivery did not have

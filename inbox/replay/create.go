@@ -26,7 +26,8 @@ ORDER BY v.id`
 
 // The unique constraint decides which transaction creates the effect. An effect that was moved to another route has kept its
 // key, perhaps with a later version, or together with a key that is made of a recipe. A second effect under the event's key
-// would send again. The effect of an event that was recorded in shadow mode is in shadow mode too. The caller has locked the event, as a move of its effects does, so that no effect moves in the meantime.
+// would send again. The effect of an event that was recorded in shadow mode is in shadow mode too. The caller has locked the event, as a
+// move of its effects does, so that no effect moves in the meantime.
 const insertNewEffect = `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, fresh_trigger, shadow)
 SELECT $1, $2, $3, $4, $5::text, $6, 'pending', now(), 'replay', (SELECT v.shadow FROM inbox_event v WHERE v.id = $2)

@@ -40,8 +40,8 @@ type Options struct {
 	// IncludeShadow evaluates again the effects that were skipped in shadow mode. They stay in shadow mode.
 	IncludeShadow bool `json:"include_shadow,omitempty"`
 
-	// CarryOutShadow carries out effects that were recorded in shadow mode, and so ends that mode for them. Whatever did the
-	// work meanwhile must not have done theirs. It leaves out the effects of a source that is still in shadow mode.
+	// CarryOutShadow carries out effects that were recorded in shadow mode, and so ends that mode for them. Use it only
+	// for effects that the handler before Oncegate has not carried out. It leaves out the effects of a source that is still in shadow mode.
 	CarryOutShadow bool `json:"carry_out_shadow,omitempty"`
 
 	// NewKey replays every effect under a new idempotency key and renders it again.

@@ -118,7 +118,7 @@ func (r *Recorder) Counters(source, route int32, tenant string) *Counters {
 	return c
 }
 
-// publish makes the added counters known to readers that do not wait. The caller holds mu.
+// publish adds the new counters to the map that readers use without a lock. Call it with mu locked.
 func (r *Recorder) publish(known map[place]*Counters) {
 	if len(r.added) == 0 {
 		return

@@ -17,8 +17,8 @@ func (a *App) Revision(ctx context.Context) (int64, error) {
 	return definition.Revision(ctx, a.adminPool)
 }
 
-// AnnounceRevision tells the other processes and the operators that this process serves the sources of the database as its configuration
-// has them.
+// AnnounceRevision records in the table of processes which revision of the sources of the database this process serves. Operators and
+// commands read it there.
 func (a *App) AnnounceRevision(ctx context.Context) error {
 	return a.fleet.Serve(ctx, a.settings.Revision)
 }

@@ -99,8 +99,8 @@ func (r *reader) apart(name string, content []byte, report *yamltree.Report) *So
 	return r.addSource(n)
 }
 
-// checkStored refuses what would let somebody who may define a source reach the files and the networks of the servers, and
-// what only a file can change at the right moment.
+// checkStored refuses keys by which an operator who defines a source would reach the files or the networks of the servers. It also
+// refuses former names, because a rename must take effect when the servers start.
 func (r *reader) checkStored(n *yamltree.Node) {
 	if at := n.Member("previous_names"); at != nil {
 		at.FailKey("a source of the database cannot be renamed")
@@ -115,7 +115,7 @@ func (r *reader) checkStored(n *yamltree.Node) {
 	}
 }
 
-// storedReference refuses a reference, by which somebody could use a secret of a server that is not theirs.
+// storedReference refuses a reference, because it would let an operator use a secret that belongs to the servers.
 const storedReference = "a source of the database cannot refer to the environment or the files of a server; write the value itself"
 
 // storedSecret reads a secret that a definition contains itself.

@@ -51,7 +51,7 @@ type Options struct {
 	// ignores sources, targets and their secrets.
 	DatabaseOnly bool
 
-	// Definitions are the sources that the database has in addition to those of the file.
+	// Definitions are the sources in the database. Load adds them to the sources in the file.
 	Definitions Definitions
 
 	// Now defaults to time.Now. Only warnings depend on it.

@@ -19,7 +19,7 @@ func (c *Config) Fingerprint() string {
 	return c.digest()
 }
 
-// digest is Fingerprint, made anew.
+// digest computes the fingerprint.
 func (c *Config) digest() string {
 	var shared yaml.MapSlice
 	for _, part := range c.effective() { // not redacted, so that a changed token changes the digest

@@ -31,8 +31,8 @@ type UpdateSourceRequest struct {
 	// Name is the name of the source.
 	Name string `json:"name" required:"true"`
 
-	// Change is a JSON merge patch (RFC 7396) for the definition: its members replace those of the definition, null removes a
-	// member, and a list replaces a whole list.
+	// Change is a JSON merge patch (RFC 7396) for the definition: each member replaces the same member of the definition, null
+	// removes a member, and a list replaces the whole list.
 	Change json.RawMessage `json:"change" required:"true"`
 }
 
@@ -65,8 +65,8 @@ type SourceDefinition struct {
 	By        string    `json:"by"`
 	Reason    string    `json:"reason"`
 
-	// Processes is how many live processes receive deliveries for the sources of the database, and Behind how many of them do not
-	// serve this revision yet. A change is in force when Behind is 0.
+	// Processes is the number of live processes that receive deliveries for the sources of the database. Behind is how many of them
+	// have not taken over this revision yet. When it is 0, the change is in force everywhere.
 	Processes int64 `json:"processes"`
 	Behind    int64 `json:"behind"`
 }

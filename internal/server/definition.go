@@ -41,7 +41,7 @@ func (s *Server) followDefinitions(ctx context.Context) {
 	}
 }
 
-// announce tells operators which sources of the database the App that leads serves. The next reload tries again if it fails.
+// announce records which revision of the sources of the database this process serves. If that fails, the next reload tries again.
 func (s *Server) announce(ctx context.Context) {
 	if s.reloads.cfg.Load == nil {
 		return

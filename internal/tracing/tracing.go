@@ -1,5 +1,5 @@
 // Package tracing makes OpenTelemetry spans of what a process does: of requests to sources and of attempts. It needs only the
-// API of OpenTelemetry. The provider of the tracer decides what is sampled and where spans are exported.
+// API of OpenTelemetry. The provider of the tracer samples and exports the spans.
 //
 // The spans of an event are one trace, although other processes carry out its effects, because the event is stored with the
 // trace context of its delivery:
@@ -70,7 +70,7 @@ func New(provider trace.TracerProvider, version string, targets []*config.Target
 	return t
 }
 
-// header is where a trace context stands alone. Tracestate is not stored with events, so it is neither read nor written.
+// header is the header with the trace context. The header tracestate is ignored, because events do not store it.
 const header = "traceparent"
 
 // within returns ctx with the span of a trace context as its parent span, unless it is empty.

@@ -63,7 +63,7 @@ type Report struct {
 	// are quoted unchanged.
 	Redact func(string) string
 
-	// Unplaced leaves lines and columns out of the problems, for a document that nobody sees as a text.
+	// Unplaced leaves lines and columns out of the problems. Set it for a document that users do not see as text.
 	Unplaced bool
 
 	problems Problems

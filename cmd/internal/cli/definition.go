@@ -180,7 +180,7 @@ func (s *shell) followDefinition(cmd *cobra.Command) func(*control.SourceDefinit
 	}
 }
 
-// definitionText says in one line what became of a source and who serves it.
+// definitionText describes in one line the state of a source and which servers have taken it over.
 func definitionText(d *control.SourceDefinition) string {
 	what := "source " + clean(d.Name) + " is "
 	if !d.Changed {

@@ -20,7 +20,7 @@ const (
 // protocol is the only protocol of OTLP that the binary has. The one over gRPC would need a client of gRPC.
 const protocol = "http/protobuf"
 
-// signal is what is exported.
+// signal is one of the kinds of data that OpenTelemetry exports.
 type signal string
 
 const (

@@ -92,7 +92,8 @@ func Open(ctx context.Context, cfg Config) (*Telemetry, error) {
 	return t, nil
 }
 
-// describe makes the resource: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES replace what is ours.
+// describe makes the resource, whose attributes describe the process. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence
+// over our attributes.
 func (t *Telemetry) describe(ctx context.Context, cfg Config) (err error) {
 	t.resource, err = resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		semconv.ServiceName("oncegate"), semconv.ServiceVersion(cfg.Version), semconv.ServiceInstanceID(cfg.Instance),
