@@ -47,12 +47,13 @@ func TestTwoProcessesDisagreeAboutShadowMode(t *testing.T) {
 				t.Cleanup(stop)
 				return stop
 			}
-			inShadow, isLive := newApp(t, shadow), newApp(t, live)
 			thing := pause.Thing{Kind: pause.Target, Name: live.Sources[0].Routes[0].Target.Name}
 			decision := pause.Decision{Actor: "ann", Reason: "a backlog of both"}
 			if _, err := pause.Set(t.Context(), pool, thing, decision); err != nil {
 				t.Fatal(err)
 			}
+			// A process reads the pauses before it takes any work, and then each second: both know of this one.
+			inShadow, isLive := newApp(t, shadow), newApp(t, live)
 			stopShadow, stopLive := running(inShadow), running(isLive)
 			const n = 40
 			for i := range n {
@@ -70,8 +71,8 @@ func TestTwoProcessesDisagreeAboutShadowMode(t *testing.T) {
 					t.Fatalf("a duplicate was answered with %d", status)
 				}
 			}
-			if waiting := rowsOf(t, pool, `SELECT count(*) FROM effect WHERE state = 'pending'`); waiting == 0 {
-				t.Error("no effect waits for the target, so there is no backlog")
+			if waiting := rowsOf(t, pool, `SELECT count(*) FROM effect WHERE state = 'pending'`); waiting != 2*n {
+				t.Errorf("%d effects wait for the target, want all %d", waiting, 2*n)
 			}
 			if order.shadowStays {
 				stopLive()
