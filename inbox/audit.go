@@ -22,6 +22,8 @@ const (
 	AuditResolveResend AuditAction = "effect.resolve.resend"
 	// AuditDiscard: a dead effect will not happen.
 	AuditDiscard AuditAction = "effect.discard"
+	// AuditListCancel: the items of a list that had not ended will not happen.
+	AuditListCancel AuditAction = "list.cancel"
 	// AuditMove: an effect of a route that is gone waits for another one.
 	AuditMove AuditAction = "effect.move"
 	// AuditDiscardEvent: an event that nothing can be done for was seen.

@@ -260,6 +260,22 @@ func (e *Effects) Items(ctx context.Context, claim *Claim) (Items, error) {
 	return out, nil
 }
 
+// A replay of a later time overrules the cancellation.
+const readListCancelled = `
+SELECT EXISTS (SELECT FROM effect h
+    WHERE h.event_id = e.event_id AND h.route_id = e.route_id AND h.item = 0 AND h.list_cancelled_at >= coalesce(e.rearmed_at, '-infinity'))
+FROM effect e
+WHERE e.id = $1`
+
+// ListCancelled reports whether an operator has cancelled the list to which a claimed effect belongs, since the effect was
+// given its attempts.
+func (e *Effects) ListCancelled(ctx context.Context, claim *Claim) (cancelled bool, err error) {
+	if err := e.pool.QueryRow(ctx, readListCancelled, claim.Effect).Scan(&cancelled); err != nil {
+		return false, fmt.Errorf("reading whether the list of effect %s is cancelled: %w", claim.Effect, err)
+	}
+	return cancelled, nil
+}
+
 // The items are written in their order, so that the last one says how far the list is.
 const readLastItem = `
 SELECT e.item

@@ -49,6 +49,12 @@ type Config struct {
 	// Targets are the limits of targets, by name. A target without an entry has the defaults.
 	Targets map[string]Target
 
+	// After is the client of the same process whose place this one takes, or nil. A target for which Unchanged returns true
+	// keeps its breaker, its rate, the pause it asked for, and its slots, which the attempts of both clients share until
+	// those of After have ended. Unchanged is required with After. Servers of fetches keep theirs.
+	After     *Client
+	Unchanged func(target string) bool
+
 	// Transactions is how many effects may act inside the database at once, each on a connection of
 	// the store's pool. Set it below the size of that pool, or claims wait for a connection. 0 is
 	// the default of 8.
@@ -229,7 +235,7 @@ func (c *Client) limit() {
 	inside := map[string]chan struct{}{}
 	for _, r := range c.routes {
 		if c.limits[r.Target] == nil {
-			c.limits[r.Target] = newLimiter(c.cfg.Targets[r.Target], workers, c.now, c.random)
+			c.limits[r.Target] = c.limitTarget(r.Target, workers)
 		}
 		if r.transactional != nil {
 			inside[r.Target] = nil
@@ -242,6 +248,16 @@ func (c *Client) limit() {
 		r.limit, r.turns = c.limits[r.Target], inside[r.Target]
 	}
 	c.limitFetches()
+}
+
+// limitTarget continues the limits that the client before has for the target, or makes new ones.
+func (c *Client) limitTarget(target string, workers *crew) *limiter {
+	if c.cfg.After != nil && c.cfg.Unchanged(target) {
+		if before := c.cfg.After.limits[target]; before != nil {
+			return before.after(workers)
+		}
+	}
+	return newLimiter(c.cfg.Targets[target], workers, c.now, c.random)
 }
 
 func (c *Client) check(id int32, configured Route) (*route, error) {

@@ -31,6 +31,9 @@ func (c *Client) limitFetches() {
 		if r.Fetch == nil {
 			continue
 		}
+		if c.fetchLimits[r.Fetch.Server] == nil && c.cfg.After != nil {
+			c.fetchLimits[r.Fetch.Server] = c.cfg.After.fetchLimits[r.Fetch.Server]
+		}
 		if c.fetchLimits[r.Fetch.Server] == nil {
 			c.fetchLimits[r.Fetch.Server] = newLimiter(Target{Greedy: true}, &crew{}, c.now, c.random)
 		}

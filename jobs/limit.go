@@ -53,16 +53,24 @@ const (
 // maxPause bounds how long one Retry-After pauses all effects of a target.
 const maxPause = 5 * time.Minute
 
-// limiter decides whether an attempt at its target may begin. Effects that it puts off form a queue
-// that exists only as a time: each one must return a little later than the one before, at the
+// limiter decides whether an attempt of the crew at a target may begin.
+type limiter struct {
+	*targetState
+	crew *crew
+}
+
+// after returns the limiter of another crew at the same target.
+func (l *limiter) after(crew *crew) *limiter { return &limiter{targetState: l.targetState, crew: crew} }
+
+// targetState is what a process knows about a target, and how much it asks of the target now. Effects that it puts off form
+// a queue that exists only as a time: each one must return a little later than the one before, at the
 // pace the target has shown. A backlog therefore neither returns all at once nor waits longer than
 // necessary.
-type limiter struct {
+type targetState struct {
 	now    func() time.Time
 	random func() float64
 
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	crew    *crew
 	greedy  bool          // takes workers even if other targets need them
 	slots   int           // 0 is no limit
 	every   time.Duration // between two attempts; 0 is no limit
@@ -78,7 +86,7 @@ type limiter struct {
 	paused time.Time     // until when the target's Retry-After asks for a pause
 }
 
-// crew are the workers that all targets share.
+// crew are the workers of one [Client], which all targets share.
 type crew struct {
 	size int64
 	busy atomic.Int64
@@ -96,10 +104,7 @@ func (c *crew) hire(busy int, greedy bool) bool {
 }
 
 func newLimiter(t Target, crew *crew, now func() time.Time, random func() float64) *limiter {
-	l := &limiter{
-		crew: crew, greedy: t.Greedy, now: now, random: random, slots: t.Concurrency, open: t.Open,
-		took: 50 * time.Millisecond,
-	}
+	l := &targetState{greedy: t.Greedy, now: now, random: random, slots: t.Concurrency, open: t.Open, took: 50 * time.Millisecond}
 	if t.Rate > 0 {
 		per := t.Per
 		if per <= 0 {
@@ -129,7 +134,7 @@ func newLimiter(t Target, crew *crew, now func() time.Time, random func() float6
 			},
 		})
 	}
-	return l
+	return &limiter{targetState: l, crew: crew}
 }
 
 // enter takes a slot at the target. The caller must pass the result of the attempt to done. If

@@ -32,16 +32,49 @@ func (a attempt) settleList(ctx context.Context, list []listItem) (*inbox.Settle
 		return nil, err
 	case items.Last < list[n-1].position:
 		return nil, nil //nolint:nilnil // as it says above
-	case items.Open > 0:
-		s := putBack(claim, reasons.ListOpen, min(max(listWait(n), items.Next), maxListWait))
-		return &s, nil
-	case items.Failed > 0:
-		s := ending(claim)
-		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, reasons.ListItem
-		s.Excerpt = fmt.Sprintf("%d of %d items are dead or indeterminate: settle or replay them, then replay this one", items.Failed, n)
-		return &s, nil
+	}
+	if s := a.awaitItems(items, n); s != nil {
+		return s, nil
 	}
 	return listDone(claim, n), nil
+}
+
+// awaitItems puts a list of n items back until all have ended, and makes it a dead letter if some failed. It returns nil if
+// none is left to be settled.
+func (a attempt) awaitItems(items inbox.Items, n int) *inbox.Settlement {
+	switch {
+	case items.Open > 0:
+		s := putBack(a.claim, reasons.ListOpen, min(max(listWait(n), items.Next), maxListWait))
+		return &s
+	case items.Failed > 0:
+		s := ending(a.claim)
+		s.State, s.Outcome, s.Reason = inbox.EffectDead, inbox.AttemptDead, reasons.ListItem
+		s.Excerpt = fmt.Sprintf("%d of %d items are dead or indeterminate: settle or replay them, then replay this one", items.Failed, n)
+		return &s
+	}
+	return nil
+}
+
+// checkCancelled settles an effect whose list an operator has cancelled. In an ordered route the effect that became the list
+// keeps its place in the stream until the items that are under way have ended.
+func (a attempt) checkCancelled(ctx context.Context) (*inbox.Settlement, error) {
+	if a.route.List == nil {
+		return nil, nil //nolint:nilnil // as for each check
+	}
+	cancelled, err := a.store.ListCancelled(ctx, a.claim)
+	if err != nil || !cancelled {
+		return nil, err
+	}
+	if a.claim.Item == 0 && a.route.stored.Order.Ordered() {
+		items, err := a.store.Items(ctx, a.claim)
+		if err != nil {
+			return nil, err
+		}
+		if s := a.awaitItems(items, items.Last); s != nil {
+			return s, nil
+		}
+	}
+	return a.skipped(reasons.Cancelled), nil
 }
 
 // refuseList settles an effect whose route refuses lists.

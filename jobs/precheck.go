@@ -28,6 +28,9 @@ func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, hel
 	if s, err := a.checkTarget(ctx); s != nil || err != nil {
 		return s, true, err
 	}
+	if s, err := a.checkCancelled(ctx); s != nil || err != nil {
+		return s, true, err
+	}
 	if s, err := a.checkParent(ctx, tx); s != nil || err != nil {
 		return s, true, err
 	}

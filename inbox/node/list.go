@@ -20,12 +20,20 @@ type Row struct {
 	Version       string   `json:"version"`
 	Roles         []string `json:"roles"`
 	Configuration string   `json:"configuration"`
-	Keys          []Key    `json:"keys"`
+
+	// Definitions is the revision of the sources of the database that the process serves, nil if it serves none. Two
+	// processes that are at different revisions have different configurations for a moment.
+	Definitions *int64 `json:"definitions,omitempty"`
+
+	Keys []Key `json:"keys"`
 
 	// ActiveKey is the key with which the process seals; 0 if it seals nothing.
 	// ActiveSince is when that changed; nil if it has not since the start.
 	ActiveKey   int32      `json:"active_key"`
 	ActiveSince *time.Time `json:"active_since,omitempty"`
+
+	// OpenBreakers are the targets whose breaker was open in the process at its last heartbeat, so that it made no attempts at them.
+	OpenBreakers []string `json:"open_breakers"`
 
 	// Routes are the ids of the routes whose effects the process carries out. It is nil for a
 	// process that has not announced any.
@@ -56,7 +64,7 @@ func (n *Row) Holds(key seal.Key) bool {
 func (n *Row) String() string { return fmt.Sprintf("%s (version %s)", n.Name, n.Version) }
 
 const readNodes = `
-SELECT id, name, version, roles, configuration, key_ids, key_fingerprints, coalesce(active_key, 0), active_since, route_ids, started_at, heartbeat,
+SELECT id, name, version, roles, configuration, definitions, key_ids, key_fingerprints, coalesce(active_key, 0), active_since, route_ids, open_breakers, started_at, heartbeat,
     (extract(epoch FROM now() - heartbeat) * 1000000)::bigint,
     heartbeat > now() - $1::bigint * interval '1 microsecond'
 FROM node
@@ -79,7 +87,7 @@ func scanNode(row pgx.CollectableRow) (n Row, err error) {
 	var ids []int32
 	var fingerprints []string
 	var silent int64
-	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Roles, &n.Configuration, &ids, &fingerprints, &n.ActiveKey, &n.ActiveSince, &n.Routes, &n.StartedAt,
+	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Roles, &n.Configuration, &n.Definitions, &ids, &fingerprints, &n.ActiveKey, &n.ActiveSince, &n.Routes, &n.OpenBreakers, &n.StartedAt,
 		&n.Heartbeat, &silent, &n.Live)
 	n.Keys = make([]Key, len(ids))
 	for i := range n.Keys {

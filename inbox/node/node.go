@@ -42,6 +42,9 @@ type Config struct {
 	// Configuration is a fingerprint of the process's configuration.
 	Configuration string
 
+	// OpenBreakers returns the targets whose breaker is open in the process, sorted. It may be nil.
+	OpenBreakers func() []string
+
 	// Keyring is where the process's sealing keys are; nil is none.
 	Keyring *seal.Keyring
 
@@ -108,10 +111,10 @@ func (n *Node) Serve(ctx context.Context, revision int64) error {
 // The row may have been pruned while the process was cut off: it comes back with its
 // next heartbeat. active_since is kept as long as the active key stays.
 const writeNode = `
-INSERT INTO node AS n (id, name, version, roles, configuration, key_ids, key_fingerprints, active_key, route_ids, schema_known, river_known, definitions, started_at, heartbeat)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), nullif($11, 0), $12, now(), now())
+INSERT INTO node AS n (id, name, version, roles, configuration, key_ids, key_fingerprints, active_key, route_ids, schema_known, river_known, definitions, open_breakers, started_at, heartbeat)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), nullif($11, 0), $12, $13, now(), now())
 ON CONFLICT (id) DO UPDATE SET
-    key_ids = excluded.key_ids, key_fingerprints = excluded.key_fingerprints, route_ids = excluded.route_ids, definitions = excluded.definitions, heartbeat = now(),
+    key_ids = excluded.key_ids, key_fingerprints = excluded.key_fingerprints, route_ids = excluded.route_ids, definitions = excluded.definitions, open_breakers = excluded.open_breakers, heartbeat = now(),
     active_since = CASE WHEN n.active_key IS DISTINCT FROM excluded.active_key THEN now() ELSE n.active_since END,
     active_key = excluded.active_key`
 
@@ -133,8 +136,12 @@ func (n *Node) Beat(ctx context.Context) ([]Row, error) {
 		id := ring.Active().ID
 		active = &id
 	}
+	open := []string{}
+	if n.cfg.OpenBreakers != nil {
+		open = append(open, n.cfg.OpenBreakers()...)
+	}
 	var b pgx.Batch
-	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes, n.cfg.SchemaKnown, n.cfg.RiverKnown, n.definitions)
+	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes, n.cfg.SchemaKnown, n.cfg.RiverKnown, n.definitions, open)
 	b.Queue(forgetNodes, forgetAfter.Microseconds())
 	var nodes []Row
 	b.Queue(readNodes, Silence.Microseconds()).Query(func(rows pgx.Rows) (err error) {

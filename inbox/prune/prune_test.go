@@ -259,7 +259,7 @@ func TestPruneTakesEverythingElse(t *testing.T) {
 			VALUES (sha256($1), sha256($1), gen_random_uuid(), 'ann', 'erase_event', now(), now(), $2)`, []byte{byte(i)}, time.Now().Add(left))
 	}
 	p.Exec(t, `INSERT INTO stat_minute SELECT $1, 'recorded', now() - h * interval '1 hour', 0, '', 1 FROM unnest('{49,47}'::int[]) h`, p.Source.ID)
-	p.Exec(t, `INSERT INTO stat_hour SELECT $1, 'ack_5ms', now() - d * interval '1 day', 0, '', 1 FROM unnest('{15,13}'::int[]) d`, p.Source.ID)
+	p.Exec(t, `INSERT INTO stat_hour SELECT $1, 'took_5ms', now() - d * interval '1 day', 0, '', 1 FROM unnest('{15,13}'::int[]) d`, p.Source.ID)
 	p.Exec(t, `INSERT INTO stat_flush SELECT gen_random_uuid(), 1, now() - d * interval '1 day' FROM unnest('{31,29}'::int[]) d`)
 	counts, err := p.Pruner(t).DryRun(t.Context(), prune.Run{})
 	if err != nil {

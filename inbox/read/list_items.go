@@ -23,6 +23,8 @@ type ListSummary struct {
 	Written int `json:"written"`
 	// States counts the written ones by state.
 	States map[inbox.EffectState]int `json:"states"`
+	// CancelledAt is when an operator cancelled the list, nil if none did. What had not ended then is skipped.
+	CancelledAt *time.Time `json:"cancelled_at,omitempty"`
 }
 
 // The unique index of events, routes and items finds the items of one list.
@@ -32,7 +34,7 @@ FROM effect x
 WHERE x.event_id = $1 AND x.route_id = (SELECT h.route_id FROM effect h WHERE h.id = $2) AND x.item > 0
 GROUP BY x.state`
 
-const readListTotal = `SELECT h.state, h.rendered, h.rendered_key_id, h.result, h.result_key_id FROM effect h WHERE h.id = $1`
+const readListTotal = `SELECT h.state, h.rendered, h.rendered_key_id, h.result, h.result_key_id, h.list_cancelled_at FROM effect h WHERE h.id = $1`
 
 // list returns the summary of the list that an effect became, or nil if the effect became none.
 func (l *Lister) list(ctx context.Context, d *EffectDetail) (*ListSummary, error) {
@@ -42,14 +44,14 @@ func (l *Lister) list(ctx context.Context, d *EffectDetail) (*ListSummary, error
 	var state inbox.EffectState
 	var rendered, result []byte
 	var renderedKey, resultKey *int32
-	if err := l.pool.QueryRow(ctx, readListTotal, d.ID).Scan(&state, &rendered, &renderedKey, &result, &resultKey); err != nil {
+	out := &ListSummary{States: map[inbox.EffectState]int{}}
+	if err := l.pool.QueryRow(ctx, readListTotal, d.ID).Scan(&state, &rendered, &renderedKey, &result, &resultKey, &out.CancelledAt); err != nil {
 		return nil, fmt.Errorf("reading the list of effect %s: %w", d.ID, err)
 	}
 	rows, err := l.pool.Query(ctx, countItemStates, d.Event, d.ID)
 	if err != nil {
 		return nil, fmt.Errorf("counting the items of effect %s: %w", d.ID, err)
 	}
-	out := &ListSummary{States: map[inbox.EffectState]int{}}
 	var counted inbox.EffectState
 	var n int
 	if _, err := pgx.ForEachRow(rows, []any{&counted, &n}, func() error {

@@ -55,6 +55,8 @@ const (
 	ShadowFailed Reason = "shadow_failed"
 	// Discarded means that a person discarded the effect.
 	Discarded Reason = "discarded"
+	// Cancelled means that a person cancelled the list to which the effect belongs, before it was carried out.
+	Cancelled Reason = "list_cancelled"
 	// Breaker means that a breaker is open, either the target's or the one of the server that the route fetches from. No
 	// attempt was made.
 	Breaker Reason = "target_open"
@@ -129,7 +131,7 @@ const (
 // the closed set.
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
-	case Status410, BodyGone, Render, Condition, Discarded, KeyWindow, Elsewhere, Restored, Mail5xx, Pruned,
+	case Status410, BodyGone, Render, Condition, Discarded, Cancelled, KeyWindow, Elsewhere, Restored, Mail5xx, Pruned,
 		NoKey, NoNumber, Tie, Ahead, Late, Type, ListOrder, Suppressed, Shadow, ShadowFailed, ParentDone, ParentPartial, ParentGone:
 		return false, true
 	case KeyMissing, Damaged, Exhausted, Deadline, Resent, LeaseExpired, Stopped, Panic, Saturated, Route, Paused,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Credential says what a caller of an operation source may do after it has proved that it has
@@ -59,23 +60,23 @@ type callers struct {
 	quotas quotas
 }
 
-// newCallers makes the callers of a source. tenants are the quotas of the tenants, which all
+// newCallers makes the callers of the source with that name. tenants are the quotas of the tenants, which all
 // sources share.
-func newCallers(s *Source, tenants map[string]*quota) (*callers, error) {
+func newCallers(name string, s *Source, set *quotaSet, tenants map[string]*quota) (*callers, error) {
 	var errs []error
 	all := &callers{named: make(map[string]caller, len(s.Credentials)), tenant: s.Inbox.Tenant}
-	source := newMinuteQuota(s.NewKeys)
+	source := set.bucket(name, "the source", countsKeys, Quota{N: s.NewKeys, Per: time.Minute})
 	all.quotas = joinQuotas(source, tenants[s.Inbox.Tenant])
-	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
-		c := s.Credentials[name]
+	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
+		c := s.Credentials[credential]
 		if err := c.NewKeys.check(); err != nil {
-			errs = append(errs, fmt.Errorf("credential %q: NewKeys: %w", name, err))
+			errs = append(errs, fmt.Errorf("credential %q: NewKeys: %w", credential, err))
 			continue
 		}
 		tenant := cmp.Or(c.Tenant, s.Inbox.Tenant)
-		all.named[name] = caller{
-			credential: name, tenant: tenant, operations: slices.Clone(c.Operations),
-			quotas: joinQuotas(source, c.NewKeys.bucket("credential "+name), tenants[tenant]),
+		all.named[credential] = caller{
+			credential: credential, tenant: tenant, operations: slices.Clone(c.Operations),
+			quotas: joinQuotas(source, set.bucket(name, "credential "+credential, countsKeys, c.NewKeys), tenants[tenant]),
 		}
 	}
 	if len(s.Credentials) > 0 && !s.Provider.IsOperation() {

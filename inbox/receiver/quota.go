@@ -25,7 +25,7 @@ func (q Quota) check() error {
 	return nil
 }
 
-// bucket makes the counter of the quota; owner says whose quota it is.
+// bucket makes the counter of the quota, which is full; owner says whose quota it is.
 func (q Quota) bucket(owner string) *quota {
 	if q.N <= 0 {
 		return nil
@@ -66,8 +66,49 @@ func (all quotas) take(now time.Time) (taken bool, after int, owner string) {
 	return false, after, owner
 }
 
-// newTenantQuotas makes the quotas of the tenants.
-func newTenantQuotas(tenants map[string]Quota) (map[string]*quota, error) {
+// quotaSet makes the quotas of one receiver. A quota that the receiver before it has as well is the same one, so that a
+// reload gives nobody what was used up already. A quota whose size has changed is full again.
+type quotaSet struct {
+	before, made map[quotaKey]*quota
+}
+
+// quotaKey names a quota. source is empty for the quota of a tenant, which all sources share. what tells the quotas of one
+// owner apart.
+type quotaKey struct {
+	source, owner, what string
+	size                Quota
+}
+
+// The two things that quotas count.
+const (
+	countsKeys       = "new keys"
+	countsDeliveries = "deliveries"
+)
+
+// newQuotaSet makes a set that continues the quotas of the receiver before, which may be nil.
+func newQuotaSet(after *Receiver) *quotaSet {
+	out := &quotaSet{made: map[quotaKey]*quota{}}
+	if after != nil {
+		out.before = after.quotas.made
+	}
+	return out
+}
+
+// bucket returns the counter of a quota, or nil if it is no limit.
+func (s *quotaSet) bucket(source, owner, what string, size Quota) *quota {
+	key := quotaKey{source: source, owner: owner, what: what, size: size}
+	q := s.before[key]
+	if q == nil {
+		q = size.bucket(owner)
+	}
+	if q != nil {
+		s.made[key] = q
+	}
+	return q
+}
+
+// tenants makes the quotas of the tenants.
+func (s *quotaSet) tenants(what string, tenants map[string]Quota) (map[string]*quota, error) {
 	var errs []error
 	out := make(map[string]*quota, len(tenants))
 	for _, name := range slices.Sorted(maps.Keys(tenants)) {
@@ -75,7 +116,7 @@ func newTenantQuotas(tenants map[string]Quota) (map[string]*quota, error) {
 			errs = append(errs, fmt.Errorf("receiver: tenant %q: %w", name, err))
 			continue
 		}
-		out[name] = tenants[name].bucket("tenant " + name)
+		out[name] = s.bucket("", "tenant "+name, what, tenants[name])
 	}
 	return out, errors.Join(errs...)
 }
@@ -98,9 +139,6 @@ func newQuota(perSecond float64) *quota {
 	burst := max(1, perSecond)
 	return &quota{perSecond: perSecond, burst: burst, tokens: burst}
 }
-
-// newMinuteQuota is a quota of n a minute, all of which may come at once.
-func newMinuteQuota(n int) *quota { return Quota{N: n, Per: time.Minute}.bucket("the source") }
 
 // give returns a key that was not used.
 func (q *quota) give() {

@@ -186,6 +186,10 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 
 	BodyLimits
+
+	// After is the receiver of the same process whose place this one takes, or nil. What was used up of its quotas stays
+	// used up.
+	After *Receiver
 }
 
 // Receiver takes deliveries.
@@ -197,6 +201,7 @@ type Receiver struct {
 	remote     echo.IPExtractor
 	requests   requestIDs
 	operations *operations
+	quotas     *quotaSet
 }
 
 // New checks the configuration, all of it, and makes a receiver.
@@ -220,19 +225,20 @@ func New(cfg Config) (*Receiver, error) {
 		}
 		cfg.Metrics = metrics
 	}
-	tenantKeys, err := newTenantQuotas(cfg.TenantKeys)
+	quotas := newQuotaSet(cfg.After)
+	tenantKeys, err := quotas.tenants(countsKeys, cfg.TenantKeys)
 	if err != nil {
 		errs = append(errs, err)
 	}
-	tenantDeliveries, err := newTenantQuotas(cfg.TenantDeliveries)
+	tenantDeliveries, err := quotas.tenants(countsDeliveries, cfg.TenantDeliveries)
 	if err != nil {
 		errs = append(errs, err)
 	}
 	sources := make(map[string]*endpoint, len(cfg.Sources))
 	for name, source := range cfg.Sources {
-		e, err := newEndpoint(name, source, &limits, tenantKeys, cfg.Metrics)
+		e, err := newEndpoint(name, source, &limits, quotas, tenantKeys, cfg.Metrics)
 		if e != nil {
-			e.quotas = joinQuotas(source.Deliveries.bucket("source "+name), tenantDeliveries[e.webhookTenant()])
+			e.quotas = joinQuotas(quotas.bucket(name, "source "+name, countsDeliveries, source.Deliveries), tenantDeliveries[e.webhookTenant()])
 			e.count.rollUp(cfg.Rollup, source.Inbox.ID, e.callers.tenants())
 		}
 		if source != nil && cfg.Outcomes == nil && (source.AnswerOutcome || e.limitsKeys()) {
@@ -266,8 +272,9 @@ func New(cfg Config) (*Receiver, error) {
 		metrics:  cfg.Metrics,
 		remote:   newExtractor(cfg.TrustedProxies),
 		requests: newRequestIDs(),
+		quotas:   quotas,
 	}
-	r.operations = &operations{Receiver: r, tokens: newSessionTokens(cfg.Sessions)}
+	r.operations = &operations{Receiver: r, tokens: newSessionTokens(cfg.Sessions, cfg.After)}
 	hooks := &webhooks{r}
 	for _, e := range sources {
 		e.product = hooks
@@ -368,7 +375,7 @@ type endpoint struct {
 	share        *share
 }
 
-func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]*quota, metrics *Metrics) (*endpoint, error) {
+func newEndpoint(name string, s *Source, limits *bodyLimits, quotas *quotaSet, tenants map[string]*quota, metrics *Metrics) (*endpoint, error) {
 	if s == nil || s.Inbox == nil || s.Provider == nil || s.Secrets == nil {
 		return nil, fmt.Errorf("receiver: source %q: Inbox, Provider and Secrets are required", name)
 	}
@@ -391,7 +398,7 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, tenants map[string]
 		share:        &share{reserve: limits.sourceReserve},
 	}
 	var err error
-	if e.callers, err = newCallers(s, tenants); err != nil {
+	if e.callers, err = newCallers(name, s, quotas, tenants); err != nil {
 		errs = append(errs, fmt.Errorf("receiver: source %q: %w", name, err))
 	}
 	e.count = metrics.source(cmp.Or(s.MetricLabel, name), e.callers.tenants())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -79,12 +80,21 @@ type sessionTokens struct {
 	all   *quota
 }
 
-func newSessionTokens(store SessionStore) *sessionTokens {
-	return &sessionTokens{
+// newSessionTokens continues the quotas of the receiver before, which may be nil. What that receiver knows of tokens is
+// read again.
+func newSessionTokens(store SessionStore, after *Receiver) *sessionTokens {
+	out := &sessionTokens{
 		store: store,
 		known: map[sessionKey]*knownSession{}, runs: map[runKey]*quota{}, peers: map[netip.Addr]*quota{},
 		all: newBurstQuota(allLookups, allLookupBurst),
 	}
+	if after != nil {
+		before := after.operations.tokens
+		before.mu.Lock()
+		defer before.mu.Unlock()
+		out.runs, out.peers, out.all = maps.Clone(before.runs), maps.Clone(before.peers), before.all
+	}
+	return out
 }
 
 func newBurstQuota(perSecond, burst float64) *quota {

@@ -29,7 +29,7 @@ type Options struct {
 	// when that is so. They may happen twice.
 	IncludeIndeterminate bool `json:"include_indeterminate,omitempty"`
 
-	// IncludeDiscarded replays effects that an operator discarded.
+	// IncludeDiscarded replays effects that an operator discarded, and those of a list that an operator cancelled.
 	IncludeDiscarded bool `json:"include_discarded,omitempty"`
 
 	// IncludeCalledAgain replays an effect of an operation that a later call repeats
@@ -56,7 +56,7 @@ type Options struct {
 func (o *Options) skipped() []string {
 	var out []string
 	if o.IncludeDiscarded {
-		out = append(out, string(reasons.Discarded))
+		out = append(out, string(reasons.Discarded), string(reasons.Cancelled))
 	}
 	if o.IncludeShadow || o.CarryOutShadow {
 		out = append(out, string(reasons.Shadow), string(reasons.ShadowFailed))

@@ -50,7 +50,7 @@ func (c *Counters) AddEvents(at time.Time, n int) {
 	}
 }
 
-// AddLatency counts an acknowledgement that took so long.
+// AddLatency counts an acknowledgement of the source, or an attempt of the route, that took so long.
 func (c *Counters) AddLatency(at time.Time, took time.Duration) { c.Add(at, latencyOf(took), 1) }
 
 // take moves the counts since the last flush into counts and times.

@@ -8,7 +8,8 @@ import (
 // Kind is a kind of count.
 type Kind uint8
 
-// The kinds: first those of a source, then those of a route, then the times of acknowledgements.
+// The kinds: first those of a source, then those of a route, then the times that the acknowledgements of a source, or the
+// attempts of a route, took.
 const (
 	// Recorded counts events that were new, with any admission.
 	Recorded Kind = iota
@@ -53,9 +54,9 @@ func (k Kind) String() string {
 	case k < firstLatency:
 		return kindNames[k]
 	case k == firstLatency+latencies-1:
-		return "ack_longer"
+		return "took_longer"
 	case int(k) < kinds:
-		return fmt.Sprintf("ack_%dms", latencyBounds[k-firstLatency]/time.Millisecond)
+		return fmt.Sprintf("took_%dms", latencyBounds[k-firstLatency]/time.Millisecond)
 	}
 	return ""
 }

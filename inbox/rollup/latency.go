@@ -7,16 +7,17 @@ import (
 )
 
 // latencies is how many counts a [Latency] has.
-const latencies = 13
+const latencies = 16
 
 // latencyBounds are the upper ends of the counts but for the last, which has none. Stored in the names of kinds: never
 // change one.
 var latencyBounds = [latencies - 1]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
+	10 * time.Second, 30 * time.Second, time.Minute,
 }
 
-// latencyOf returns the kind that counts an acknowledgement which took that long.
+// latencyOf returns the kind that counts what took that long.
 func latencyOf(took time.Duration) Kind {
 	for i, bound := range latencyBounds {
 		if took <= bound {
@@ -26,11 +27,11 @@ func latencyOf(took time.Duration) Kind {
 	return firstLatency + latencies - 1
 }
 
-// Latency counts acknowledgements by how long they took, from the headers of a delivery to its answer: up to 1, 2, 5, 10, 20,
-// 50, 100, 200 and 500 ms, 1, 2 and 5 s, and longer.
+// Latency counts acknowledgements or attempts by how long they took: up to 1, 2, 5, 10, 20, 50, 100, 200 and 500 ms, 1, 2, 5, 10,
+// 30 and 60 s, and longer.
 type Latency [latencies]int64
 
-// Count is how many acknowledgements there were.
+// Count is how many there were.
 func (l *Latency) Count() (n int64) {
 	for _, c := range l {
 		n += c
@@ -38,9 +39,8 @@ func (l *Latency) Count() (n int64) {
 	return n
 }
 
-// Quantile estimates the time within which the share q of the acknowledgements were made, such as 0.95. It is exact at
-// the bounds of the counts, and interpolates evenly between them. Without acknowledgements it is 0; beyond the last
-// bound it is 5 s.
+// Quantile estimates the time within which the share q of them ended, such as 0.95. It is exact at the bounds of the counts, and
+// interpolates evenly between them. It is 0 if there were none, and a minute beyond the last bound.
 func (l *Latency) Quantile(q float64) time.Duration {
 	total := l.Count()
 	if total == 0 {
@@ -58,7 +58,7 @@ func (l *Latency) Quantile(q float64) time.Duration {
 	return low
 }
 
-// MarshalJSON returns the number of acknowledgements and three quantiles in seconds.
+// MarshalJSON returns their number and three quantiles in seconds.
 func (l Latency) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Count int64   `json:"count"`

@@ -198,7 +198,7 @@ func TestReadPlans(t *testing.T) {
 	storetest.Exec(t, large.pool, `INSERT INTO source (name, provider, class) SELECT 'source-' || n, 'stripe', 'default' FROM generate_series(3, 20) n`)
 	for _, table := range []struct{ name, step, since string }{{"stat_minute", "1 minute", "2 days"}, {"stat_hour", "1 hour", "90 days"}} {
 		storetest.Exec(t, large.pool, `INSERT INTO `+table.name+` SELECT s, k, at, 0, '', 1
-			FROM generate_series(1, 20) s, unnest(ARRAY['recorded', 'duplicate', 'ack_5ms']) k,
+			FROM generate_series(1, 20) s, unnest(ARRAY['recorded', 'duplicate', 'took_5ms']) k,
 				generate_series(date_bin('1 hour', now(), 'epoch') - interval '`+table.since+`', now(), interval '`+table.step+`') at`)
 		storetest.Exec(t, large.pool, `ANALYZE `+table.name)
 	}

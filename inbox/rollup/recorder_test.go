@@ -107,7 +107,7 @@ func countAtOnce(tb testing.TB, pool *pgxpool.Pool, configure func(rollup.Config
 							own[happened{source, route, tenant, "done"}] += int64(n)
 						default:
 							c.AddLatency(at, 7*time.Millisecond)
-							own[happened{source, route, tenant, "ack_10ms"}]++
+							own[happened{source, route, tenant, "took_10ms"}]++
 						}
 					}
 					mu.Lock()

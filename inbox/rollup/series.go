@@ -30,17 +30,17 @@ func seriesQuery(f *Filter) (sql string, args []any, err error) {
 	q := query{args: []any{unit, n - 1, Names()}}
 	narrow := q.narrow(f)
 	return `
-SELECT c.at, one.kind, sum(c.n)::bigint
+SELECT c.at, one.kind, c.of_route, sum(c.n)::bigint
 FROM (SELECT date_bin($1::interval, now(), 'epoch') - $2::int * $1::interval AS since OFFSET 0) w
 CROSS JOIN source s
 CROSS JOIN unnest($3::text[]) AS one (kind)
 CROSS JOIN LATERAL (
-    SELECT k.` + column + ` AS at, sum(k.n)::bigint AS n
+    SELECT k.` + column + ` AS at, k.route_id <> 0 AS of_route, sum(k.n)::bigint AS n
     FROM ` + table + ` k
     WHERE k.source_id = s.id AND k.kind = one.kind AND k.` + column + ` >= w.since` + narrow + `
-    GROUP BY 1) c
+    GROUP BY 1, 2) c
 WHERE true` + q.where.String() + `
-GROUP BY 1, 2`, q.args, nil
+GROUP BY 1, 2, 3`, q.args, nil
 }
 
 // Series returns the counts in the window, minute by minute or hour by hour, added up over everything that the filter
@@ -64,15 +64,16 @@ func (r *Reader) Series(ctx context.Context, f Filter) (Series, error) {
 		return Series{}, fmt.Errorf("reading counts: %w", err)
 	}
 	var (
-		at   time.Time
-		kind string
-		sum  int64
-		all  = byName()
+		at    time.Time
+		kind  string
+		route bool
+		sum   int64
+		all   = byName()
 	)
-	_, err = pgx.ForEachRow(rows, []any{&at, &kind, &sum}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&at, &kind, &route, &sum}, func() error {
 		i := int(at.Sub(since) / unit)
 		if k, ok := all[kind]; ok && i >= 0 { // the next minute may have begun since
-			*out.Points[min(i, n-1)].of(k) += sum
+			*out.Points[min(i, n-1)].of(k, route) += sum
 		}
 		return nil
 	})

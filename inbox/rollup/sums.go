@@ -76,13 +76,16 @@ type Counts struct {
 	Dead          int64 `json:"dead"`
 	Indeterminate int64 `json:"indeterminate"`
 
-	// Acknowledged says how long acknowledgements took. They are counted by source.
+	// Acknowledged says how long acknowledgements took, from the headers of a delivery to its answer. They are counted by source.
 	Acknowledged Latency `json:"acknowledged"`
+
+	// Attempted says how long attempts took. They are counted by route.
+	Attempted Latency `json:"attempted"`
 }
 
-// of returns the field in which a kind is added up.
-func (c *Counts) of(k Kind) *int64 {
-	switch k { //nolint:exhaustive // the others are counts of acknowledgements
+// of returns the field in which a kind of a source, or of a route, is added up.
+func (c *Counts) of(k Kind, route bool) *int64 {
+	switch k { //nolint:exhaustive // the others are counts of a Latency
 	case Recorded:
 		return &c.Recorded
 	case Duplicates:
@@ -108,13 +111,20 @@ func (c *Counts) of(k Kind) *int64 {
 	case Indeterminate:
 		return &c.Indeterminate
 	}
+	if route {
+		return &c.Attempted[k-firstLatency]
+	}
 	return &c.Acknowledged[k-firstLatency]
 }
 
 // Plus adds other counts.
 func (c *Counts) Plus(other *Counts) {
-	for k := range Kind(kinds) {
-		*c.of(k) += *other.of(k)
+	for k := range firstLatency {
+		*c.of(k, false) += *other.of(k, false)
+	}
+	for i := range latencies {
+		c.Acknowledged[i] += other.Acknowledged[i]
+		c.Attempted[i] += other.Attempted[i]
 	}
 }
 
@@ -253,7 +263,7 @@ func (r *Reader) Sums(ctx context.Context, f Filter) (Sums, error) {
 			out.Rows = append(out.Rows, one)
 		}
 		if k, ok := all[kind]; ok { // a newer program may count more
-			*out.Rows[len(out.Rows)-1].of(k) += sum
+			*out.Rows[len(out.Rows)-1].of(k, one.Route != "") += sum
 		}
 		return nil
 	})

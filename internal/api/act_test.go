@@ -106,6 +106,7 @@ func TestActsOnWhatIsAnothersTenants(t *testing.T) {
 		{"discard_dead_letters", "/dead-letters/discard", with(object{"filter": object{"tenant": "blue"}, "dry_run": true}), control.CodeForbidden},
 		{"replay_dead_letters", "/dead-letters/replay", with(object{"ids": []inbox.ID{dead}}), control.CodeNotFound},
 		{"resolve_effect", "/effects/" + unknown.String() + "/resolve", with(object{"as": "done"}), control.CodeNotFound},
+		{"cancel_list", "/effects/" + unknown.String() + "/cancel", why, control.CodeNotFound},
 		{"resolve_effects", "/indeterminates/resolve", with(object{"seen": unknowns.Seen, "as": "done"}), control.CodeNotFound},
 		{"resolve_effects", "/indeterminates/resolve", with(object{"filter": object{"tenant": "blue"}, "dry_run": true}), control.CodeForbidden},
 		{"apply_effect", "/effects/" + held.String() + "/apply", why, control.CodeNotFound},

@@ -20,7 +20,7 @@ func shows(th *things) map[string]map[string]request {
 	dead := map[string]request{"show_effect": {"id": th.dead}, "show_dead_letter": {"id": th.dead}}
 	replay := map[string]request{"show_replay": {"id": th.replay}}
 	return map[string]map[string]request{
-		"resolve_effect": effect(th.unknown), "apply_effect": effect(th.held), "skip_effect": effect(th.held),
+		"resolve_effect": effect(th.unknown), "cancel_list": effect(th.unknown), "apply_effect": effect(th.held), "skip_effect": effect(th.held),
 		"skip_stream": stream, "unblock_stream": stream, "apply_stream": stream,
 		"discard_dead_letters": dead, "replay_dead_letters": dead,
 		"admit_conflict": {"show_conflict": {"id": th.conflict}}, "erase_event": {"show_event": {"ref": th.event}},

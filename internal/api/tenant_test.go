@@ -188,6 +188,7 @@ func examples(th *things) map[string]request {
 		"discard_dead_letters":   {"ids": []inbox.ID{th.dead}, "reason": "r"},
 		"replay_dead_letters":    {"ids": []inbox.ID{th.dead}, "reason": "r"},
 		"resolve_effect":         {"id": th.unknown, "as": "done", "reason": "r"},
+		"cancel_list":            {"id": th.unknown, "reason": "r"},
 		"resolve_effects":        {"ids": []inbox.ID{th.unknown}, "dry_run": true},
 		"apply_effect":           {"id": th.held, "reason": "r"},
 		"skip_effect":            {"id": th.held, "reason": "r"},

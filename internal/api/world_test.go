@@ -148,10 +148,11 @@ func (w *world) fill(t *testing.T) {
 	w.Until(t, 3, `SELECT count(*) FROM effect WHERE state = 'held' AND reason IN ('sequence_key_missing', 'sequence_number_missing')`)
 	w.Until(t, 0, `SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry')`)
 
-	// Three items of a list, and an effect each for two routes that are gone.
+	// Three items of a list, of which one is due tomorrow, and an effect each for two routes that are gone.
 	for n := range 3 {
-		w.exec(t, `INSERT INTO effect (id, event_id, route_id, item, state, idempotency_key, route_version, finished_at)
-			SELECT $1, e.event_id, e.route_id, $2::int, 'done', e.idempotency_key || '/' || $2::int, 1, now()
+		w.exec(t, `INSERT INTO effect (id, event_id, route_id, item, state, idempotency_key, route_version, finished_at, next_at)
+			SELECT $1, e.event_id, e.route_id, $2::int, CASE WHEN $2 = 3 THEN 'pending' ELSE 'done' END, e.idempotency_key || '/' || $2::int, 1,
+				CASE WHEN $2 < 3 THEN now() END, CASE WHEN $2 = 3 THEN now() + interval '1 day' END
 			FROM effect e JOIN inbox_event v ON v.id = e.event_id WHERE v.event_id = 'evt_paid' AND e.item = 0`, inbox.NewID(time.Now()), n+1)
 	}
 	w.exec(t, `INSERT INTO route (source_id, name, target, kind, digest, updated_at)

@@ -28,6 +28,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/pause"
+	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/rollup"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -133,7 +134,8 @@ type App struct {
 	adminDoor *door      // for requests of the private listener, where the process listens
 	listeners *listeners // nil where the program listens
 
-	receiver http.Handler // what takes deliveries; nil without the role
+	taker    *receiver.Receiver // nil without the role
+	receiver http.Handler       // what takes deliveries; nil without the role
 
 	tracer *tracing.Tracer // nil if nothing is traced
 

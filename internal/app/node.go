@@ -14,6 +14,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/jobs"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -36,7 +37,7 @@ func (a *App) enlist(ctx context.Context) error {
 		version = "unknown"
 	}
 	self, err := node.New(node.Config{
-		Pool: a.adminPool, Name: a.node, Version: version, Roles: roles, Configuration: a.settings.Fingerprint(), Keyring: a.keys,
+		Pool: a.adminPool, Name: a.node, Version: version, Roles: roles, Configuration: a.settings.Fingerprint(), Keyring: a.keys, OpenBreakers: a.openBreakers,
 		SchemaKnown: migrations.Version, RiverKnown: migrations.RiverVersion,
 	})
 	if err != nil {
@@ -72,14 +73,29 @@ func (a *App) enlist(ctx context.Context) error {
 	return nil
 }
 
+// openBreakers returns the targets whose breaker is open in this process.
+func (a *App) openBreakers() (out []string) {
+	if a.work == nil {
+		return nil
+	}
+	for target, state := range a.work.Breakers() {
+		if state != jobs.BreakerClosed {
+			out = append(out, target)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // compareConfigurations logs once which live processes have another configuration. That is normal
-// during a deploy. If it lasts, the result of an effect depends on which process takes it.
+// during a deploy. If it lasts, the result of an effect depends on which process takes it. A process that serves another
+// revision of the sources of the database reloads within seconds, or says why it cannot, so it is not compared.
 func (a *App) compareConfigurations(ctx context.Context, self inbox.ID, nodes []node.Row) {
 	own := a.settings.Fingerprint()
 	var others []string
 	for i := range nodes {
 		// A row with this process's name is of the configuration that it had before a reload.
-		if n := &nodes[i]; n.ID != self && n.Name != a.node && n.Live && n.Configuration != own {
+		if n := &nodes[i]; n.ID != self && n.Name != a.node && n.Live && n.Configuration != own && (n.Definitions == nil || *n.Definitions == a.settings.Revision) {
 			others = append(others, n.Name+" ("+n.Configuration+")")
 		}
 	}

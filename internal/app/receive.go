@@ -75,12 +75,12 @@ func (a *App) makeReceive() error {
 		Sessions: a.sessionStore(),
 		Gate:     failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Installation: a.installation, Metrics: metrics, Rollup: a.rollup, Logger: a.log, Node: a.node, LogEvery: a.cfg.LogFolds,
 		Now: now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies, BodyLimits: a.settings.Bodies,
-		TenantKeys: tenantKeys, TenantDeliveries: tenantDeliveries,
+		TenantKeys: tenantKeys, TenantDeliveries: tenantDeliveries, After: a.receiverBefore(),
 	})
 	if err != nil {
 		return err
 	}
-	a.receiver = rcv.Handler()
+	a.taker, a.receiver = rcv, rcv.Handler()
 	if a.parts.Listen {
 		if err := a.makePublic(); err != nil {
 			return err
@@ -93,6 +93,14 @@ func (a *App) makeReceive() error {
 		}},
 	)
 	return nil
+}
+
+// receiverBefore returns the receiver of the App whose place this one takes, or nil.
+func (a *App) receiverBefore() *receiver.Receiver {
+	if a.parts.After == nil {
+		return nil
+	}
+	return a.parts.After.taker
 }
 
 // makePublic makes the server of the public listener, unless this App takes it over.

@@ -57,11 +57,15 @@ func (a *App) countEvents(d *inbox.Admission, receipt *inbox.Receipt, at time.Ti
 	counters.AddEvents(at, recorded)
 }
 
-// countEffect counts how an attempt ended, or that an effect reached a resting state without an attempt.
+// countEffect counts how an attempt ended and how long it took, or that an effect reached a resting state without an attempt.
 func (a *App) countEffect(r *jobs.Report) {
 	source, ok := a.sources[r.Source]
 	if !ok { // the route does not belong to this process
 		return
+	}
+	counters := a.rollup.Counters(source.ID, source.Routes[r.Route].ID, cmp.Or(r.Tenant, a.tenantOf(r.Source)))
+	if r.Attempt > 0 && r.Outcome != inbox.AttemptSkipped && r.Elapsed > 0 {
+		counters.AddLatency(a.rollup.Now(), r.Elapsed)
 	}
 	var kind rollup.Kind
 	switch r.State {
@@ -79,7 +83,7 @@ func (a *App) countEffect(r *jobs.Report) {
 	default: // the other states are not counted
 		return
 	}
-	a.rollup.Counters(source.ID, source.Routes[r.Route].ID, cmp.Or(r.Tenant, a.tenantOf(r.Source))).Add(a.rollup.Now(), kind, 1)
+	counters.Add(a.rollup.Now(), kind, 1)
 }
 
 // countProbed counts an effect that happened according to its target.

@@ -64,9 +64,9 @@ func TestProcessCountsWhatItDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := sums.Total()
-	got := fmt.Sprintf("recorded %d, duplicates %d, refused %d, acknowledged %d, done %d, retried %d, dead %d",
-		c.Recorded, c.Duplicates, c.Refused, c.Acknowledged.Count(), c.Done, c.Retried, c.Dead)
-	if want := "recorded 3, duplicates 1, refused 1, acknowledged 4, done 2, retried 1, dead 1"; got != want {
+	got := fmt.Sprintf("recorded %d, duplicates %d, refused %d, acknowledged %d, done %d, retried %d, dead %d, attempted %d",
+		c.Recorded, c.Duplicates, c.Refused, c.Acknowledged.Count(), c.Done, c.Retried, c.Dead, c.Attempted.Count())
+	if want := "recorded 3, duplicates 1, refused 1, acknowledged 4, done 2, retried 1, dead 1, attempted 4"; got != want {
 		t.Errorf("counted %s, want %s", got, want)
 	}
 }

@@ -111,6 +111,7 @@ func (a *App) makeWork() error {
 		Pool:   a.queuePool, Store: store, Routes: routes, Replays: replays, Deliveries: a.deliveries, Peers: a.fleet.Peers(),
 		Transactions: max(int(a.settings.Database.WorkConnections)-4, 1),
 		Senders:      targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
+		After: a.clientBefore(), Unchanged: a.targetUnchanged,
 		Logger: a.log, MaxWorkers: a.settings.Work.Workers, SweepEvery: a.settings.Work.SweepEvery,
 		Observe: func(r jobs.Report) { metrics.observe(r); unsettled.observe(r); a.countEffect(&r); a.settled(r) }, Now: a.cfg.Now,
 		Fits: a.mayWork, Prune: pruner, Pruned: pruning.pruned,
@@ -148,6 +149,19 @@ func (a *App) makeWork() error {
 		return a.announce(ctx, slices.Collect(maps.Keys(routes)))
 	}})
 	return nil
+}
+
+// clientBefore returns the client of the App whose place this one takes, or nil.
+func (a *App) clientBefore() *jobs.Client {
+	if a.parts.After == nil {
+		return nil
+	}
+	return a.parts.After.work
+}
+
+// targetUnchanged reports whether the target is configured as in the App whose place this one takes.
+func (a *App) targetUnchanged(name string) bool {
+	return config.SameTarget(a.parts.After.settings, a.settings, name)
 }
 
 // deliveries returns what the gate of this process has answered. There may be no gate.

@@ -47,6 +47,22 @@ func Changes(before, after *Config) []Change {
 	return out
 }
 
+// SameTarget reports whether both configurations have a target of this name, with the same keys. It does not compare the
+// values of headers and secrets, which say nothing about the limits of a target.
+func SameTarget(before, after *Config, name string) bool {
+	a, b := before.target(name), after.target(name)
+	return a != nil && b != nil && reflect.DeepEqual(printed(a.keys()), printed(b.keys()))
+}
+
+func (c *Config) target(name string) *Target {
+	for _, t := range c.Targets {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
 // unmasked is the effective configuration with the whole address of the database.
 func (c *Config) unmasked() yaml.MapSlice {
 	tree := c.effective()

@@ -32,8 +32,24 @@ type point struct {
 
 // newChart draws points, which are evenly spaced and in order. kind is good, bad, warn or empty.
 func newChart(title, kind string, points []point, every time.Duration) chart {
-	c := chart{Title: title, Width: max(1, len(points)) * chartBar, Height: chartHeight}
-	var most, total int64
+	c, total, most := drawn(title, kind, points, every, groupDigits)
+	c.Total = groupDigits(total)
+	c.Summary = fmt.Sprintf("%s in all, at most %s in %s", groupDigits(total), groupDigits(most), roughly(every))
+	return c
+}
+
+// newTimeChart draws points that are times in milliseconds.
+func newTimeChart(title, kind string, points []point, every time.Duration) chart {
+	shown := func(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+	c, _, most := drawn(title, kind, points, every, shown)
+	c.Total = shown(most)
+	c.Summary = fmt.Sprintf("at most %s in %s", shown(most), roughly(every))
+	return c
+}
+
+// drawn draws the bars of points, and returns the sum of the points and the largest one.
+func drawn(title, kind string, points []point, every time.Duration, shown func(int64) string) (c chart, total, most int64) {
+	c = chart{Title: title, Width: max(1, len(points)) * chartBar, Height: chartHeight}
 	for _, p := range points {
 		most, total = max(most, p.N), total+p.N
 	}
@@ -47,13 +63,11 @@ func newChart(title, kind string, points []point, every time.Duration) chart {
 		}
 		c.Bars = append(c.Bars, bar{
 			X: i * chartBar, Y: chartHeight - height, Width: chartBar - 1, Height: height, Kind: kind,
-			Text: fmt.Sprintf("%s UTC: %s", p.At.UTC().Format("2006-01-02 15:04"), groupDigits(p.N)),
+			Text: fmt.Sprintf("%s UTC: %s", p.At.UTC().Format("2006-01-02 15:04"), shown(p.N)),
 		})
 	}
-	c.Total = groupDigits(total)
-	c.Summary = fmt.Sprintf("%s in all, at most %s in %s", groupDigits(total), groupDigits(most), roughly(every))
 	if len(points) > 0 {
 		c.From, c.To = points[0].At.UTC().Format("Jan 2 15:04"), points[len(points)-1].At.Add(every).UTC().Format("Jan 2 15:04")
 	}
-	return c
+	return c, total, most
 }

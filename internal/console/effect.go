@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/read"
@@ -114,8 +115,13 @@ func effectPage(r *request, e *control.Effect, audit []read.AuditRow) *page {
 	if message.PayloadHidden {
 		hidden = messageHidden
 	}
+	var cancelled *time.Time
+	if e.List != nil {
+		cancelled = e.List.CancelledAt
+	}
 	p.Blocks = append(p.Blocks, block{Facts: facts(
 		is("State", effectState(&e.EffectRow)),
+		is("List cancelled", instantOf(cancelled)),
 		is("Event", linked(e.Source+"/"+e.EventID, eventLink(e.Event))),
 		is("Attempts", number(e.Attempts)),
 		is("Next attempt", instantOf(e.NextAt)),

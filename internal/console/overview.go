@@ -133,6 +133,15 @@ func seriesOf(f *control.Figures) func(title, kind string, of func(*rollup.Count
 	}
 }
 
+// latencySeries draws the time within which a share of the attempts ended.
+func latencySeries(f *control.Figures, title string, share float64) chart {
+	points := make([]point, len(f.Points))
+	for i := range f.Points {
+		points[i] = point{At: f.Points[i].At, N: f.Points[i].Attempted.Quantile(share).Milliseconds()}
+	}
+	return newTimeChart(title, "", points, f.Step())
+}
+
 func perSecond(s *rollup.Sums, n int64) string {
 	if n == 0 {
 		return ""

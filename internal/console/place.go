@@ -56,6 +56,7 @@ var decisionPlaces = []Place{
 	{"list_indeterminates", nil, "", "they are listed as the effects in that state"},
 	{"group_indeterminates", []string{"effects resolve"}, "/unknown", ""},
 	{"resolve_effect", []string{"effects resolve"}, "/effects/{id}", ""},
+	{"cancel_list", []string{"effects cancel"}, "/effects/{id}", ""},
 	{"resolve_effects", []string{"effects resolve"}, "/unknown/resolve", ""},
 	{"list_conflicts", []string{"conflicts list"}, "/conflicts", ""},
 	{"show_conflict", []string{"conflicts show"}, "/conflicts/{id}", ""},

@@ -14,7 +14,7 @@ import (
 )
 
 // typed are the words that a form may ask for.
-var typed = []string{"discard", "done", "resend", "apply", "skip", "unblock", "admit", "erase", "reverify", "12345678", "end", "revoke", "7", "test", "prune"}
+var typed = []string{"discard", "done", "resend", "apply", "skip", "unblock", "admit", "erase", "reverify", "12345678", "end", "revoke", "7", "test", "prune", "cancel"}
 
 // askedBy are the patterns of the pages and forms that ask each operation.
 func askedBy(t *testing.T) map[string][]string {

@@ -40,6 +40,7 @@ func routes() []route {
 		{"POST /effects/{id}/discard", discardOne},
 		{"POST /effects/{id}/resolve", resolveOne},
 		{"POST /effects/{id}/apply", decideHeld(&control.ApplyEffect, "")},
+		{"POST /effects/{id}/cancel", cancelList},
 		{"POST /effects/{id}/skip", decideHeld(&control.SkipEffect, "skip")},
 		{"GET /dead", listDead},
 		{"GET /dead/discard", previewDiscard},

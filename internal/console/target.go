@@ -3,6 +3,8 @@ package console
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/pause"
@@ -20,7 +22,7 @@ func listTargets(r *request) (*page, error) {
 	}
 	return &page{Title: "Targets", Lead: "Where effects happen. They are made in the configuration file.", Blocks: []block{
 		{Table: tableOf(r, found, "No server was started with a target yet.", []string{"Target", "State", "Not settled", "Oldest", "Routes"}, func(t control.Target) []cell {
-			return []cell{{Text: t.Name, Href: targetHref(t.Name), Detail: join(t.Kind, t.Address)}, pauseState(t.Paused), text(targetBacklog(&t)), instantOf(t.Oldest), text(count(len(t.Routes), "route", "routes"))}
+			return []cell{{Text: t.Name, Href: targetHref(t.Name), Detail: join(t.Kind, t.Address)}, targetState(&t), text(targetBacklog(&t)), instantOf(t.Oldest), text(count(len(t.Routes), "route", "routes"))}
 		})},
 	}}, nil
 }
@@ -31,6 +33,22 @@ func pauseState(p *pause.Pause) cell {
 		return text("")
 	}
 	return cell{State: "paused", Detail: join(string(p.Kind), "by "+p.By)}
+}
+
+// targetState is the cell that says whether a target is paused, or fails so often that processes make no attempts at it.
+func targetState(t *control.Target) cell {
+	if t.Paused == nil && len(t.OpenBreakers) > 0 {
+		return cell{State: "breaker open", Detail: breakerText(t)}
+	}
+	return pauseState(t.Paused)
+}
+
+// breakerText names the processes whose breaker is open.
+func breakerText(t *control.Target) string {
+	if len(t.OpenBreakers) == 0 {
+		return ""
+	}
+	return "in " + strings.Join(t.OpenBreakers, ", ")
 }
 
 // targetBacklog describes the unsettled effects of a target.
@@ -68,13 +86,18 @@ func targetPage(r *request, t *control.TargetDetail, figures *control.Figures, w
 	p.Blocks = append(p.Blocks,
 		block{ID: "backlog", Facts: facts(
 			is("Not settled", text(targetBacklog(&t.Target))), is("Oldest", instantOf(t.Oldest)), is("Next try", instantOf(t.NextTry)), is("Failed in the last hour", text(failed)),
+			is("Breaker open", text(breakerText(&t.Target))),
+			is("Attempts took", text(tookText(&t.Attempts.Attempted))),
 		)},
 		block{ID: "attempts", Title: "Attempts", Links: windows, Charts: []chart{
 			series("Effects done", "good", func(c *rollup.Counts) int64 { return c.Done }),
 			series("Failed, and tried again", "warn", func(c *rollup.Counts) int64 { return c.Retried }),
 			series("Dead", "bad", func(c *rollup.Counts) int64 { return c.Dead }),
 			series("Outcome unknown", "bad", func(c *rollup.Counts) int64 { return c.Indeterminate }),
+			latencySeries(figures, "Half of the attempts took up to", 0.5),
+			latencySeries(figures, "95 % of the attempts took up to", 0.95),
 		}},
+		block{ID: "answers", Title: "Last failures", Table: answerTable(r, t)},
 		block{ID: "waits", Title: "What waits after a failure", Table: effectTable(r, read.Page[read.EffectRow]{Data: t.Waits}, "Nothing."), Links: []link{
 			{Text: "All that wait for another attempt", Href: to("/effects", "target", t.Name, "state", "retry")}, {Text: "Dead letters", Href: to("/dead", "target", t.Name)},
 		}},
@@ -82,6 +105,21 @@ func targetPage(r *request, t *control.TargetDetail, figures *control.Figures, w
 	)
 	p.Blocks = append(p.Blocks, testTargetBlocks(r, t)...)
 	return p
+}
+
+// tookText says how long attempts took.
+func tookText(l *rollup.Latency) string {
+	if l.Count() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("half of them up to %s, 95 %% up to %s", l.Quantile(0.5).Round(time.Millisecond), l.Quantile(0.95).Round(time.Millisecond))
+}
+
+// answerTable lists how the last attempts that failed ended.
+func answerTable(r *request, t *control.TargetDetail) *table {
+	return tableOf(r, read.Page[read.LastAttempt]{Data: t.Answers}, "None of the effects above, and no dead letter.", []string{"Ended", "Answer", "Why", "Effect", "Process"}, func(a read.LastAttempt) []cell {
+		return []cell{instant(a.FinishedAt), code(a.Code), {Text: words(a.Reason), Detail: remedyOf(a.Reason, t.Name, a.Code).mend}, linked("effect", effectLink(a.Effect)), text(a.Node)}
+	})
 }
 
 // remedyBlocks say why the effects that wait have failed, and what to change: once for each reason and answer.

@@ -161,9 +161,42 @@ func effectActions(r *request, e *control.Effect) (b block, ok bool) {
 			{Action: "/effects/" + id + "/skip", Title: "Skip it", Text: "It never happens.", Button: "Skip", Closed: true, Danger: true, Fields: []field{tag, reasonField(), typedField("skip")}},
 		}
 	default:
-		return b, false
+		if !listOpen(e) {
+			return b, false
+		}
+	}
+	if listOpen(e) {
+		b.Forms = append(b.Forms, form{
+			ID: "cancel", Action: "/effects/" + id + "/cancel", Title: "Cancel the list", Button: "Cancel the list", Closed: true, Danger: true,
+			Text: "What is sent stays sent, and what is under way ends. The other messages are skipped.", Fields: []field{reasonField(), typedField("cancel")},
+		})
 	}
 	return b, true
+}
+
+// listOpen reports whether an effect became a list that can be cancelled.
+func listOpen(e *control.Effect) bool {
+	if e.List == nil || e.List.CancelledAt != nil {
+		return false
+	}
+	at := e.List.States
+	return e.List.Written < e.List.Total || at[inbox.EffectPending]+at[inbox.EffectClaimed]+at[inbox.EffectRetry]+at[inbox.EffectHeld] > 0
+}
+
+// cancelList cancels the list that an effect became.
+func cancelList(r *request) (*page, error) {
+	id, err := r.id()
+	if err != nil {
+		return nil, err
+	}
+	why, err := r.why("cancel")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := call(r, &control.CancelList, control.CancelListRequest{Explained: why, ID: id}); err != nil {
+		return nil, err
+	}
+	return r.seeOther(effectLink(id), "decided")
 }
 
 // decideHeld returns the handler that decides about an effect that is held for an operator.

@@ -76,7 +76,7 @@ func moreThan(most int) string {
 func acts() []Definition {
 	return []Definition{
 		&DiscardDeadLetters, &ReplayDeadLetters,
-		&ResolveEffect, &ResolveEffects, &ApplyEffect, &SkipEffect,
+		&ResolveEffect, &ResolveEffects, &CancelList, &ApplyEffect, &SkipEffect,
 		&SkipStream, &UnblockStream, &ApplyStream,
 		&AdmitConflict, &DismissConflicts, &ReverifyRefusals, &AcknowledgeRefusals, &Reconcile,
 		&PlanReplay, &RunReplay, &CancelReplay,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/pause"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/rollup"
@@ -37,6 +38,9 @@ type Target struct {
 
 	// Oldest is when the event of the oldest effect that waits was received. It is absent if none waits.
 	Oldest *time.Time `json:"oldest,omitempty"`
+
+	// OpenBreakers are the names of the processes that made no attempts at it at their last heartbeat, because it fails.
+	OpenBreakers []string `json:"open_breakers,omitempty"`
 
 	// Paused says since when its effects wait, by whom and why. It is absent if the target is not paused.
 	Paused *pause.Pause `json:"paused,omitempty"`
@@ -71,9 +75,13 @@ type TargetDetail struct {
 	// Waits are the newest effects that wait for another attempt after one that failed, at most ten.
 	Waits []read.EffectRow `json:"waits"`
 
-	// Attempts are the counts of the last hour, and Failed the share of the attempts that did not succeed. Failed is 0 if there was no attempt.
+	// Attempts are the counts of the last hour, with how long the attempts took, and Failed the share of the attempts that did not
+	// succeed. Failed is 0 if there was no attempt.
 	Attempts rollup.Counts `json:"attempts"`
 	Failed   float64       `json:"failed"`
+
+	// Answers are the last attempts of the effects in Waits and of the newest dead letters of the target, newest first, at most ten.
+	Answers []read.LastAttempt `json:"answers"`
 }
 
 // shownWaits is how many of the effects that wait for a target are shown with it.
@@ -109,17 +117,46 @@ func (s *Service) addAttempts(ctx context.Context, access Access, out *TargetDet
 			out.NextTry = next
 		}
 	}
+	if err := s.addAnswers(ctx, access, out); err != nil {
+		return err
+	}
 	sums, err := rollup.NewReader(s.cfg.Lists).Sums(ctx, rollup.Filter{Target: out.Name, Tenant: access.Tenant})
 	if err != nil {
 		return err
 	}
 	total := sums.Total()
-	out.Attempts = rollup.Counts{Done: total.Done, Retried: total.Retried, Dead: total.Dead, Indeterminate: total.Indeterminate}
+	out.Attempts = rollup.Counts{Done: total.Done, Retried: total.Retried, Dead: total.Dead, Indeterminate: total.Indeterminate, Attempted: total.Attempted}
 	failed := total.Retried + total.Dead + total.Indeterminate
 	if all := total.Done + failed; all > 0 {
 		out.Failed = float64(failed) / float64(all)
 	}
 	return nil
+}
+
+// addAnswers adds the last attempts that failed.
+func (s *Service) addAnswers(ctx context.Context, access Access, out *TargetDetail) error {
+	dead, err := ListEffects.Do(ctx, s, access, ListEffectsRequest{PageRequest: PageRequest{Limit: shownWaits}, EffectFilter: EffectFilter{Target: out.Name, State: string(inbox.EffectDead)}})
+	if err != nil {
+		return err
+	}
+	ids := mapped(append(slices.Clone(out.Waits), dead.Data...), func(e read.EffectRow) inbox.ID { return e.ID })
+	out.Answers, err = s.lister.LastAttempts(ctx, ids)
+	out.Answers = out.Answers[:min(len(out.Answers), shownWaits)]
+	return err
+}
+
+// openBreakers returns, by target, the names of the live processes that make no attempts at it.
+func (s *Service) openBreakers(ctx context.Context) (map[string][]string, error) {
+	nodes, err := node.List(ctx, s.cfg.Lists)
+	out := map[string][]string{}
+	for i := range nodes {
+		for _, target := range nodes[i].OpenBreakers {
+			if nodes[i].Live && !slices.Contains(out[target], nodes[i].Name) {
+				out[target] = append(out[target], nodes[i].Name)
+			}
+		}
+	}
+	return out, err
 }
 
 // targets sums the routes that the access may see by target, sorted by name. An access without a tenant sees the targets of the
@@ -133,10 +170,14 @@ func (s *Service) targets(ctx context.Context, access Access) ([]Target, []read.
 	if err != nil {
 		return nil, nil, err
 	}
+	open, err := s.openBreakers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	sums := map[string]*Target{}
 	sum := func(name string) *Target {
 		if sums[name] == nil {
-			sums[name] = &Target{Name: name, Routes: []string{}, Paused: paused.Of(pause.Target, name)}
+			sums[name] = &Target{Name: name, Routes: []string{}, Paused: paused.Of(pause.Target, name), OpenBreakers: open[name]}
 		}
 		return sums[name]
 	}

@@ -15,12 +15,12 @@ const (
 	// revisionEvery is how often a process looks whether a source of the database has changed.
 	revisionEvery = time.Second
 
-	// revisionAgain is how long a process waits after a reload that could not be applied, and the longest wait after one that was.
+	// revisionAgain is how long a process waits after a reload that could not be applied.
 	revisionAgain = 30 * time.Second
 
-	// revisionShare is the part of its time that a process spends at most on reloads for sources of the database: a fifth. With 10,000
-	// sources a reload takes seconds.
-	revisionShare = 5
+	// revisionRest is the longest wait after a reload that was applied. A process rests for as long as a reload took, because with
+	// 10,000 sources one takes seconds, and one could follow the other.
+	revisionRest = 10 * time.Second
 )
 
 // followDefinitions reloads the configuration when the sources of the database have changed, until ctx ends.
@@ -35,7 +35,7 @@ func (s *Server) followDefinitions(ctx context.Context) {
 		}
 		began := now()
 		_, err = s.reload(ctx, control.ReloadRequest{}, "a changed source", nil)
-		if pause = min(max(pause, (revisionShare-1)*now().Sub(began)), revisionAgain); err != nil {
+		if pause = min(max(pause, now().Sub(began)), revisionRest); err != nil {
 			pause = revisionAgain
 		}
 	}

@@ -167,7 +167,24 @@ func (p *process) metric(series string) string {
 // ask requests a reload by the API.
 func (p *process) ask(token, body string) (status int, answer string) {
 	p.t.Helper()
-	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "http://"+p.AdminAddr().String()+"/api/v1/reload", strings.NewReader(body))
+	return p.request(token, http.MethodPost, "/reload", body)
+}
+
+// show reads what the API shows.
+func (p *process) show(token, path string, out any) {
+	p.t.Helper()
+	status, answer := p.request(token, http.MethodGet, path, "")
+	if status != http.StatusOK {
+		p.t.Fatalf("GET %s was answered %d: %s", path, status, answer)
+	}
+	if err := json.Unmarshal([]byte(answer), out); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) request(token, method, path, body string) (status int, answer string) {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), method, "http://"+p.AdminAddr().String()+"/api/v1"+path, strings.NewReader(body))
 	if err != nil {
 		p.t.Fatal(err)
 	}

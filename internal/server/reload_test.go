@@ -94,8 +94,9 @@ func TestAStopWaitsForTheConfigurationBefore(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Error(err)
 	}
-	if n := p.count(`SELECT count(*) FROM effect WHERE state = 'done' AND attempts = 1`); n != 1 {
-		t.Errorf("%d effects are done, want the one that had begun", n)
+	// The second delivery may have been accepted, and carried out, before the port was closed.
+	if n := p.count(`SELECT count(*) FROM effect e JOIN inbox_event v ON v.id = e.event_id WHERE v.event_id = 'delivery-1' AND e.state = 'done' AND e.attempts = 1`); n != 1 {
+		t.Error("the effect that had begun is not done")
 	}
 	if n := p.count(`SELECT count(*) FROM node`); n != 0 {
 		t.Errorf("%d rows of the process are left", n)

@@ -385,6 +385,7 @@ CREATE TABLE effect (
     result             bytea,
     result_key_id      int,
     finished_at        timestamptz,
+    list_cancelled_at  timestamptz,                    -- the effect became a list, and its items that had not ended then never happen
     CONSTRAINT effect_pkey PRIMARY KEY (id),
     CONSTRAINT effect_event_route_item_key UNIQUE (event_id, route_id, item),
     CONSTRAINT effect_state CHECK (state IN ('pending', 'claimed', 'retry', 'held', 'done', 'dead',
@@ -998,6 +999,7 @@ CREATE TABLE node (
     configuration     text NOT NULL, -- a fingerprint: it reveals nothing of the configuration
     definitions       bigint,        -- the revision of the sources of the database that it serves; NULL: it serves none of them
     route_ids         int[],         -- the routes whose effects it carries out
+    open_breakers     text[] NOT NULL DEFAULT '{}', -- the targets at which it makes no attempts, because they fail
     schema_known      int,           -- the newest versions that it knows
     river_known       int,
     key_ids           int[] NOT NULL,

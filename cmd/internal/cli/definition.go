@@ -153,7 +153,7 @@ func (s *shell) readDefinition(file string) (json.RawMessage, error) {
 
 const (
 	// definitionServed is how long a command waits until every process serves a change.
-	definitionServed = 30 * time.Second
+	definitionServed = time.Minute
 	definitionPause  = 300 * time.Millisecond
 )
 

@@ -94,7 +94,7 @@ func (s *shell) effectsCommand() *cobra.Command {
 			return s.control(cmd.Context(), "", func(caller control.Caller) error { return s.showEffects(cmd.Context(), caller, args[0]) })
 		},
 	}
-	return group("effects", "List, show or resolve effects", list.Command, show, s.resolveCommand())
+	return group("effects", "List, show, resolve or cancel effects", list.Command, show, s.resolveCommand(), s.cancelListCommand())
 }
 
 // showEffects shows the effect with the id. If there is none, it shows the effects of the event

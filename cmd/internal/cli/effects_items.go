@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -78,6 +79,9 @@ func listText(list *read.ListSummary) string {
 	}
 	if len(states) > 0 {
 		text += ": " + strings.Join(states, ", ")
+	}
+	if list.CancelledAt != nil {
+		text += "; cancelled " + list.CancelledAt.UTC().Format(time.RFC3339)
 	}
 	return text
 }

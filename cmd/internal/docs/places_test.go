@@ -77,6 +77,7 @@ var typedAtServer = map[string][]string{
 	"dead list":      {"dead list", "dead list --group"}, "dead show": {"dead show " + id, "dead show 0199aaaa"},
 	"dead discard": {"dead discard --source s" + decide}, "dead replay": {"dead replay --source s" + decide},
 	"effects list": {"effects list", "effects list --group", "effects list --list " + id}, "effects show": {"effects show " + id},
+	"effects cancel":  {"effects cancel " + id + decide},
 	"effects resolve": {"effects resolve " + id + " --done" + decide, "effects resolve --source s --done" + decide, "effects resolve --all --dry-run"},
 	"erase":           {"erase --source s --key k" + decide}, "events list": {"events list"}, "events tail": {"events tail --since 1h"},
 	"events show": {"events show " + id, "events show " + id + " --body"},

@@ -211,6 +211,10 @@ async function decides() {
   assert.ok(unknown.matched > 0)
   await need(sdk.resolveEffects({ body: { seen: unknown.seen!, as: 'done', reason } }))
 
+  const list = await need(sdk.cancelList({ path: { id: given('LIST') }, body: { reason } }))
+  assert.equal(list.open, 1)
+  assert.equal((await need(sdk.cancelList({ path: { id: given('LIST') }, body: { reason } }))).cancelled_at, list.cancelled_at)
+
   const { data: undecided } = await need(sdk.listUndecidedEffects({ query: { limit: 1000 } }))
   const keyless = undecided.filter(e => e.reason === 'sequence_key_missing')
   await need(sdk.applyEffect({ path: { id: first('effect without a sequence key', keyless).effect }, body: { reason } }))
