@@ -62,6 +62,10 @@ type EffectRow struct {
 	Key           string     `json:"idempotency_key,omitempty" shows:"key"`
 	SendStartedAt *time.Time `json:"send_started_at,omitempty"`
 
+	// MessageID is what stands before the @ in the Message-ID of a message whose sending has begun. It is made of the key, so that the
+	// log of a mail server can be searched for it. It is absent if nothing was sent, if the target sends no mail, and after an erasure.
+	MessageID string `json:"message_id,omitempty" shows:"content"`
+
 	// TraceID is the trace of the event: see [EventRow].
 	TraceID string `json:"trace_id,omitempty"`
 
@@ -69,12 +73,15 @@ type EffectRow struct {
 	Waits string `json:"waits,omitempty" db:"-"`
 }
 
+// messageID is made as the Message-ID of a message is, by the kind mail.
+const messageID = `CASE WHEN r.kind = 'mail' AND e.send_started_at IS NOT NULL AND v.class <> '` + row.ErasedClass + `' THEN left(encode(sha256(convert_to(e.idempotency_key, 'UTF8')), 'hex'), 32) ELSE '' END`
+
 // The statements of the list of effects. They first find the rows of the page in the table of effects, and then join the
 // others, as the list of events does.
 const (
 	selectEffects = `
 SELECT e.id, e.event_id, s.name, v.event_id, v.type, r.name, r.target, e.state, coalesce(e.reason, ''),
-    e.attempts, coalesce(e.last_code, ''), e.next_at, e.item, coalesce(v.tenant, s.tenant), e.idempotency_key, e.send_started_at, ` + traceID + `
+    e.attempts, coalesce(e.last_code, ''), e.next_at, e.item, coalesce(v.tenant, s.tenant), e.idempotency_key, e.send_started_at, ` + messageID + `, ` + traceID + `
 FROM (
     SELECT e.id, e.event_id, e.route_id, e.state, e.reason, e.attempts, e.last_code, e.next_at, e.item, e.idempotency_key, e.send_started_at
     FROM `
@@ -327,8 +334,9 @@ const showEffect = `
 SELECT x.id, x.event_id, s.name, v.event_id, v.type, r.name, r.target, x.state, coalesce(x.reason, ''),
        x.attempts, coalesce(x.last_code, ''), x.next_at, x.item,
        x.idempotency_key, x.version, x.revision, x.route_version, x.rearms, x.send_started_at, x.lease_until, x.finished_at,
-       x.duplicate_of, coalesce(v.tenant, s.tenant), x.fetched, x.fetched_key_id, ` + traceID + `
+       x.duplicate_of, coalesce(v.tenant, s.tenant), x.fetched, x.fetched_key_id, ` + messageID + `, ` + traceID + `
 FROM effect x
+CROSS JOIN LATERAL (SELECT x.send_started_at, x.idempotency_key) e
 JOIN route r ON r.id = x.route_id
 JOIN inbox_event v ON v.id = x.event_id
 JOIN source s ON s.id = v.source_id
@@ -355,7 +363,7 @@ func (l *Lister) Effect(ctx context.Context, id inbox.ID) (*EffectDetail, error)
 		&d.ID, &d.Event, &d.Source, &d.EventID, &d.Type, &d.Route, &d.Target, &d.State, &d.Reason,
 		&d.Attempts, &d.Code, &d.NextAt, &d.Item,
 		&d.Key, &d.Version, &d.Revision, &d.RouteVersion, &d.Rearms, &d.SendStartedAt, &d.LeaseUntil, &d.FinishedAt,
-		&d.DuplicateOf, &d.Tenant, &fetched, &fetchedKey, &d.TraceID)
+		&d.DuplicateOf, &d.Tenant, &fetched, &fetchedKey, &d.MessageID, &d.TraceID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("effect %s: %w", id, inbox.ErrNotFound)
 	}

@@ -175,6 +175,9 @@ func (r *Receiver) write(c echo.Context, req *request, reply *providers.Reply, r
 	if reply.Status < 300 && !res.event.IsZero() {
 		header["Oncegate-Event"] = []string{res.event.String()}
 	}
+	if reply.Status == http.StatusMethodNotAllowed {
+		r.compareAddress(header, req)
+	}
 	if res.unread {
 		r.hurry(req.w, req.http)
 	}

@@ -152,6 +152,19 @@ func TestWhatTheProviderIsAskedAbout(t *testing.T) {
 			if asked.URL != test.want {
 				t.Errorf("URL %s, want %s", asked.URL, test.want)
 			}
+			// A GET says whether this is the address that its sender expects, and never which one it is.
+			for expected, want := range map[string]string{test.want: "true", "https://other.example/in/shop": "false", "": ""} {
+				req := newRequest(t, &answerCase{method: http.MethodGet, path: test.path})
+				if test.proto != "" {
+					req.Header.Set("X-Forwarded-Proto", test.proto)
+				}
+				req.Header.Set(receiver.HeaderExpectAddress, expected)
+				answer := httptest.NewRecorder()
+				handler.ServeHTTP(answer, req)
+				if got := answer.Header().Get(receiver.HeaderAddressExpected); got != want || answer.Code != http.StatusMethodNotAllowed {
+					t.Errorf("a GET that expects %q was answered %d and %q, want 405 and %q", expected, answer.Code, got, want)
+				}
+			}
 			// PostgreSQL keeps microseconds: what is stored must equal what was verified.
 			if want := now.Truncate(1000); !asked.ReceivedAt.Equal(want) {
 				t.Errorf("received at %v, want %v", asked.ReceivedAt, want)

@@ -100,3 +100,19 @@ func (r *Receiver) address(req *http.Request, external string) string {
 	}
 	return scheme + req.Host + req.URL.RequestURI()
 }
+
+// HeaderExpectAddress is the header by which `oncegate doctor` says at which address it reached a source, and
+// HeaderAddressExpected is the header of the answer that says whether the receiver sees the same address: "true" or "false".
+// A provider whose scheme signs the address refuses deliveries if it is another one. The answer does not contain the address,
+// because it may be an internal one.
+const (
+	HeaderExpectAddress   = "Oncegate-Expect-Address"
+	HeaderAddressExpected = "Oncegate-Address-Expected"
+)
+
+// compareAddress answers a request that expects an address.
+func (r *Receiver) compareAddress(answer http.Header, req *request) {
+	if expected := req.http.Header.Get(HeaderExpectAddress); expected != "" {
+		answer.Set(HeaderAddressExpected, strconv.FormatBool(r.address(req.http, req.source.ExternalURL) == expected))
+	}
+}

@@ -123,6 +123,8 @@ func TestActsOnWhatIsAnothersTenants(t *testing.T) {
 		{"run_replay", "/replays/" + plan.ID + "/run", with(object{"digest": plan.Digest}), control.CodeNotFound},
 		{"cancel_replay", "/replays/" + plan.ID + "/cancel", why, control.CodeNotFound},
 		{"plan_replay", "/replays", with(object{"filter": object{"tenant": "blue"}}), control.CodeForbidden},
+		{"erase_events", "/events/erase", with(object{"seen": found.Seen}), control.CodeNotFound},
+		{"erase_events", "/events/erase", with(object{"label": "customer=x", "tenant": "blue", "dry_run": true}), control.CodeForbidden},
 		{"erase_event", "/events/" + event.String() + "/erase", why, control.CodeNotFound},
 		{"erase_event", "/events/blue%2Fevt_" + event.String() + "/erase", why, control.CodeNotFound},
 		{"revoke_session", "/sessions/" + session.String() + "/revoke", why, control.CodeNotFound},

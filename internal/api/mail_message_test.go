@@ -125,6 +125,7 @@ type shownItem struct {
 	ID, State string
 	Item      int
 	Key       string `json:"idempotency_key"`
+	MessageID string `json:"message_id"` // without its domain
 	Message   *shownMessage
 }
 
@@ -187,8 +188,15 @@ func TestItemsShowAndFindTheirMessages(t *testing.T) {
 						t.Errorf("%s without read-payload: %s", path, text)
 					}
 				}
+				local, _, _ := strings.Cut(strings.TrimPrefix(want.MessageID, "<"), "@")
+				if items[i].MessageID != local || alone.MessageID != local {
+					t.Errorf("item %d is listed with the Message-ID %q and shown with %q, want %q", i+1, items[i].MessageID, alone.MessageID, local)
+				}
 				if want.MessageID == "" {
 					continue
+				}
+				if _, text := p.ask(t, http.MethodGet, "metadata", "/effects", "", nil); strings.Contains(text, local) {
+					t.Errorf("the list without read-payload has the Message-ID: %s", text)
 				}
 				for _, key := range []string{want.MessageID, strings.Trim(want.MessageID, "<>"), alone.Key} {
 					p.finds(t, key, items[i].ID)
@@ -196,7 +204,7 @@ func TestItemsShowAndFindTheirMessages(t *testing.T) {
 			}
 			p.ask(t, http.MethodPost, "admin", "/events/shop%2Fevt_list/erase", `{"reason":"they asked"}`, &struct{}{})
 			for _, item := range p.items(t, "payload", list) {
-				if item.Message != nil {
+				if item.Message != nil || item.MessageID != "" {
 					t.Errorf("after the erasure item %d shows %+v", item.Item, item.Message)
 				}
 			}

@@ -200,6 +200,7 @@ func examples(th *things) map[string]request {
 		"plan_replay":            {"ids": []inbox.ID{th.event}, "reason": "r"},
 		"run_replay":             {"id": th.replay, "digest": "2d711642", "reason": "r"},
 		"cancel_replay":          {"id": th.replay, "reason": "r"},
+		"erase_events":           {"label": "customer=x", "dry_run": true},
 		"erase_event":            {"ref": th.event, "reason": "r"},
 		"erase_refusals":         {"source": th.source, "ids": []inbox.ID{th.refusal}, "reason": "r"},
 		"revoke_session":         {"id": th.session, "reason": "r"},
@@ -333,6 +334,7 @@ func TestAnotherTenantFindsNothing(t *testing.T) {
 		case ok && status == http.StatusNotFound, status == http.StatusForbidden:
 		case d.ID == "plan_replay" && status == http.StatusOK && strings.Contains(text, `"items":0,"to_do":0,"unknown":1`): // a plan of nothing
 		case d.ID == "resolve_effects" && status == http.StatusOK && strings.Contains(text, `"matched":0,"unmatched":1`): // as for an id that does not exist
+		case d.ID == "erase_events" && status == http.StatusOK && strings.Contains(text, `"matched":0`):
 		case strings.HasPrefix(d.ID, "list_") && status == http.StatusOK && (isEmptyPage(text) || !ok):
 		case !ok && status == http.StatusOK:
 		case d.ID == "show_target" && status == http.StatusOK && strings.Contains(text, `"routes":["others/all"]`): // of all tenants, with the stranger's own routes
@@ -382,6 +384,7 @@ func TestAnotherTenantCannotUseWhatADryRunSaw(t *testing.T) {
 	s := newTenantServer(t)
 	th := s.things(t)
 	stranger, owner := accesstest.Token(t, s.pool, "other", control.Admin), accesstest.Token(t, s.pool, "acme", control.Admin)
+	s.exec(t, `INSERT INTO event_label (event_id, name, value) VALUES ($1, 'customer', 'x')`, th.event)
 	decided := 0
 	for _, operation := range control.Operations() {
 		d := operation.Describe()
@@ -390,6 +393,9 @@ func TestAnotherTenantCannotUseWhatADryRunSaw(t *testing.T) {
 		}
 		decided++
 		dry := request{"all": true, "dry_run": true}
+		if d.ID == "erase_events" { // it has no all
+			dry = request{"label": "customer=x", "dry_run": true}
+		}
 		type seen struct {
 			Matched int
 			Seen    string

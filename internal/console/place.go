@@ -39,6 +39,7 @@ var eventPlaces = []Place{
 	{"reveal_payload", nil, "/events/{id}/payload", "`oncegate events show --body` writes all of it"},
 	{"compare_payloads", nil, "/compare", "`diff` compares what two `oncegate events show --body` write"},
 	{"erase_event", []string{"erase"}, "/events/{id}", ""},
+	{"erase_events", []string{"erase"}, "", "it erases by a label, whose value must not be in an address or a history"},
 	{"find_reference", []string{"dead show"}, "", "pages link to what they name, and the search of the console takes the same references"},
 	{"list_effects", []string{"effects list"}, "/effects", ""},
 	{"group_effects", []string{"effects list"}, "/sources/{name}", ""},

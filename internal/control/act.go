@@ -80,7 +80,7 @@ func acts() []Definition {
 		&SkipStream, &UnblockStream, &ApplyStream,
 		&AdmitConflict, &DismissConflicts, &ReverifyRefusals, &AcknowledgeRefusals, &Reconcile,
 		&PlanReplay, &RunReplay, &CancelReplay,
-		&EraseEvent, &EraseRefusals,
+		&EraseEvent, &EraseEvents, &EraseRefusals,
 		&RevokeSession, &RevokeSessions,
 		&AddSuppression, &ImportSuppressions, &RemoveSuppression,
 		&CreateSource, &UpdateSource, &DisableSource, &EnableSource,

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -367,6 +368,7 @@ func front(limit int64, status int) http.Handler {
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 		case r.Method == http.MethodGet && r.URL.Path == "/in/stripe":
 			w.Header().Set("Allow", http.MethodPost)
+			w.Header().Set("Oncegate-Address-Expected", strconv.FormatBool("http://"+r.Host+"/in/stripe" == r.Header.Get("Oncegate-Expect-Address")))
 			w.WriteHeader(status)
 		default:
 			w.WriteHeader(http.StatusNotFound)
@@ -389,6 +391,10 @@ func TestPublicAddress(t *testing.T) {
 	}{
 		{"a receiver", serve(front(16<<20, 405)), []string{plainly}},
 		{"a proxy with a limit", serve(front(1000, 405)), []string{plainly, "fault 127.0.0.1:...answered 413"}},
+		{"a proxy that changes Host", serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Host = "10.0.0.7:8080"
+			front(16<<20, 405).ServeHTTP(w, r)
+		})), []string{plainly, "warning 127.0.0.1:...another address"}},
 		{"something else", serve(front(16<<20, 200)), []string{plainly, "fault 127.0.0.1:...answers 200"}},
 		{"nothing", "http://127.0.0.1:1", []string{"fault 127.0.0.1:1: no answer"}},
 		{"a path", "https://", []string{"unknown : ...not a URL"}},

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/config"
 )
 
@@ -47,6 +48,12 @@ func public(ctx context.Context, cfg *Config) ([]Finding, error) {
 			Remedy: "have the proxy pass /in/ on unchanged, with the Host header that the sender used",
 		}), nil
 	}
+	if reply.addressExpected == "false" {
+		found = append(found, Finding{
+			State: Warning, Subject: at.Host, Text: "a receiver sees another address than senders use, so deliveries are refused whose signature covers the address",
+			Remedy: "have the proxy pass Host and X-Forwarded-Proto on and name it in listen.trusted_proxies, or set external_url of the source",
+		})
+	}
 	largest := largestBody(cfg.Settings)
 	reply, err = ask(ctx, client, http.MethodPost, at.JoinPath("in", unknownSource), make([]byte, largest))
 	switch {
@@ -66,6 +73,8 @@ type answer struct {
 	status int
 	allow  string               // the methods that it takes
 	tls    *tls.ConnectionState // nil without TLS
+
+	addressExpected string // "false" if a receiver sees another address
 }
 
 // ask sends a request and reads the whole answer.
@@ -74,13 +83,14 @@ func ask(ctx context.Context, client *http.Client, method string, at *url.URL, b
 	if err != nil {
 		return answer{}, err
 	}
+	request.Header.Set(receiver.HeaderExpectAddress, at.String())
 	reply, err := client.Do(request)
 	if err != nil {
 		return answer{}, err
 	}
 	defer reply.Body.Close()
 	_, err = io.Copy(io.Discard, io.LimitReader(reply.Body, 1<<20))
-	return answer{reply.StatusCode, reply.Header.Get("Allow"), reply.TLS}, err
+	return answer{reply.StatusCode, reply.Header.Get("Allow"), reply.TLS, reply.Header.Get(receiver.HeaderAddressExpected)}, err
 }
 
 // certificate finds a public address without TLS, and a certificate that ends soon.

@@ -14,10 +14,10 @@ import (
 )
 
 var effectColumns = columns[read.EffectRow]{
-	header: []string{"RECORDED", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "SENT", "KEY", "ID"},
-	extra:  []string{"SENT", "KEY"}, spare: []string{"TARGET", "NEXT", "ATTEMPTS", "TYPE", "CODE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECORDED", "STATE", "NEXT"},
+	header: []string{"RECORDED", "SOURCE", "TYPE", "EVENT ID", "ROUTE", "TARGET", "STATE", "REASON", "ATTEMPTS", "CODE", "NEXT", "SENT", "KEY", "MESSAGE-ID", "ID"},
+	extra:  []string{"SENT", "KEY", "MESSAGE-ID"}, spare: []string{"TARGET", "NEXT", "ATTEMPTS", "TYPE", "CODE"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECORDED", "STATE", "NEXT"},
 	cells: func(row *read.EffectRow) []any {
-		return []any{row.ID.Time(), row.Source, row.Type, row.EventID, row.Route, row.Target, row.State, row.Reason, row.Attempts, row.Code, row.NextAt, row.SendStartedAt, row.Key, row.ID}
+		return []any{row.ID.Time(), row.Source, row.Type, row.EventID, row.Route, row.Target, row.State, row.Reason, row.Attempts, row.Code, row.NextAt, row.SendStartedAt, row.Key, row.MessageID, row.ID}
 	},
 	entry: effectEntry,
 }

@@ -16,20 +16,36 @@ func (s *shell) eraseCommand() *cobra.Command {
 	var source, key string
 	var event *read.EventDetail
 	d := newDecision(s, &control.EraseEvent, &cobra.Command{
-		Use: "erase", Short: "Erase the content of one event and keep its key", Args: cobra.NoArgs,
-		Long: "Erase the content of one event: its body, rendered requests, results, excerpts and documents, what\n" +
+		Use: "erase", Short: "Erase the content of events and keep their keys", Args: cobra.NoArgs,
+		Long: "Erase the content of one event, or of all events with a label: its body, rendered requests, results, excerpts and documents, what\n" +
 			"replays and refusals quote, payloads that conflicted with it, and the sequence keys of its\n" +
 			"streams, which keep their order. The event's own key, the audit and the hashes stay, so a\n" +
 			"redelivery is still a duplicate. If a delivery carried several events, the others keep their\n" +
 			"content.\n\n" +
-			"This cannot be undone. It is refused while an effect of the event is not at rest.",
-		Example: "  oncegate erase --source stripe --key evt_1 --reason \"ticket 4711\"",
+			"With --label, --dry-run shows which events have the label, and a digest of them. With --digest the command\n" +
+			"erases exactly these, and nothing if others have the label by then. If it is interrupted, run it again.\n\n" +
+			"This cannot be undone. An event keeps its content while one of its effects is not at rest.",
+		Example: "  oncegate erase --source stripe --key evt_1 --reason \"ticket 4711\"\n" +
+			"  oncegate erase --label customer=42 --dry-run\n" +
+			"  oncegate erase --label customer=42 --digest 0f3a9c21 --reason \"ticket 4711\"",
 	})
-	d.Command.Flags().StringVar(&source, "source", "", "the source's name; required")
-	d.Command.Flags().StringVar(&key, "key", "", "the provider's event id; required")
+	var labelled eraseLabelFlags
+	labelled.add(d.Command)
+	one := d.Command.RunE
+	d.Command.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := labelled.check(key); err != nil {
+			return err
+		}
+		if labelled.label != "" {
+			return s.eraseLabel(cmd.Context(), labelled, source, d.decision)
+		}
+		return one(cmd, args)
+	}
+	d.Command.Flags().StringVar(&source, "source", "", "the source's name; required with --key")
+	d.Command.Flags().StringVar(&key, "key", "", "the provider's event id")
 	d.check = func([]string) error {
 		if source == "" || key == "" {
-			return usagef("--source and --key are required: the source's name and the provider's event id, as `oncegate events list` shows them")
+			return usagef("--source and --key are required: the source's name and the provider's event id, as `oncegate events list` shows them; or --label")
 		}
 		return nil
 	}

@@ -77,7 +77,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready, "refusal": refusal,
-					"target": target, "first": first, "newer": newer, "node": node, "sql": sql, "pruning": pruning, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse, "hangup": hangup, "switching": switching,
+					"target": target, "first": first, "digest": digest, "newer": newer, "node": node, "sql": sql, "pruning": pruning, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse, "hangup": hangup, "switching": switching,
 				},
 			})
 		})
@@ -328,6 +328,18 @@ func first(ts *testscript.TestScript, neg bool, args []string) {
 	found := regexp.MustCompile(`"id": "([^"]+)"`).FindStringSubmatch(ts.ReadFile("stdout"))
 	if found == nil {
 		ts.Fatalf("no id in the output")
+	}
+	ts.Setenv(args[0], found[1])
+}
+
+// digest NAME: sets $NAME to the beginning of the digest that the command before has printed as JSON.
+func digest(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: digest name")
+	}
+	found := regexp.MustCompile(`"digest": "([0-9a-f]{8})`).FindStringSubmatch(ts.ReadFile("stdout"))
+	if found == nil {
+		ts.Fatalf("no digest in the output")
 	}
 	ts.Setenv(args[0], found[1])
 }

@@ -79,7 +79,7 @@ var typedAtServer = map[string][]string{
 	"effects list": {"effects list", "effects list --group", "effects list --list " + id}, "effects show": {"effects show " + id},
 	"effects cancel":  {"effects cancel " + id + decide},
 	"effects resolve": {"effects resolve " + id + " --done" + decide, "effects resolve --source s --done" + decide, "effects resolve --all --dry-run"},
-	"erase":           {"erase --source s --key k" + decide}, "events list": {"events list"}, "events tail": {"events tail --since 1h"},
+	"erase":           {"erase --source s --key k" + decide, "erase --label a=b" + decide}, "events list": {"events list"}, "events tail": {"events tail --since 1h"},
 	"events show": {"events show " + id, "events show " + id + " --body"},
 	"keys list":   {"keys list"}, "logins link": {"logins link"}, "logins list": {"logins list"}, "logins revoke": {"logins revoke " + id + decide},
 	"notifications list": {"notifications list"}, "notifications test": {"notifications test --reason test"},

@@ -263,6 +263,7 @@ async function decides() {
   await need(sdk.eraseRefusals({ body: { source: 'shop', containing: 'nobody', reason } }))
   assert.equal((await need(sdk.reconcileSource({ body: { source: 'shop', reason } }))).complete, true)
   await need(sdk.testSource({ path: { source: 'shop' }, body: { reason } }))
+  assert.equal((await need(sdk.eraseEvents({ body: { label: 'customer=nobody', dry_run: true } }))).matched, 0)
   await need(sdk.eraseEvent({ path: { ref: 'shop/evt_erase' }, body: { reason } }))
   const { data: outbox } = await need(sdk.listOutbox({ query: { refused: true } }))
   await need(sdk.discardOutbox({ path: { id: first('refused row of the outbox', outbox).id }, body: { reason } }))
