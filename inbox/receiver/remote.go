@@ -101,12 +101,13 @@ func (r *Receiver) address(req *http.Request, external string) string {
 	return scheme + req.Host + req.URL.RequestURI()
 }
 
-// HeaderExpectAddress is the header by which `oncegate doctor` says at which address it reached a source, and
-// HeaderAddressExpected is the header of the answer that says whether the receiver sees the same address: "true" or "false".
-// A provider whose scheme signs the address refuses deliveries if it is another one. The answer does not contain the address,
-// because it may be an internal one.
+// The headers by which a sender finds out whether the receiver sees the address that it has sent to. A scheme that signs the
+// address refuses deliveries if it is another one.
 const (
-	HeaderExpectAddress   = "Oncegate-Expect-Address"
+	// HeaderExpectAddress has the address that the sender of a GET uses. `oncegate doctor` sets it.
+	HeaderExpectAddress = "Oncegate-Expect-Address"
+	// HeaderAddressExpected says in the answer whether the receiver sees the expected address: `true` or `false`. The answer does
+	// not contain the address that it sees, because it may be an internal one.
 	HeaderAddressExpected = "Oncegate-Address-Expected"
 )
 
