@@ -136,24 +136,5 @@ func parseSince(name, given string, now time.Time) (time.Time, error) {
 	return time.Time{}, &control.Problem{Code: control.CodeInvalid, Detail: fmt.Sprintf("%s: enter how long ago, such as 1h or 7d, or a time such as 2026-11-23 14:00", name)}
 }
 
-// states makes one badge for each state of a summary such as "done 2, dead 1".
-func states(summary string) []mark {
-	var out []mark
-	for part := range strings.SplitSeq(summary, ", ") {
-		name, n, found := strings.Cut(part, " ")
-		if !found {
-			if part != "" {
-				out = append(out, mark{State: part})
-			}
-			continue
-		}
-		if n == "1" {
-			n = ""
-		}
-		out = append(out, mark{State: name, Count: n})
-	}
-	return out
-}
-
 // words returns a stored word as a phrase.
 func words(s string) string { return strings.ReplaceAll(s, "_", " ") }

@@ -43,13 +43,13 @@ func startPage(found attention.Attention, now time.Time) *page {
 	if found.LastEvent != nil {
 		last = "The last event came " + ago(*found.LastEvent, now) + "."
 	}
-	if len(found.Items) == 0 {
+	if len(found.Data) == 0 {
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "good", Text: "Nothing waits.", Detail: last}})
 		return p
 	}
 	p.Lead = last
 	b := block{}
-	for _, item := range found.Items {
+	for _, item := range found.Data {
 		need, known := needs[item.Kind]
 		if !known {
 			need.href = "/"
