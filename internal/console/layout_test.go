@@ -52,10 +52,10 @@ func TestPagesAreLaidOut(t *testing.T) { //nolint:paralleltest // one browser at
 	r := &reader{t: t, ctx: ctx, at: w.private.URL}
 	r.login(w.token)
 	paths := r.pages()
-	for _, width := range []int64{360, 530, 768, 1440} {
-		r.do("sizing", chromedp.EmulateViewport(width, 900))
-		for name, path := range paths {
-			r.open(path)
+	for name, path := range paths {
+		r.open(path)
+		for _, width := range []int64{360, 530, 768, 1440} {
+			r.do("sizing", chromedp.EmulateViewport(width, 900))
 			for _, wrong := range r.list(layoutScript) {
 				t.Errorf("%s at %d pixels: %s", name, width, wrong)
 			}
