@@ -274,7 +274,7 @@ func TestScreenshots(t *testing.T) { //nolint:paralleltest // one browser at a t
 				}
 				if theme == "light" && width == 1440 {
 					took := r.list(`[String(Math.round(performance.getEntriesByType('navigation')[0].responseStart - performance.getEntriesByType('navigation')[0].requestStart))]`)
-					fmt.Printf("%-16s %4s ms\n", name, took[0])
+					t.Logf("%-16s %4s ms", name, took[0])
 				}
 				shoot(r, filepath.Join(folder, fmt.Sprintf("%s-%d-%s.png", name, width, theme)))
 			}

@@ -74,12 +74,13 @@ func effectMarks(e read.EventRow) cell {
 	if len(e.EffectStates) == 0 {
 		return state(e.Admission)
 	}
-	marks := make([]mark, len(e.EffectStates))
-	for i, n := range e.EffectStates {
-		marks[i] = mark{State: n.State}
+	marks := make([]mark, 0, len(e.EffectStates)+1)
+	for _, n := range e.EffectStates {
+		one := mark{State: n.State}
 		if n.Count > 1 {
-			marks[i].Count = groupDigits(int64(n.Count))
+			one.Count = groupDigits(int64(n.Count))
 		}
+		marks = append(marks, one)
 	}
 	if e.MoreEffects {
 		marks = append(marks, mark{State: "and more"})
