@@ -52,8 +52,9 @@ func TestAListIsSummedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("dead %d", failed); !strings.Contains(event.Effects, want) || !strings.Contains(event.Effects, fmt.Sprintf("done %d", n-failed+1)) || len(event.EffectRows) != 101 {
-		t.Errorf("the event has %q and shows %d effects", event.Effects, len(event.EffectRows))
+	if want := fmt.Sprintf("dead %d", failed); !strings.Contains(event.EffectStates.String(), want) || !strings.Contains(event.EffectStates.String(), fmt.Sprintf("done %d", n-failed+1)) ||
+		len(event.Effects) != 101 || event.EffectsOmitted != n-100 {
+		t.Errorf("the event has %q, shows %d effects and omits %d", event.EffectStates, len(event.Effects), event.EffectsOmitted)
 	}
 
 	var items []int

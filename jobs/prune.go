@@ -64,7 +64,7 @@ func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 		c.log.ErrorContext(ctx, "pruning failed", slog.String("error", clean(err.Error())))
 	case report.Removed() > 0 || len(report.Partitions) > 0:
 		c.log.InfoContext(ctx, "pruned", slog.Int64("rows", report.Removed()), slog.Any("partitions", report.Partitions),
-			slog.Int64("kept", report.Kept), slog.Bool("complete", report.Complete), slog.Duration("elapsed", report.Elapsed))
+			slog.Int64("kept", report.Kept), slog.Bool("complete", report.Complete), slog.Int64("elapsed_ms", report.Elapsed.Milliseconds()))
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func (a *Admin) Handler() http.Handler { return a.echo }
 // Mount makes handler serve all other paths, including those that it does not know. Call it once, before the Admin
 // serves.
 func (a *Admin) Mount(handler http.Handler) {
-	a.echo.Any("/*", echo.WrapHandler(handler))
+	a.echo.Any("/*", echo.WrapHandler(compressed(handler)))
 }
 
 // NewServer makes the HTTP server for the private listener.

@@ -28,18 +28,18 @@ func TestFailing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := slices.IndexFunc(all.Items, func(i attention.Item) bool { return i.Kind == attention.Failing })
+		at := slices.IndexFunc(all.Data, func(i attention.Item) bool { return i.Kind == attention.Failing })
 		if want == 0 {
 			if at >= 0 {
-				t.Errorf("tenant %q sees %+v", tenant, all.Items[at])
+				t.Errorf("tenant %q sees %+v", tenant, all.Data[at])
 			}
 			continue
 		}
-		if at < 0 || all.Items[at].Count != 1 || len(all.Items[at].Failures) != 1 {
-			t.Fatalf("tenant %q sees %+v, want target a alone", tenant, all.Items)
+		if at < 0 || all.Data[at].Count != 1 || len(all.Data[at].Failures) != 1 {
+			t.Fatalf("tenant %q sees %+v, want target a alone", tenant, all.Data)
 		}
-		f := all.Items[at].Failures[0]
-		if f.Target != "a" || f.Effects != 2 || f.Answer() != "last answer 500" || !f.Oldest.Equal(*all.Items[at].Oldest) {
+		f := all.Data[at].Failures[0]
+		if f.Target != "a" || f.Effects != 2 || f.Answer() != "last answer 500" || !f.Oldest.Equal(*all.Data[at].Oldest) {
 			t.Errorf("tenant %q sees %+v", tenant, f)
 		}
 	}
@@ -61,9 +61,9 @@ func TestFailingBehindABacklog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := slices.IndexFunc(all.Items, func(i attention.Item) bool { return i.Kind == attention.Failing })
-		if at < 0 || all.Items[at].Count != want || all.Items[at].More != (want == 0) {
-			t.Errorf("within %s the reader finds %+v, want %d targets, and more: %t", budget, all.Items, want, want == 0)
+		at := slices.IndexFunc(all.Data, func(i attention.Item) bool { return i.Kind == attention.Failing })
+		if at < 0 || all.Data[at].Count != want || all.Data[at].More != (want == 0) {
+			t.Errorf("within %s the reader finds %+v, want %d targets, and more: %t", budget, all.Data, want, want == 0)
 		}
 	}
 }

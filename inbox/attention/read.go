@@ -59,8 +59,8 @@ type Place struct {
 
 // Attention is everything that waits for a person.
 type Attention struct {
-	// Items are the kinds of which something waits, in the order of [Kinds].
-	Items []Item `json:"items"`
+	// Data are the kinds of which something waits, in the order of [Kinds].
+	Data []Item `json:"data"`
 
 	// LastEvent is when the last event of any source was recorded, within the last ten seconds or so; nil without one.
 	LastEvent *time.Time `json:"last_event,omitempty"`
@@ -142,7 +142,7 @@ func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 	if len(paused) > 0 {
 		found[Paused] = &Item{Kind: Paused, Count: int64(len(paused)), Oldest: &paused[0].Since, Pauses: paused}
 	}
-	out := Attention{Items: []Item{}}
+	out := Attention{Data: []Item{}}
 	for i := range activities {
 		if last := activities[i].LastEvent; last != nil && (out.LastEvent == nil || last.After(*out.LastEvent)) {
 			out.LastEvent = last
@@ -151,7 +151,7 @@ func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 	for _, kind := range Kinds() {
 		if item := found[kind]; item != nil && (item.Count > 0 || item.More) {
 			item.bound()
-			out.Items = append(out.Items, *item)
+			out.Data = append(out.Data, *item)
 		}
 	}
 	return out, nil

@@ -97,7 +97,7 @@ func text(t *testing.T, r *attention.Reader, tenant string) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	for _, item := range all.Items {
+	for _, item := range all.Data {
 		since := "-"
 		if item.Oldest != nil {
 			since = fmt.Sprint(int(time.Since(*item.Oldest).Minutes()))
@@ -182,11 +182,11 @@ func TestReadIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all.Items) != 1 || all.Items[0].Count != attention.MaxCounted || !all.Items[0].More {
-		t.Errorf("10,050 dead effects are %+v", all.Items)
+	if len(all.Data) != 1 || all.Data[0].Count != attention.MaxCounted || !all.Data[0].More {
+		t.Errorf("10,050 dead effects are %+v", all.Data)
 	}
-	if all, err = r.Read(t.Context(), "nobody"); err != nil || len(all.Items) != 0 {
-		t.Errorf("of another tenant: %+v (%v)", all.Items, err)
+	if all, err = r.Read(t.Context(), "nobody"); err != nil || len(all.Data) != 0 {
+		t.Errorf("of another tenant: %+v (%v)", all.Data, err)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestReadOfATenantBehindOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := map[attention.Kind]attention.Item{}
-	for _, item := range all.Items {
+	for _, item := range all.Data {
 		found[item.Kind] = item
 	}
 	for kind, want := range map[attention.Kind]int64{attention.Dead: 2, attention.Indeterminate: 1, attention.Undecided: 1} {
@@ -223,11 +223,11 @@ func TestReadOfATenantBehindOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := map[attention.Kind]bool{}
-	for _, item := range all.Items {
+	for _, item := range all.Data {
 		more[item.Kind] = item.More
 	}
 	if !more[attention.Dead] {
-		t.Errorf("without time, nothing says that not all were looked at: %+v", all.Items)
+		t.Errorf("without time, nothing says that not all were looked at: %+v", all.Data)
 	}
 }
 

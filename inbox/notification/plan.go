@@ -61,8 +61,8 @@ type look struct {
 // seen converts the items of some kinds that package attention found.
 func seen(found *attention.Attention, kinds []attention.Kind) look {
 	out := look{partial: map[attention.Kind]bool{}}
-	for i := range found.Items {
-		item := &found.Items[i]
+	for i := range found.Data {
+		item := &found.Data[i]
 		if !slices.Contains(kinds, item.Kind) {
 			continue
 		}

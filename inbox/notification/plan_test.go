@@ -145,7 +145,7 @@ func TestWhatALookDidNotSeeIsNotOver(t *testing.T) {
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, 11, 27, 16, 54, 3, 0, time.UTC)
-	found := &attention.Attention{Items: []attention.Item{
+	found := &attention.Attention{Data: []attention.Item{
 		{Kind: attention.Undeclared, Count: 1, Oldest: &since},
 		{Kind: attention.Failing, Count: 2, Failures: []attention.Failure{
 			{Target: "psp-charge", Effects: 50, Oldest: since, Code: "500"}, {Target: "mail", Effects: 1, Oldest: since, Reason: "timeout"},

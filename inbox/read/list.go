@@ -93,7 +93,10 @@ type EventDetail struct {
 	// Sequence are the places of the event in the streams of ordered routes.
 	Sequence []StreamPlace `json:"sequence"`
 
-	EffectRows []EffectRow `json:"effect_rows"`
+	// Effects are the effects, newest first, at most 1,000 of them, and at most the first 100 items of a list. EffectsOmitted is how many more
+	// there are: list_effects and list_effect_items page through them.
+	Effects        []EffectRow `json:"effects"`
+	EffectsOmitted int         `json:"effects_omitted,omitempty"`
 
 	// PayloadHidden says that hashes and paths were left out, and the length rounded up, because the access lacks read-payload.
 	PayloadHidden bool `json:"payload_hidden,omitempty"`
@@ -117,7 +120,7 @@ WHERE v.id = $1`
 
 // All of them, also the items of lists that are not shown; the newest state first.
 const countEventEffects = `
-SELECT coalesce(string_agg(n.state || ' ' || n.count, ', ' ORDER BY n.newest DESC), '')
+SELECT coalesce(json_agg(json_build_object('state', n.state, 'count', n.count) ORDER BY n.newest DESC), '[]')
 FROM (SELECT x.state, count(*) AS count, max(x.id::text) AS newest FROM effect x WHERE x.event_id = $1 GROUP BY x.state) n`
 
 // Event returns one event by a reference: see [Lister.Find]. It returns [inbox.ErrNotFound] if
@@ -138,12 +141,16 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading event %s: %w", ref, err)
 	}
-	if d.EffectRows, err = l.effectsOf(ctx, d.ID); err != nil {
+	if d.Effects, err = l.effectsOf(ctx, d.ID); err != nil {
 		return nil, fmt.Errorf("reading the effects of event %s: %w", ref, err)
 	}
-	if err := l.pool.QueryRow(ctx, countEventEffects, d.ID).Scan(&d.Effects); err != nil {
+	if err := l.pool.QueryRow(ctx, countEventEffects, d.ID).Scan(&d.EffectStates); err != nil {
 		return nil, fmt.Errorf("counting the effects of event %s: %w", ref, err)
 	}
+	for _, n := range d.EffectStates {
+		d.EffectsOmitted += n.Count
+	}
+	d.EffectsOmitted = max(0, d.EffectsOmitted-len(d.Effects)) // some may have been made in between
 	if d.Labels, err = l.labelsOf(ctx, d.ID); err != nil {
 		return nil, fmt.Errorf("reading the labels of event %s: %w", ref, err)
 	}

@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -49,13 +50,45 @@ type EventRow struct {
 	// because none waits for the event's row.
 	Deliveries int `json:"deliveries"`
 	Conflicts  int `json:"conflicts"`
-	// Effects counts the event's effects by state, such as "done 2, dead 1".
-	Effects string `json:"effects"`
+	// EffectStates counts the event's effects by state, at most a thousand of them in a list. MoreEffects says that there are
+	// more.
+	EffectStates StateCounts `json:"effect_states"`
+	MoreEffects  bool        `json:"more_effects,omitempty"`
 	// Tenant is the tenant of the event; empty if it has none.
 	Tenant string `json:"tenant,omitempty"`
 	// TraceID is the trace of the delivery in a tracing system, in 32 hexadecimal digits. It is absent if the sender gave none
 	// and nothing was traced.
 	TraceID string `json:"trace_id,omitempty"`
+}
+
+// StateCount is how many effects are in one state.
+type StateCount struct {
+	State string `json:"state"`
+	Count int    `json:"count"`
+}
+
+// StateCounts counts effects by state. Each state is there once, and only if an effect is in it.
+type StateCounts []StateCount
+
+// String returns the counts as one line, such as "done 2, dead 1".
+func (c StateCounts) String() string {
+	var b strings.Builder
+	for i, n := range c {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %d", n.State, n.Count)
+	}
+	return b.String()
+}
+
+// ByState returns the counts by the name of the state.
+func (c StateCounts) ByState() map[string]int {
+	out := make(map[string]int, len(c))
+	for _, n := range c {
+		out[n.State] = n.Count
+	}
+	return out
 }
 
 // traceID is the trace id of event v: see [inbox.TraceID].
@@ -67,7 +100,7 @@ const traceID = `coalesce(substr(v.traceparent, 4, 32), '')`
 const (
 	selectEvents = `
 SELECT v.id, s.name, v.event_id, v.type, v.received_at, v.admission, v.deliveries, v.conflicts,
-    coalesce(f.states, ''), coalesce(v.tenant, s.tenant), ` + traceID + `
+    coalesce(f.states, '[]'), coalesce(f.more, false), coalesce(v.tenant, s.tenant), ` + traceID + `
 FROM (
     SELECT v.id, v.source_id, v.event_id, v.type, v.received_at, v.admission, v.deliveries, v.conflicts, v.tenant, v.traceparent
     FROM `
@@ -76,10 +109,10 @@ FROM (
     LIMIT ?) v
 JOIN source s ON s.id = v.source_id
 LEFT JOIN LATERAL (
-    SELECT string_agg(n.state || ' ' || n.count, ', ' ORDER BY n.state) || CASE WHEN sum(n.count) >= 1000 THEN ', and more' ELSE '' END AS states
+    SELECT json_agg(n ORDER BY n.state) AS states, sum(n.count) > 1000 AS more
     FROM (
         SELECT x.state, count(*) AS count
-        FROM (SELECT e.state FROM effect e WHERE e.event_id = v.id LIMIT 1000) x
+        FROM (SELECT e.state FROM effect e WHERE e.event_id = v.id LIMIT 1001) x
         GROUP BY x.state) n
 ) f ON true
 ORDER BY v.id DESC`

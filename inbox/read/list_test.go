@@ -114,7 +114,7 @@ func TestListerShowsAnEvent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if event.EventID != "guid/3" || event.Deliveries != 3 || !event.BodyKept || event.Effects != "pending 1" || len(event.EffectRows) != 1 {
+		if event.EventID != "guid/3" || event.Deliveries != 3 || !event.BodyKept || event.EffectStates.String() != "pending 1" || len(event.Effects) != 1 || event.EffectsOmitted != 0 {
 			t.Errorf("%s: %+v", ref, event)
 		}
 	}

@@ -53,7 +53,7 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 			slog.String("id", r.cfg.Installation.Logged(delivery.Items[i].EventID)),
 			slog.String("type", delivery.Items[i].Type),
 			slog.String("outcome", string(item.Outcome)),
-			slog.Duration("elapsed", r.cfg.Now().Sub(req.started)),
+			slog.Float64("elapsed_ms", float64(r.cfg.Now().Sub(req.started).Microseconds())/1000),
 		}
 		attrs = req.withTraceID(attrs)
 		if item.Intent != nil && r.cfg.Installation.Value == nil { // with a secret, a hash of content is not in the log either

@@ -223,7 +223,7 @@ func TestLogs(t *testing.T) {
 		answer answerCase
 		want   []string
 	}{
-		"recorded":  {answerCase{gate: answering(inbox.Recorded)}, []string{`"msg":"event recorded"`, `"outcome":"recorded"`, `"id":"evt_1"`, `"event":"` + recordedID + `"`, `"source":"shop"`, `"payload_hash":"`, `"elapsed":`, `"node":"host-1"`}},
+		"recorded":  {answerCase{gate: answering(inbox.Recorded)}, []string{`"msg":"event recorded"`, `"outcome":"recorded"`, `"id":"evt_1"`, `"event":"` + recordedID + `"`, `"source":"shop"`, `"payload_hash":"`, `"elapsed_ms":`, `"node":"host-1"`}},
 		"duplicate": {answerCase{gate: answering(inbox.Duplicate)}, []string{`"msg":"duplicate recognised"`}},
 		"conflict":  {answerCase{gate: answering(inbox.Conflict)}, []string{`"msg":"conflict recorded"`}},
 		"unusable":  {answerCase{body: "canary", gate: answering(inbox.Recorded)}, []string{`"msg":"event unusable"`, `"reason":"not JSON"`}},

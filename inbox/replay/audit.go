@@ -38,8 +38,8 @@ type RunStep struct {
 	Why []string `json:"why,omitempty" shows:"content"`
 
 	// Original is the recorded request, and Today the request that would be sent now.
-	Original *DiffRequest `json:"original,omitempty" shows:"content"`
-	Today    *DiffRequest `json:"today,omitempty" shows:"content"`
+	Original *DiffSide `json:"original,omitempty" shows:"content"`
+	Today    *DiffSide `json:"today,omitempty" shows:"content"`
 
 	// Changes are the changes of the body, at most [MaxChanges].
 	Changes []Change `json:"changes,omitempty" shows:"content"`

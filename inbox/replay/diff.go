@@ -25,10 +25,10 @@ type Diff struct {
 	Route     string `json:"route"`
 	Signature string `json:"signature,omitempty"`
 
-	Recorded *DiffRequest `json:"recorded,omitempty"`
+	Recorded *DiffSide `json:"recorded,omitempty"`
 
 	// Today is nil if no request would be sent, and if the request is the same.
-	Today *DiffRequest `json:"today,omitempty"`
+	Today *DiffSide `json:"today,omitempty"`
 
 	// Changes are the changes of the body, at most [MaxChanges].
 	Changes []Change `json:"changes,omitempty"`
@@ -53,8 +53,8 @@ type Change struct {
 	After  string `json:"after,omitempty"`
 }
 
-// DiffRequest is one side of a diff.
-type DiffRequest struct {
+// DiffSide is one side of a diff.
+type DiffSide struct {
 	RouteVersion int    `json:"route_version,omitempty"`
 	Target       string `json:"target"`
 	Kind         string `json:"kind,omitempty"`

@@ -110,6 +110,14 @@ const (
 	ItemExists ItemOutcome = "exists"
 )
 
+// LeftOuts returns all reasons for which a plan leaves out an item.
+func LeftOuts() []LeftOut {
+	return []LeftOut{
+		LeftOutDone, LeftOutIndeterminate, LeftOutInProgress, LeftOutSettled, LeftOutShadow, LeftOutBodyGone, LeftOutNoRoute, LeftOutCannotRender,
+		LeftOutKeyWindow, LeftOutOrdered, LeftOutCalledAgain, LeftOutEffectsPruned, LeftOutListed, LeftOutOwnerGone,
+	}
+}
+
 // ItemOutcomes returns all outcomes.
 func ItemOutcomes() []ItemOutcome {
 	return []ItemOutcome{ItemReplayed, ItemCreated, ItemLeftOut, ItemChanged, ItemDecidedSince, ItemGone, ItemBodyGone, ItemExists}

@@ -22,8 +22,8 @@ const (
 )
 
 // recordedRequest returns the recorded side of a diff, from the rows.
-func recordedRequest(event *judgedEvent, e *replay.RecordedEffect, was routeDescription) *replay.DiffRequest {
-	out := &replay.DiffRequest{
+func recordedRequest(event *judgedEvent, e *replay.RecordedEffect, was routeDescription) *replay.DiffSide {
+	out := &replay.DiffSide{
 		RouteVersion: e.RouteVersion, Target: was.Target, Kind: was.Kind, Method: was.Method, Address: was.Address, AddressSHA256: was.AddressSHA256,
 		Key: e.Key, KeyHash: hex.EncodeToString(e.KeyHash), State: e.State, Reason: e.Reason, LastCode: e.LastCode, Attempts: e.Attempts,
 	}
@@ -42,8 +42,8 @@ func recordedRequest(event *judgedEvent, e *replay.RecordedEffect, was routeDesc
 }
 
 // todayRequest returns the side of a diff that today's configuration makes.
-func todayRequest(event *judgedEvent, e *replay.RecordedEffect, route *judgedRoute, p *jobs.Preview) *replay.DiffRequest {
-	out := &replay.DiffRequest{
+func todayRequest(event *judgedEvent, e *replay.RecordedEffect, route *judgedRoute, p *jobs.Preview) *replay.DiffSide {
+	out := &replay.DiffSide{
 		RouteVersion: int(route.inbox.Version), Target: route.today.Target, Kind: route.today.Kind, Method: route.today.Method,
 		Address: route.today.Address, AddressSHA256: route.today.AddressSHA256, Key: e.Key,
 	}

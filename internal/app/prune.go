@@ -99,7 +99,7 @@ func (m *pruneMetrics) pruned(ctx context.Context, report prune.Report) {
 	if pace.Behind && !m.behind {
 		m.log.WarnContext(ctx, "pruning lags: for an hour, it removed less than came in",
 			slog.Float64("incoming_per_second", pace.IncomingPerSecond), slog.Float64("drained_per_second", pace.DrainedPerSecond),
-			slog.Int64("backlog", pace.Backlog), slog.Duration("oldest_due", pace.Oldest))
+			slog.Int64("backlog", pace.Backlog), slog.Float64("oldest_due_seconds", pace.Oldest.Seconds()))
 	}
 	m.behind = pace.Behind
 }

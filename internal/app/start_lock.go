@@ -67,7 +67,7 @@ func (a *App) whenUnlocked(ctx context.Context, what string, do func() error) er
 			return &LockError{What: what, Holders: holders, Waited: waited, cause: err}
 		}
 		if text := session.HoldersText(holders); text != told {
-			a.log.WarnContext(ctx, "waiting for a lock at the start", slog.String("to", what), slog.String("holder", text), slog.Duration("for_another", limit-waited))
+			a.log.WarnContext(ctx, "waiting for a lock at the start", slog.String("to", what), slog.String("holder", text), slog.Float64("for_another_seconds", (limit-waited).Seconds()))
 			told = text
 		}
 		if err := sleep.For(ctx, startPause); err != nil {

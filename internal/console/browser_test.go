@@ -2,9 +2,13 @@ package console_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +44,7 @@ func browser(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 4*limit)
+	ctx, cancel = context.WithTimeout(ctx, 8*limit)
 	t.Cleanup(cancel)
 	if err := chromedp.Run(ctx); err != nil { // starts it, for as long as this context lasts
 		t.Fatal(err)
@@ -246,33 +250,52 @@ func TestPeopleDecideInABrowser(t *testing.T) { //nolint:paralleltest // one bro
 	r.unharmed()
 }
 
-// The pages are drawn for people to look at, if a folder for them is named.
+// The pages are drawn for people to look at, if a folder for them is named; with many sources and as many events as are asked for, if
+// a number is. How long the server took for each page is printed.
 func TestScreenshots(t *testing.T) { //nolint:paralleltest // one browser at a time: two would wait for each other
 	folder := os.Getenv("SCREENSHOTS")
 	if folder == "" {
 		t.Skip("SCREENSHOTS names no folder")
 	}
-	w, r := openConsole(t)
-	r.do("drawing the page for logging in", chromedp.EmulateViewport(1280, 900), chromedp.Navigate(r.at+"/login"))
+	w, r := openScreenshots(t)
+	r.do("drawing the page for logging in", chromedp.EmulateViewport(1440, 900), chromedp.Navigate(r.at+"/login"))
 	shoot(r, filepath.Join(folder, "login.png"))
 	r.login(w.token)
 	paths := r.pages()
 	for _, theme := range []string{"light", "dark"} {
 		r.open("/nodes")
-		r.do("choosing "+theme, chromedp.EmulateViewport(1280, 900), chromedp.Click(`button[name="theme"][value="`+theme+`"]`, chromedp.ByQuery), chromedp.WaitReady("html[data-theme="+theme+"]", chromedp.ByQuery))
-		for _, width := range []int64{360, 1280} {
+		r.do("choosing "+theme, chromedp.EmulateViewport(1440, 900), chromedp.Click(`button[name="theme"][value="`+theme+`"]`, chromedp.ByQuery), chromedp.WaitReady("html[data-theme="+theme+"]", chromedp.ByQuery))
+		for _, width := range []int64{360, 768, 1440} {
 			r.do("sizing", chromedp.EmulateViewport(width, 900))
-			for name, path := range paths {
-				r.open(path)
-				var overflow bool
-				r.do("measuring", chromedp.Evaluate(`document.documentElement.scrollWidth > innerWidth + 1`, &overflow))
-				if overflow {
-					t.Errorf("%s is wider than %d pixels", name, width)
+			for _, name := range slices.Sorted(maps.Keys(paths)) {
+				r.open(paths[name])
+				for _, wrong := range r.list(`document.documentElement.scrollWidth > innerWidth + 1 ? ['wider than the window'] : []`) {
+					t.Errorf("%s at %d pixels is %s", name, width, wrong)
 				}
-				shoot(r, filepath.Join(folder, name+"-"+map[int64]string{360: "360", 1280: "1280"}[width]+"-"+theme+".png"))
+				if theme == "light" && width == 1440 {
+					took := r.list(`[String(Math.round(performance.getEntriesByType('navigation')[0].responseStart - performance.getEntriesByType('navigation')[0].requestStart))]`)
+					t.Logf("%-16s %4s ms", name, took[0])
+				}
+				shoot(r, filepath.Join(folder, fmt.Sprintf("%s-%d-%s.png", name, width, theme)))
 			}
 		}
 	}
+}
+
+// openScreenshots starts the world that is drawn.
+func openScreenshots(t *testing.T) (*world, *reader) {
+	t.Helper()
+	text := os.Getenv("SCREENSHOTS_EVENTS")
+	if text == "" {
+		return openConsole(t)
+	}
+	events, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("SCREENSHOTS_EVENTS is no number: %s", text)
+	}
+	ctx := browser(t)
+	w := newLargeWorld(t, events)
+	return w, &reader{t: t, ctx: ctx, at: w.private.URL}
 }
 
 // pages are the addresses of all pages by a name, of a console that is filled. It plans a replay, to have one.

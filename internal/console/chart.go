@@ -67,7 +67,12 @@ func drawn(title, kind string, points []point, every time.Duration, shown func(i
 		})
 	}
 	if len(points) > 0 {
-		c.From, c.To = points[0].At.UTC().Format("Jan 2 15:04"), points[len(points)-1].At.Add(every).UTC().Format("Jan 2 15:04")
+		from, to := points[0].At.UTC(), points[len(points)-1].At.Add(every).UTC()
+		form := "15:04"
+		if to.Sub(from) > 24*time.Hour {
+			form = "Jan 2"
+		}
+		c.From, c.To = from.Format(form), to.Format(form)
 	}
 	return c, total, most
 }

@@ -42,6 +42,9 @@ type block struct {
 	Code   string // one command or address to copy
 	Forms  []form
 	Links  []link
+
+	// Panels are blocks side by side.
+	Panels []block
 }
 
 // notice is a sentence that must be seen. Kind is good, bad, warn or info.
@@ -115,6 +118,10 @@ type filter struct {
 	// Hidden are parameters that keep their values.
 	Hidden []field
 
+	// Folded means that the form is folded at first. Chosen says above it what it selects.
+	Folded bool
+	Chosen []string
+
 	// Set means that a field narrows the list, so that there is something to clear.
 	Set bool
 }
@@ -128,8 +135,11 @@ type field struct {
 	Kind     string
 	Options  []option
 	Required bool
-	Pattern  string
-	Checked  bool
+
+	// Suggestions are values that a text field offers. Others can be entered.
+	Suggestions []string
+	Pattern     string
+	Checked     bool
 }
 
 // option is one choice of a select.

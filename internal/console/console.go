@@ -120,6 +120,9 @@ type request struct {
 	now     time.Time
 	w       http.ResponseWriter
 
+	// known has the names that filters offer. It is nil until a page needs them.
+	known *control.Names
+
 	// unknown says which name of the filter does not exist, and which do. It is empty if all exist.
 	unknown string
 }

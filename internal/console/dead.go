@@ -27,13 +27,7 @@ func (r *request) deadFilter() (f control.DeadLetterFilter, err error) {
 }
 
 // errorClasses returns the kinds of failure to choose from.
-func errorClasses() []string {
-	classes := make([]string, 0, len(read.ErrorClasses()))
-	for _, class := range read.ErrorClasses() {
-		classes = append(classes, string(class))
-	}
-	return classes
-}
+func errorClasses() []string { return wordsOf(read.ErrorClasses()) }
 
 // narrowing returns the named parameters of the address that are set, for a link or a form that
 // keeps them.

@@ -17,7 +17,7 @@ func listEffects(r *request) (*page, error) {
 		return nil, err
 	}
 	found, err := call(r, &control.ListEffects, control.ListEffectsRequest{
-		PageRequest: r.pageRequest(), Key: r.query("key"),
+		PageRequest: r.pageRequest(), EventID: r.query("event_id"), Key: r.query("key"),
 		EffectFilter: control.EffectFilter{
 			TenantFilter: control.TenantFilter{Tenant: r.query("tenant")}, Source: r.query("source"), Type: r.query("type"),
 			Route: r.query("route"), State: r.query("state"), Reason: r.query("reason"), Since: since,
@@ -28,7 +28,7 @@ func listEffects(r *request) (*page, error) {
 	}
 	return &page{Title: "Effects", Lead: "What routes do for events, one line for each route and event.", Blocks: []block{
 		{Filter: r.filterOf(
-			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", control.EffectStates()...), r.textField("reason", "Reason"), r.textField("route", "Route"),
+			r.textField("source", "Source"), r.textField("type", "Type"), r.choiceField("state", "State", control.EffectStates()...), r.textField("reason", "Reason"), r.textField("route", "Route"), r.textField("event_id", "Sender's id"),
 			r.textField("key", "Idempotency key or Message-ID"), r.textField("tenant", "Tenant"), r.sinceField("since", "Since"))},
 		{Table: effectTable(r, found, "No effect matches.")},
 	}}, nil

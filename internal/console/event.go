@@ -39,7 +39,7 @@ func showEvent(r *request) (*page, error) {
 	if v.event, err = call(r, &control.ShowEvent, control.EventReference{Ref: id.String()}); err != nil {
 		return nil, err
 	}
-	for i, effect := range v.event.EffectRows {
+	for i, effect := range v.event.Effects {
 		if i == shownEffects {
 			break
 		}
@@ -106,8 +106,8 @@ func eventPage(r *request, v *eventView) *page {
 		)},
 		block{ID: "timeline", Title: "What happened", Story: eventStory(v)},
 	)
-	if more := len(e.EffectRows) - len(v.effects); more > 0 {
-		p.Blocks = append(p.Blocks, block{Links: []link{{Text: fmt.Sprintf("%s more effects", groupDigits(int64(more))), Href: to("/effects", "event", e.ID.String())}}})
+	if more := e.EffectsOmitted + len(e.Effects) - len(v.effects); more > 0 {
+		p.Blocks = append(p.Blocks, block{Links: []link{{Text: count(more, "more effect", "more effects"), Href: to("/effects", "source", e.Source, "event_id", e.EventID)}}})
 	}
 	if run := runOf(e); run != "" {
 		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Compare run " + run + " with today's configuration", Href: to("/runs", "source", e.Source, "run", run)}}})
@@ -258,7 +258,7 @@ func eventActions(r *request, e *read.EventDetail) block {
 		return b
 	}
 	b.Links = append(b.Links, link{Text: "Plan a replay of this event", Href: to("/replays/new", "ids", e.ID.String())})
-	if dead := e.Admission == "unusable" || e.Admission == "beyond_retention"; dead && len(e.EffectRows) == 0 {
+	if dead := e.Admission == "unusable" || e.Admission == "beyond_retention"; dead && len(e.Effects) == 0 {
 		b.Forms = append(b.Forms, form{
 			Action: "/effects/" + e.ID.String() + "/discard", Title: "Discard it", Text: "It is a dead letter itself: nothing could be done for it.", Button: "Discard", Closed: true, Danger: true,
 			Fields: []field{hidden("of", "event"), reasonField(), typedField("discard")},

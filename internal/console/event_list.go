@@ -71,10 +71,21 @@ func eventTable(r *request, found read.Page[read.EventRow], empty string) *table
 
 // effectMarks returns the states of an event's effects, or how the event was admitted if it has none.
 func effectMarks(e read.EventRow) cell {
-	if e.Effects == "" {
+	if len(e.EffectStates) == 0 {
 		return state(e.Admission)
 	}
-	return cell{Marks: states(e.Effects)}
+	marks := make([]mark, 0, len(e.EffectStates)+1)
+	for _, n := range e.EffectStates {
+		one := mark{State: n.State}
+		if n.Count > 1 {
+			one.Count = groupDigits(int64(n.Count))
+		}
+		marks = append(marks, one)
+	}
+	if e.MoreEffects {
+		marks = append(marks, mark{State: "and more"})
+	}
+	return cell{Marks: marks}
 }
 
 // join joins texts with a separator and leaves out empty ones.

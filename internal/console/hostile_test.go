@@ -17,7 +17,7 @@ import (
 // permitted are the elements that pages are made of.
 var permitted = []string{
 	"html", "head", "meta", "title", "link", "script", "noscript", "body", "a", "header", "form", "label", "input", "nav", "h1", "h2", "h3", "ul", "ol", "li", "div", "p", "br", "span",
-	"button", "main", "section", "footer", "time", "kbd", "dl", "dt", "dd", "code", "pre", "select", "option", "textarea", "details", "summary",
+	"button", "main", "section", "footer", "time", "kbd", "dl", "dt", "dd", "code", "pre", "select", "option", "textarea", "datalist", "details", "summary",
 	"table", "thead", "tbody", "tr", "th", "td", "del", "ins", "figure", "figcaption", "svg", "rect",
 }
 

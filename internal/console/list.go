@@ -100,13 +100,18 @@ func (r *request) checkField(name, label string) field {
 	return field{Name: name, Label: label, Kind: "checkbox", Checked: r.query(name) == "true"}
 }
 
-// filterOf makes the form that narrows a list. It leaves out fields without a name.
+// filterOf makes the form that narrows a list. It leaves out fields without a name, offers the values of a closed set, and folds the form
+// if it has several fields.
 func (r *request) filterOf(fields ...field) *filter {
 	fields = slices.DeleteFunc(fields, func(f field) bool { return f.Name == "" })
+	for i := range fields {
+		fields[i] = r.offer(fields[i])
+	}
 	f := &filter{Action: r.URL.Path, Fields: fields}
 	for _, one := range fields {
-		f.Set = f.Set || r.query(one.Name) != ""
+		f.Set = f.Set || one.Kind != "hidden" && r.query(one.Name) != ""
 	}
+	f.Chosen, f.Folded = f.chosen(), len(fields) > 1
 	return f
 }
 
@@ -136,21 +141,11 @@ func parseSince(name, given string, now time.Time) (time.Time, error) {
 	return time.Time{}, &control.Problem{Code: control.CodeInvalid, Detail: fmt.Sprintf("%s: enter how long ago, such as 1h or 7d, or a time such as 2026-11-23 14:00", name)}
 }
 
-// states makes one badge for each state of a summary such as "done 2, dead 1".
-func states(summary string) []mark {
-	var out []mark
-	for part := range strings.SplitSeq(summary, ", ") {
-		name, n, found := strings.Cut(part, " ")
-		if !found {
-			if part != "" {
-				out = append(out, mark{State: part})
-			}
-			continue
-		}
-		if n == "1" {
-			n = ""
-		}
-		out = append(out, mark{State: name, Count: n})
+// wordsOf returns a closed set as the words to choose from.
+func wordsOf[Word ~string](all []Word) []string {
+	out := make([]string, len(all))
+	for i, word := range all {
+		out[i] = string(word)
 	}
 	return out
 }

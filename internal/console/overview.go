@@ -1,7 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/read"
@@ -17,6 +19,9 @@ func showOverview(r *request) (*page, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if whole := r.query("show"); slices.Contains(overviewPanels, whole) {
+		return overviewPanelPage(r, found, whole), nil
 	}
 	p := overviewPage(r, found, window)
 	if r.access.Tenant == "" {
@@ -42,15 +47,14 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 		tiles = append(deliveryTiles(r, &f.Sums, &total), tiles...)
 	}
 	p.Blocks = append(p.Blocks,
-		block{Links: windows},
-		block{Filter: r.filterOf(field{Name: "window", Kind: "hidden", Value: string(window)}, r.textField("source", "Source"), r.textField("route", "Route"), r.textField("tenant", "Tenant"))},
+		block{Links: windows, Filter: r.filterOf(field{Name: "window", Kind: "hidden", Value: string(window)}, r.textField("source", "Source"), r.textField("route", "Route"), r.textField("tenant", "Tenant"))},
 	)
 	if byRoute {
 		p.Blocks = append(p.Blocks, block{Notice: &notice{
 			Kind: "info", Text: "Deliveries belong to a source and not to a route, so events, duplicates, conflicts, refusals and acknowledgements are left out.", Detail: "Clear the route to see them.",
 		}})
 	}
-	p.Blocks = append(p.Blocks, block{Tiles: append(tiles, unsettledTiles(r, &f.Unsettled)...)})
+	p.Blocks = append(p.Blocks, block{ID: "figures", Tiles: append(tiles, unsettledTiles(r, &f.Unsettled)...)})
 	series := seriesOf(f)
 	charts := []chart{
 		series("Effects done", "good", func(c *rollup.Counts) int64 { return c.Done }),
@@ -65,23 +69,70 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 		}, charts...)
 	}
 	p.Blocks = append(p.Blocks, block{Charts: charts})
-	var sources, routes []rollup.Sum
-	for _, sum := range f.Rows {
-		if sum.Route == "" {
-			sources = append(sources, sum)
-		} else {
-			routes = append(routes, sum)
+	panels := block{}
+	for _, name := range overviewPanels {
+		if panel := overviewPanel(r, f, name, shownOnOverview); name != "sources" || !byRoute {
+			panels.Panels = append(panels.Panels, panel)
 		}
 	}
-	if !byRoute {
-		p.Blocks = append(p.Blocks, sourcesBlock(r, f, sources))
+	p.Blocks = append(p.Blocks, panels)
+	return p
+}
+
+// overviewPanels are the tables of the overview. A page of its own shows each in full.
+var overviewPanels = []string{"sources", "routes", "unsettled"}
+
+// shownOnOverview is how many rows of each table the overview shows, so that it fits one screen.
+const shownOnOverview = 7
+
+// overviewPanel makes one of the tables, with at most so many rows, or all if most is 0.
+func overviewPanel(r *request, f *control.Figures, name string, most int) block {
+	if name == "unsettled" {
+		return unsettledBlock(r, &f.Unsettled, most)
 	}
-	p.Blocks = append(p.Blocks, block{ID: "routes", Title: "Routes", Table: tableOf(r, read.Page[rollup.Sum]{Data: routes}, "No effect ended in this time.", []string{"Route", "Done", "Retried", "Dead", "Unknown"}, func(s rollup.Sum) []cell {
+	var rows []rollup.Sum
+	for _, sum := range f.Rows {
+		if (sum.Route == "") == (name == "sources") {
+			rows = append(rows, sum)
+		}
+	}
+	if name == "sources" {
+		return sourcesBlock(r, f, rows, most)
+	}
+	return routesBlock(r, rows, most)
+}
+
+// overviewPanelPage shows one of the tables in full.
+func overviewPanelPage(r *request, f *control.Figures, name string) *page {
+	b := overviewPanel(r, f, name, 0)
+	p := &page{Title: b.Title, Lead: "In the last " + or(r.query("window"), string(rollup.Hour)) + ".", Back: &link{Text: "Overview", Href: r.with("show", "")}}
+	if name == "unsettled" {
+		p.Lead = ""
+	}
+	b.Title = ""
+	p.Blocks = append(p.Blocks, b)
+	return p
+}
+
+// first returns at most so many rows, or all if most is 0, and the link to the page with all of them.
+func first[Row any](r *request, name string, rows []Row, most int) ([]Row, []link) {
+	if most == 0 || len(rows) <= most {
+		return rows, nil
+	}
+	return rows[:most], []link{{Text: fmt.Sprintf("All %s", groupDigits(int64(len(rows)))), Href: r.with("show", name)}}
+}
+
+// routesBlock shows the counts of effects by route, those with dead effects first.
+func routesBlock(r *request, routes []rollup.Sum, most int) block {
+	slices.SortStableFunc(routes, func(a, b rollup.Sum) int {
+		return cmp.Or(cmp.Compare(b.Dead+b.Indeterminate, a.Dead+a.Indeterminate), cmp.Compare(b.Retried, a.Retried), cmp.Compare(b.Done, a.Done))
+	})
+	shown, links := first(r, "routes", routes, most)
+	return block{ID: "routes", Title: "Routes", Links: links, Table: tableOf(r, read.Page[rollup.Sum]{Data: shown}, "No effect ended in this time.", []string{"Route", "Done", "Retried", "Dead", "Unknown"}, func(s rollup.Sum) []cell {
 		return []cell{
 			{Text: s.Route, Href: to("/effects", "source", s.Source, "route", s.Route), Detail: join(s.Source, s.Tenant)}, number(s.Done), number(s.Retried), number(s.Dead), number(s.Indeterminate),
 		}
-	})}, unsettledBlock(r, &f.Unsettled))
-	return p
+	})}
 }
 
 // deliveryTiles shows the counts of deliveries. They are counted by source.
@@ -89,7 +140,7 @@ func deliveryTiles(r *request, f *rollup.Sums, total *rollup.Counts) []tile {
 	return []tile{
 		{Count: groupDigits(total.Recorded), Text: noun(total.Recorded, "event", "events"), Href: to("/events", "source", r.query("source")), Detail: perSecond(f, total.Recorded)},
 		{Count: groupDigits(total.Duplicates), Text: noun(total.Duplicates, "duplicate blocked", "duplicates blocked"), Href: to("/events", "source", r.query("source")), Kind: "good"},
-		{Count: latency(&total.Acknowledged), Text: "acknowledged at the 95th percentile", Href: "#sources"},
+		{Count: latency(&total.Acknowledged), Text: "answer time, p95", Href: "#sources"},
 		{Count: groupDigits(total.Refused), Text: "refused", Href: to("/refusals", "source", r.query("source")), Kind: toneOf(total.Refused, "warn")},
 		{Count: groupDigits(total.Conflicts), Text: noun(total.Conflicts, "conflict", "conflicts"), Href: to("/conflicts", "source", r.query("source")), Kind: toneOf(total.Conflicts, "warn")},
 	}
@@ -104,20 +155,31 @@ func effectTiles(total *rollup.Counts) []tile {
 	}
 }
 
-// sourcesBlock shows the counts of deliveries by source.
-func sourcesBlock(r *request, f *control.Figures, sources []rollup.Sum) block {
+// sourcesBlock shows the counts of deliveries by source, those with the most events first. The whole table has columns for which
+// the overview has no room.
+func sourcesBlock(r *request, f *control.Figures, sources []rollup.Sum, most int) block {
 	last := map[string]rollup.Activity{}
 	for _, a := range f.Activities {
 		last[a.Source] = a
 	}
-	return block{ID: "sources", Title: "Sources", Table: tableOf(r, read.Page[rollup.Sum]{Data: sources}, "Nothing came in this time.", []string{"Source", "Events", "p95", "Duplicates", "Conflicts", "Refused", "Last event"}, func(s rollup.Sum) []cell {
+	slices.SortStableFunc(sources, func(a, b rollup.Sum) int { return cmp.Compare(b.Recorded, a.Recorded) })
+	shown, links := first(r, "sources", sources, most)
+	heads := []string{"Source", "Events", "Refused", "Last event"}
+	if most == 0 {
+		heads = []string{"Source", "Events", "A second", "p95", "Duplicates", "Conflicts", "Refused", "Last event"}
+	}
+	return block{ID: "sources", Title: "Sources", Links: links, Table: tableOf(r, read.Page[rollup.Sum]{Data: shown}, "Nothing came in this time.", heads, func(s rollup.Sum) []cell {
 		at := instantOf(last[s.Source].LastEvent)
 		if last[s.Source].Silent {
-			at.Detail = "silent for longer than usual"
+			at.Detail = "silent"
+		}
+		name := cell{Text: s.Source, Href: to("/events", "source", s.Source), Detail: s.Tenant}
+		if most > 0 {
+			return []cell{name, number(s.Recorded), number(s.Refused), at}
 		}
 		return []cell{
-			{Text: s.Source, Href: to("/events", "source", s.Source), Detail: s.Tenant}, {Text: groupDigits(s.Recorded), Number: true, Detail: perSecond(&f.Sums, s.Recorded)},
-			{Text: latency(&s.Acknowledged), Number: true}, number(s.Duplicates), number(s.Conflicts), number(s.Refused), at,
+			name, number(s.Recorded), {Text: rate(&f.Sums, s.Recorded), Number: true}, {Text: latency(&s.Acknowledged), Number: true},
+			number(s.Duplicates), number(s.Conflicts), number(s.Refused), at,
 		}
 	})}
 }
@@ -146,8 +208,11 @@ func perSecond(s *rollup.Sums, n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.2g a second", s.PerSecond(n))
+	return rate(s, n) + " a second"
 }
+
+// rate formats how many there are a second.
+func rate(s *rollup.Sums, n int64) string { return fmt.Sprintf("%.2g", s.PerSecond(n)) }
 
 // latency formats the 95th percentile.
 func latency(l *rollup.Latency) string {

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/prune"
@@ -69,15 +71,22 @@ func unsettledTiles(r *request, u *read.Unsettled) []tile {
 
 // unsettledBlock shows by source and route how many effects are held, and how old the oldest unsettled effect
 // is.
-func unsettledBlock(r *request, u *read.Unsettled) block {
+func unsettledBlock(r *request, u *read.Unsettled, most int) block {
 	rows, _ := unsettledRows(u.Routes)
-	b := block{ID: "unsettled", Title: "Unsettled now", Text: "Effects that are not done yet: they are due, held, dead or of unknown outcome. These are figures of now, not of the window."}
+	b := block{ID: "unsettled", Title: "Unsettled now"}
+	if most == 0 {
+		b.Text = "Effects that are not done yet: they are due, held, dead or of unknown outcome. These are figures of now, not of the window."
+	} else { // the routes say all that the overview has room for
+		rows = slices.DeleteFunc(rows, func(u unsettledOf) bool { return u.whole })
+		slices.SortStableFunc(rows, oldestFirst)
+	}
 	empty := "Every effect is settled."
 	if u.More {
-		b.Text += " Not all were looked at: others may be older."
+		b.Text = strings.TrimSpace(b.Text + " Not all were looked at: others may be older.")
 		empty = "None was found."
 	}
-	b.Table = tableOf(r, read.Page[unsettledOf]{Data: rows}, empty, []string{"Source or route", "Held", "Oldest unsettled"}, func(u unsettledOf) []cell {
+	rows, b.Links = first(r, "unsettled", rows, most)
+	b.Table = tableOf(r, read.Page[unsettledOf]{Data: rows}, empty, []string{"Source or route", "Held", "Oldest"}, func(u unsettledOf) []cell {
 		name := cell{Text: u.Source, Href: to("/effects", "source", u.Source), Detail: "all routes"}
 		if !u.whole {
 			name = cell{Text: u.Route, Href: to("/effects", "source", u.Source, "route", u.Route), Detail: u.Source}
@@ -85,6 +94,19 @@ func unsettledBlock(r *request, u *read.Unsettled) block {
 		return []cell{name, {Text: u.held(), Number: true}, instantOf(u.Oldest)}
 	})
 	return b
+}
+
+// oldestFirst orders routes by their oldest unsettled effect. Those with none come last.
+func oldestFirst(a, b unsettledOf) int {
+	switch {
+	case a.Oldest == nil && b.Oldest == nil:
+		return 0
+	case a.Oldest == nil:
+		return 1
+	case b.Oldest == nil:
+		return -1
+	}
+	return a.Oldest.Compare(*b.Oldest)
 }
 
 // pruningBlock says in one line whether pruning keeps up.
@@ -99,5 +121,5 @@ func pruningBlock(p *control.Pruning) block {
 		line = count(int(p.Backlog), "event is", "events are") + " overdue, the oldest for " + roughly(time.Duration(p.OldestDueSeconds*float64(time.Second))) + "."
 	}
 	line += " Recorded ever: " + groupDigits(p.Incoming) + "; removed ever: " + groupDigits(p.Drained) + "."
-	return block{ID: "pruning", Title: "Pruning", Text: line, Links: []link{{Text: "How pruning keeps up", Href: "/retention#pruning"}}}
+	return block{ID: "pruning", Text: "Pruning: " + line, Links: []link{{Text: "How pruning keeps up", Href: "/retention#pruning"}}}
 }

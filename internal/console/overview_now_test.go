@@ -70,7 +70,10 @@ func TestOverviewOfNow(t *testing.T) {
 	}
 	c := newConsole(t, caller, control.ReadMetadata)
 	page := get(t, c, "/overview").Body.String()
-	rows := sectionText(t, page, "unsettled")
+	if rows := sectionText(t, page, "unsettled"); !strings.Contains(rows, "mail bank 6,000 7 h ago orders shop 0 3 h ago ledger bank 6,000 2 h ago") {
+		t.Errorf("what is unsettled is %q, and not in the order of the oldest", rows)
+	}
+	rows := sectionText(t, get(t, c, "/overview?show=unsettled").Body.String(), "unsettled")
 	for _, want := range []string{"bank all routes 10,000+ ", "7 h ago ledger bank 6,000 ", "mail bank 6,000 ", "shop all routes 0 ", "orders shop 0 "} {
 		if !strings.Contains(rows, want) {
 			t.Errorf("what is unsettled is %q, without %q", rows, want)
@@ -139,7 +142,7 @@ func TestOverviewOfARoute(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, &overviewCaller{}, control.ReadMetadata)
 	whole, route := get(t, c, "/overview").Body.String(), get(t, c, "/overview?route=ledger").Body.String()
-	for _, text := range []string{"duplicates blocked</span>", ">refused</span>", ">conflicts</span>", "acknowledged at the 95th percentile", `id="sources"`, "Duplicates blocked"} {
+	for _, text := range []string{"duplicates blocked</span>", ">refused</span>", ">conflicts</span>", "answer time, p95", `id="sources"`, "Duplicates blocked"} {
 		if !strings.Contains(whole, text) || strings.Contains(route, text) {
 			t.Errorf("%s: on the overview %t, on the one of a route %t", text, strings.Contains(whole, text), strings.Contains(route, text))
 		}

@@ -31,6 +31,7 @@ func only(reason string, commands ...string) Place { return Place{Commands: comm
 var eventPlaces = []Place{
 	{"show_attention", nil, "/", "`oncegate status` says how many wait; the page leads to each of them"},
 	{"show_figures", nil, "/overview", "figures are drawn; a script reads `/metrics` or the API"},
+	{"show_names", nil, "/events", "the filters of pages offer them; each list of the command line shows its own"},
 	{"show_status", []string{"status"}, "/nodes", ""},
 	{"list_events", []string{"events list", "events tail"}, "/events", ""},
 	{"show_event", []string{"events show"}, "/events/{id}", ""},

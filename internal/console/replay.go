@@ -23,7 +23,7 @@ func listReplays(r *request) (*page, error) {
 		return nil, err
 	}
 	p := &page{Title: "Replays", Lead: "A replay carries out effects at rest again. You plan it first, and it sends nothing before you run it."}
-	p.Blocks = append(p.Blocks, block{Filter: r.filterOf(r.choiceField("state", "State", replayStates()...), r.textField("tenant", "Tenant"))})
+	p.Blocks = append(p.Blocks, block{Filter: r.filterOf(r.choiceField("state", "State", wordsOf(replay.States())...), r.textField("tenant", "Tenant"))})
 	if r.may(control.Operate) {
 		p.Blocks = append(p.Blocks, block{Links: []link{{Text: "Plan a replay", Href: "/replays/new"}, {Text: "Compare a run", Href: "/runs"}}})
 	}
@@ -37,14 +37,6 @@ func listReplays(r *request) (*page, error) {
 		}
 	})})
 	return p, nil
-}
-
-func replayStates() []string {
-	var all []string
-	for _, s := range replay.States() {
-		all = append(all, string(s))
-	}
-	return all
 }
 
 // isUnderWay reports whether a replay in that state changes by itself.
@@ -112,7 +104,7 @@ func newReplay(r *request) (*page, error) {
 		case f.name == "error_class":
 			fields = append(fields, r.choiceField(f.name, f.label, errorClasses()...))
 		default:
-			fields = append(fields, r.textField(f.name, f.label))
+			fields = append(fields, r.offer(r.textField(f.name, f.label)))
 		}
 	}
 	for _, f := range []struct{ name, label, hint string }{
@@ -235,7 +227,8 @@ func replayPage(r *request, x *control.Replay, items read.Page[control.ReplayIte
 	})})
 	p.Blocks = append(p.Blocks, block{
 		ID: "items", Title: "Items", Filter: r.filterOf(
-			r.textField("left_out", "Left out because of"), r.textField("outcome", "Outcome"), r.textField("verdict", "Today's configuration"), r.checkField("open", "Not acted on yet")),
+			r.choiceField("left_out", "Left out because of", wordsOf(replay.LeftOuts())...), r.choiceField("outcome", "Outcome", wordsOf(replay.ItemOutcomes())...),
+			r.choiceField("verdict", "Today's configuration", wordsOf(replay.Verdicts())...), r.checkField("open", "Not acted on yet")),
 		Table: tableOf(r, items, "No item matches.", []string{"", "Event", "Effect", "What happens", "Outcome", "Difference"}, func(i control.ReplayItem) []cell {
 			effect := cell{Text: i.Route + " → " + i.Target}
 			if i.Effect != nil {

@@ -90,7 +90,7 @@ func stepCells(s control.ComparedStep) []cell {
 }
 
 // requestCell is one side of a step: where it goes, and what its body is known by.
-func requestCell(q *replay.DiffRequest) cell {
+func requestCell(q *replay.DiffSide) cell {
 	if q == nil {
 		return cell{}
 	}

@@ -130,14 +130,26 @@ func sourcePage(r *request, v *sourceView) *page {
 	p.Blocks = append(p.Blocks, shadowBlocks(r, v)...)
 	p.Blocks = append(p.Blocks, pauseBlocks(r, pause.Thing{Kind: pause.Source, Name: s.Name}, s.Paused, "/sources/"+url.PathEscape(s.Name), sourcePauseMeans)...)
 	p.Blocks = append(p.Blocks, storedBlocks(r, v.stored)...)
-	address := or(s.ExternalURL, "https://<your public address>"+s.Address)
-	p.Blocks = append(p.Blocks, block{ID: "address", Title: "The address to paste at the provider", Code: address})
-	if s.ExternalURL == "" {
-		p.Blocks[len(p.Blocks)-1].Text = "Put the address in front at which the sender reaches the public listener."
+	settings := sourceSettings(s)
+	if connected := len(v.events.Data) > 0; connected { // what connects the sender comes below what runs
+		p.Blocks = append(append(append(p.Blocks, runningBlocks(r, v)...), settings), connectBlocks(r, v)...)
+	} else {
+		p.Blocks = append(append(append(p.Blocks, connectBlocks(r, v)...), runningBlocks(r, v)...), settings)
 	}
-	p.Blocks = append(p.Blocks, setupBlock(v))
+	return p
+}
+
+// connectBlocks say how to connect the sender of a source.
+func connectBlocks(r *request, v *sourceView) (out []block) {
+	s := v.source
+	address := or(s.ExternalURL, "https://<your public address>"+s.Address)
+	out = append(out, block{ID: "address", Title: "The address to paste at the provider", Code: address})
+	if s.ExternalURL == "" {
+		out[len(out)-1].Text = "Put the address in front at which the sender reaches the public listener."
+	}
+	out = append(out, setupBlock(v))
 	if len(s.Secrets) > 0 {
-		p.Blocks = append(p.Blocks, block{ID: "secrets", Title: "Secrets", Text: "Several may be valid at the same time, the newest first: that is how they are rotated.", Table: tableOf(r, read.Page[control.SecretSlot]{Data: s.Secrets}, "", []string{"Read from", "Credential", "Accepted until"}, func(slot control.SecretSlot) []cell {
+		out = append(out, block{ID: "secrets", Title: "Secrets", Text: "Several may be valid at the same time, the newest first: that is how they are rotated.", Table: tableOf(r, read.Page[control.SecretSlot]{Data: s.Secrets}, "", []string{"Read from", "Credential", "Accepted until"}, func(slot control.SecretSlot) []cell {
 			until := instantOf(slot.Until)
 			if slot.Until == nil {
 				until = text("no end")
@@ -145,25 +157,35 @@ func sourcePage(r *request, v *sourceView) *page {
 			return []cell{code(slot.From), text(slot.Credential), until}
 		})})
 	}
-	p.Blocks = append(p.Blocks, testBlock(r, s))
+	out = append(out, testBlock(r, s))
 	if s.Reconcile != nil {
-		p.Blocks = append(p.Blocks, reconcileBlock(s))
+		out = append(out, reconcileBlock(s))
 	}
-	p.Blocks = append(p.Blocks, block{ID: "events", Title: "Last events", Table: eventTable(r, unpaged(v.events), "None yet."), Links: []link{{Text: "All events of this source", Href: to("/events", "source", s.Name)}}})
-	p.Blocks = append(p.Blocks, block{ID: "refusals", Title: "Last refusals", Table: refusalTable(r, unpaged(v.refusals), "None."), Links: []link{{Text: "All refusals of this source", Href: to("/refusals", "source", s.Name)}}})
-	p.Blocks = append(p.Blocks, block{ID: "routes", Title: "Routes", Table: tableOf(r, read.Page[control.SourceRoute]{Data: s.Routes}, "No route takes its events: they are recorded and nothing is done.", []string{"Route", "Types", "Target", "Order"}, func(route control.SourceRoute) []cell {
+	return out
+}
+
+// runningBlocks show what came to a source lately, and what is done with it.
+func runningBlocks(r *request, v *sourceView) (out []block) {
+	s := v.source
+	out = append(out, block{ID: "events", Title: "Last events", Table: eventTable(r, unpaged(v.events), "None yet."), Links: []link{{Text: "All events of this source", Href: to("/events", "source", s.Name)}}})
+	out = append(out, block{ID: "refusals", Title: "Last refusals", Table: refusalTable(r, unpaged(v.refusals), "None."), Links: []link{{Text: "All refusals of this source", Href: to("/refusals", "source", s.Name)}}})
+	out = append(out, block{ID: "routes", Title: "Routes", Table: tableOf(r, read.Page[control.SourceRoute]{Data: s.Routes}, "No route takes its events: they are recorded and nothing is done.", []string{"Route", "Types", "Target", "Order"}, func(route control.SourceRoute) []cell {
 		types := or(strings.Join(route.Types, ", "), "all")
 		if route.Condition {
 			types += ", under a condition"
 		}
 		return []cell{linked(route.Name, to("/effects", "source", s.Name, "route", route.Name)), text(types), {Text: route.Target, Detail: join(route.Kind, route.Address)}, text(or(route.Order, "none"))}
 	})})
+	return out
+}
+
+// sourceSettings shows the other settings of a source.
+func sourceSettings(s *control.SourceDetail) block {
 	settings := []fact{is("Retention class", text(s.Class)), is("Known since", instant(s.CreatedAt)), is("Masked members", code(strings.Join(s.Redact, ", "))), is("Operations", text(strings.Join(s.Operations, ", ")))}
 	for _, name := range slices.Sorted(maps.Keys(s.Settings)) {
 		settings = append(settings, is(words(name), code(strings.Join(s.Settings[name], ", "))))
 	}
-	p.Blocks = append(p.Blocks, block{ID: "settings", Title: "Settings", Facts: facts(settings...)})
-	return p
+	return block{ID: "settings", Title: "Settings", Facts: facts(settings...)}
 }
 
 // unpaged returns a page of a list without its links, because another page shows the rest.

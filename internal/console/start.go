@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/url"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/attention"
@@ -34,8 +35,40 @@ func start(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startPage(found, r.now), nil
+	p := startPage(found, r.now)
+	if found.LastEvent == nil {
+		sources, err := call(r, &control.ListSources, control.ListSourcesRequest{})
+		if err != nil {
+			return nil, err
+		}
+		p.Blocks = append(p.Blocks, firstSteps(sources.Data))
+	}
+	return p, nil
 }
+
+// firstSteps says what to do next in an installation that no event has reached yet.
+func firstSteps(sources []control.Source) block {
+	b := block{ID: "first", Title: "What to do next", Text: "Events come in by a source: an address of this installation, to which one sender posts."}
+	if len(sources) == 0 {
+		b.Story = []moment{
+			{Title: "Define a source", Detail: "Add it below sources in the configuration file, with its provider, its secret and its routes, and reload. The providers are in the catalogue.", Href: "/providers"},
+			{Title: "Open its page", Detail: "It says what to enter at the sender, and waits for the first delivery.", Href: "/sources"},
+		}
+		return b
+	}
+	b.Text = "No event has come yet. Connect the sender of a source: its page has the address to enter there, checks the secret, sends a test, and turns into the first event."
+	for i, source := range sources {
+		if i == shownSources {
+			b.Links = []link{{Text: "All sources", Href: "/sources"}}
+			break
+		}
+		b.Story = append(b.Story, moment{Title: "Connect " + source.Name, Detail: join("Provider "+source.Provider, source.Address), Href: "/sources/" + url.PathEscape(source.Name)})
+	}
+	return b
+}
+
+// shownSources is how many sources the start page of a new installation names.
+const shownSources = 5
 
 func startPage(found attention.Attention, now time.Time) *page {
 	p := &page{Title: "Needs you", Refresh: 20}
@@ -43,13 +76,13 @@ func startPage(found attention.Attention, now time.Time) *page {
 	if found.LastEvent != nil {
 		last = "The last event came " + ago(*found.LastEvent, now) + "."
 	}
-	if len(found.Items) == 0 {
+	if len(found.Data) == 0 {
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "good", Text: "Nothing waits.", Detail: last}})
 		return p
 	}
 	p.Lead = last
 	b := block{}
-	for _, item := range found.Items {
+	for _, item := range found.Data {
 		need, known := needs[item.Kind]
 		if !known {
 			need.href = "/"

@@ -24,6 +24,7 @@ type world struct {
 	private *httptest.Server
 	mended  *atomic.Bool // from when on the target takes what it refused
 	token   string       // of an administrator
+	secret  string       // of the source stripe
 }
 
 const stripeSecret = "whsec_console_test"
@@ -58,13 +59,13 @@ func newWorld(t *testing.T) *world {
 		File: worldFile, Secrets: map[string]string{"stripe-secret": stripeSecret},
 		Refusal: `no such account <script>window.attacked=1</script>`,
 	})
-	return &world{server: s, pool: s.Pool, private: s.Private, mended: &s.TargetMended, token: s.Token(t, "admin", "", "admin")}
+	return &world{server: s, pool: s.Pool, private: s.Private, mended: &s.TargetMended, token: s.Token(t, "admin", "", "admin"), secret: stripeSecret}
 }
 
 // deliver sends a delivery of stripe's and wants the status.
 func (w *world) deliver(t *testing.T, body string, status int) {
 	t.Helper()
-	secret := stripeSecret
+	secret := w.secret
 	if status == http.StatusUnauthorized {
 		secret = "whsec_another"
 	}

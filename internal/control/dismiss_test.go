@@ -40,7 +40,7 @@ func waiting(t *testing.T, caller control.Caller, kind attention.Kind) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, item := range all.Items {
+	for _, item := range all.Data {
 		if item.Kind == kind {
 			return item.Count
 		}

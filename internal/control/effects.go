@@ -55,7 +55,7 @@ type ListEffectsRequest struct {
 	EffectFilter
 
 	// EventID is the sender's id of the event, exact.
-	EventID string `json:"event_id,omitempty" searches:"event_id"`
+	EventID string `json:"event_id,omitempty" searches:"event_id" flag:"--event-id only this event id of the sender"`
 
 	// Key is an idempotency key of Oncegate, or a Message-ID that Oncegate made. The list has every effect of which an
 	// attempt was made under it, including effects of the same meaning and effects that were sent again.

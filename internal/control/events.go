@@ -107,8 +107,8 @@ func (s *Service) event(ctx context.Context, access Access, ref string) (*read.E
 	if err := access.owns(event.Tenant, "event", ref); err != nil {
 		return nil, err
 	}
-	if event.EffectRows == nil {
-		event.EffectRows = []read.EffectRow{}
+	if event.Effects == nil {
+		event.Effects = []read.EffectRow{}
 	}
 	return event, nil
 }

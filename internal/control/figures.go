@@ -28,8 +28,8 @@ var ShowAttention = Operation[ShowAttentionRequest, attention.Attention]{
 		if err != nil {
 			return out, err
 		}
-		if out, err = reader.Read(ctx, tenant); out.Items == nil {
-			out.Items = []attention.Item{}
+		if out, err = reader.Read(ctx, tenant); out.Data == nil {
+			out.Data = []attention.Item{}
 		}
 		return out, err
 	},

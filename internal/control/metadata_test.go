@@ -36,8 +36,8 @@ var excused = map[string]string{
 	"control.RemoveSuppressionRequest.Address": "a decision, which the audit records",
 	"control.RevokeTokenRequest.Ref":           "the name of a token",
 	"control.ListProvidersRequest.Text":        "a search in the catalogue",
-	"replay.DiffRequest.Address":               "a part of what has a tag",
-	"replay.DiffRequest.Headers":               "a part of what has a tag",
+	"replay.DiffSide.Address":                  "a part of what has a tag",
+	"replay.DiffSide.Headers":                  "a part of what has a tag",
 	"replay.DiffBody.Bytes":                    "a part of what has a tag",
 	"replay.DiffBody.SHA256":                   "a part of what has a tag",
 }

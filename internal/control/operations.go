@@ -20,7 +20,7 @@ func Operations() []Definition {
 		&FindReference,
 		&ShowPayload, &RevealPayload, &ComparePayloads,
 		&ListAudit, &ListNodes, &ListKeys, &ShowStatus,
-		&ShowAttention, &ListNotifications, &ShowFigures,
+		&ShowAttention, &ListNotifications, &ShowFigures, &ShowNames,
 		&ListTokens, &CreateToken, &RevokeToken,
 		&ListLogins, &RevokeLogin, &CreateLoginLink,
 	}

@@ -1,12 +1,14 @@
-// Package pretty formats JSON for human readers. It works on the bytes: numbers and strings keep
-// their spelling, because a parser would change an id beyond 2^53. It masks the values that the
-// caller hides.
+// Package pretty formats JSON for human readers. It works on the bytes: numbers keep their spelling, because a parser would
+// change an id beyond 2^53. In strings it replaces the escapes that only make a text hard to read, such as \u00e9 and \/, by
+// their characters. It masks the values that the caller hides.
 package pretty
 
 import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/oncegate/oncegate/internal/visible"
 )
@@ -106,7 +108,7 @@ func (p *printer) value(path string, depth int) {
 	case '{':
 		p.members(path, depth, '}', func(int) string {
 			name := p.text()
-			p.write(name...)
+			p.write(readable(name)...)
 			p.space()
 			p.pos++ // the colon
 			p.writeText(": ")
@@ -150,11 +152,65 @@ func (p *printer) members(path string, depth int, end byte, name func(position i
 	}
 }
 
-// scalar writes a string, number or literal unchanged.
+// scalar writes a string for people, or a number or literal unchanged.
 func (p *printer) scalar() {
 	start := p.pos
 	p.skip()
-	p.write(p.doc[start:p.pos]...)
+	p.write(readable(p.doc[start:p.pos])...)
+}
+
+// readable replaces escapes of a string by the characters that they stand for. The string stays valid JSON with the same value:
+// quotation marks, backslashes and control characters remain escapes, and so do halves of characters. What is no string
+// has no escapes.
+func readable(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted
+	}
+	out := make([]byte, 0, len(quoted))
+	for i := 0; i < len(quoted); {
+		r, width := escaped(quoted[i:])
+		if width == 0 {
+			out = append(out, quoted[i])
+			i++
+			continue
+		}
+		if r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError {
+			out = append(out, quoted[i:i+width]...)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+		i += width
+	}
+	return out
+}
+
+// escaped returns the character of the escape with which valid JSON begins, and the length of the escape. The character is 0
+// for an escape with a letter, such as \n, and [utf8.RuneError] for half of a character. The length is 0 if there is no escape.
+func escaped(text []byte) (r rune, width int) {
+	switch {
+	case text[0] != '\\':
+		return 0, 0
+	case text[1] == '/':
+		return '/', 2
+	case text[1] != 'u':
+		return 0, 2
+	}
+	r = hexRune(text[2:6])
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if len(text) >= 12 && text[6] == '\\' && text[7] == 'u' {
+		if pair := utf16.DecodeRune(r, hexRune(text[8:12])); pair != utf8.RuneError {
+			return pair, 12
+		}
+	}
+	return utf8.RuneError, 6
+}
+
+// hexRune reads four hexadecimal digits.
+func hexRune(digits []byte) rune {
+	n, _ := strconv.ParseUint(string(digits), 16, 16) // valid JSON has four of them
+	return rune(n)
 }
 
 // text reads a JSON string, including its quotation marks.

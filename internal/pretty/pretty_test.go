@@ -3,6 +3,7 @@ package pretty_test
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -27,6 +28,29 @@ func TestNumbersStayAsTheyAreWritten(t *testing.T) {
 }`
 	if !ok || got.Text != want || got.Cut || got.Masked != 0 {
 		t.Errorf("got %v %+v, want %s", ok, got, want)
+	}
+}
+
+// Escapes that only hide what a text says are decoded. The document stays JSON with the same value, and what a terminal or a
+// browser would obey stays an escape.
+func TestEscapesAreDecoded(t *testing.T) {
+	t.Parallel()
+	for doc, want := range map[string]string{
+		`"caf\u00e9 https:\/\/x.example\/a"`:    `"café https://x.example/a"`,
+		`"\ud83d\ude00 \u20AC\u00A0"`:           `"😀 €` + "\u00a0" + `"`,
+		`"\ud83d \ude00 \ud83d\u0041"`:          `"\ud83d \ude00 \ud83dA"`,
+		`"\u0022\u005c\u0000\u001b\n\t\\u00e9"`: `"\u0022\u005c\u0000\u001b\n\t\\u00e9"`,
+		`"\u202egnp.exe\u2066"`:                 `"\u202egnp.exe\u2066"`,
+		`{"\u00fc":1}`:                          "{\n  \"ü\": 1\n}",
+	} {
+		got, ok := pretty.JSON([]byte(doc), pretty.Options{})
+		if !ok || got.Text != want {
+			t.Errorf("%s is shown as %s, want %s", doc, got.Text, want)
+		}
+		var before, after any
+		if json.Unmarshal([]byte(doc), &before) != nil || json.Unmarshal([]byte(got.Text), &after) != nil || !reflect.DeepEqual(before, after) {
+			t.Errorf("%s is shown as %s, which is another value", doc, got.Text)
+		}
 	}
 }
 

@@ -205,7 +205,7 @@ func (s *Server) leave() error {
 	if g.settings.DrainDelay <= 0 {
 		return nil
 	}
-	g.log.Info("not ready from now on; the stop begins after the delay", slog.Duration("drain_delay", g.settings.DrainDelay))
+	g.log.Info("not ready from now on; the stop begins after the delay", slog.Float64("drain_delay_seconds", g.settings.DrainDelay.Seconds()))
 	timer := time.NewTimer(g.settings.DrainDelay)
 	defer timer.Stop()
 	select {

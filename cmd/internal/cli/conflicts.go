@@ -186,7 +186,7 @@ func (s *shell) showAdmitted(ctx context.Context, row *read.ConflictRow, out *de
 		return err
 	}
 	fmt.Fprintln(s.out)
-	effectsOfEvent.table(s, event.EffectRows).write(s.out, s.width())
+	effectsOfEvent.table(s, event.Effects).write(s.out, s.width())
 	return nil
 }
 

@@ -128,10 +128,10 @@ func (s *shell) showEffects(ctx context.Context, caller control.Caller, ref stri
 		return &failure{text: fmt.Sprintf("%s: not found, neither as an effect nor as an event; `oncegate effects list` shows what there is", clean(ref))}
 	case err != nil:
 		return err
-	case len(event.EffectRows) == 0 && s.output != "json":
+	case len(event.Effects) == 0 && s.output != "json":
 		return &failure{text: fmt.Sprintf("event %s/%s has no effects; `oncegate events show` shows why", clean(event.Source), clean(event.EventID))}
 	}
-	return s.showAll(ctx, caller, event.EffectRows, nil)
+	return s.showAll(ctx, caller, event.Effects, nil)
 }
 
 // shownOfKey is how many effects of one key are shown at once.

@@ -58,7 +58,7 @@ func (s *shell) eraseCommand() *cobra.Command {
 		return func() {
 			page(s.err, []pair{
 				{"event", event.ID.String()}, {"key", event.Source + "/" + event.EventID}, {"type", event.Type},
-				{"received", s.tableClock(event.ReceivedAt)}, {"effects", event.Effects}, {"body", strconv.Itoa(event.BodyLength) + " bytes"},
+				{"received", s.tableClock(event.ReceivedAt)}, {"effects", event.EffectStates.String()}, {"body", strconv.Itoa(event.BodyLength) + " bytes"},
 			})
 			s.warn("This cannot be undone.")
 		}, nil

@@ -56,7 +56,10 @@ var eventColumns = columns[read.EventRow]{
 	header: []string{"RECEIVED", "SOURCE", "TYPE", "EVENT ID", "DELIVERIES", "EFFECTS", "ID"},
 	spare:  []string{"DELIVERIES"}, ids: []string{"EVENT ID", "ID"}, whole: []string{"RECEIVED"},
 	cells: func(row *read.EventRow) []any {
-		effects := row.Effects
+		effects := row.EffectStates.String()
+		if row.MoreEffects {
+			effects += ", and more"
+		}
 		if row.Admission != "ok" {
 			effects = row.Admission
 		}
@@ -110,11 +113,14 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 	}
 	page(s.out, pairs)
 	s.sayHidden(e.PayloadHidden)
-	if len(e.EffectRows) == 0 {
+	if len(e.Effects) == 0 {
 		return nil
 	}
 	fmt.Fprintln(s.out)
-	effectsOfEvent.table(s, e.EffectRows).write(s.out, s.width())
+	effectsOfEvent.table(s, e.Effects).write(s.out, s.width())
+	if e.EffectsOmitted > 0 {
+		fmt.Fprintf(s.err, "oncegate: %d more: `oncegate effects list --source %s --event-id '%s'` lists all\n", e.EffectsOmitted, clean(e.Source), clean(e.EventID))
+	}
 	return nil
 }
 

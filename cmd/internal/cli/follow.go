@@ -93,10 +93,7 @@ func (s *shell) followEvent(ctx context.Context, event inbox.ID) (*read.EventDet
 			if detail, err = control.Call(ctx, caller, &control.ShowEvent, control.EventReference{Ref: event.String()}); err != nil {
 				return false, err
 			}
-			states := map[string]int{}
-			for i := range detail.EffectRows {
-				states[detail.EffectRows[i].State]++
-			}
+			states := detail.EffectStates.ByState()
 			lines.say("carrying out: " + countsText(states))
 			return unsettled(states)[""] == 0, nil
 		})

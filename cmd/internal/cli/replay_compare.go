@@ -185,7 +185,7 @@ func changedPaths(changes []replay.Change) string {
 }
 
 // requestText returns one side of a step: the destination and the beginning of its body's digest.
-func requestText(r *replay.DiffRequest) string {
+func requestText(r *replay.DiffSide) string {
 	if r == nil {
 		return ""
 	}

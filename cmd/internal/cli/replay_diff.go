@@ -39,7 +39,7 @@ func diffPairs(document json.RawMessage) []pair {
 }
 
 // requestPairs returns one side of a diff in two or three lines.
-func requestPairs(side string, r *replay.DiffRequest) []pair {
+func requestPairs(side string, r *replay.DiffSide) []pair {
 	if r == nil {
 		return nil
 	}

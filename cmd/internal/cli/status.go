@@ -95,7 +95,7 @@ func readStatus(cmd *cobra.Command, caller control.Caller) (*statusAnswer, error
 	if err != nil {
 		return nil, err
 	}
-	out.Attention = waiting.Items
+	out.Attention = waiting.Data
 	events, err := control.Call(ctx, caller, &control.ListEvents, control.ListEventsRequest{PageRequest: control.PageRequest{Limit: 1}})
 	if err != nil {
 		return nil, err

@@ -117,11 +117,29 @@ func (b *builder) operation(d *control.Description) *openapi3.Operation {
 		}
 	}
 	if d.Method != http.MethodGet && d.Method != http.MethodDelete {
-		body := b.object(d.Request, members)
-		body.AdditionalProperties = openapi3.AdditionalProperties{Has: new(false)}
-		out.RequestBody = &openapi3.RequestBodyRef{Value: openapi3.NewRequestBody().WithRequired(len(body.Required) > 0).WithJSONSchema(body)}
+		out.RequestBody = b.body(d, members)
 	}
 	return out
+}
+
+// body describes the body of a request. Its schema is a component because some generators only refer to the type of an
+// inline schema and do not make it. The name ends in Body because generators make types of their own that end in Request,
+// Response, Params and Data.
+func (b *builder) body(d *control.Description, members []field) *openapi3.RequestBodyRef {
+	object := b.object(d.Request, members)
+	object.Description = b.comment(d.Request, "")
+	object.AdditionalProperties = openapi3.AdditionalProperties{Has: new(false)}
+	ref := b.named(pascal(d.ID)+"Body", d.Request, object)
+	return &openapi3.RequestBodyRef{Value: openapi3.NewRequestBody().WithRequired(len(object.Required) > 0).WithJSONSchemaRef(ref)}
+}
+
+// pascal returns an operation's id such as list_events as ListEvents.
+func pascal(id string) string {
+	var name strings.Builder
+	for word := range strings.SplitSeq(id, "_") {
+		name.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return name.String()
 }
 
 func (b *builder) parameter(p *openapi3.Parameter, f *field) *openapi3.Parameter {

@@ -183,16 +183,22 @@ func (b *builder) text(t reflect.Type) *openapi3.SchemaRef {
 // component returns a reference to the schema of a struct. It makes the schema once.
 func (b *builder) component(t reflect.Type) *openapi3.SchemaRef {
 	name := name(t)
-	if known := b.types[name]; known != nil && known != t {
+	if b.types[name] == t {
+		return openapi3.NewSchemaRef("#/components/schemas/"+name, nil)
+	}
+	ref := b.named(name, t, &openapi3.Schema{}) // a struct may contain itself
+	schema := b.object(t, fieldsOf(t))
+	schema.Description = b.comment(t, "")
+	b.components[name].Value = schema
+	return ref
+}
+
+// named makes a schema of a type a component, and returns a reference to it.
+func (b *builder) named(name string, t reflect.Type, schema *openapi3.Schema) *openapi3.SchemaRef {
+	if known := b.types[name]; known != nil {
 		b.fail(fmt.Errorf("%v and %v would both be the component %s", known, t, name))
 	}
-	if b.types[name] == nil {
-		b.types[name] = t
-		b.components[name] = openapi3.NewSchemaRef("", &openapi3.Schema{}) // a struct may contain itself
-		schema := b.object(t, fieldsOf(t))
-		schema.Description = b.comment(t, "")
-		b.components[name].Value = schema
-	}
+	b.types[name], b.components[name] = t, openapi3.NewSchemaRef("", schema)
 	return openapi3.NewSchemaRef("#/components/schemas/"+name, nil)
 }
 

@@ -17,12 +17,21 @@ const stored = (name, value) => {
 function showTimes(within = document) {
   if (stored('times') === 'utc') return
   for (const time of $$('time', within)) {
-    if (time.closest('.tiles')) continue // it is relative
     const at = new Date(time.dateTime)
     if (isNaN(at)) continue
-    time.textContent = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())} ${zoneOf(at)}`
+    const local = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())} ${zoneOf(at)}`
+    if (time.matches('.ago, .tiles *')) time.title = `${local} (${time.title})` // the text is relative
+    else time.textContent = local
   }
 }
+// Relative times keep being right while somebody looks at a page.
+const roughly = s => s < 60 ? `${s} s` : s < 3600 ? `${Math.floor(s / 60)} min` : s < 48 * 3600 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} days`
+setInterval(() => {
+  for (const time of $$('time.ago')) {
+    const s = (Date.now() - new Date(time.dateTime)) / 1000
+    if (Math.abs(s) >= 60) time.textContent = s < 0 ? `in ${roughly(Math.floor(-s))}` : `${roughly(Math.floor(s))} ago`
+  }
+}, 30000)
 function showZone() {
   const place = $('footer p')
   if (!place) return
