@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -176,7 +177,9 @@ func (r *Receiver) write(c echo.Context, req *request, reply *providers.Reply, r
 		header["Oncegate-Event"] = []string{res.event.String()}
 	}
 	if reply.Status == http.StatusMethodNotAllowed {
-		r.compareAddress(header, req)
+		if expected := req.http.Header.Get(HeaderExpectAddress); expected != "" {
+			header.Set(HeaderAddressExpected, strconv.FormatBool(r.address(req.http, req.source.ExternalURL) == expected))
+		}
 	}
 	if res.unread {
 		r.hurry(req.w, req.http)

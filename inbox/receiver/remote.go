@@ -110,10 +110,3 @@ const (
 	// not contain the address that it sees, because it may be an internal one.
 	HeaderAddressExpected = "Oncegate-Address-Expected"
 )
-
-// compareAddress answers a request that expects an address.
-func (r *Receiver) compareAddress(answer http.Header, req *request) {
-	if expected := req.http.Header.Get(HeaderExpectAddress); expected != "" {
-		answer.Set(HeaderAddressExpected, strconv.FormatBool(r.address(req.http, req.source.ExternalURL) == expected))
-	}
-}
