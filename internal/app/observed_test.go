@@ -101,8 +101,8 @@ func (o *observed) exec(t *testing.T, sql string) {
 	}
 }
 
-// deliver sends an event to a source, forged if forged is set.
-func (o *observed) deliver(t *testing.T, source, id, body string, forged bool) {
+// deliver sends an event to a source, forged if forged is set, and returns the answer.
+func (o *observed) deliver(t *testing.T, source, id, body string, forged bool) *httptest.ResponseRecorder {
 	t.Helper()
 	s := o.cfg.Sources[slices.IndexFunc(o.cfg.Sources, func(s *config.Source) bool { return s.Name == source })]
 	r := &providers.Request{
@@ -117,7 +117,9 @@ func (o *observed) deliver(t *testing.T, source, id, body string, forged bool) {
 	}
 	request := httptest.NewRequestWithContext(t.Context(), r.Method, r.URL, bytes.NewReader(r.Body))
 	request.Header = r.Header
-	o.app.Deliver().ServeHTTP(httptest.NewRecorder(), request)
+	recorder := httptest.NewRecorder()
+	o.app.Deliver().ServeHTTP(recorder, request)
+	return recorder
 }
 
 // scrape returns the series of the process. Each is taken as if it had been taken when the recording began.

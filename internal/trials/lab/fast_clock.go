@@ -13,8 +13,9 @@ import (
 // FastClock is the clock of one database, and of the processes of a test that work on it. It moves as the test says. Unlike
 // [DatabaseClock] it leaves the other databases of the server alone.
 //
-// The functions now() and clock_timestamp() of the database are replaced by ones that read the offset from a table, so every session
-// sees a new offset in its next statement. What does not ask for the time, such as timers and timeouts, does not notice the clock.
+// The bodies of now() and clock_timestamp() of the database become expressions, which PostgreSQL inlines as it does those of
+// DatabaseClock. They add an offset that is in a table, so every session sees a new one in its next statement. What does not ask
+// for the time, such as timers and timeouts, does not notice the clock.
 type FastClock struct {
 	conn  *pgx.Conn
 	ahead atomic.Int64
@@ -26,12 +27,13 @@ CREATE TABLE fast_clock.ahead (by interval NOT NULL);
 INSERT INTO fast_clock.ahead VALUES ('0');
 GRANT USAGE ON SCHEMA fast_clock TO PUBLIC;
 GRANT SELECT ON fast_clock.ahead TO PUBLIC;
+CREATE FUNCTION fast_clock.read() RETURNS interval LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT by FROM fast_clock.ahead';
 CREATE FUNCTION pg_catalog.true_now() RETURNS timestamptz LANGUAGE internal STABLE STRICT PARALLEL SAFE AS 'now';
 CREATE FUNCTION pg_catalog.true_clock_timestamp() RETURNS timestamptz LANGUAGE internal VOLATILE STRICT PARALLEL SAFE AS 'clock_timestamp';
 CREATE OR REPLACE FUNCTION pg_catalog.now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
-    AS $$ SELECT pg_catalog.true_now() + by FROM fast_clock.ahead $$;
+    AS $$ SELECT pg_catalog.true_now() + fast_clock.read() $$;
 CREATE OR REPLACE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE
-    AS $$ SELECT pg_catalog.true_clock_timestamp() + by FROM fast_clock.ahead $$`
+    AS $$ SELECT pg_catalog.true_clock_timestamp() + fast_clock.read() $$`
 
 // NewFastClock makes the clock of a database of its own, as a superuser. Processes are started after this.
 func NewFastClock(ctx context.Context, dsn string) (*FastClock, error) {

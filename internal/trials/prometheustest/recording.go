@@ -30,15 +30,15 @@ func Parse(t *testing.T, answer, instance string, began time.Time) Scrape {
 	t.Helper()
 	out := Scrape{}
 	for _, m := range aSeries.FindAllStringSubmatch(answer, -1) {
-		value := m[3]
-		if strings.HasSuffix(m[1], "_timestamp_seconds") {
-			at, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			value = strconv.FormatFloat(at-float64(began.Unix()), 'f', 0, 64)
+		value, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			t.Fatal(err)
 		}
-		out[m[1]+"{"+strings.TrimPrefix(m[2]+`,instance="`+instance+`"`, ",")+"}"] = value
+		if strings.HasSuffix(m[1], "_timestamp_seconds") {
+			value = math.Round(value - float64(began.Unix()))
+		}
+		// promtool reads the exponent of a repeated value as a step.
+		out[m[1]+"{"+strings.TrimPrefix(m[2]+`,instance="`+instance+`"`, ",")+"}"] = strconv.FormatFloat(value, 'f', -1, 64)
 	}
 	return out
 }
@@ -142,6 +142,8 @@ func (r *Recording) series() (out []map[string]any) {
 		last, times := "", 0
 		add := func() {
 			switch {
+			case times == 1:
+				values = append(values, last)
 			case times > 0 && last == "_":
 				values = append(values, fmt.Sprintf("_x%d", times))
 			case times > 0:
