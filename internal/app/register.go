@@ -35,7 +35,7 @@ func sourceRows(settings *config.Config) ([]registry.Source, error) {
 	for _, s := range settings.Sources {
 		row := registry.Source{
 			PreviousNames: s.Previous.Names, Separate: s.Previous.None,
-			Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit && !s.Disabled, Shadow: s.Shadow, Tombstone: s.Keep.Tombstone,
+			Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit && !s.Disabled, Shadow: s.Shadow, Disabled: s.Disabled, Tombstone: s.Keep.Tombstone,
 		}
 		for _, r := range s.Routes {
 			row.EmitOrdered = row.EmitOrdered || s.Emit && r.Order.Policy.Mode == sequence.Arrival
