@@ -44,7 +44,7 @@ sources:
 // alertsLater are the alerts of the faults in TestAlertsFireLater, which last for hours or have to do with clocks.
 func alertsLater() []string {
 	return []string{
-		"OncegateBacklog", "OncegateFetchesFail", "OncegateReconcileFails", "OncegateEventsDoNotArrive", "OncegateOrderWaits", "OncegateOrderIsWrong", "OncegatePruneIsBehind", "OncegateClock",
+		"OncegateBacklog", "OncegateFetchesFail", "OncegateReconcileFails", "OncegateEventsDoNotArrive", "OncegateOrderWaits", "OncegateOrderIsWrong", "OncegatePruneIsBehind", "OncegateClock", "OncegatePauseIsForgotten",
 	}
 }
 
@@ -175,7 +175,10 @@ func TestAlertsFireLater(t *testing.T) {
 	l.serve(t, l.file, func() time.Time { return l.clock.Now().Add(10 * time.Second) })
 	ask(l.during(t, 3, "OncegateClock"))
 
-	// Rows are due, and a session that hangs keeps the lock of prune.
+	// Rows are due, and a session that hangs keeps the lock of prune. A pause is forgotten.
+	if _, err := pause.Set(t.Context(), l.pool, waiting, decision); err != nil {
+		t.Fatal(err)
+	}
 	l.stop(t)
 	l.recorded.Keep(nil, 2)
 	if err := l.clock.Pass(t.Context(), 200*24*time.Hour); err != nil {
@@ -186,7 +189,7 @@ func TestAlertsFireLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.serve(t, l.file, l.clock.Now)
-	ask(l.during(t, 70, "OncegatePruneIsBehind"))
+	ask(l.during(t, 70, "OncegatePruneIsBehind", "OncegatePauseIsForgotten"))
 
 	l.recorded.Ask(t, alertRules, asked...)
 }
