@@ -203,6 +203,7 @@ func TestWhatIsClosedIsNotSilent(t *testing.T) {
 		"disabled":               {`UPDATE source SET disabled = true`, false},
 		"paused":                 {`INSERT INTO pause (source_id, actor, reason) VALUES (1, 'ann', 'x')`, false},
 		"its route is paused":    {`INSERT INTO pause (route_id, actor, reason) VALUES (1, 'ann', 'x')`, true},
+		"of notifications":       {`INSERT INTO notification_look (source) VALUES ('shop') ON CONFLICT (one) DO UPDATE SET source = 'shop'`, false},
 		"configured no more":     {`UPDATE source SET updated_at = now() + interval '1 minute' WHERE name = 'bank'`, false},
 		"of a process before":    {`UPDATE source SET updated_at = now() + interval '1 minute' WHERE name = 'bank'; INSERT INTO node (id, name, version, roles, configuration, key_ids, key_fingerprints, route_ids, started_at, heartbeat) VALUES (gen_random_uuid(), 'a', '1', '{}', 'c', '{}', '{}', '{1}', now(), now())`, true},
 		"taken again":            {`UPDATE source SET awaited_since = now() - interval '10 minutes'`, false},

@@ -51,11 +51,11 @@ type Activity struct {
 	Quiet time.Duration `json:"-"`
 
 	// Silent means that Quiet is longer than usual: longer than one and a half times the longest pause, than 20
-	// intervals and than 15 minutes. A source that takes no deliveries, because it is paused, disabled or configured no more, is not
-	// silent, and one that takes them again is not silent before it has had that time.
+	// intervals and than 15 minutes. A source from which none are expected is not silent: one that is paused, disabled or configured no
+	// more, or that carries the notifications. One that takes deliveries again is not silent before it has had that time.
 	Silent bool `json:"silent"`
 
-	// closed says that the source takes no deliveries. awaited is since when it takes them again; nil is always.
+	// closed says that no deliveries are expected. awaited is since when it takes them again; nil is always.
 	closed  bool
 	awaited *time.Time
 }
@@ -81,7 +81,7 @@ func activityQuery(f *Filter) (sql string, args []any) {
 	}
 	return `
 SELECT s.name, t.first, t.last, coalesce(u.n, 0), u.hours, u.first, coalesce(u.pause, interval '0'), now(),
-    s.disabled OR EXISTS (SELECT FROM pause p WHERE p.source_id = s.id) OR ` + row.GoneSource + `, s.awaited_since
+    s.disabled OR EXISTS (SELECT FROM pause p WHERE p.source_id = s.id) OR EXISTS (SELECT FROM notification_look l WHERE l.source = s.name) OR ` + row.GoneSource + `, s.awaited_since
 FROM source s
 CROSS JOIN LATERAL (
     SELECT min(t.first_event_at) AS first, max(t.last_event_at) AS last FROM stat_source t WHERE t.source_id = s.id` + times + `) t
