@@ -142,7 +142,7 @@ func (a *App) makeWork() error {
 	}
 	a.starts = append(a.starts, step{name: jobsStep, run: func(ctx context.Context) error {
 		a.cleanups.add("jobs", client.Stop)
-		a.chores = append(a.chores, client.Sweep)
+		a.chores = slices.Insert(a.chores, 0, client.Sweep) // readiness depends on it
 		if err := client.Start(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}

@@ -22,7 +22,8 @@ import (
 // Scrape is the value of each series at one time, as Prometheus would store it.
 type Scrape map[string]string
 
-var aSeries = regexp.MustCompile(`(?m)^(oncegate_[a-z_]+)(?:\{(.*)\})? (\S+)$`)
+// aSeries is a series of ours, or one of the process that the dashboard shows.
+var aSeries = regexp.MustCompile(`(?m)^(oncegate_[a-z_]+|go_goroutines|process_cpu_seconds_total|process_resident_memory_bytes)(?:\{(.*)\})? (\S+)$`)
 
 // Parse reads the answer of /metrics, and adds the label instance. promtool begins at the time 0, so a timestamp becomes the seconds
 // since began.
@@ -93,13 +94,46 @@ func Fired(first, last int, want ...string) Question {
 	return q
 }
 
-// HadData asks whether an expression had a number at some time of the recording.
-func (r *Recording) HadData(expr string) Question {
-	return Question{Expr: fmt.Sprintf(`group(max_over_time(count((%s) == (%s))[%dm:1m]))`, expr, expr, r.Minutes()), Minute: r.Minutes() - 1, Want: []string{"{}"}}
+// AskPanels reports each query of a dashboard that had a number at no time of the recording. A rule evaluates the query every ten minutes and
+// remembers that it had one, because promtool's queries may read few samples.
+func (r *Recording) AskPanels(t *testing.T, queries []Query) {
+	t.Helper()
+	type object = map[string]any
+	var all []object
+	var questions []Question
+	for i, q := range queries {
+		had := fmt.Sprintf(`had_data{query="%d"}`, i)
+		all = append(all, object{
+			"record": "had_data", "labels": object{"query": strconv.Itoa(i), "panel": q.Panel},
+			"expr": fmt.Sprintf("group(count((%s) == (%s))) or group(max_over_time(%s[15m]))", q.Expr, q.Expr, had),
+		})
+		questions = append(questions, Question{Expr: "group by (panel) (max_over_time(" + had + "[15m]))", Minute: r.Minutes() - 1, Want: []string{fmt.Sprintf("{panel=%q}", q.Panel)}})
+	}
+	rules := filepath.Join(t.TempDir(), "had_data.yml")
+	write(t, rules, object{"groups": []object{{"name": "had_data", "rules": all}}})
+	r.ask(t, rules, "10m", questions)
+}
+
+// write writes a file of YAML.
+func write(t *testing.T, file string, content any) {
+	t.Helper()
+	text, err := yaml.Marshal(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Ask has promtool load the recording and the rules of a file, and reports each answer that is another one than wanted.
 func (r *Recording) Ask(t *testing.T, rules string, questions ...Question) {
+	t.Helper()
+	r.ask(t, rules, "1m", questions)
+}
+
+// ask evaluates the rules at an interval.
+func (r *Recording) ask(t *testing.T, rules, every string, questions []Question) {
 	t.Helper()
 	type object = map[string]any
 	var tests []object
@@ -114,17 +148,11 @@ func (r *Recording) Ask(t *testing.T, rules string, questions ...Question) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := yaml.Marshal(object{"rule_files": []string{path}, "evaluation_interval": "1m", "tests": []object{{
+	file := filepath.Join(t.TempDir(), "recorded.yml")
+	write(t, file, object{"rule_files": []string{path}, "evaluation_interval": every, "tests": []object{{
 		"interval": "1m", "input_series": r.series(), "promql_expr_test": tests,
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "recorded.yml")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), Promtool(t), "test", "rules", file).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), Promtool(t), "test", "rules", file).CombinedOutput(); err != nil { //nolint:gosec // the caller's own program
 		t.Errorf("%v\n%s", err, out)
 	}
 }
