@@ -165,7 +165,7 @@ const (
         finished_at = CASE WHEN a.state IN ('done', 'superseded', 'skipped', 'duplicate') THEN now() END,
         send_started_at = CASE WHEN a.state NOT IN ('pending', 'retry') THEN e.send_started_at END,
         reason = nullif(a.reason, ''),
-        last_code = CASE WHEN a.rearm THEN e.last_code ELSE nullif(a.code, '') END,
+        last_code = CASE WHEN a.rearm OR a.token IS NOT NULL AND a.outcome = '' AND a.state IN ('pending', 'retry') THEN e.last_code ELSE nullif(a.code, '') END,
         result = CASE WHEN a.state = 'duplicate' THEN (SELECT o.result FROM effect o WHERE o.id = a.duplicate_of)
             ELSE coalesce(a.result, e.result) END,
         result_key_id = CASE WHEN a.state = 'duplicate' THEN (SELECT o.result_key_id FROM effect o WHERE o.id = a.duplicate_of)

@@ -384,6 +384,13 @@ func (c *Client) Start(ctx context.Context) error {
 	return nil
 }
 
+// Sweep makes a sweep now. The started client makes them by itself; a test whose clock has moved does not wait for the next one.
+func (c *Client) Sweep(ctx context.Context) {
+	if c.sweeper.cfg.Fits() == nil {
+		c.sweeper.sweep(ctx)
+	}
+}
+
 // Stop fetches no new wake-ups and lets attempts finish. After StopTimeout it cancels them. It
 // returns when all have ended or ctx has.
 func (c *Client) Stop(ctx context.Context) error {

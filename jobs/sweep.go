@@ -108,6 +108,8 @@ type Sweeper struct {
 	// none.
 	swept atomic.Pointer[time.Time]
 
+	sweeping sync.Mutex
+
 	mu   sync.Mutex
 	stop context.CancelFunc
 	done chan struct{}
@@ -232,7 +234,10 @@ func (s *Sweeper) Unbegun() time.Duration {
 	return time.Duration(s.unbegun.Load()) * time.Microsecond
 }
 
+// sweep makes one sweep at a time.
 func (s *Sweeper) sweep(ctx context.Context) {
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
 	report, err := s.Sweep(ctx)
 	if err == nil {
 		now := s.cfg.Now()

@@ -6,7 +6,7 @@ import (
 
 // Statements are what a reader sends, by kind.
 func Statements(tenant bool) map[Kind]string {
-	out := map[Kind]string{Failing: readFailing, Plans: readPlans, Standstills: readStandstills}
+	out := map[Kind]string{Failing: readFailing, Plans: readPlans, NotReloaded: readNotReloaded, Standstills: readStandstills}
 	for i := range statements {
 		out[statements[i].kind] = statements[i].sql(tenant, read.ListBudget)
 	}

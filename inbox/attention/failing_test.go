@@ -1,6 +1,7 @@
 package attention_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -41,6 +42,31 @@ func TestFailing(t *testing.T) {
 		f := all.Data[at].Failures[0]
 		if f.Target != "a" || f.Effects != 2 || f.Answer() != "last answer 500" || !f.Oldest.Equal(*all.Data[at].Oldest) {
 			t.Errorf("tenant %q sees %+v", tenant, f)
+		}
+	}
+}
+
+// While a breaker is open, the effects that it puts off count, and the answer is that of the last attempt.
+func TestFailingBehindABreaker(t *testing.T) {
+	t.Parallel()
+	const open = `
+SELECT new_effect(new_event(1, '50 minutes'), 1, 'pending', '50 minutes', NULL), new_effect(new_event(1, '3 minutes'), 1, 'pending', '3 minutes', 'target_open'), new_effect(new_event(1, '3 minutes'), 1, 'pending', '3 minutes', 'target_rate');
+UPDATE effect SET state = 'retry', reason = 'target_open', attempts = 1, next_at = now() + interval '1 hour' WHERE reason IS NULL;
+INSERT INTO effect_attempt (effect_id, attempt, version, trigger, node, started_at, finished_at, outcome, reason)
+SELECT id, 1, version, 'initial', 'n', now(), now(), 'retry', 'timeout' FROM effect WHERE state = 'retry';`
+	for sql, want := range map[string]string{
+		open: "target a fails: 2 effects wait since %s, no answer: timeout",
+		open + `UPDATE effect SET last_code = '503' WHERE state = 'retry'`: "target a fails: 2 effects wait since %s, last answer 503",
+		open + `DELETE FROM effect_attempt`:                                "target a fails: 2 effects wait since %s, no answer",
+	} {
+		_, r := setup(t, sources, sql)
+		all, err := r.Read(t.Context(), "")
+		if err != nil || len(all.Items) != 1 || len(all.Items[0].Failures) != 1 {
+			t.Fatalf("%+v, %v, want one target", all, err)
+		}
+		f := all.Items[0].Failures[0]
+		if want = fmt.Sprintf(want, attention.Clock(f.Oldest)); f.Sentence() != want {
+			t.Errorf("%q, want %q", f.Sentence(), want)
 		}
 	}
 }

@@ -28,6 +28,8 @@ const (
 	RefusedOutbox Kind = "outbox_refused"
 	// Stranded effects wait for a route that no live configuration has.
 	Stranded Kind = "stranded"
+	// NotReloaded processes could not apply their new configuration and run the one before: an operator corrects it.
+	NotReloaded Kind = "not_reloaded"
 	// Silent sources have had no event for longer than is usual for them.
 	Silent Kind = "silent"
 	// Refusals are requests of the last 24 hours that were not accepted and are kept, and whose source, cause and peer no operator
@@ -47,6 +49,6 @@ const (
 // Kinds are all of them, in their order.
 func Kinds() []Kind {
 	return []Kind{
-		Undeclared, Indeterminate, Failing, Dead, Unusable, Blocked, Gaps, Undecided, Conflicts, RefusedOutbox, Stranded, Silent, Refusals, Suspected, Plans, Standstills, Paused,
+		Undeclared, Indeterminate, Failing, Dead, Unusable, Blocked, Gaps, Undecided, Conflicts, RefusedOutbox, Stranded, NotReloaded, Silent, Refusals, Suspected, Plans, Standstills, Paused,
 	}
 }

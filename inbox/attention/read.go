@@ -115,7 +115,7 @@ func (r *Reader) Read(ctx context.Context, tenant string) (Attention, error) {
 		until := r.cfg.Budget * time.Duration(i+1) / time.Duration(len(statements))
 		r.queue(b, &statements[i], tenant, until, found)
 	}
-	for kind, sql := range map[Kind]string{Undeclared: readUndeclared, Plans: readPlans, Standstills: readStandstills} {
+	for kind, sql := range map[Kind]string{Undeclared: readUndeclared, Plans: readPlans, NotReloaded: readNotReloaded, Standstills: readStandstills} {
 		b.Queue(sql, MaxCounted+1, tenant).QueryRow(func(row pgx.Row) error {
 			item := &Item{Kind: kind}
 			found[kind] = item

@@ -33,6 +33,9 @@ CREATE FUNCTION new_effect(event uuid, route int, state text, ago interval, reas
 
 // waiting is one thing of each kind at each of the sources, but for what belongs to none, and some that nobody has to look at.
 const waiting = `
+INSERT INTO node (id, name, version, roles, configuration, key_ids, key_fingerprints, started_at, heartbeat, not_reloaded, not_reloaded_at)
+SELECT gen_random_uuid(), 'node', '1', '{}', 'c', '{}', '{}', now(), now() - silent, why, now() - interval '25 minutes'
+FROM (VALUES (interval '1 s', 'a mistake'), ('1 s', NULL), ('1 hour', 'of a process that died')) n (silent, why);
 SELECT new_effect(new_event(1, '2 hours'), 1, 'dead', '2 hours'), new_effect(new_event(2, '3 hours'), 2, 'dead', '3 hours');
 SELECT new_effect(new_event(2, '1 hour', tenant => 'acme'), 2, 'dead', '1 hour');
 SELECT new_effect(new_event(1, '2 hours'), 1, 'done', '2 hours');
@@ -127,7 +130,8 @@ undecided 2 12 bank/ledger=1 shop/ledger=1
 conflict 2 13 bank/=1 shop/=1
 outbox_refused 2 14 bank/=1 shop/=1
 stranded 2 16 bank/old=2
-silent 2 1260 bank/=1 shop/=1
+not_reloaded 1 25
+silent 1 1260 bank/=1
 refusal 2 17 bank/=1 shop/=1
 suspected 8 - bank/=4 shop/=4
 plan 2 19
@@ -151,7 +155,6 @@ gap 1 9 shop/ledger=1
 undecided 1 12 shop/ledger=1
 conflict 1 13 shop/=1
 outbox_refused 1 14 shop/=1
-silent 1 1200 shop/=1
 refusal 1 17 shop/=1
 suspected 4 - shop/=4
 plan 1 18

@@ -178,6 +178,14 @@ SELECT count(*), min(h.began_at)
 FROM (SELECT d.verdict, d.began_at FROM database_history d ORDER BY d.id DESC LIMIT least($1::bigint, 1)) h
 WHERE h.verdict = 'undeclared' AND $2::text = ''`
 
+	// Processes belong to no tenant. The interval is node.Silence.
+	readNotReloaded = `
+SELECT count(*), min(p.not_reloaded_at)
+FROM (
+    SELECT n.not_reloaded_at FROM node n
+    WHERE n.not_reloaded IS NOT NULL AND n.heartbeat > now() - interval '30 s' AND $2::text = ''
+    LIMIT $1) p`
+
 	readStandstills = `
 SELECT count(*), min(p.at)
 FROM (

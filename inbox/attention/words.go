@@ -21,6 +21,7 @@ var kindWords = map[Kind]words{
 	Conflicts:     {"conflict", "conflicts", "Look at what differs, and admit what is right or dismiss it."},
 	RefusedOutbox: {"emitted event that cannot be admitted", "emitted events that cannot be admitted", "Open the source to emit, or correct the caller."},
 	Stranded:      {"stranded effect", "stranded effects", "Bring the route back, or clear it."},
+	NotReloaded:   {"process that keeps its configuration before a failed reload", "processes that keep their configuration before a failed reload", "Read why in `oncegate nodes list`, correct the configuration, and reload."},
 	Silent:        {"silent source", "silent sources", "Ask its provider."},
 	Refusals:      {"refusal in 24 hours", "refusals in 24 hours", "Read the diagnosis, or acknowledge what needs nothing."},
 	Suspected:     {"suspected replay in 24 hours", "suspected replays in 24 hours", "Somebody may send recorded deliveries again."},

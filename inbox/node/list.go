@@ -39,6 +39,9 @@ type Row struct {
 	// process that has not announced any.
 	Routes []int32 `json:"routes" nullable:"true"`
 
+	// NotReloaded is why the last reload of the process failed: it runs the configuration before. Empty if it did not fail.
+	NotReloaded string `json:"not_reloaded,omitempty"`
+
 	StartedAt time.Time `json:"started_at"`
 	Heartbeat time.Time `json:"heartbeat"`
 
@@ -64,7 +67,7 @@ func (n *Row) Holds(key seal.Key) bool {
 func (n *Row) String() string { return fmt.Sprintf("%s (version %s)", n.Name, n.Version) }
 
 const readNodes = `
-SELECT id, name, version, roles, configuration, definitions, key_ids, key_fingerprints, coalesce(active_key, 0), active_since, route_ids, open_breakers, started_at, heartbeat,
+SELECT id, name, version, roles, configuration, definitions, key_ids, key_fingerprints, coalesce(active_key, 0), active_since, route_ids, open_breakers, coalesce(not_reloaded, ''), started_at, heartbeat,
     (extract(epoch FROM now() - heartbeat) * 1000000)::bigint,
     heartbeat > now() - $1::bigint * interval '1 microsecond'
 FROM node
@@ -87,7 +90,7 @@ func scanNode(row pgx.CollectableRow) (n Row, err error) {
 	var ids []int32
 	var fingerprints []string
 	var silent int64
-	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Roles, &n.Configuration, &n.Definitions, &ids, &fingerprints, &n.ActiveKey, &n.ActiveSince, &n.Routes, &n.OpenBreakers, &n.StartedAt,
+	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Roles, &n.Configuration, &n.Definitions, &ids, &fingerprints, &n.ActiveKey, &n.ActiveSince, &n.Routes, &n.OpenBreakers, &n.NotReloaded, &n.StartedAt,
 		&n.Heartbeat, &silent, &n.Live)
 	n.Keys = make([]Key, len(ids))
 	for i := range n.Keys {

@@ -63,6 +63,7 @@ type Node struct {
 	mu          sync.Mutex // for one heartbeat at a time, so that the newest one is stored last
 	routes      []int32
 	definitions *int64
+	notReloaded *string
 }
 
 // New describes a process; it writes nothing yet.
@@ -108,13 +109,25 @@ func (n *Node) Serve(ctx context.Context, revision int64) error {
 	return err
 }
 
+// KeepsConfiguration announces that a reload has failed, so that the process keeps its configuration, and why. The reload that
+// succeeds starts another Node.
+func (n *Node) KeepsConfiguration(ctx context.Context, why string) error {
+	n.mu.Lock()
+	n.notReloaded = &why
+	n.mu.Unlock()
+	_, err := n.Beat(ctx)
+	return err
+}
+
 // The row may have been pruned while the process was cut off: it comes back with its
 // next heartbeat. active_since is kept as long as the active key stays.
 const writeNode = `
-INSERT INTO node AS n (id, name, version, roles, configuration, key_ids, key_fingerprints, active_key, route_ids, schema_known, river_known, definitions, open_breakers, started_at, heartbeat)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), nullif($11, 0), $12, $13, now(), now())
+INSERT INTO node AS n (id, name, version, roles, configuration, key_ids, key_fingerprints, active_key, route_ids, schema_known, river_known, definitions, open_breakers,
+    not_reloaded, not_reloaded_at, started_at, heartbeat)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), nullif($11, 0), $12, $13, $14, CASE WHEN $14::text IS NOT NULL THEN now() END, now(), now())
 ON CONFLICT (id) DO UPDATE SET
-    key_ids = excluded.key_ids, key_fingerprints = excluded.key_fingerprints, route_ids = excluded.route_ids, definitions = excluded.definitions, open_breakers = excluded.open_breakers, heartbeat = now(),
+    key_ids = excluded.key_ids, key_fingerprints = excluded.key_fingerprints, route_ids = excluded.route_ids, definitions = excluded.definitions, heartbeat = now(),
+    open_breakers = excluded.open_breakers, not_reloaded = excluded.not_reloaded, not_reloaded_at = coalesce(n.not_reloaded_at, excluded.not_reloaded_at),
     active_since = CASE WHEN n.active_key IS DISTINCT FROM excluded.active_key THEN now() ELSE n.active_since END,
     active_key = excluded.active_key`
 
@@ -141,7 +154,7 @@ func (n *Node) Beat(ctx context.Context) ([]Row, error) {
 		open = append(open, n.cfg.OpenBreakers()...)
 	}
 	var b pgx.Batch
-	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes, n.cfg.SchemaKnown, n.cfg.RiverKnown, n.definitions, open)
+	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes, n.cfg.SchemaKnown, n.cfg.RiverKnown, n.definitions, open, n.notReloaded)
 	b.Queue(forgetNodes, forgetAfter.Microseconds())
 	var nodes []Row
 	b.Queue(readNodes, Silence.Microseconds()).Query(func(rows pgx.Rows) (err error) {

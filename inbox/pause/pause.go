@@ -126,6 +126,9 @@ DELETE FROM pause
 WHERE source_id IS NOT DISTINCT FROM $1 AND route_id IS NOT DISTINCT FROM $2 AND target IS NOT DISTINCT FROM $3
 RETURNING actor, reason, paused_at, clock_timestamp()`
 
+// The time for which the source was paused is not one in which its sender was silent.
+const awaitSource = `UPDATE source SET awaited_since = now() WHERE id = $1`
+
 // Lift resumes the thing. It changes nothing if the thing is not paused. It returns [ErrUnknown] like [Set].
 func Lift(ctx context.Context, pool *pgxpool.Pool, s Thing, d Decision) error {
 	return change(ctx, pool, s, d, "resuming", func(tx pgx.Tx, found ids) error {
@@ -136,6 +139,11 @@ func Lift(ctx context.Context, pool *pgxpool.Pool, s Thing, d Decision) error {
 			return nil
 		case err != nil:
 			return err
+		}
+		if found.source != nil {
+			if _, err := tx.Exec(ctx, awaitSource, found.source); err != nil {
+				return err
+			}
 		}
 		return audit(ctx, tx, inbox.AuditResume, s, d, &was, nil, now)
 	})

@@ -84,6 +84,16 @@ func (w *Watch) Source(id int32) bool {
 	return w != nil && w.now.Load().sources[id]
 }
 
+// Oldest is when the oldest pause began. It is the zero time if nothing is paused.
+func (w *Watch) Oldest() (oldest time.Time) {
+	for _, p := range w.now.Load().all {
+		if oldest.IsZero() || p.Since.Before(oldest) {
+			oldest = p.Since
+		}
+	}
+	return oldest
+}
+
 // Route reports whether a route, or the target to which it leads, is paused.
 func (w *Watch) Route(id int32, target string) bool {
 	if w == nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/oncegate/oncegate/inbox"
 )
 
@@ -18,8 +20,8 @@ type Sample struct {
 	// it, as PostgreSQL counts them: of all processes, and without a scan.
 	Incoming, Drained int64
 
-	// Backlog is how many rows are due and were not reached, at most [MostBacklog];
-	// Oldest is how long the oldest of them has been due.
+	// Backlog is how many rows are due and were not reached, at most [MostBacklog]. It includes what became due after the
+	// last pass, so that it grows if there are no more passes. Oldest is how long the oldest of them has been due.
 	Backlog int64
 	Oldest  time.Duration
 }
@@ -35,14 +37,15 @@ FROM pg_stat_all_tables
 WHERE relid = to_regclass('inbox_event')`
 
 const (
-	readEventWalks = `SELECT name, position, completed_at IS NULL FROM prune_walk WHERE name LIKE 'inbox\_event/%'`
+	readEventWalks = `SELECT name, position FROM prune_walk WHERE name LIKE 'inbox\_event/%'`
 
 	countBacklog = `
-SELECT count(*) FROM (SELECT FROM inbox_event WHERE id > $1::uuid AND id < $2::uuid AND source_id = ANY ($3::int[]) LIMIT $4) b`
+SELECT count(*), min(b.id::text)::uuid
+FROM (SELECT id FROM inbox_event WHERE id > $1::uuid AND id < $2::uuid AND source_id = ANY ($3::int[]) ORDER BY id LIMIT $4) b`
 )
 
-// Sample reads how pruning keeps up. All of it is bounded: the backlog is counted
-// from where the walks are, and only if one of them did not come to its end.
+// Sample reads how pruning keeps up. All of it is bounded: the backlog is counted from where the walks are. A walk that has
+// never begun is at the first row.
 func (p *Pruner) Sample(ctx context.Context) (Sample, error) {
 	var out Sample
 	if err := p.cfg.Pool.QueryRow(ctx, readTraffic).Scan(&out.Incoming, &out.Drained); err != nil {
@@ -57,39 +60,28 @@ func (p *Pruner) Sample(ctx context.Context) (Sample, error) {
 	if err != nil {
 		return out, fmt.Errorf("reading where the walks are: %w", err)
 	}
-	type place struct {
-		position string
-		short    bool
-	}
-	places := map[string]place{}
-	for rows.Next() {
-		var name string
-		var at place
-		if err := rows.Scan(&name, &at.position, &at.short); err != nil {
-			return out, fmt.Errorf("reading where the walks are: %w", err)
-		}
-		places[name] = at
-	}
-	if err := rows.Err(); err != nil {
+	positions := map[string]string{}
+	var name, position string
+	_, err = pgx.ForEachRow(rows, []any{&name, &position}, func() error { positions[name] = position; return nil })
+	if err != nil {
 		return out, fmt.Errorf("reading where the walks are: %w", err)
 	}
 	s := &pass{Pruner: p, retention: keep}
 	for _, g := range s.bySource(tombstones) {
-		at := places[eventWalk(g.horizon)]
-		if !at.short {
-			continue
-		}
-		after, err := inbox.ParseID(at.position)
-		if err != nil {
-			return out, fmt.Errorf("reading where the walks are: %w", err)
+		after := inbox.ID{}
+		if position, begun := positions[eventWalk(g.horizon)]; begun {
+			if after, err = inbox.ParseID(position); err != nil {
+				return out, fmt.Errorf("reading where the walks are: %w", err)
+			}
 		}
 		var n int64
-		if err := p.cfg.Pool.QueryRow(ctx, countBacklog, floor(after), keep.cutoff(g.horizon), g.ids, MostBacklog-out.Backlog).Scan(&n); err != nil {
+		var oldest *inbox.ID
+		if err := p.cfg.Pool.QueryRow(ctx, countBacklog, floor(after), keep.cutoff(g.horizon), g.ids, MostBacklog-out.Backlog).Scan(&n, &oldest); err != nil {
 			return out, fmt.Errorf("counting the backlog: %w", err)
 		}
 		out.Backlog += n
-		if n > 0 && !after.IsZero() {
-			out.Oldest = max(out.Oldest, keep.now.Add(-g.horizon).Sub(after.Time()))
+		if oldest != nil {
+			out.Oldest = max(out.Oldest, keep.now.Add(-g.horizon).Sub(oldest.Time()))
 		}
 	}
 	return out, nil

@@ -52,32 +52,36 @@ func TestPruneWatch(t *testing.T) {
 	}
 }
 
-// What a pass did not reach is the backlog, with the age of its oldest row.
+// What no pass has reached is the backlog, with the age of its oldest row: also if passes are no longer made, or the first one
+// never began.
 func TestPruneSample(t *testing.T) {
 	t.Parallel()
 	p := storetest.NewPast(t)
-	for _, id := range []string{"a", "b", "c"} {
-		p.Deliver(t, id, 40*storetest.Day, inbox.EffectDone)
-	}
-	p.Exec(t, `DELETE FROM effect`)
-	p.Prune(t)
-	for _, id := range []string{"d", "e"} {
-		p.Deliver(t, id, 35*storetest.Day, inbox.EffectDone)
-	}
-	sample := func() prune.Sample {
+	sample := func(what string, backlog int64, oldest time.Duration) {
 		t.Helper()
 		got, err := p.Pruner(t).Sample(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return got
+		if got.Backlog != backlog || (got.Oldest-oldest).Abs() > 2*time.Hour {
+			t.Errorf("%s: %+v, want %d rows, the oldest due for %s", what, got, backlog, oldest)
+		}
 	}
-	if got := sample(); got.Backlog != 0 || got.Oldest != 0 {
-		t.Errorf("%+v: a pass that came to its end leaves no backlog", got)
+	for _, id := range []string{"a", "b", "c"} {
+		p.Deliver(t, id, 40*storetest.Day, inbox.EffectDone)
 	}
+	p.Exec(t, `DELETE FROM effect`)
+	sample("before the first pass", 3, 10*storetest.Day)
+	p.Prune(t)
+	sample("after a pass that came to its end", 0, 0)
+	for _, id := range []string{"d", "e"} {
+		p.Deliver(t, id, 35*storetest.Day, inbox.EffectDone)
+	}
+	sample("when more rows are due since", 2, 5*storetest.Day)
 	p.Exec(t, `UPDATE prune_walk SET completed_at = NULL, position = $1 WHERE name LIKE 'inbox_event/%'`, inbox.FirstID(time.Now().Add(-39*storetest.Day)).String())
-	if got := sample(); got.Backlog != 2 || (got.Oldest-9*storetest.Day).Abs() > 2*time.Hour {
-		t.Errorf("%+v: want 2 rows, the oldest due for 9 days", got)
-	}
-	inboxtest.Until(t, "the statistics", func() bool { got := sample(); return got.Incoming >= 5 && got.Drained >= 3 })
+	sample("within a walk", 2, 5*storetest.Day)
+	inboxtest.Until(t, "the statistics", func() bool {
+		got, err := p.Pruner(t).Sample(t.Context())
+		return err == nil && got.Incoming >= 5 && got.Drained >= 3
+	})
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/oncegate/oncegate/internal/sleep"
 )
 
 const (
@@ -19,8 +17,8 @@ const (
 	// Settling is the age below which a run leaves events out: their delivery is still under way.
 	Settling = 5 * time.Minute
 
-	// lookEvery is how often a scheduler looks whether a source is due.
-	lookEvery = 30 * time.Second
+	// LookEvery is how often a [Scheduler] should look whether sources are due.
+	LookEvery = 30 * time.Second
 )
 
 // Scheduled is a source whose sender a worker asks without an operator.
@@ -56,15 +54,12 @@ type Scheduler struct {
 	Done func(source string, report Report, err error)
 }
 
-// Run makes the runs that are due, until ctx ends.
-func (s *Scheduler) Run(ctx context.Context) {
-	for ctx.Err() == nil {
-		for i := range s.Sources {
-			if ctx.Err() == nil && (s.Fits == nil || s.Fits() == nil) && (s.Paused == nil || !s.Paused(s.Sources[i].Source)) {
-				s.Look(ctx, &s.Sources[i])
-			}
+// LookAtAll makes the runs of all sources that are due, until ctx ends.
+func (s *Scheduler) LookAtAll(ctx context.Context) {
+	for i := range s.Sources {
+		if ctx.Err() == nil && (s.Fits == nil || s.Fits() == nil) && (s.Paused == nil || !s.Paused(s.Sources[i].Source)) {
+			s.Look(ctx, &s.Sources[i])
 		}
-		_ = sleep.For(ctx, lookEvery)
 	}
 }
 

@@ -39,6 +39,9 @@ type Source struct {
 	// Shadow says that the source is in shadow mode; see [inbox.Source].
 	Shadow bool
 
+	// Disabled says that no deliveries are taken.
+	Disabled bool
+
 	// Tombstone is how long the source's keys refuse duplicates, if that is longer
 	// than its class says; 0 is the class's.
 	Tombstone time.Duration
@@ -171,6 +174,7 @@ var sourceColumns = row.ColumnsFrom(1,
 	row.Bool("emit_ordered", func(s *sourceRow) bool { return s.EmitOrdered }),
 	row.OptionalText("key_name", func(s *sourceRow) *string { return s.keyName }),
 	row.Bool("shadow", func(s *sourceRow) bool { return s.Shadow }),
+	row.Bool("disabled", func(s *sourceRow) bool { return s.Disabled }),
 )
 
 func (r *registrar) writeSources(ctx context.Context, decided *decidedNames, past *pastNames) (map[string]Registered, error) {
@@ -276,13 +280,14 @@ func keyNameOf(d nameDecision, name string) *string {
 // ON CONFLICT DO UPDATE is right here, because nothing is gated: two processes that start together agree on the id,
 // which never changes.
 var upsertSources = `
-INSERT INTO source (name, provider, class, tenant, emit, tombstone, emit_ordered, key_name, shadow)
-SELECT a.name, a.provider, a.class, a.tenant, a.emit, nullif(a.tombstone, 0) * interval '1 microsecond', a.emit_ordered, a.key_name, a.shadow
+INSERT INTO source (name, provider, class, tenant, emit, tombstone, emit_ordered, key_name, shadow, disabled)
+SELECT a.name, a.provider, a.class, a.tenant, a.emit, nullif(a.tombstone, 0) * interval '1 microsecond', a.emit_ordered, a.key_name, a.shadow, a.disabled
 FROM unnest(` + sourceColumns.Arrays() + `) WITH ORDINALITY AS a (` + sourceColumns.Names() + `, place)
 ORDER BY a.place
 ON CONFLICT ON CONSTRAINT source_name_key DO UPDATE
 SET provider = excluded.provider, class = excluded.class, tenant = excluded.tenant, emit = excluded.emit,
-    tombstone = excluded.tombstone, emit_ordered = excluded.emit_ordered, shadow = excluded.shadow, updated_at = now(),
+    tombstone = excluded.tombstone, emit_ordered = excluded.emit_ordered, shadow = excluded.shadow, disabled = excluded.disabled, updated_at = now(),
+    awaited_since = CASE WHEN source.disabled AND NOT excluded.disabled THEN now() ELSE source.awaited_since END,
     providers = CASE WHEN source.provider = excluded.provider OR source.provider = ANY (source.providers) THEN source.providers
         ELSE source.providers || source.provider END
 RETURNING id, name, coalesce(key_name, name)`

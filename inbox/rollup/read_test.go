@@ -161,6 +161,7 @@ func TestActivity(t *testing.T) {
 		insert(8, hour.Add(-time.Duration(h+2)*time.Hour), 60) // half a day old, and its nights are not known
 	}
 	storetest.Exec(t, b.pool, fmt.Sprintf(`UPDATE stat_source SET last_event_at = '%s' WHERE source_id = 1`, b.now.Add(-time.Minute).Format(time.RFC3339)))
+	storetest.Exec(t, b.pool, `UPDATE source SET updated_at = now()`)
 	all, err := b.reader.Activities(t.Context(), rollup.Filter{})
 	if err != nil {
 		t.Fatal(err)
@@ -188,6 +189,37 @@ func TestActivity(t *testing.T) {
 	}
 	if other, err := b.reader.Activities(t.Context(), rollup.Filter{Tenant: "acme"}); err != nil || len(other) != 0 {
 		t.Errorf("a tenant without events sees %v (%v)", other, err)
+	}
+}
+
+// A source that takes no deliveries is not silent, and one that takes them again has as long as it usually takes.
+func TestWhatIsClosedIsNotSilent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sql    string
+		silent bool
+	}{
+		"open":                   {`SELECT`, true},
+		"disabled":               {`UPDATE source SET disabled = true`, false},
+		"paused":                 {`INSERT INTO pause (source_id, actor, reason) VALUES (1, 'ann', 'x')`, false},
+		"its route is paused":    {`INSERT INTO pause (route_id, actor, reason) VALUES (1, 'ann', 'x')`, true},
+		"of notifications":       {`INSERT INTO notification_look (source) VALUES ('shop') ON CONFLICT (one) DO UPDATE SET source = 'shop'`, false},
+		"configured no more":     {`UPDATE source SET updated_at = now() + interval '1 minute' WHERE name = 'bank'`, false},
+		"of a process before":    {`UPDATE source SET updated_at = now() + interval '1 minute' WHERE name = 'bank'; INSERT INTO node (id, name, version, roles, configuration, key_ids, key_fingerprints, route_ids, started_at, heartbeat) VALUES (gen_random_uuid(), 'a', '1', '{}', 'c', '{}', '{}', '{1}', now(), now())`, true},
+		"taken again":            {`UPDATE source SET awaited_since = now() - interval '10 minutes'`, false},
+		"taken again, for hours": {`UPDATE source SET awaited_since = now() - interval '3 hours'`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, session.PoolAdmin)
+			storetest.Exec(t, b.pool, `INSERT INTO stat_hour SELECT 1, 'recorded', date_trunc('hour', now()) - h * interval '1 hour', 0, '', 60 FROM generate_series(5, 100) h`)
+			storetest.Exec(t, b.pool, `INSERT INTO stat_source VALUES (1, '', now() - interval '100 hours', now() - interval '5 hours')`)
+			storetest.Exec(t, b.pool, c.sql)
+			all, err := b.reader.Activities(t.Context(), rollup.Filter{Source: "shop"})
+			if err != nil || len(all) != 1 || all[0].Silent != c.silent {
+				t.Errorf("%+v, %v, want silent %t", all, err, c.silent)
+			}
+		})
 	}
 }
 

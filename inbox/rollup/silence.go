@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
 // What silence is judged by.
@@ -49,8 +51,13 @@ type Activity struct {
 	Quiet time.Duration `json:"-"`
 
 	// Silent means that Quiet is longer than usual: longer than one and a half times the longest pause, than 20
-	// intervals and than 15 minutes.
+	// intervals and than 15 minutes. A source from which none are expected is not silent: one that is paused, disabled or configured no
+	// more, or that carries the notifications. One that takes deliveries again is not silent before it has had that time.
 	Silent bool `json:"silent"`
+
+	// closed says that no deliveries are expected. awaited is since when it takes them again; nil is always.
+	closed  bool
+	awaited *time.Time
 }
 
 // SilentAfter is how long the source may be quiet before it counts as silent; 0 is unknown, because it has no usual
@@ -73,7 +80,8 @@ func activityQuery(f *Filter) (sql string, args []any) {
 		q.and("s.name = %s", f.Source)
 	}
 	return `
-SELECT s.name, t.first, t.last, coalesce(u.n, 0), u.hours, u.first, coalesce(u.pause, interval '0'), now()
+SELECT s.name, t.first, t.last, coalesce(u.n, 0), u.hours, u.first, coalesce(u.pause, interval '0'), now(),
+    s.disabled OR EXISTS (SELECT FROM pause p WHERE p.source_id = s.id) OR EXISTS (SELECT FROM notification_look l WHERE l.source = s.name) OR ` + row.GoneSource + `, s.awaited_since
 FROM source s
 CROSS JOIN LATERAL (
     SELECT min(t.first_event_at) AS first, max(t.last_event_at) AS last FROM stat_source t WHERE t.source_id = s.id` + times + `) t
@@ -119,7 +127,7 @@ func scanActivities(rows pgx.Rows, active bool, out *[]Activity) error {
 		pause time.Duration
 		now   time.Time
 	)
-	_, err := pgx.ForEachRow(rows, []any{&a.Source, &a.FirstEvent, &a.LastEvent, &a.Events, &hours, &first, &pause, &now}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&a.Source, &a.FirstEvent, &a.LastEvent, &a.Events, &hours, &first, &pause, &now, &a.closed, &a.awaited}, func() error {
 		if !active || a.LastEvent != nil {
 			*out = append(*out, a.judged(hours, first, pause, now))
 		}
@@ -161,7 +169,11 @@ func (a Activity) judged(hours int, first *time.Time, pause time.Duration, now t
 	}
 	if span := a.LastEvent.Sub(*first); span >= leastSpan {
 		a.LongestPause, a.Interval = max(pause, 0), span/time.Duration(a.Events)
-		a.Silent = a.Quiet > a.SilentAfter()
+		since := *a.LastEvent
+		if a.awaited != nil && a.awaited.After(since) {
+			since = *a.awaited
+		}
+		a.Silent = !a.closed && now.Sub(since) > a.SilentAfter()
 	}
 	return a
 }

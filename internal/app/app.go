@@ -121,8 +121,9 @@ type App struct {
 	operations map[string]bool          // by source
 
 	gate   *gate.Gate
-	rollup *rollup.Recorder // records what the console shows about this process
-	starts []step           // in order
+	rollup *rollup.Recorder            // records what the console shows about this process
+	starts []step                      // in order
+	chores []func(ctx context.Context) // what is done periodically, in the order of its start
 
 	series     map[int32]inbox.Series              // of the ordered routes, by id
 	orderStats []func() map[int32]inbox.OrderStats // what the gate and the store have counted

@@ -17,42 +17,8 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/logtest"
+	"github.com/oncegate/oncegate/internal/trials/prometheustest"
 )
-
-// grafanaQuery is a query of a panel, with Grafana's variables replaced.
-type grafanaQuery struct{ panel, expr string }
-
-// dashboardQueries returns the queries of the dashboard.
-func dashboardQueries(t *testing.T) (out []grafanaQuery) {
-	t.Helper()
-	content, err := os.ReadFile("../../docs/guides/grafana.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dashboard struct {
-		Panels []struct {
-			Title, Type string
-			Targets     []struct{ Expr string }
-		}
-	}
-	if err := json.Unmarshal(content, &dashboard); err != nil {
-		t.Fatal(err)
-	}
-	variables := strings.NewReplacer("$__rate_interval", "10s", "$source", ".*")
-	for _, p := range dashboard.Panels {
-		if p.Type != "row" && len(p.Targets) == 0 {
-			t.Errorf("the panel %q has no query", p.Title)
-		}
-		for _, target := range p.Targets {
-			expr := variables.Replace(target.Expr)
-			if strings.Contains(expr, "$") {
-				t.Errorf("%s: an unknown variable in %s", p.Title, expr)
-			}
-			out = append(out, grafanaQuery{p.Title, expr})
-		}
-	}
-	return out
-}
 
 // startPrometheus starts a Prometheus that scrapes an address each second, and returns its address.
 func startPrometheus(t *testing.T, scraped string) string {
@@ -120,7 +86,7 @@ func evaluate(t *testing.T, prometheus, expr string) (series int, err error) {
 // Prometheus evaluates each query of the dashboard on a process in which something goes wrong, and each finds series.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
-	queries := dashboardQueries(t)
+	queries := prometheustest.Dashboard(t, "../../docs/guides/grafana.json", "10s")
 	o := newObserved(t)
 	o.serve(t, fmt.Sprintf(alertsFile, o.until.UTC().Format(time.RFC3339)), nil)
 	admin := httptest.NewServer(o.app.Admin())
@@ -128,7 +94,7 @@ func TestDashboard(t *testing.T) {
 	at := startPrometheus(t, strings.TrimPrefix(admin.URL, "http://"))
 	round := 0
 	for _, q := range queries {
-		inboxtest.Until(t, "series of "+q.panel+": "+q.expr, func() bool {
+		inboxtest.Until(t, "series of "+q.Panel+": "+q.Expr, func() bool {
 			round++
 			for _, kind := range []string{"ship", "pay", "bill"} {
 				o.deliver(t, "shop", fmt.Sprint("evt_", kind, round), fmt.Sprintf(`{"type":%q}`, kind), false)
@@ -136,9 +102,9 @@ func TestDashboard(t *testing.T) {
 			o.deliver(t, "shop", "evt_pay1", `{"type":"pay"}`, false)
 			o.deliver(t, "shop", "evt_pay1", fmt.Sprintf(`{"type":"pay","amount":%d}`, round), false)
 			o.deliver(t, "code", "evt_forged", `{"object_kind":"push"}`, true)
-			series, err := evaluate(t, at, q.expr)
+			series, err := evaluate(t, at, q.Expr)
 			if err != nil {
-				t.Fatalf("%s: %s: %v", q.panel, q.expr, err)
+				t.Fatalf("%s: %s: %v", q.Panel, q.Expr, err)
 			}
 			return series > 0
 		})

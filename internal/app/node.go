@@ -116,6 +116,11 @@ func (a *App) announce(ctx context.Context, routes []int32) error {
 	return a.fleet.Work(ctx, routes)
 }
 
+// KeepsConfiguration records for operators why the process could not apply its new configuration.
+func (a *App) KeepsConfiguration(ctx context.Context, why string) error {
+	return a.fleet.KeepsConfiguration(ctx, why)
+}
+
 func (a *App) reloadKeyring(ctx context.Context) {
 	if a.keys == nil {
 		return

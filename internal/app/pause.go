@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/oncegate/oncegate/inbox/pause"
 )
 
@@ -18,6 +20,17 @@ func (a *App) watchPauses(ctx context.Context) error {
 		return err
 	}
 	a.tellPauses(ctx, "paused", begun)
+	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "oncegate_oldest_pause_seconds", Help: "How long the source, route or target that has been paused longest has been paused; 0 if nothing is.",
+	}, func() float64 {
+		if oldest := a.pauses.Oldest(); !oldest.IsZero() {
+			return max(a.clock.Now().Sub(oldest).Seconds(), 0)
+		}
+		return 0
+	})
+	if err := a.collect(age); err != nil {
+		return err
+	}
 	a.starts = append(a.starts, step{name: "pauses", run: func(ctx context.Context) error {
 		a.every(ctx, "pauses", pause.Every, a.lookAtPauses)
 		return nil

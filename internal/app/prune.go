@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 
@@ -16,8 +17,8 @@ func (a *App) makePruner() (*prune.Pruner, error) {
 	return prune.New(prune.Config{Pool: a.adminPool, Logger: a.log, Budget: jobs.DefaultPruneBudget, Now: a.cfg.Now})
 }
 
-// pruneMetrics show whether pruning keeps up. Only the process that made the last pass has current
-// gauges. The counters of all processes add up.
+// pruneMetrics show whether pruning keeps up. Every process reads the backlog, because it matters most while no process
+// makes a pass. Only the process that made the last pass knows the current rates. The counters of all processes add up.
 type pruneMetrics struct {
 	log    *slog.Logger
 	pruner *prune.Pruner
@@ -58,11 +59,34 @@ func (a *App) newPruneMetrics(pruner *prune.Pruner) (*pruneMetrics, error) {
 		incoming: gauge("oncegate_prune_incoming_rows_per_second", "Events recorded each second, over the last hour."),
 		drained:  gauge("oncegate_prune_drained_rows_per_second", "Events removed each second, over the last hour."),
 		backlog:  gauge("oncegate_prune_backlog_rows", "Events that are due and that prune has not reached, counted up to 100,000."),
-		oldest:   gauge("oncegate_prune_oldest_due_seconds", "How long the oldest event of that backlog has been due."),
+		oldest:   gauge("oncegate_prune_oldest_due_seconds", "How long the oldest event of that backlog has been due; 0 without one."),
 		headroom: gauge("oncegate_prune_headroom_ratio", "How many times faster events can be removed than they come in; 0 means that it is not known yet."),
 	}
 	m.begin()
+	a.starts = append(a.starts, step{name: "prune backlog", run: func(ctx context.Context) error {
+		a.readEvery(ctx, "prune backlog", jobs.DefaultPruneEvery, m.readBacklog)
+		return nil
+	}})
 	return m, a.collect(m.rows, m.partitions, m.passes, m.seconds, m.incoming, m.drained, m.backlog, m.oldest, m.headroom)
+}
+
+// readBacklog reads what is due and was not removed.
+func (m *pruneMetrics) readBacklog(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
+	defer cancel()
+	sample, err := m.pruner.Sample(ctx)
+	if err != nil {
+		m.failed(ctx, err)
+		return
+	}
+	m.backlog.Set(float64(sample.Backlog))
+	m.oldest.Set(sample.Oldest.Seconds())
+}
+
+func (m *pruneMetrics) failed(ctx context.Context, err error) {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		m.log.WarnContext(ctx, "reading how pruning keeps up failed", slog.Any("error", err))
+	}
 }
 
 // pruned is called after each pass of this process.
@@ -83,9 +107,7 @@ func (m *pruneMetrics) pruned(ctx context.Context, report prune.Report) {
 	}
 	sample, err := m.pruner.Sample(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
-			m.log.WarnContext(ctx, "reading how pruning keeps up failed", slog.Any("error", err))
-		}
+		m.failed(ctx, err)
 		return
 	}
 	m.mu.Lock()

@@ -15,7 +15,6 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/reconcile"
-	"github.com/oncegate/oncegate/internal/background"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
@@ -187,7 +186,7 @@ func (a *App) makeReconcile() error {
 	metrics := newReconcileMetrics(sources, a.metered)
 	scheduler := &reconcile.Scheduler{Pool: a.workPool, Sources: sources, Logger: a.log, Now: a.cfg.Now, Fits: a.mayWork, Paused: a.pauses.Source, Done: metrics.done}
 	a.starts = append(a.starts, step{name: "reconcile", run: func(ctx context.Context) error {
-		a.cleanups.add("reconcile", background.Run(ctx, scheduler.Run))
+		a.readEvery(ctx, "reconcile", reconcile.LookEvery, scheduler.LookAtAll)
 		return nil
 	}})
 	return a.collect(metrics.runs, metrics.events)

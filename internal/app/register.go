@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -34,7 +35,7 @@ func sourceRows(settings *config.Config) ([]registry.Source, error) {
 	for _, s := range settings.Sources {
 		row := registry.Source{
 			PreviousNames: s.Previous.Names, Separate: s.Previous.None,
-			Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit && !s.Disabled, Shadow: s.Shadow, Tombstone: s.Keep.Tombstone,
+			Name: s.Name, Provider: s.Provider.Name(), Class: s.Class, Tenant: s.Tenant, Emit: s.Emit && !s.Disabled, Shadow: s.Shadow, Disabled: s.Disabled, Tombstone: s.Keep.Tombstone,
 		}
 		for _, r := range s.Routes {
 			row.EmitOrdered = row.EmitOrdered || s.Emit && r.Order.Policy.Mode == sequence.Arrival
@@ -139,6 +140,7 @@ func (a *App) suppose(rows []registry.Source) {
 
 // every runs do in the background, once per pause, until the app stops.
 func (a *App) every(ctx context.Context, name string, pause time.Duration, do func(ctx context.Context)) {
+	do = a.chore(do)
 	a.cleanups.add(name, background.Run(ctx, func(ctx context.Context) {
 		a.repeat(ctx, pause, do)
 	}))
@@ -147,10 +149,31 @@ func (a *App) every(ctx context.Context, name string, pause time.Duration, do fu
 // readEvery is [App.every] for gauges: it reads at once, too. A restart would otherwise interrupt
 // the alerts on them.
 func (a *App) readEvery(ctx context.Context, name string, pause time.Duration, read func(ctx context.Context)) {
+	read = a.chore(read)
 	a.cleanups.add(name, background.Run(ctx, func(ctx context.Context) {
 		read(ctx)
 		a.repeat(ctx, pause, read)
 	}))
+}
+
+// chore adds do to what [App.CatchUp] does. The chore that it returns runs once at a time.
+func (a *App) chore(do func(ctx context.Context)) func(ctx context.Context) {
+	var running sync.Mutex
+	once := func(ctx context.Context) {
+		running.Lock()
+		defer running.Unlock()
+		do(ctx)
+	}
+	a.chores = append(a.chores, once)
+	return once
+}
+
+// CatchUp does now, once and in order, what the started process does periodically in the background. A test whose clock has
+// moved calls it, because tickers do not follow [Config.Now].
+func (a *App) CatchUp(ctx context.Context) {
+	for _, do := range a.chores {
+		do(ctx)
+	}
 }
 
 func (*App) repeat(ctx context.Context, pause time.Duration, do func(ctx context.Context)) {

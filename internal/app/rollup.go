@@ -28,6 +28,7 @@ func (a *App) makeRollup() (err error) {
 	a.starts = append(a.starts, step{name: "counts", run: func(ctx context.Context) error {
 		a.cleanups.add("counts", a.rollup.Stop)
 		a.rollup.Start(ctx)
+		a.chores = append(a.chores, func(ctx context.Context) { _ = a.rollup.Flush(ctx) }) // the next flush writes what this one could not
 		return nil
 	}})
 	return nil

@@ -143,6 +143,7 @@ func (a *App) makeWork() error {
 	}
 	a.starts = append(a.starts, step{name: jobsStep, run: func(ctx context.Context) error {
 		a.cleanups.add("jobs", client.Stop)
+		a.chores = slices.Insert(a.chores, 0, client.Sweep) // readiness depends on it
 		if err := client.Start(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}

@@ -20,6 +20,11 @@ func listNodes(r *request) (*page, error) {
 	if status.Ready != nil && !*status.Ready {
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "bad", Text: "This process cannot keep its promise now.", Detail: strings.Join(status.Problems, "; ")}})
 	}
+	for i := range nodes.Data {
+		if n := &nodes.Data[i]; n.NotReloaded != "" {
+			p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "bad", Text: n.Name + " could not reload its configuration and runs the one before.", Detail: n.NotReloaded}})
+		}
+	}
 	p.Blocks = append(p.Blocks, block{Table: tableOf(r, nodes, "No process is registered.", []string{"Node", "State", "Version", "Roles", "Configuration", "Started", "Last heard of"}, func(n control.Node) []cell {
 		live := "silent"
 		if n.Live {

@@ -21,6 +21,7 @@ var needs = map[attention.Kind]struct{ href, tone string }{
 	attention.Conflicts:     {"/conflicts?waiting=true", "warn"},
 	attention.RefusedOutbox: {"/operations#outbox", "warn"},
 	attention.Stranded:      {"/sources#routes", "warn"},
+	attention.NotReloaded:   {"/nodes", "bad"},
 	attention.Silent:        {"/overview#sources", "warn"},
 	attention.Refusals:      {"/refusals?since=24h", "warn"},
 	attention.Suspected:     {"/events?since=24h", "warn"},

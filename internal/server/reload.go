@@ -177,6 +177,9 @@ func (s *Server) tellReload(ctx context.Context, request control.ReloadRequest, 
 		s.reloads.last.Set(0)
 		attrs[0] = slog.String("configuration", s.lead().settings.Fingerprint())
 		log.ErrorContext(ctx, "the configuration was not reloaded; the one before stays in force", append(attrs, slog.String("error", kept.text))...)
+		if err := s.lead().app.KeepsConfiguration(context.WithoutCancel(ctx), kept.text); err != nil {
+			log.WarnContext(ctx, "operators are not told of it before the next heartbeat", slog.Any("error", err))
+		}
 		return
 	}
 	s.reloads.total.WithLabelValues(reloadApplied).Inc()

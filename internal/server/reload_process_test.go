@@ -62,12 +62,18 @@ func (p *process) load() (*config.Config, error) {
 	return config.Load(config.Options{File: filepath.Join(p.dir, "oncegate.yml"), Environ: p.environ, Catalog: new(catalog.Lazy)})
 }
 
-// serve starts a process with a configuration.
+// serve starts a process with a configuration, on a schema of its own.
 func serve(t *testing.T, text string) *process {
 	t.Helper()
 	url, schema := inboxtest.Schema(t)
+	return serveOn(t, url, schema, text, app.Config{Version: "test"}, "SECRET="+secret)
+}
+
+// serveOn starts a process with a configuration on a schema. cfg has the version, and may have a clock.
+func serveOn(t *testing.T, url, schema, text string, cfg app.Config, environ ...string) *process {
+	t.Helper()
 	p := &process{t: t, dir: t.TempDir(), ended: make(chan error, 1), pool: inboxtest.Open(t, url, schema, session.PoolAdmin, 4)}
-	p.environ = []string{"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema, "SECRET=" + secret}
+	p.environ = append([]string{"DATABASE_URL=" + url, "ONCEGATE_SCHEMA=" + schema}, environ...)
 	p.write(text)
 	settings, err := p.load()
 	if err != nil {
@@ -76,7 +82,8 @@ func serve(t *testing.T, text string) *process {
 	logger := slog.New(slog.NewTextHandler(&p.log, nil))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	p.cancel = cancel
-	p.Server, err = server.Open(ctx, app.Config{Settings: settings, Logger: logger, Receive: true, Work: true, Version: "test"})
+	cfg.Settings, cfg.Logger, cfg.Receive, cfg.Work = settings, logger, true, true
+	p.Server, err = server.Open(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

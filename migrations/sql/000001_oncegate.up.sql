@@ -19,6 +19,8 @@ CREATE TABLE source (
     emit_limit    int NOT NULL DEFAULT 1048576,     -- the longest payload of emit() in bytes; the schema's owner may change it
     emit_ordered  boolean NOT NULL DEFAULT false,   -- a route of the source is in order of arrival
     shadow        boolean NOT NULL DEFAULT false,   -- as last registered, for people; the decision about an effect is in its own row
+    disabled      boolean NOT NULL DEFAULT false,   -- as last registered
+    awaited_since timestamptz,                      -- when deliveries were taken again, after a pause or while it was disabled; NULL: always
     created_at    timestamptz NOT NULL DEFAULT now(),
     updated_at    timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT source_pkey PRIMARY KEY (id),
@@ -998,6 +1000,8 @@ CREATE TABLE node (
     roles             text[] NOT NULL,
     configuration     text NOT NULL, -- a fingerprint: it reveals nothing of the configuration
     definitions       bigint,        -- the revision of the sources of the database that it serves; NULL: it serves none of them
+    not_reloaded      text,          -- why the last reload kept the configuration before; NULL: it did not
+    not_reloaded_at   timestamptz,
     route_ids         int[],         -- the routes whose effects it carries out
     open_breakers     text[] NOT NULL DEFAULT '{}', -- the targets at which it makes no attempts, because they fail
     schema_known      int,           -- the newest versions that it knows

@@ -24,7 +24,14 @@ func (s *shell) nodesListCommand() *cobra.Command {
 			"process whose last heartbeat is older than 30 s is silent: it was killed or cannot reach the\n" +
 			"database. Processes of versions that do not know this list are not in it.",
 	})
-	list.below = s.hintConfigurations
+	list.below = func(caller control.Caller, nodes []control.Node) error {
+		for i := range nodes {
+			if n := &nodes[i]; n.NotReloaded != "" {
+				fmt.Fprintf(s.err, "oncegate: %s could not reload its configuration and runs the one before: %s\n", n.Name, n.NotReloaded)
+			}
+		}
+		return s.hintConfigurations(caller, nodes)
+	}
 	return list.Command
 }
 

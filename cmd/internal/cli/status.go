@@ -34,6 +34,7 @@ var commandOf = map[attention.Kind]string{
 	attention.Conflicts:     "conflicts list --waiting",
 	attention.RefusedOutbox: "outbox list --refused",
 	attention.Stranded:      "routes list",
+	attention.NotReloaded:   "nodes list",
 	attention.Silent:        "sources list",
 	attention.Refusals:      "refusals list --group --since 24h",
 	attention.Suspected:     "events list --since 24h",

@@ -76,6 +76,10 @@ const OpenItem = `i.left_out IS NULL AND (i.position > plan.position OR plan.sum
 const GoneRoute = `(r.updated_at < (SELECT max(s.updated_at) FROM source s)
     AND NOT EXISTS (SELECT FROM node n WHERE r.id = ANY (n.route_ids) AND n.heartbeat > now() - interval '30 s'))`
 
+// GoneSource says of a source s what GoneRoute says of a route. Processes that only receive do not count.
+const GoneSource = `(s.updated_at < (SELECT max(o.updated_at) FROM source o)
+    AND NOT EXISTS (SELECT FROM route r JOIN node n ON r.id = ANY (n.route_ids) WHERE r.source_id = s.id AND n.heartbeat > now() - interval '30 s'))`
+
 // MaxCounted bounds the counts that people see.
 const MaxCounted = 10_000
 
