@@ -61,7 +61,7 @@ SELECT id, 1, version, 'initial', 'n', now(), now(), 'retry', 'timeout' FROM eff
 	} {
 		_, r := setup(t, sources, sql)
 		all, err := r.Read(t.Context(), "")
-		if err != nil || len(all.Items) != 1 || len(all.Items[0].Failures) != 1 {
+		if err != nil || len(all.Data) != 1 || len(all.Data[0].Failures) != 1 {
 			t.Fatalf("%+v, %v, want one target", all, err)
 		}
 		f := all.Items[0].Failures[0]

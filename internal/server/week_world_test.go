@@ -263,7 +263,7 @@ func (w *week) waits() (kinds []attention.Kind) {
 	w.t.Helper()
 	var found attention.Attention
 	w.ask(http.MethodGet, "/api/v1/attention", "", &found)
-	for _, item := range found.Items {
+	for _, item := range found.Data {
 		kinds = append(kinds, item.Kind)
 	}
 	return kinds
