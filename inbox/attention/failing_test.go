@@ -64,7 +64,7 @@ SELECT id, 1, version, 'initial', 'n', now(), now(), 'retry', 'timeout' FROM eff
 		if err != nil || len(all.Data) != 1 || len(all.Data[0].Failures) != 1 {
 			t.Fatalf("%+v, %v, want one target", all, err)
 		}
-		f := all.Items[0].Failures[0]
+		f := all.Data[0].Failures[0]
 		if want = fmt.Sprintf(want, attention.Clock(f.Oldest)); f.Sentence() != want {
 			t.Errorf("%q, want %q", f.Sentence(), want)
 		}
