@@ -206,6 +206,7 @@ func New(cfg Config) (*Client, error) {
 		longest = max(longest, checked.longest())
 	}
 	c.limit()
+	c.cfg.After, c.cfg.Unchanged = nil, nil // or no client would ever be forgotten
 	c.previewer = &Previewer{Routes: cfg.Routes, Senders: cfg.Senders, Transactionals: cfg.Transactionals, Stored: cfg.Store.Routes()}
 	c.notifier = newSnoozeNotifier(cfg.Pool, c.now)
 	c.unknown = newUnknownRoutes(c.now, c.random, c.log, cfg.Peers)

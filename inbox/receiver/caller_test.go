@@ -6,10 +6,13 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -123,6 +126,44 @@ func TestCredentialQuotas(t *testing.T) {
 			t.Errorf("call %d, %s: %d with Retry-After %q, want %d with %q", i, c.key, w.Code, w.Header().Get("Retry-After"), c.want, c.after)
 		}
 	}
+}
+
+// A receiver that takes the place of another one continues its quotas, and does not keep it alive.
+func TestAReceiverContinuesTheQuotasOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	g := &fakeGate{}
+	cfg := config(g, newProvider())
+	cfg.Sources["shop"].Deliveries = receiver.Quota{N: 2, Per: time.Hour}
+	made := func() *receiver.Receiver {
+		r, err := receiver.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	send := func(r *receiver.Receiver) int {
+		answer := httptest.NewRecorder()
+		r.Handler().ServeHTTP(answer, newRequest(t, &answerCase{body: event}))
+		g.forget()
+		return answer.Code
+	}
+	before := made()
+	statuses := []int{send(before)}
+	cfg.After = before
+	after := made()
+	statuses = append(statuses, send(after), send(after))
+	if want := []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests}; !slices.Equal(statuses, want) {
+		t.Errorf("answered %v, want %v", statuses, want)
+	}
+	gone := weak.Make(before)
+	before, cfg.After = nil, nil
+	for range 10 {
+		runtime.GC()
+	}
+	if gone.Value() != nil {
+		t.Error("the receiver before is still reachable")
+	}
+	runtime.KeepAlive(after)
 }
 
 // A tenant's quota is one for all sources.

@@ -275,6 +275,7 @@ func New(cfg Config) (*Receiver, error) {
 		quotas:   quotas,
 	}
 	r.operations = &operations{Receiver: r, tokens: newSessionTokens(cfg.Sessions, cfg.After)}
+	r.cfg.After, r.quotas.before = nil, nil // or no receiver would ever be forgotten
 	hooks := &webhooks{r}
 	for _, e := range sources {
 		e.product = hooks
