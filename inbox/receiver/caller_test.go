@@ -147,16 +147,20 @@ func TestAReceiverContinuesTheQuotasOfTheOneBefore(t *testing.T) {
 		g.forget()
 		return answer.Code
 	}
-	before := made()
-	statuses := []int{send(before)}
-	cfg.After = before
-	after := made()
+	var statuses []int
+	replaced := func() (after *receiver.Receiver, gone weak.Pointer[receiver.Receiver]) {
+		before := made()
+		statuses = append(statuses, send(before))
+		cfg.After = before
+		after = made()
+		cfg.After = nil
+		return after, weak.Make(before)
+	}
+	after, gone := replaced()
 	statuses = append(statuses, send(after), send(after))
 	if want := []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests}; !slices.Equal(statuses, want) {
 		t.Errorf("answered %v, want %v", statuses, want)
 	}
-	gone := weak.Make(before)
-	before, cfg.After = nil, nil
 	for range 10 {
 		runtime.GC()
 	}

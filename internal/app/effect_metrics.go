@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oncegate/oncegate/inbox/read"
+	"github.com/oncegate/oncegate/inbox/rollup"
 	"github.com/oncegate/oncegate/jobs"
 )
 
@@ -30,6 +31,16 @@ func newEffectGauges() *effectGauges {
 	}
 }
 
+// backlogOf returns what waits for each route for which something waits.
+func backlogOf(stats map[int32]read.EffectStats, sources map[int32]int32) (out []rollup.Backlog) {
+	for route, s := range stats {
+		if s.Pending > 0 {
+			out = append(out, rollup.Backlog{Source: sources[route], Route: route, Waiting: s.Pending, Oldest: s.OldestPending})
+		}
+	}
+	return out
+}
+
 // newRouteGauge makes a gauge by source and route.
 func newRouteGauge(name, help string) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"source", "route"})
@@ -48,10 +59,12 @@ func (g *effectGauges) set(r servedRoute, s read.EffectStats) {
 // makeEffectMetrics makes the gauges of a process that carries out effects.
 func (a *App) makeEffectMetrics(client *jobs.Client) error {
 	routes := map[int32]servedRoute{}
+	sources := map[int32]int32{} // by route
 	var ids []int32
 	for _, s := range a.settings.Sources {
 		for _, r := range s.Routes {
 			id := a.sources[s.Name].Routes[r.Name].ID
+			sources[id] = a.sources[s.Name].ID
 			source, route := a.metered.labels(s.Name, r.Name)
 			routes[id] = servedRoute{source, route}
 			ids = append(ids, id)
@@ -69,6 +82,9 @@ func (a *App) makeEffectMetrics(client *jobs.Client) error {
 			if err != nil {
 				a.log.WarnContext(ctx, "reading how effects stand failed", slog.Any("error", err))
 				return
+			}
+			if err := rollup.WriteBacklog(ctx, a.adminPool, a.clock.Now(), backlogOf(stats, sources)); err != nil {
+				a.log.WarnContext(ctx, "the counts of what waits could not be written", slog.Any("error", err))
 			}
 			sums := map[servedRoute]read.EffectStats{}
 			for id, r := range routes {

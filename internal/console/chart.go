@@ -40,7 +40,11 @@ func newChart(title, kind string, points []point, every time.Duration) chart {
 
 // newTimeChart draws points that are times in milliseconds.
 func newTimeChart(title, kind string, points []point, every time.Duration) chart {
-	shown := func(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+	return newLevelChart(title, kind, points, every, func(n int64) string { return (time.Duration(n) * time.Millisecond).String() })
+}
+
+// newLevelChart draws points that say how much there was, which does not add up.
+func newLevelChart(title, kind string, points []point, every time.Duration, shown func(int64) string) chart {
 	c, _, most := drawn(title, kind, points, every, shown)
 	c.Total = shown(most)
 	c.Summary = fmt.Sprintf("at most %s in %s", shown(most), roughly(every))

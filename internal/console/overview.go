@@ -195,6 +195,19 @@ func seriesOf(f *control.Figures) func(title, kind string, of func(*rollup.Count
 	}
 }
 
+// backlogSeries draw how many effects waited, and for how long the oldest had.
+func backlogSeries(f *control.Figures) []chart {
+	waiting, oldest := make([]point, len(f.Points)), make([]point, len(f.Points))
+	for i := range f.Points {
+		p := &f.Points[i]
+		waiting[i], oldest[i] = point{At: p.At, N: p.Waiting}, point{At: p.At, N: 1000 * p.OldestSeconds}
+	}
+	return []chart{
+		newLevelChart("Effects that wait", "warn", waiting, f.Step(), groupDigits),
+		newTimeChart("The oldest has waited for", "warn", oldest, f.Step()),
+	}
+}
+
 // latencySeries draws the time within which a share of the attempts ended.
 func latencySeries(f *control.Figures, title string, share float64) chart {
 	points := make([]point, len(f.Points))

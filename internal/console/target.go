@@ -88,7 +88,7 @@ func targetPage(r *request, t *control.TargetDetail, figures *control.Figures, w
 			is("Not settled", text(targetBacklog(&t.Target))), is("Oldest", instantOf(t.Oldest)), is("Next try", instantOf(t.NextTry)), is("Failed in the last hour", text(failed)),
 			is("Breaker open", text(breakerText(&t.Target))),
 			is("Attempts took", text(tookText(&t.Attempts.Attempted))),
-		)},
+		), Links: windows, Charts: backlogSeries(figures)},
 		block{ID: "attempts", Title: "Attempts", Links: windows, Charts: []chart{
 			series("Effects done", "good", func(c *rollup.Counts) int64 { return c.Done }),
 			series("Failed, and tried again", "warn", func(c *rollup.Counts) int64 { return c.Retried }),
