@@ -39,11 +39,13 @@ type EraseEventsRequest struct {
 
 // EraseGroup counts the events of one source and type that are to be erased.
 type EraseGroup struct {
-	Source string    `json:"source"`
-	Type   string    `json:"type"`
-	Count  int       `json:"count"`
-	First  time.Time `json:"first"`
-	Last   time.Time `json:"last"`
+	Source string `json:"source"`
+	Type   string `json:"type"`
+	Count  int    `json:"count"`
+
+	// First and Last are when the oldest and the newest of them were received.
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
 }
 
 // ErasedEvents is the result for the events.
