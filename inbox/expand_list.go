@@ -260,15 +260,17 @@ func (e *Effects) Items(ctx context.Context, claim *Claim) (Items, error) {
 	return out, nil
 }
 
-// A replay of a later time overrules the cancellation.
+// An operator who gives an effect new attempts later, by a replay or alone, overrules the cancellation. A redelivery by the
+// sender does not.
 const readListCancelled = `
 SELECT EXISTS (SELECT FROM effect h
-    WHERE h.event_id = e.event_id AND h.route_id = e.route_id AND h.item = 0 AND h.list_cancelled_at >= coalesce(e.rearmed_at, '-infinity'))
+    WHERE h.event_id = e.event_id AND h.route_id = e.route_id AND h.item = 0 AND h.list_cancelled_at IS NOT NULL
+        AND NOT coalesce(e.rearmed_at > h.list_cancelled_at AND e.fresh_trigger IN ('replay', 'manual'), false))
 FROM effect e
 WHERE e.id = $1`
 
-// ListCancelled reports whether an operator has cancelled the list to which a claimed effect belongs, since the effect was
-// given its attempts.
+// ListCancelled reports whether an operator has cancelled the list to which a claimed effect belongs. A cancellation does not
+// apply to attempts that an operator gave the effect later.
 func (e *Effects) ListCancelled(ctx context.Context, claim *Claim) (cancelled bool, err error) {
 	if err := e.pool.QueryRow(ctx, readListCancelled, claim.Effect).Scan(&cancelled); err != nil {
 		return false, fmt.Errorf("reading whether the list of effect %s is cancelled: %w", claim.Effect, err)

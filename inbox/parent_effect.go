@@ -62,7 +62,7 @@ FOR SHARE OF e SKIP LOCKED`
 const readParentItems = `
 SELECT e.event_id,
     count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('done', 'superseded')),
-    count(*) FILTER (WHERE coalesce(o.state, e.state) NOT IN ('done', 'superseded', 'skipped')),
+    count(*) FILTER (WHERE coalesce(o.state, e.state) NOT IN ('done', 'superseded', 'skipped') OR e.state = 'skipped' AND e.reason = 'list_cancelled'),
     count(*) FILTER (WHERE coalesce(o.state, e.state) IN ('pending', 'claimed', 'retry', 'held', 'indeterminate')
         OR coalesce(o.state, e.state) = 'dead' AND coalesce(o.unknown_since, e.unknown_since) IS NOT NULL),
     count(*) FILTER (WHERE coalesce(o.state, e.state) = 'skipped' AND coalesce(o.unknown_since, e.unknown_since) IS NOT NULL
@@ -152,6 +152,14 @@ func parentEffect(ctx context.Context, db row.Querier, claim *Claim) (ParentEffe
 			}
 			out.State = worse(out.State, state)
 		case (s.State == EffectSkipped || s.State == EffectDead) && !s.Unknown && !s.Before:
+			// Of a list, the messages that were written may have happened. The list itself has not.
+			state, err := listState(ctx, db, s.ID)
+			if err != nil {
+				return none, err
+			}
+			if state == ParentOpen || state == ParentGone {
+				out.State = worse(out.State, state)
+			}
 		case s.State == EffectSkipped, s.State == EffectDead && !s.Unknown: // it is at rest, and its outcome stays unknown
 			out.State = worse(out.State, ParentGone)
 		default:

@@ -100,6 +100,17 @@ func TestACancelledListSendsNothingMore(t *testing.T) {
 			t.Errorf("%s was sent %d messages", to, times)
 		}
 	}
+	// A redelivery gives a dead message new attempts, too. It does not overrule the operator.
+	for trigger, want := range map[string]bool{"rearm": true, "replay": false, "manual": false} {
+		b.exec(`UPDATE effect SET fresh_trigger = $1, rearmed_at = now() + interval '1 hour' WHERE item = 1`, trigger)
+		var item inbox.ID
+		if err := b.pool.QueryRow(t.Context(), `SELECT id FROM effect WHERE item = 1`).Scan(&item); err != nil {
+			t.Fatal(err)
+		}
+		if cancelled, err := store.ListCancelled(t.Context(), &inbox.Claim{Effect: item}); err != nil || cancelled != want {
+			t.Errorf("given new attempts by %s, the message is cancelled: %t, %v", trigger, cancelled, err)
+		}
+	}
 }
 
 // In an ordered route a cancelled list keeps its place until its messages under way have ended. Then the stream continues.

@@ -189,6 +189,9 @@ func TestAResumedListInParts(t *testing.T) {
 		"the list is one that was done":   {``, []string{"a@x.example"}, "duplicate parent_done", 0},
 		"the list is one that was not":    {``, []string{"b@x.example"}, "dead parent_partial", 0},
 		"the list is empty":               {``, []string{}, "dead parent_partial", 0},
+		"one was cancelled":               {`UPDATE effect SET state = 'skipped', finished_at = now(), reason = 'list_cancelled' WHERE state = 'dead'`, []string{"a@x.example", "b@x.example"}, "done ", 1},
+		"cancelled while it was written":  {`UPDATE effect SET state = 'skipped', finished_at = now(), reason = 'list_cancelled', result = NULL WHERE item = 0 OR state = 'dead'`, []string{"a@x.example", "b@x.example"}, "done ", 1},
+		"cancelled, one was perhaps done": {`UPDATE effect SET state = 'skipped', finished_at = now(), reason = 'list_cancelled', result = NULL, unknown_before = item > 0 WHERE item = 0 OR state = 'dead'`, []string{"a@x.example", "b@x.example"}, "indeterminate parent_gone", 0},
 		"a part of it":                    {``, []string{"a@x.example", "b@x.example"}, "done ", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

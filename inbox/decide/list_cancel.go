@@ -37,7 +37,7 @@ SELECT h.item, h.list_cancelled_at, now(),
     o.items, o.items > 0 OR h.state IN ('pending', 'claimed', 'retry', 'held'), o.again
 FROM effect h
 CROSS JOIN LATERAL (
-    SELECT count(*) AS items, coalesce(bool_or(i.rearmed_at > h.list_cancelled_at), false) AS again
+    SELECT count(*) AS items, coalesce(bool_or(i.rearmed_at > h.list_cancelled_at AND i.fresh_trigger IN ('replay', 'manual')), false) AS again
     FROM effect i
     WHERE i.event_id = h.event_id AND i.route_id = h.route_id AND i.item > 0 AND i.state IN ('pending', 'claimed', 'retry', 'held')) o
 WHERE h.id = $1
