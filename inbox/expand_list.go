@@ -260,8 +260,7 @@ func (e *Effects) Items(ctx context.Context, claim *Claim) (Items, error) {
 	return out, nil
 }
 
-// An operator who gives an effect new attempts later, by a replay or alone, overrules the cancellation. A redelivery by the
-// sender does not.
+// An operator overrules the cancellation by giving the effect new attempts later. A redelivery by the sender does not overrule it.
 const readListCancelled = `
 SELECT EXISTS (SELECT FROM effect h
     WHERE h.event_id = e.event_id AND h.route_id = e.route_id AND h.item = 0 AND h.list_cancelled_at IS NOT NULL

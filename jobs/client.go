@@ -49,9 +49,9 @@ type Config struct {
 	// Targets are the limits of targets, by name. A target without an entry has the defaults.
 	Targets map[string]Target
 
-	// After is the client of the same process whose place this one takes, or nil. A target for which Unchanged returns true
-	// keeps its breaker, its rate, the pause it asked for, and its slots, which the attempts of both clients share until
-	// those of After have ended. Unchanged is required with After. Servers of fetches keep theirs.
+	// After is the client of the same process that this one replaces, or nil. A target for which Unchanged returns true keeps its
+	// breaker, its rate and the pause it asked for. Attempts of both clients share its slots. The servers of fetches keep their breakers
+	// and pauses. Unchanged is required with After.
 	After     *Client
 	Unchanged func(target string) bool
 

@@ -8,8 +8,8 @@ import (
 )
 
 // compressed compresses the answers of handler for clients that accept it. It leaves alone short answers, streams of events, which
-// must not wait, and answers to requests that change something, which may contain a new secret: whoever sees the length of
-// compressed answers can guess a secret in them.
+// must not wait, and answers to requests that change something, which may contain a new secret, because the length of a
+// compressed answer helps to guess a secret in it.
 func compressed(handler http.Handler) http.Handler {
 	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false)) // its encoders keep megabytes each, and every client knows gzip
 	if err != nil {

@@ -20,7 +20,7 @@ type CancelList struct {
 	Actor, Reason string
 }
 
-// CancelledList is a list that was cancelled.
+// CancelledList describes a cancelled list.
 type CancelledList struct {
 	// CancelledAt is when.
 	CancelledAt time.Time `json:"cancelled_at"`
@@ -29,8 +29,8 @@ type CancelledList struct {
 	Open int `json:"open"`
 }
 
-// The row's lock makes one decision follow the other. Whether there are items tells a list from another effect, because the
-// list itself may be sealed.
+// The statement locks the row so that decisions are made one after the other. It recognises a list by its items, because the
+// stored list may be sealed.
 const readCancellable = `
 SELECT h.item, h.list_cancelled_at, now(),
     EXISTS (SELECT FROM effect i WHERE i.event_id = h.event_id AND i.route_id = h.route_id AND i.item > 0),

@@ -28,7 +28,7 @@ type EraseMany struct {
 	Keyring *seal.Keyring
 }
 
-// ErasedMany is what became of the events.
+// ErasedMany counts the results for the events.
 type ErasedMany struct {
 	// Erased are those that lost their content.
 	Erased int `json:"erased"`

@@ -20,8 +20,8 @@ type Sample struct {
 	// it, as PostgreSQL counts them: of all processes, and without a scan.
 	Incoming, Drained int64
 
-	// Backlog is how many rows are due and were not reached, at most [MostBacklog]. It includes what became due after the
-	// last pass, so that it grows if there are no more passes. Oldest is how long the oldest of them has been due.
+	// Backlog is how many rows are due and were not reached, at most [MostBacklog]. It includes rows that became due after the
+	// last pass, so it grows if there are no more passes. Oldest is how long the oldest of them has been due.
 	Backlog int64
 	Oldest  time.Duration
 }

@@ -62,8 +62,8 @@ type EffectRow struct {
 	Key           string     `json:"idempotency_key,omitempty" shows:"key"`
 	SendStartedAt *time.Time `json:"send_started_at,omitempty"`
 
-	// MessageID is what stands before the @ in the Message-ID of a message whose sending has begun. It is made of the key, so that the
-	// log of a mail server can be searched for it. It is absent if nothing was sent, if the target sends no mail, and after an erasure.
+	// MessageID is the part before the @ of the Message-ID of a message whose sending has begun. You can search the log of a mail server for
+	// it, because it is made of the key. It is absent if nothing was sent, if the target sends no mail, and after an erasure.
 	MessageID string `json:"message_id,omitempty" shows:"content"`
 
 	// TraceID is the trace of the event: see [EventRow].

@@ -66,17 +66,17 @@ func (all quotas) take(now time.Time) (taken bool, after int, owner string) {
 	return false, after, owner
 }
 
-// quotaSet makes the quotas of one receiver. A quota that the receiver before it has as well is the same one, so that a
-// reload gives nobody what was used up already. A quota whose size has changed is full again.
+// quotaSet makes the quotas of one receiver. It takes over a quota that the receiver before it has with the same size, so that a
+// reload does not refill the quota.
 type quotaSet struct {
 	before, made map[quotaKey]*quota
 }
 
-// quotaKey names a quota. source is empty for the quota of a tenant, which all sources share. what tells the quotas of one
-// owner apart.
+// quotaKey identifies a quota. source is empty for the quota of a tenant, which all sources share. counts is [countsKeys] or
+// [countsDeliveries].
 type quotaKey struct {
-	source, owner, what string
-	size                Quota
+	source, owner, counts string
+	size                  Quota
 }
 
 // The two things that quotas count.
@@ -95,8 +95,8 @@ func newQuotaSet(after *Receiver) *quotaSet {
 }
 
 // bucket returns the counter of a quota, or nil if it is no limit.
-func (s *quotaSet) bucket(source, owner, what string, size Quota) *quota {
-	key := quotaKey{source: source, owner: owner, what: what, size: size}
+func (s *quotaSet) bucket(source, owner, counts string, size Quota) *quota {
+	key := quotaKey{source: source, owner: owner, counts: counts, size: size}
 	q := s.before[key]
 	if q == nil {
 		q = size.bucket(owner)
@@ -108,7 +108,7 @@ func (s *quotaSet) bucket(source, owner, what string, size Quota) *quota {
 }
 
 // tenants makes the quotas of the tenants.
-func (s *quotaSet) tenants(what string, tenants map[string]Quota) (map[string]*quota, error) {
+func (s *quotaSet) tenants(counts string, tenants map[string]Quota) (map[string]*quota, error) {
 	var errs []error
 	out := make(map[string]*quota, len(tenants))
 	for _, name := range slices.Sorted(maps.Keys(tenants)) {
@@ -116,7 +116,7 @@ func (s *quotaSet) tenants(what string, tenants map[string]Quota) (map[string]*q
 			errs = append(errs, fmt.Errorf("receiver: tenant %q: %w", name, err))
 			continue
 		}
-		out[name] = s.bucket("", "tenant "+name, what, tenants[name])
+		out[name] = s.bucket("", "tenant "+name, counts, tenants[name])
 	}
 	return out, errors.Join(errs...)
 }

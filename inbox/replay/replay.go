@@ -29,7 +29,7 @@ type Options struct {
 	// when that is so. They may happen twice.
 	IncludeIndeterminate bool `json:"include_indeterminate,omitempty"`
 
-	// IncludeDiscarded replays effects that an operator discarded, and those of a list that an operator cancelled.
+	// IncludeDiscarded replays effects that an operator discarded, and messages of a list that an operator cancelled.
 	IncludeDiscarded bool `json:"include_discarded,omitempty"`
 
 	// IncludeCalledAgain replays an effect of an operation that a later call repeats

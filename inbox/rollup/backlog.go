@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/internal/row"
 )
 
-// Backlog is what waits for a route at one moment.
+// Backlog is a sample of the effects that wait for a route.
 type Backlog struct {
 	// Source and Route are ids.
 	Source, Route int32
@@ -18,15 +18,14 @@ type Backlog struct {
 	Oldest  time.Duration
 }
 
-// The kinds of samples. Their n is no sum of what happened: the sample of a minute is taken once, and that of an hour is the
-// largest one. Stored: never change.
+// The kinds of samples. Samples are not added up: a minute keeps its first sample, and an hour keeps the largest one. Stored: never
+// change.
 const (
 	waitingKind = "waiting"
 	oldestKind  = "waiting_seconds"
 )
 
-// Every process takes the samples. The first one of a minute stays, so that a minute has the same sample whoever reads it, and
-// an hour has the largest one.
+// Every process takes samples. The unique constraint keeps the first sample of a minute, so later reads of the minute agree.
 var writeBacklog = `
 WITH sample AS MATERIALIZED (
     SELECT a.source_id, k.kind, date_bin('1 minute', $1::timestamptz, 'epoch') AS minute, a.route_id, k.n
@@ -42,15 +41,15 @@ SELECT source_id, kind, date_bin('1 hour', minute, 'epoch'), route_id, '', n FRO
 ORDER BY 1, 2, 3, 4
 ON CONFLICT ON CONSTRAINT stat_hour_pkey DO UPDATE SET n = excluded.n WHERE h.n < excluded.n`
 
-// WriteBacklog keeps what waits for the routes at a moment. A route for which nothing waits need not be among them: where there is no
-// sample, nothing waited.
+// WriteBacklog stores a sample for each of the routes. You can leave out a route for which nothing waits, because a missing sample
+// counts as 0.
 func WriteBacklog(ctx context.Context, db Executor, at time.Time, all []Backlog) error {
 	if len(all) == 0 {
 		return nil
 	}
 	_, err := db.Exec(ctx, writeBacklog, backlogColumns.Append([]any{at}, all)...)
 	if err != nil {
-		return fmt.Errorf("writing what waits: %w", err)
+		return fmt.Errorf("writing samples of the backlog: %w", err)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 // Kind is a kind of count.
 type Kind uint8
 
-// The kinds: first those of a source, then those of a route, then the times that the acknowledgements of a source, or the
-// attempts of a route, took.
+// The kinds of a source come first, and then the kinds of a route. The last ones count acknowledgements of a source, or attempts of
+// a route, by their duration.
 const (
 	// Recorded counts events that were new, with any admission.
 	Recorded Kind = iota

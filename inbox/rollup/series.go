@@ -34,7 +34,7 @@ func (p *Point) at(kind string, route bool) *int64 {
 	return nil
 }
 
-// largest tells the kind of which the largest value counts.
+// largest takes the maximum of the ages, and the sum of every other kind.
 const largest = `CASE WHEN one.kind = '` + oldestKind + `' THEN max(%[1]s.n) ELSE sum(%[1]s.n) END`
 
 // Series is a window minute by minute, or hour by hour.

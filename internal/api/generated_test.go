@@ -62,7 +62,7 @@ func writeFile(t *testing.T, content []byte, path ...string) {
 func TestOapiCodegensClientWorks(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it builds a generator and a client")
+		t.Skip("-short leaves out what builds a generator and a client; ./scripts/test runs it")
 	}
 	folder := goModule(t)
 	npmtest.Copy(t, filepath.Join(goClient, "exercise.go"), filepath.Join(folder, "exercise.go"))
@@ -84,7 +84,7 @@ func TestOapiCodegensClientWorks(t *testing.T) {
 func TestOpenAPIGeneratorsClientsCompile(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it runs a generator in Java")
+		t.Skip("-short leaves out what runs a generator in Java; ./scripts/test runs it")
 	}
 	if _, err := exec.LookPath("java"); err != nil {
 		missing := t.Skipf

@@ -67,7 +67,7 @@ func programme(t *testing.T) string {
 func TestAGeneratedClientExercisesTheAPI(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it installs and compiles a client")
+		t.Skip("-short leaves out what installs and compiles a client; ./scripts/test runs it")
 	}
 	folder := programme(t)
 	w := newWorld(t)

@@ -123,7 +123,7 @@ type App struct {
 	gate   *gate.Gate
 	rollup *rollup.Recorder            // records what the console shows about this process
 	starts []step                      // in order
-	chores []func(ctx context.Context) // what is done periodically, in the order of its start
+	chores []func(ctx context.Context) // periodic work, in the order in which it was started
 
 	series     map[int32]inbox.Series              // of the ordered routes, by id
 	orderStats []func() map[int32]inbox.OrderStats // what the gate and the store have counted

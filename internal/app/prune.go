@@ -70,7 +70,7 @@ func (a *App) newPruneMetrics(pruner *prune.Pruner) (*pruneMetrics, error) {
 	return m, a.collect(m.rows, m.partitions, m.passes, m.seconds, m.incoming, m.drained, m.backlog, m.oldest, m.headroom)
 }
 
-// readBacklog reads what is due and was not removed.
+// readBacklog sets the gauges of the backlog.
 func (m *pruneMetrics) readBacklog(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, orderGaugesBound)
 	defer cancel()

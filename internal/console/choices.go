@@ -23,8 +23,7 @@ func (r *request) names() *control.Names {
 	return r.known
 }
 
-// offer turns a text field into a choice if its values are a closed set that is not too long, and gives it suggestions if they
-// are not closed.
+// offer turns a text field into a choice if its values are a short closed set, and adds suggestions if the set is open.
 func (r *request) offer(f field) field {
 	if f.Kind != "" {
 		return f
@@ -62,7 +61,7 @@ func (r *request) choiceOf(f field, member string, names []string) field {
 	}
 	choice := r.choiceField(f.Name, f.Label, names...)
 	choice.Hint = f.Hint
-	if member != "reasons" { // a name is shown as it is
+	if member != "reasons" { // show names unchanged
 		for i := range choice.Options[1:] {
 			choice.Options[i+1].Text = names[i]
 		}

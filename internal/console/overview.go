@@ -79,7 +79,7 @@ func overviewPage(r *request, f *control.Figures, window rollup.Window) *page {
 	return p
 }
 
-// overviewPanels are the tables of the overview. A page of its own shows each in full.
+// overviewPanels are the tables of the overview. A separate page shows the whole of each table.
 var overviewPanels = []string{"sources", "routes", "unsettled"}
 
 // shownOnOverview is how many rows of each table the overview shows, so that it fits one screen.

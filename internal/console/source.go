@@ -164,7 +164,7 @@ func connectBlocks(r *request, v *sourceView) (out []block) {
 	return out
 }
 
-// runningBlocks show what came to a source lately, and what is done with it.
+// runningBlocks show the recent deliveries of a source and its routes.
 func runningBlocks(r *request, v *sourceView) (out []block) {
 	s := v.source
 	out = append(out, block{ID: "events", Title: "Last events", Table: eventTable(r, unpaged(v.events), "None yet."), Links: []link{{Text: "All events of this source", Href: to("/events", "source", s.Name)}}})

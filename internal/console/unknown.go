@@ -168,7 +168,7 @@ func effectActions(r *request, e *control.Effect) (b block, ok bool) {
 	if listOpen(e) {
 		b.Forms = append(b.Forms, form{
 			ID: "cancel", Action: "/effects/" + id + "/cancel", Title: "Cancel the list", Button: "Cancel the list", Closed: true, Danger: true,
-			Text: "What is sent stays sent, and what is under way ends. The other messages are skipped.", Fields: []field{reasonField(), typedField("cancel")},
+			Text: "Attempts that have begun end. The other messages are skipped.", Fields: []field{reasonField(), typedField("cancel")},
 		})
 	}
 	return b, true

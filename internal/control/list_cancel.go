@@ -19,7 +19,7 @@ type CancelListRequest struct {
 // CancelList ends a list whose messages are being sent.
 var CancelList = Operation[CancelListRequest, decide.CancelledList]{
 	ID: "cancel_list", Method: "POST", Path: "/effects/{id}/cancel", Scope: Operate,
-	Summary: "Cancel a list of messages. What is sent stays sent, what is under way ends, and the other messages are skipped.",
+	Summary: "Cancel a list of messages. Attempts that have begun end, and the other messages are skipped.",
 	Why:     "why is it cancelled?", Confirm: "cancel",
 	Do: func(ctx context.Context, s *Service, access Access, r CancelListRequest) (out decide.CancelledList, err error) {
 		if err := s.lister.CheckTenant(ctx, access.Tenant, r.ID); err != nil {

@@ -160,8 +160,7 @@ func (p *printer) scalar() {
 }
 
 // readable replaces escapes of a string by the characters that they stand for. The string stays valid JSON with the same value:
-// quotation marks, backslashes and control characters remain escapes, and so do halves of characters. What is no string
-// has no escapes.
+// quotation marks, backslashes, control characters and single surrogates remain escapes. Other values have no escapes.
 func readable(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return quoted

@@ -14,10 +14,10 @@ import (
 func (s *shell) cancelListCommand() *cobra.Command {
 	d := newDecision(s, &control.CancelList, &cobra.Command{
 		Use:   "cancel <effect>",
-		Short: "Cancel a list of messages that is being sent",
-		Long: "Cancel a list of messages. Name the effect that became the list. What is sent stays sent, and what is under\n" +
-			"way ends. The workers skip each other message when its turn comes, with the reason list_cancelled. Messages of\n" +
-			"a paused target are skipped when it resumes.\n\n" +
+		Short: "Cancel a list of messages",
+		Long: "Cancel a list of messages. Name the effect that became the list. Attempts that have begun end. The workers skip\n" +
+			"each other message when it is due, with the reason list_cancelled. They skip the messages of a paused target when\n" +
+			"it resumes.\n\n" +
 			"If it was a mistake, replay the skipped messages: `oncegate replay --include-discarded`.",
 		Example: "  oncegate effects cancel 0199a000-0000-7000-8000-000000000000 --reason 'wrong template'",
 		Args:    cobra.ExactArgs(1),
@@ -37,7 +37,7 @@ func (s *shell) cancelListCommand() *cobra.Command {
 			return nil, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", d.request.ID, d.request.ID)}
 		}
 		return func() {
-			fmt.Fprintf(s.err, "%s/%s %s: %s\nWhat is not sent yet will be skipped.\n", effect.Source, effect.EventID, effect.Route, listText(effect.List))
+			fmt.Fprintf(s.err, "%s/%s %s: %s\nMessages that are not sent yet will be skipped.\n", effect.Source, effect.EventID, effect.Route, listText(effect.List))
 		}, nil
 	}
 	d.done = func(out *decide.CancelledList) error {

@@ -58,7 +58,7 @@ func (s *shell) eraseLabel(ctx context.Context, f eraseLabelFlags, source string
 		var sum prune.ErasedMany
 		var found control.ErasedEvents
 		matched, err := s.decideMany(d, f.dryRun, control.EraseEvents.Confirm, "erasing", func() {
-			s.showErasable(found)
+			eraseGroupColumns.table(s, found.Groups).write(s.err, s.width())
 			s.warn("This cannot be undone.")
 		}, func(seen control.Seen) (batch, error) {
 			request, within := control.EraseEventsRequest{Explained: control.Explained{Reason: d.reason}, Seen: seen}, ctx
@@ -91,11 +91,6 @@ func (s *shell) eraseLabel(ctx context.Context, f eraseLabelFlags, source string
 		}
 		return s.showErasedMany(sum, matched-sum.Handled())
 	})
-}
-
-// showErasable shows which events would be erased, on stderr, before the user confirms it.
-func (s *shell) showErasable(found control.ErasedEvents) {
-	eraseGroupColumns.table(s, found.Groups).write(s.err, s.width())
 }
 
 // printErasable prints the result of a dry run.

@@ -13,9 +13,9 @@ import (
 // FastClock is the clock of one database, and of the processes of a test that work on it. It moves as the test says. Unlike
 // [DatabaseClock] it leaves the other databases of the server alone.
 //
-// The bodies of now() and clock_timestamp() of the database become expressions, which PostgreSQL inlines as it does those of
-// DatabaseClock. They add an offset that is in a table, so every session sees a new one in its next statement. What does not ask
-// for the time, such as timers and timeouts, does not notice the clock.
+// It replaces the bodies of now() and clock_timestamp() by expressions, which PostgreSQL inlines. The expressions add an offset from a
+// table, so every session sees a new offset in its next statement. Timers and timeouts do not change, because they do not call these
+// functions.
 type FastClock struct {
 	conn  *pgx.Conn
 	ahead atomic.Int64
@@ -35,7 +35,7 @@ CREATE OR REPLACE FUNCTION pg_catalog.now() RETURNS timestamptz LANGUAGE sql STA
 CREATE OR REPLACE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE
     AS $$ SELECT pg_catalog.true_clock_timestamp() + fast_clock.read() $$`
 
-// NewFastClock makes the clock of a database of its own, as a superuser. Processes are started after this.
+// NewFastClock replaces the clock of a database, as a superuser. Start processes after this call.
 func NewFastClock(ctx context.Context, dsn string) (*FastClock, error) {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
