@@ -44,8 +44,10 @@ func TestEffectsInGroups(t *testing.T) {
 		})
 	}
 	b.eventually("some done", func() bool { return b.count(`SELECT count(*) FROM effect WHERE state = 'done'`) > 20 })
-	// As the rescuer and the scheduler would do with jobs that run.
-	b.exec(`UPDATE river_job SET state = 'available', scheduled_at = now() WHERE state = 'running'`)
+	// As the rescuer and the scheduler would do with jobs that run. River locks the jobs that it
+	// completes in no particular order, so the statement must not wait for one of them.
+	b.exec(`UPDATE river_job SET state = 'available', scheduled_at = now()
+		WHERE id IN (SELECT j.id FROM river_job j WHERE j.state = 'running' FOR UPDATE SKIP LOCKED)`)
 	b.eventually("all at their end", func() bool {
 		return b.count(`SELECT count(*) FROM effect WHERE state IN ('done', 'dead')`) == n
 	})
