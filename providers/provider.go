@@ -137,6 +137,9 @@ func (d *specReader) base(bases Catalog) *Spec {
 	spec.Title = d.name                  // two senders must not share a title
 	spec.Checked, spec.ProvedBy = "", "" // these describe the base
 	spec.Example.Source, spec.Example.Own = "", nil
+	if d.root.Member("type") != nil {
+		spec.Types = TypesSpec{} // the base's list is of what its own rule reads
+	}
 	for _, key := range []string{"mode", "candidates", "hash"} {
 		if d.root.Member("identity").Member(key) != nil {
 			spec.Identity = IdentitySpec{}   // a different rule replaces the base's identity completely

@@ -81,6 +81,21 @@ type Spec struct {
 
 	// Example is a request that `oncegate send` can sign.
 	Example ExampleSpec `yaml:"example"`
+
+	// Types lists all event types that the sender documents. A configuration warns of a route that
+	// names a type that is not among them. A provider that extends this one inherits the list unless
+	// it writes a rule for type.
+	Types TypesSpec `yaml:"types"`
+}
+
+// TypesSpec lists the event types of a sender, as the rule for type reads them.
+type TypesSpec struct {
+	// Source is where the sender publishes the list.
+	Source string `yaml:"source"`
+
+	// Known is the complete list. Leave it out if you do not know all of the types, because a type that
+	// it lacks looks like a mistake.
+	Known []string `yaml:"known"`
 }
 
 // SettingSpec declares a value that a source sets: one text, or a list.

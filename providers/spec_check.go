@@ -177,6 +177,7 @@ func (d *specReader) check(s *Spec) {
 	for _, name := range s.Example.Own {
 		d.choice("example.own", name, []string{"type", "occurred_at", "sequence"}, nil)
 	}
+	d.types(&s.Types)
 	d.windows(&s.Windows)
 	d.reconcile(s)
 	if s.Windows.Age != "" {

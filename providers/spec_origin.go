@@ -45,6 +45,8 @@ func (p *Provider) replacesBase(path string) bool {
 		return true
 	case path == "identity" || strings.HasPrefix(path, "identity."), path == "reconcile" || strings.HasPrefix(path, "reconcile."):
 		return p.own["identity.mode"] || p.own["identity.candidates"] || p.own["identity.hash"]
+	case strings.HasPrefix(path, "types."):
+		return p.own["type"]
 	}
 	return false
 }

@@ -20,6 +20,51 @@ identity:
   candidates: [{ json: id }]
 `
 
+// A list of event types is complete and has a source, or it is not believed.
+func TestTypesAreChecked(t *testing.T) {
+	t.Parallel()
+	for types, want := range map[string]string{
+		"types: { source: https://example.com/types, known: [a.b, c] }":         "",
+		"types: { known: [a.b, c] }":                                            "types: needs both source and known",
+		"types: { source: https://example.com/types }":                          "types: needs both source and known",
+		"types: { source: ftp://example.com, known: [a.b] }":                    "types.source: is not an https address",
+		"types: { source: https://example.com/types, known: [a.b, c, a.b] }":    `types.known[2]: "a.b" is in the list twice`,
+		"types: { source: https://example.com/types, known: [a.b, ''] }":        "types.known[1]: is not the name of an event type",
+		"types: { source: https://example.com/types, known: [a.b], all: true }": `types: unknown key "all"`,
+	} {
+		_, err := providers.Parse("listed", []byte(good+types))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", types, err, want)
+		}
+	}
+}
+
+// A provider has the types of the one that it extends, unless it reads the type in another way.
+func TestTypesAreInherited(t *testing.T) {
+	t.Parallel()
+	base, err := providers.Parse("listed", []byte(good+"type: [{ json: type }]\ntypes: { source: https://example.com/types, known: [a.b, c] }"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for own, want := range map[string]struct {
+		types  int
+		origin string
+	}{
+		"":                             {2, "listed"},
+		"\ntype: [{ header: X-Type }]": {0, providers.OriginDefault},
+		"\ntypes: { source: https://example.com/others, known: [d] }":                               {1, "own"},
+		"\ntype: [{ json: kind }]\ntypes: { source: https://example.com/others, known: [d, e, f] }": {3, "own"},
+	} {
+		p, err := providers.ParseOver("own", []byte("extends: listed"+own), providers.Map{"listed": base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(p.Spec().Types.Known); got != want.types || p.Origin("types.known") != want.origin {
+			t.Errorf("%q: %d types of %s, want %d of %s", own, got, p.Origin("types.known"), want.types, want.origin)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	t.Parallel()
 	p, err := providers.Parse("good", []byte(good))

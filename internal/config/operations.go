@@ -298,7 +298,8 @@ func (r *reader) keepOperations(s *Source) {
 	}
 }
 
-// matches reports whether a route's type pattern includes an operation.
-func matches(pattern, operation string) bool {
-	return (&inbox.Route{Types: []string{pattern}}).Matches(operation)
+// matches reports whether a route's pattern includes an event type, which is the name of an
+// operation at a source that takes calls.
+func matches(pattern, eventType string) bool {
+	return (&inbox.Route{Types: []string{pattern}}).Matches(eventType)
 }

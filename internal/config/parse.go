@@ -35,11 +35,12 @@ func connectionString(s string) (string, error) {
 	return s, nil
 }
 
-var globForm = regexp.MustCompile(`^[^\[\]?\\\x00-\x20]+$`)
+// globForm permits spaces inside a type, because GitLab has them: Push Hook. A comma would be two types in one text.
+var globForm = regexp.MustCompile(`^[^\[\]?,\\\x00-\x20]+( [^\[\]?,\\\x00-\x20]+)*$`)
 
 func glob(s string) (string, error) {
 	if _, err := path.Match(s, ""); err != nil || !globForm.MatchString(s) || len(s) > 255 {
-		return "", errors.New("not an event type: no spaces, and * is the only wildcard")
+		return "", errors.New("not an event type: one per element, without commas, and * is the only wildcard")
 	}
 	return s, nil
 }

@@ -47,6 +47,7 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 					"its calls are refused; add the current secret or move until", s.Name, c.Name, ended.Format(time.RFC3339)))
 			}
 		}
+		r.warnTypes(s)
 		for _, route := range s.Routes {
 			if route.Target != nil && route.Target.Kind == KindNoop {
 				r.warnings = append(r.warnings, fmt.Sprintf("sources.%s.routes.%s: its target %s is of kind noop: "+
@@ -69,6 +70,17 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 				"and nothing is done with them; add a route, or set ONCEGATE_FORWARD_URL if the source comes from the environment", s.Name))
 		}
 	}
+}
+
+// WarningsOf returns the warnings about one source.
+func (c *Config) WarningsOf(source string) []string {
+	out := []string{}
+	for _, warning := range c.Warnings {
+		if at, ok := strings.CutPrefix(warning, "sources."+source); ok && (at[0] == '.' || at[0] == ':') {
+			out = append(out, warning)
+		}
+	}
+	return out
 }
 
 // warnListen warns of proxies that could be anybody: X-Forwarded-For decides which peer a limit, an

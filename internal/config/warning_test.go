@@ -95,6 +95,64 @@ sources:
 	}
 }
 
+// A route that names an event type that its sender does not have takes nothing, so the mistake is named, with what it may have been
+// meant to be. Types are not compared where the sender's are not known.
+func TestWarningsOfTypes(t *testing.T) {
+	t.Parallel()
+	const content = `
+targets: { billing: { kind: forward, url: "https://a.example/", idempotent: true } }
+providers:
+  listed:
+    extends: hmac
+    title: Acme
+    identity: { candidates: [{ json: id }] }
+    type: [{ json: type }]
+    types: { source: "https://acme.example/types", known: [invoice.paid, invoice.payment_failed, customer.created, AUTHORISATION, "Push Hook"] }
+  other: { extends: listed, identity: { candidates: [{ json: id }] }, title: Other }
+  open:  { extends: listed, identity: { candidates: [{ json: id }] }, type: [{ json: kind }], title: Open }
+sources:
+  shop:
+    provider: listed
+    secrets: [env:STRIPE_SECRET]
+    routes:
+      - { name: all, target: billing }
+      - { name: right, target: billing, types: [invoice.paid, "invoice.*", "*.created", AUTHORISATION, Push*] }
+      - { name: wrong, target: billing, types: [invoice.payed, Invoice.Paid, "invoces.*", authorization, "push hook", refund.created] }
+  second: { provider: other, secrets: [env:STRIPE_SECRET], routes: [{ name: wrong, target: billing, types: [customer.create] }] }
+  third:  { provider: open, secrets: [env:STRIPE_SECRET], routes: [{ name: unknown, target: billing, types: [customer.create] }] }
+`
+	cfg, err := config.Load(config.Options{File: "x.yml", Content: []byte(content), Environ: environ(), Catalog: loaded(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := func(at, title, pattern, meant string) string {
+		if meant != "" {
+			meant = "did you mean " + meant + "? "
+		}
+		return "sources." + at + ".types: no event type of " + title + " matches " + pattern + ", so it takes no event; " + meant +
+			"choose from the 5 types at https://acme.example/types, or leave it if it is newer than that list"
+	}
+	want := []string{
+		line("second.routes.wrong", "Other", "customer.create", "customer.created"),
+		line("shop.routes.wrong", "Acme", "invoice.payed", "invoice.paid"),
+		line("shop.routes.wrong", "Acme", "Invoice.Paid", "invoice.paid"),
+		line("shop.routes.wrong", "Acme", "invoces.*", "invoice.*"),
+		line("shop.routes.wrong", "Acme", "authorization", "AUTHORISATION"),
+		line("shop.routes.wrong", "Acme", "push hook", "Push Hook"),
+		line("shop.routes.wrong", "Acme", "refund.created", ""),
+	}
+	got := slices.DeleteFunc(cfg.Warnings, func(warning string) bool { return strings.HasPrefix(warning, "providers.") })
+	if !slices.Equal(got, want) {
+		for _, got := range got {
+			t.Log(got)
+		}
+		t.Errorf("got the warnings above, want %d others", len(want))
+	}
+	if of := cfg.WarningsOf("second"); !slices.Equal(of, want[:1]) {
+		t.Errorf("of one source: %q", of)
+	}
+}
+
 // One port cannot be opened twice, in whatever form it is written. Port 0 is another one each time.
 func TestListenersNeedTheirOwnPorts(t *testing.T) {
 	t.Parallel()

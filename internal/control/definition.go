@@ -59,6 +59,10 @@ type SourceDefinition struct {
 	// Changed says that the request has changed the source. It is false if the source was like that before.
 	Changed bool `json:"changed"`
 
+	// Warnings are the warnings about the definition that the request asks for, such as an event type that the sender does not have.
+	// Operations that only show the source answer with none.
+	Warnings []string `json:"warnings"`
+
 	// CreatedAt and UpdatedAt are when the source was defined and changed last. By and Reason are who changed it last, and why.
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -169,10 +173,11 @@ func (s *Service) define(ctx context.Context, access Access, name, reason string
 	if s.cfg.Keyring.Ring() == nil {
 		return out, invalid("%v", definition.ErrUnsealed)
 	}
+	warnings := []string{}
 	defined, changed, err := definition.Change(ctx, s.cfg.Pool, s.cfg.Keyring, name, definition.Decision{Actor: access.Actor, Reason: reason}, func(now *definition.Definition) (definition.Definition, error) {
 		next, err := edit(now)
 		if err == nil {
-			err = s.cfg.CheckDefinition(ctx, config.Definition{Name: name, Disabled: !next.Enabled, Content: next.Content})
+			warnings, err = s.cfg.CheckDefinition(ctx, config.Definition{Name: name, Disabled: !next.Enabled, Content: next.Content})
 		}
 		return next, err
 	})
@@ -180,7 +185,7 @@ func (s *Service) define(ctx context.Context, access Access, name, reason string
 		return out, err
 	}
 	out, err = s.definition(ctx, &defined)
-	out.Changed = changed
+	out.Changed, out.Warnings = changed, warnings
 	return out, err
 }
 
@@ -188,7 +193,7 @@ func (s *Service) define(ctx context.Context, access Access, name, reason string
 func (s *Service) definition(ctx context.Context, d *definition.Definition) (out SourceDefinition, err error) {
 	out = SourceDefinition{
 		Name: d.Name, Address: "/in/" + d.Name, Enabled: d.Enabled, Revision: d.Revision,
-		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, By: d.By, Reason: d.Reason,
+		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, By: d.By, Reason: d.Reason, Warnings: []string{},
 	}
 	out.Processes, out.Behind, err = definition.Behind(ctx, s.cfg.Pool, d.Revision, node.Silence)
 	return out, err

@@ -65,7 +65,7 @@ type Config struct {
 
 	// CheckDefinition returns why a source cannot be added to the configuration, as a Problem, or nil. It is nil if there is no
 	// configuration.
-	CheckDefinition func(ctx context.Context, d config.Definition) error
+	CheckDefinition func(ctx context.Context, d config.Definition) (warnings []string, err error)
 
 	// Patient is set by a command, which has no HTTP client waiting for its answer: it waits until a plan is made, and
 	// prunes until everything is done.

@@ -52,9 +52,9 @@ func (s *Server) announce(ctx context.Context) {
 	}
 }
 
-// checkDefinition returns why a source cannot be added to the configuration, or nil. It reads the configuration without the other sources
+// checkDefinition returns the warnings about a source, or why it cannot be added to the configuration. It reads the configuration without the other sources
 // of the database, because reading 10,000 of them takes seconds.
-func (s *Server) checkDefinition(ctx context.Context, d config.Definition) error {
+func (s *Server) checkDefinition(ctx context.Context, d config.Definition) ([]string, error) {
 	cfg := s.cfg
 	settings, err := s.reloads.cfg.LoadWith(d)
 	if err == nil {
@@ -62,7 +62,7 @@ func (s *Server) checkDefinition(ctx context.Context, d config.Definition) error
 		err = app.Check(ctx, cfg)
 	}
 	if err != nil {
-		return &control.Problem{Code: control.CodeInvalid, Detail: s.reloads.cfg.Explain(err)}
+		return nil, &control.Problem{Code: control.CodeInvalid, Detail: s.reloads.cfg.Explain(err)}
 	}
-	return nil
+	return settings.WarningsOf(d.Name), nil
 }

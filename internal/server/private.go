@@ -34,7 +34,7 @@ func (s *Server) mountPrivate(ctx, running context.Context, g *generation) error
 		return err
 	}
 	var reload func(context.Context, control.ReloadRequest, string) (control.Reloaded, error)
-	var check func(context.Context, config.Definition) error
+	var check func(context.Context, config.Definition) ([]string, error)
 	if s.reloads.cfg.Load != nil {
 		reload = s.reloadFor
 	}

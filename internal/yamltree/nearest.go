@@ -10,7 +10,7 @@ const maxNearest = 3
 
 // Nearest returns the known names that the author may have meant by an unknown name, at most three:
 // names that differ in a few characters, and names that contain the unknown name or are contained
-// in it. If several names are returned, they are equally close and in alphabetical order.
+// in it. Upper and lower case are the same. If several names are returned, they are equally close and in alphabetical order.
 func Nearest(names []string, name string) []string {
 	if name == "" || len(name) > 64 {
 		return nil
@@ -20,8 +20,9 @@ func Nearest(names []string, name string) []string {
 	var near []string
 	best := least + 1
 	for _, known := range slices.Sorted(slices.Values(names)) {
-		distance := edits(asked, known)
-		if len(asked) >= 3 && (strings.Contains(known, asked) || len(known) >= 4 && strings.Contains(asked, known)) {
+		lower := strings.ToLower(known)
+		distance := edits(asked, lower)
+		if len(asked) >= 3 && (strings.Contains(lower, asked) || len(lower) >= 4 && strings.Contains(asked, lower)) {
 			distance = min(distance, least)
 		}
 		switch {

@@ -70,16 +70,16 @@ func (s *shell) loadWith(d config.Definition) (*config.Config, error) {
 	})
 }
 
-// checkDefinition returns why a server could not add a source to its configuration, as a Problem, or nil.
-func (s *shell) checkDefinition(ctx context.Context, d config.Definition) error {
+// checkDefinition returns the warnings about a source, or as a Problem why a server could not add it to its configuration.
+func (s *shell) checkDefinition(ctx context.Context, d config.Definition) ([]string, error) {
 	settings, err := s.loadWith(d)
 	if err == nil {
 		err = app.Check(ctx, app.Config{Settings: settings, Logger: slog.New(slog.DiscardHandler), Receive: true, Work: true})
 	}
 	if err != nil {
-		return &control.Problem{Code: control.CodeInvalid, Detail: explained(err)}
+		return nil, &control.Problem{Code: control.CodeInvalid, Detail: explained(err)}
 	}
-	return nil
+	return settings.WarningsOf(d.Name), nil
 }
 
 // definitionCommands returns the commands that define, change, disable and enable sources of the database.
@@ -162,7 +162,8 @@ func (s *shell) followDefinition(cmd *cobra.Command) func(*control.SourceDefinit
 	return func(out *control.SourceDefinition) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), definitionServed)
 		defer cancel()
-		changed := out.Changed
+		s.warnings(out.Warnings)
+		changed, warnings := out.Changed, out.Warnings
 		for out.Behind > 0 && sleep.For(ctx, definitionPause) == nil {
 			err := s.control(ctx, "", func(caller control.Caller) (err error) {
 				*out, err = control.Call(ctx, caller, &control.ShowDefinition, control.SourceReference{Name: out.Name})
@@ -172,7 +173,7 @@ func (s *shell) followDefinition(cmd *cobra.Command) func(*control.SourceDefinit
 				break // the change is made; only who serves it is not known
 			}
 		}
-		out.Changed = changed
+		out.Changed, out.Warnings = changed, warnings
 		if s.output == "json" {
 			return s.json(out)
 		}

@@ -52,11 +52,16 @@ func (s *shell) showReload(out control.Reloaded) error {
 	if len(out.Changes) == 0 {
 		fmt.Fprintln(s.out, "  no key differs")
 	}
-	for _, warning := range out.Warnings {
-		fmt.Fprintln(s.err, "oncegate: warning: "+clean(warning))
-	}
+	s.warnings(out.Warnings)
 	if restart {
 		return &failure{text: "the server cannot apply this without a restart"}
 	}
 	return nil
+}
+
+// warnings writes the warnings about a configuration to stderr.
+func (s *shell) warnings(all []string) {
+	for _, warning := range all {
+		fmt.Fprintln(s.err, "oncegate: warning: "+clean(warning))
+	}
 }
