@@ -164,8 +164,8 @@
 //
 // # Where this differs from the design it was built on
 //
-// The gate inserts River's jobs with its own SQL, with ids reserved from River's sequence in the first round trip, so
-// that effects and jobs need no third one; a test compares the rows with those that River makes. Connections of the
+// The gate inserts River's jobs with its own SQL, each with an id from River's sequence that is in
+// the effect's row, so that one round trip writes both; a test compares the rows with those that River makes. Connections of the
 // gate plan without sequential scans and with generic plans: every statement has its index, and the tables start empty
 // and never analysed. Every pool sets synchronous_commit itself, so that the database's setting does not matter. The
 // second flusher begins only when the first stalls: two groups at once are half as large and cost more each. Two small

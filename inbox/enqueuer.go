@@ -38,12 +38,20 @@ type Wake struct {
 
 // Enqueuer adds the wake-ups of a group of admissions to the queue, inside the
 // group's transaction. It is declared here, by its caller; package jobs
-// implements it. It works on batches, not on a transaction, so that the gate
-// needs two round trips for a group and no more.
+// implements it. It works on batches, not on a transaction, so that its
+// statements share a round trip with the caller's.
 type Enqueuer interface {
 	// ReserveTx queues a statement that reserves n job ids and fills ids when its result
 	// is read. Unused ids leave a harmless gap.
 	ReserveTx(b *pgx.Batch, n int, ids *[]int64)
+
+	// JobID is the SQL expression that takes the id of a new job.
+	JobID() string
+
+	// InsertRecordedTx queues the statement that inserts the wake-ups of those of the
+	// effects that are recorded, each with the id that its row has by JobID. The caller
+	// sends the notification after its COMMIT, with Notify.
+	InsertRecordedTx(b *pgx.Batch, effects []ID)
 
 	// EnqueueTx queues the statement that inserts the jobs, and, not more often than the
 	// workers could use it, the notification that wakes them. If all wake-ups are Last,

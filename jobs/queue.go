@@ -103,9 +103,15 @@ func NewQueue(cfg QueueConfig) *Queue {
 	return q
 }
 
-// River takes ids from the same sequence. An unused reserved id leaves a harmless gap.
+// River takes ids from the same sequence.
+const newJobID = `nextval('river_job_id_seq')`
+
+// JobID implements [inbox.Enqueuer].
+func (q *Queue) JobID() string { return newJobID }
+
+// An unused reserved id leaves a harmless gap.
 const reserveJobs = `
-SELECT array_agg(nextval('river_job_id_seq'))
+SELECT array_agg(` + newJobID + `)
 FROM generate_series(1, $1::int)`
 
 // ReserveTx implements [inbox.Enqueuer].
@@ -117,11 +123,23 @@ func (q *Queue) ReserveTx(b *pgx.Batch, n int, ids *[]int64) {
 // River does not fetch an available job before its scheduled time.
 const insertJobs = `
 INSERT INTO river_job (id, args, kind, max_attempts, queue, priority, tags, scheduled_at)
-SELECT coalesce(nullif(w.job_id, 0), nextval('river_job_id_seq')),
+SELECT coalesce(nullif(w.job_id, 0), ` + newJobID + `),
     jsonb_build_object(CASE w.kind WHEN 'rearm' THEN 'event' ELSE w.kind END, w.id::text),
     w.kind, $4::smallint, CASE w.kind WHEN 'replay' THEN '` + replayQueue + `' ELSE $5::text END, w.priority, '{}',
     now() + w.later * interval '1 microsecond'
 FROM unnest($1::bigint[], $2::text[], $3::uuid[], $6::smallint[], $7::bigint[]) AS w (job_id, kind, id, priority, later)`
+
+// OFFSET 0 keeps the subquery from becoming a join, whose plan would depend on the size of the table. The columns are
+// those of insertJobs, whose values a test compares.
+const insertRecordedJobs = `
+INSERT INTO river_job (id, args, kind, max_attempts, queue, priority, tags, scheduled_at)
+SELECT e.job_id, jsonb_build_object('` + string(inbox.WakeEffect) + `', k.id::text), '` + string(inbox.WakeEffect) + `', $2::smallint, $3::text, $4::smallint, '{}', now()
+FROM unnest($1::uuid[]) AS k (id), LATERAL (SELECT f.job_id FROM effect f WHERE f.id = k.id OFFSET 0) AS e`
+
+// InsertRecordedTx implements [inbox.Enqueuer].
+func (q *Queue) InsertRecordedTx(b *pgx.Batch, effects []inbox.ID) {
+	b.Queue(insertRecordedJobs, effects, maxAttempts, queueName, livePriority)
+}
 
 // The topic and the payload are those that River's client sends and its
 // producers understand.

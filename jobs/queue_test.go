@@ -103,6 +103,39 @@ func TestQueueWritesTheRowsOfInsertTx(t *testing.T) {
 	}
 }
 
+// The wake-ups of recorded effects are the same rows, each under the id that its effect has. An effect that is not recorded
+// gets none.
+func TestQueueWakesWhatIsRecorded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	client, err := river.NewClient(riverpgxv5.New(b.pool), &river.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded, other := inbox.NewID(time.Now()), inbox.NewID(time.Now())
+	b.exec(`INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at)
+		SELECT $1, gen_random_uuid(), id, 1, 'key', 4711, 'pending', now() FROM route LIMIT 1`, recorded)
+	err = pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+		_, err := client.InsertTx(t.Context(), tx, effectArgs{Effect: recorded.String()}, &river.InsertOpts{MaxAttempts: 1000, Priority: 2})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var insert pgx.Batch
+	b.queue.InsertRecordedTx(&insert, []inbox.ID{other, recorded})
+	if err := b.pool.SendBatch(t.Context(), &insert).Close(); err != nil {
+		t.Fatal(err)
+	}
+	var jobs, forms, ours int
+	err = b.pool.QueryRow(t.Context(), `
+		SELECT count(*), count(DISTINCT to_jsonb(j) - '{id,created_at,scheduled_at}'::text[]), count(*) FILTER (WHERE j.id = 4711)
+		FROM river_job j WHERE j.scheduled_at = j.created_at`).Scan(&jobs, &forms, &ours)
+	if err != nil || jobs != 2 || forms != 1 || ours != 1 {
+		t.Errorf("%d jobs in %d forms, %d of them ours, %v; want River's and ours in one form", jobs, forms, ours, err)
+	}
+}
+
 func TestQueueNotifiesAsRiverDoes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

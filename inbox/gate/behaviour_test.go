@@ -362,7 +362,11 @@ func TestPlans(t *testing.T) {
 		"former":  {SQL: gate.ReadFormer, Want: []string{"Index Scan using inbox_event_key"}},
 		"second":  {SQL: gate.ReadTransmissions, Want: []string{"Index Scan using inbox_event_transmission_key"}},
 		"bump":    {SQL: gate.BumpDeliveries, Want: []string{"Index Scan using inbox_event_pkey"}},
-		"streams": {SQL: gate.InsertStreams, Want: []string{"Conflict Arbiter Indexes: stream_key"}},
+		"streams": {SQL: gate.InsertStreams, Want: []string{"Conflict Arbiter Indexes: stream_key", "Index Only Scan using inbox_event_pkey"}},
+		"bodies":  {SQL: gate.InsertBodies, Want: []string{"Index Only Scan using inbox_event_pkey"}},
+		"effects": {SQL: gate.InsertEffects, Want: []string{"Index Only Scan using inbox_event_pkey"}},
+		"ordered": {SQL: gate.InsertOrdered, Want: []string{"Index Only Scan using inbox_event_pkey"}},
+		"labels":  {SQL: gate.InsertLabels, Want: []string{"Index Only Scan using inbox_event_pkey"}},
 	})
 }
 

@@ -73,30 +73,38 @@ var transmissionKeys = row.ColumnsFrom(1,
 
 // bodyColumns are the columns of the bodies that a group inserts.
 var bodyColumns = row.ColumnsFrom(1,
-	row.Text("class", func(d *delivery) string { return d.admission.Source.Class }),
-	row.UUID("id", func(d *delivery) inbox.ID { return d.bodyID }),
-	row.Bytes("headers", func(d *delivery) []byte { return d.headers }),
-	row.Bytes("body", func(d *delivery) []byte { return d.body }),
-	row.Int("key_id", func(d *delivery) *int32 { return d.keyID }),
+	row.Text("class", func(b *newBody) string { return b.admission.Source.Class }),
+	row.UUID("id", func(b *newBody) inbox.ID { return b.bodyID }),
+	row.Bytes("headers", func(b *newBody) []byte { return b.headers }),
+	row.Bytes("body", func(b *newBody) []byte { return b.body }),
+	row.Int("key_id", func(b *newBody) *int32 { return b.keyID }),
 )
 
-// addBody adds the delivery's body once, regardless of how many of its events are new. A group is at most a
-// few hundred deliveries, but one delivery may carry thousands of events, so the last added body is compared
+// bodyRows are the columns of the bodies, and the event without which a body is not written.
+var bodyRows = bodyColumns.With(row.UUID("event_id", func(b *newBody) inbox.ID { return b.event }))
+
+// newBody is the body of a delivery with a new event.
+type newBody struct {
+	*delivery
+	event inbox.ID
+}
+
+// addBody adds the body of the event's delivery once, regardless of how many of its events are new. A group is at most
+// a few hundred deliveries, but one delivery may carry thousands of events, so the last added body is compared
 // first.
-func addBody(bodies []*delivery, d *delivery) []*delivery {
+func addBody(bodies []newBody, l *keyEntry) []newBody {
 	for _, known := range slices.Backward(bodies) {
-		if known.bodyID == d.bodyID {
+		if known.bodyID == l.delivery.bodyID {
 			return bodies
 		}
 	}
-	return append(bodies, d)
+	return append(bodies, newBody{l.delivery, l.id})
 }
 
-// newEffect is an effect of a new event, with the job that will wake it.
+// newEffect is an effect of a new event.
 type newEffect struct {
 	*effectRow
 	event  inbox.ID
-	job    int64
 	shadow bool
 
 	position int // of the event in the group, in order of arrival
@@ -113,7 +121,6 @@ func columnsOfEffect(key string) []row.Column[newEffect] {
 		row.Int("route_id", func(e *newEffect) int32 { return e.route.ID }),
 		row.Int("route_version", func(e *newEffect) int32 { return e.route.Version }),
 		row.Text(key, func(e *newEffect) string { return e.key }),
-		row.Bigint("job_id", func(e *newEffect) int64 { return e.job }),
 		row.Bool("shadow", func(e *newEffect) bool { return e.shadow }),
 	}
 }

@@ -96,25 +96,6 @@ SELECT k.ord, e.id, e.body_sha256, e.admission, false
 FROM unnest($1::int[], $2::text[]) WITH ORDINALITY AS k (source_id, transmission, ord)
 JOIN inbox_event e ON e.source_id = k.source_id AND e.transmission = k.transmission AND e.transmission IS NOT NULL`
 
-// One row a delivery, for those with at least one new event. A day without a partition raises 23514; the
-// partition is then made, and the group runs again.
-var insertBodies = `
-INSERT INTO inbox_body (` + bodyColumns.Names() + `)
-SELECT * FROM unnest(` + bodyColumns.Arrays() + `)`
-
-var insertEffects = `
-INSERT INTO effect (` + effectColumns.Names() + `, state, next_at)
-SELECT k.*, 'pending', now()
-FROM unnest(` + effectColumns.Arrays() + `) AS k`
-
-// Once a key and group. SKIP LOCKED, because the count is only for people, and a duplicate must not wait for a
-// row that another transaction has locked.
-const countDeliveries = `
-UPDATE inbox_event e SET deliveries = e.deliveries + k.n, last_delivery_at = now()
-FROM (SELECT i.id, u.n FROM unnest($1::uuid[], $2::int[]) AS u (id, n) JOIN inbox_event i ON i.id = u.id
-      FOR NO KEY UPDATE OF i SKIP LOCKED) AS k
-WHERE e.id = k.id`
-
 // If a synchronous standby is configured, the COMMIT of a group that wrote nothing must still wait for it.
 // Otherwise a duplicate could be acknowledged before its original is replicated.
 const emitMessage = `SELECT pg_logical_emit_message(true, 'oncegate', '')`
@@ -122,24 +103,59 @@ const emitMessage = `SELECT pg_logical_emit_message(true, 'oncegate', '')`
 // A group that has little time waits less for locks than its connection allows.
 const setLockTimeout = `SELECT set_config('lock_timeout', $1, true)`
 
-// runGroup admits the group in one transaction. sent reports whether COMMIT may have reached the server: only
-// then is a lost connection ambiguous.
+// runGroup admits the group. sent reports whether a COMMIT may have reached the server: only then is a lost connection
+// ambiguous.
 func (g *Gate) runGroup(ctx context.Context, conn Conn, group *group) (sent bool, err error) {
-	var ids []int64
-	if err := g.insert(ctx, conn, group, &ids); err != nil {
+	if !group.try() || g.repeated.Load() {
+		return g.runInSteps(ctx, conn, group)
+	}
+	if err := g.runAtOnce(ctx, conn, group); err != nil {
+		return true, err
+	}
+	rest := *group
+	rest.keyEntries = nil
+	for _, l := range group.keyEntries {
+		if !l.inserted {
+			rest.keyEntries = append(rest.keyEntries, l)
+		}
+	}
+	if len(rest.keyEntries) == 0 {
+		return true, nil
+	}
+	_, err = g.runInSteps(ctx, conn, &rest)
+	group.labelled = group.labelled || rest.labelled
+	return true, err
+}
+
+// runAtOnce inserts the events of the group and, in the same round trip and transaction, everything that belongs to the
+// new ones: each statement asks for the event's own id, which nobody else has. It leaves out the events that were
+// recorded before. None of the deliveries may have been tried before, because their ids could be recorded then.
+func (g *Gate) runAtOnce(ctx context.Context, conn Conn, group *group) error {
+	b := begin(group)
+	g.queueInsert(b, group)
+	woke := g.queueNew(b, group, group.keyEntries)
+	return g.sendCommit(ctx, conn, b, woke)
+}
+
+// runInSteps inserts the events of the group, learns which of them are new, and writes what belongs to each in a second
+// round trip, in one transaction. sent is that of runGroup.
+func (g *Gate) runInSteps(ctx context.Context, conn Conn, group *group) (sent bool, err error) {
+	if err := g.insert(ctx, conn, group); err != nil {
 		return false, err
 	}
 	b := &pgx.Batch{}
 	if err := queueCalls(b, group); err != nil { // first, because it may refuse
 		return false, err
 	}
-	wrote, woke, err := g.writeTx(b, group, ids)
-	if err != nil {
-		return false, err
-	}
+	wrote, woke := g.queueFound(b, group)
 	if !wrote && g.standby {
 		b.Queue(emitMessage)
 	}
+	return true, g.sendCommit(ctx, conn, b, woke)
+}
+
+// sendCommit ends the batch with a COMMIT, and after it, if woke, with the notification of the workers.
+func (g *Gate) sendCommit(ctx context.Context, conn Conn, b *pgx.Batch, woke bool) error {
 	committed := false
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		committed = tag.String() == "COMMIT"
@@ -149,15 +165,15 @@ func (g *Gate) runGroup(ctx context.Context, conn Conn, group *group) (sent bool
 		g.cfg.Enqueuer.Notify(b)
 	}
 	if err := conn.SendBatch(ctx, b).Close(); err != nil && !(committed && isRefused(err)) {
-		return true, err
+		return err
 	}
 	if !committed {
-		return true, fmt.Errorf("%w: COMMIT was answered by a rollback", ErrUnavailable)
+		return fmt.Errorf("%w: COMMIT was answered by a rollback", ErrUnavailable)
 	}
 	if conn.Warned() {
-		return true, fmt.Errorf("%w: the commit was not confirmed by the standby", ErrUnavailable)
+		return fmt.Errorf("%w: the commit was not confirmed by the standby", ErrUnavailable)
 	}
-	return true, nil
+	return nil
 }
 
 // isRefused reports whether the server answered and refused a statement. After the COMMIT only the notification
@@ -167,13 +183,18 @@ func isRefused(err error) bool {
 	return ok && pg.SeverityUnlocalized == "ERROR"
 }
 
-// insert opens the transaction, inserts the events and reads which of them are new.
-func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64) error {
+// begin opens a transaction for the group.
+func begin(group *group) *pgx.Batch {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 	if group.lock < gateLockTimeout {
 		b.Queue(setLockTimeout, strconv.FormatInt(max(group.lock.Milliseconds(), 1), 10))
 	}
+	return b
+}
+
+// queueInsert queues the insertion of the events. Its result says which of them are new.
+func (g *Gate) queueInsert(b *pgx.Batch, group *group) {
 	insert := g.insertion(group)
 	b.Queue(insert.sql, insert.columns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
 		fresh := make(map[inbox.ID]bool, len(group.keyEntries))
@@ -183,6 +204,7 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 			fresh[id] = suspected
 			return nil
 		})
+		g.repeated.Store(len(fresh) < len(group.keyEntries))
 		for _, l := range group.keyEntries {
 			l.suspected, l.inserted = fresh[l.id], false
 			if _, ok := fresh[l.id]; ok {
@@ -191,6 +213,12 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 		}
 		return err
 	})
+}
+
+// insert opens the transaction, inserts the events and reads which of them are new.
+func (g *Gate) insert(ctx context.Context, conn Conn, group *group) error {
+	b := begin(group)
+	g.queueInsert(b, group)
 	b.Queue(readEvents, keyColumns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
 		return readFoundEvents(rows, group.keyEntries)
 	})
@@ -203,9 +231,6 @@ func (g *Gate) insert(ctx context.Context, conn Conn, group *group, ids *[]int64
 		b.Queue(readTransmissions, transmissionKeys.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
 			return readFoundEvents(rows, group.keyEntries)
 		})
-	}
-	if group.effects > 0 {
-		g.cfg.Enqueuer.ReserveTx(b, group.effects, ids)
 	}
 	classes, bodies, gone := group.storedBodies()
 	if len(bodies) > 0 {
@@ -252,73 +277,4 @@ func readFoundEvents(rows pgx.Rows, leads []*keyEntry) error {
 		return nil
 	})
 	return err
-}
-
-// writeTx queues the bodies, jobs and effects of the new events and the counts of the others. It reports whether
-// anything is certainly written, and whether that includes work for the workers.
-func (g *Gate) writeTx(b *pgx.Batch, group *group, ids []int64) (wrote, woke bool, err error) {
-	var (
-		bodies  []*delivery
-		effects []newEffect
-		ordered []newEffect
-		again   bumps
-		wakes   []inbox.Wake
-		labels  []newLabel
-		fresh   bool
-	)
-	for _, l := range group.keyEntries {
-		switch {
-		case l.inserted:
-			fresh = true
-			if !l.delivery.stored {
-				bodies = addBody(bodies, l.delivery)
-			}
-			for _, label := range l.labels {
-				labels = append(labels, newLabel{label, l.id})
-			}
-			for i := range l.effects {
-				e := &l.effects[i]
-				wake := inbox.Wake{Kind: inbox.WakeEffect, ID: e.id}
-				if e.pending() {
-					if len(wakes) == len(ids) {
-						return false, false, errors.New("the enqueuer reserved fewer job ids than it was asked for")
-					}
-					wake.JobID = ids[len(wakes)]
-					wakes = append(wakes, wake)
-				}
-				written := newEffect{effectRow: e, event: l.id, job: wake.JobID, shadow: l.source().Shadow, position: l.position}
-				if e.place != nil {
-					ordered = append(ordered, written)
-				} else {
-					effects = append(effects, written)
-				}
-			}
-		case !l.insertedEarlier:
-			again.add(l.row, 1+len(l.followers))
-		}
-	}
-	wrote = fresh
-	for _, l := range group.keyEntries {
-		if l.rearm {
-			wakes, wrote = append(wakes, inbox.Wake{Kind: inbox.WakeRearm, ID: l.row}), true
-		}
-	}
-	if len(wakes) > 0 {
-		g.cfg.Enqueuer.InsertTx(b, wakes)
-	}
-	if len(bodies) > 0 {
-		b.Queue(insertBodies, bodyColumns.AppendEach(nil, bodies)...)
-	}
-	if len(effects) > 0 {
-		b.Queue(insertEffects, effectColumns.Args(effects)...)
-	}
-	queueOrdered(b, ordered)
-	if len(labels) > 0 {
-		b.Queue(insertLabels, labelColumns.Append([]any{g.cfg.Installation.ID, labels[0].event}, labels)...)
-		group.labelled = true
-	}
-	if len(again.ids) > 0 {
-		b.Queue(countDeliveries, again.ids, again.counts)
-	}
-	return wrote, len(wakes) > 0, nil
 }

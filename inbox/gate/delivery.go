@@ -21,6 +21,9 @@ type delivery struct {
 	// stored: the body is committed, so that events may point to it.
 	stored bool
 
+	// tried: a group with the delivery has run, and may have been committed.
+	tried bool
+
 	// partOf is the delivery whose body and receipt this part shares; nil for a whole one.
 	partOf *delivery
 

@@ -10,10 +10,15 @@
 // # How an event gets in
 //
 // [Gate.Accept] takes a verified [inbox.Admission]. Concurrent admissions are committed as one group, without
-// lingering: handlers queue prepared deliveries, and a flusher takes all that wait. A group takes two round trips. The
-// first inserts the events ON CONFLICT DO NOTHING and reads back all keys of the group, because its first statement's
-// snapshot cannot see a row that was committed while it waited for that row. The second writes bodies, jobs and effects
-// of the new events, counts the others, and commits. Only the unique constraint inbox_event_key decides.
+// lingering: handlers queue prepared deliveries, and a flusher takes all that wait. Only the unique constraint
+// inbox_event_key decides: the events are inserted ON CONFLICT DO NOTHING.
+//
+// A group usually takes one round trip, because most deliveries are new. The statements after the insertion write the
+// bodies, effects and jobs of those events that have our own ids, which only this transaction can have inserted. Events
+// that were not inserted follow in a second transaction of two round trips. The first inserts once more and reads back
+// the keys, because the insertion's snapshot cannot see a row that was committed while it waited for that row. The second
+// counts them and commits. A group takes only these two steps if the one before had a repetition, if a delivery of it was
+// tried before, has several events, or depends on other calls.
 //
 // A COMMIT whose answer is lost, or is FATAL, is ambiguous: the group runs again with the same ids, and finds either
 // room or its own rows. Only an ERROR is a rollback. A fault of one delivery (a value, a locked key) fails only that

@@ -13,6 +13,10 @@ var (
 	ReadTransmissions = readTransmissions
 	BumpDeliveries    = countDeliveries
 	InsertStreams     = insertStreams
+	InsertBodies      = insertBodies
+	InsertEffects     = insertEffectsOf("nextval('river_job_id_seq')")
+	InsertOrdered     = insertOrderedOf("nextval('river_job_id_seq')")
+	InsertLabels      = insertLabels
 )
 
 // AcquireFrom is how the gate gets its connections.

@@ -136,8 +136,11 @@ type Gate struct {
 	overflow chan *delivery // deliveries that were taken but did not fit a group
 	turn     chan struct{}  // held by the flusher that commits
 
+	insertEffects, insertOrdered string // the statements with the Enqueuer's ids
+
 	queuedBytes atomic.Int64
-	standby     bool // a synchronous standby is configured
+	repeated    atomic.Bool // the last group had an event that was recorded before
+	standby     bool        // a synchronous standby is configured
 
 	mu      sync.RWMutex // guards stopped against sends on queue
 	stopped bool
@@ -173,6 +176,7 @@ func New(cfg Config) (*Gate, error) {
 	}
 	cfg = cfg.withDefaults()
 	return &Gate{
+		insertEffects: insertEffectsOf(cfg.Enqueuer.JobID()), insertOrdered: insertOrderedOf(cfg.Enqueuer.JobID()),
 		cfg:      cfg,
 		queue:    make(chan *delivery, cfg.QueueEvents),
 		overflow: make(chan *delivery, cfg.Flushers),

@@ -13,7 +13,6 @@ import (
 type group struct {
 	deliveries []*delivery
 	keyEntries []*keyEntry
-	effects    int // that need a job
 
 	// transmissions: at least one event has a second key.
 	transmissions bool
@@ -67,11 +66,6 @@ func newGroup(deliveries []*delivery) *group {
 			g.former = g.former || e.formerID != ""
 			leads[k] = &keyEntry{entry: e, position: len(g.keyEntries)}
 			g.keyEntries = append(g.keyEntries, leads[k])
-			for i := range e.effects {
-				if e.effects[i].pending() {
-					g.effects++
-				}
-			}
 		}
 	}
 	slices.SortFunc(g.keyEntries, func(a, b *keyEntry) int {
@@ -81,6 +75,18 @@ func newGroup(deliveries []*delivery) *group {
 		return strings.Compare(a.eventID, b.eventID)
 	})
 	return g
+}
+
+// try marks the deliveries as tried, and reports whether all of the group can be written before it is known which of its
+// events are new. None of its deliveries may have been tried before: its event could be recorded already. Each must have
+// one event, which decides about its body, and must not depend on calls, which are looked at in between.
+func (g *group) try() bool {
+	atOnce := true
+	for _, d := range g.deliveries {
+		atOnce = atOnce && !d.tried && d.partOf == nil && len(d.entries) == 1 && !d.dependsOnCalls()
+		d.tried = true
+	}
+	return atOnce
 }
 
 func (e *entry) source() *inbox.Source { return e.delivery.admission.Source }

@@ -48,4 +48,8 @@ var labelColumns = row.ColumnsFrom(3,
 // All labels of a group are one row, in the transaction of the events, so that an event can be found by its labels from
 // the beginning. Package labels moves them into their index later.
 var insertLabels = `
-INSERT INTO event_label_batch (secret_id, id, ` + labelColumns.Names() + `) VALUES ($1::uuid, $2::uuid, ` + labelColumns.Arrays() + `)`
+INSERT INTO event_label_batch (secret_id, id, ` + labelColumns.Names() + `)
+SELECT $1::uuid, $2::uuid, array_agg(k.event_id), array_agg(k.name), array_agg(k.value)
+FROM unnest(` + labelColumns.Arrays() + `) AS k (` + labelColumns.Names() + `)
+WHERE ` + recorded + `
+HAVING count(*) > 0`

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -107,13 +106,15 @@ func (g *Gate) countPlaces(d *delivery) {
 	}
 }
 
-// The keys of a group, sorted, so that two groups that insert the same ones do not
+// The keys of a group, once each and sorted, so that two groups that insert the same ones do not
 // deadlock. The statement does not wait for an existing row, even if another transaction
 // has locked it.
 var insertStreams = `
 INSERT INTO stream (route_id, key_hash, key_label, definition_id, key_label_sealed, key_label_key_id)
-SELECT k.route_id, k.hash, k.label, nullif(k.definition, 0), k.sealed, k.key_id
+SELECT DISTINCT ON (k.route_id, k.hash) k.route_id, k.hash, k.label, nullif(k.definition, 0), k.sealed, k.key_id
 FROM unnest(` + streamColumns.Arrays() + `) AS k (` + streamColumns.Names() + `)
+WHERE ` + recorded + `
+ORDER BY k.route_id, k.hash
 ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 
 // Separate from the unordered ones, so that they do not pay for these columns.
@@ -122,12 +123,15 @@ ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 // No process's clock affects it. The answer comes after the commit, so a delivery that a
 // sender makes after an answer has a higher number, whichever process takes it. Inside
 // one delivery the numbers follow its events, because the rows come in that order.
-var insertOrdered = `
+func insertOrderedOf(jobID string) string {
+	return `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, sequence_key_hash, sequence_number,
     filtered, reason, shadow)
-SELECT k.id, k.event_id, k.route_id, k.route_version, k.key, nullif(k.job_id, 0), k.state, CASE WHEN k.state = 'pending' THEN now() END,
+SELECT k.id, k.event_id, k.route_id, k.route_version, k.key, CASE WHEN k.state = 'pending' THEN ` + jobID + ` END, k.state, CASE WHEN k.state = 'pending' THEN now() END,
     k.hash, CASE WHEN k.arrival THEN nextval('effect_arrival') ELSE nullif(k.number, '')::numeric END, k.filtered, nullif(k.reason, ''), k.shadow
-FROM unnest(` + orderedColumns.Arrays() + `) AS k (` + orderedColumns.Names() + `)`
+FROM unnest(` + orderedColumns.Arrays() + `) AS k (` + orderedColumns.Names() + `)
+WHERE ` + recorded
+}
 
 var orderedColumns = row.ColumnsFrom(1, append(columnsOfEffect("key"),
 	row.Text("state", func(e *newEffect) inbox.EffectState { return e.place.state }),
@@ -140,6 +144,7 @@ var orderedColumns = row.ColumnsFrom(1, append(columnsOfEffect("key"),
 
 // newStream is the stream of an effect; most exist already.
 type newStream struct {
+	event   inbox.ID
 	routeID int32
 	hash    []byte
 	label   place.Label
@@ -147,6 +152,7 @@ type newStream struct {
 }
 
 var streamColumns = row.ColumnsFrom(1,
+	row.UUID("event_id", func(s *newStream) inbox.ID { return s.event }),
 	row.Int("route_id", func(s *newStream) int32 { return s.routeID }),
 	row.Bytes("hash", func(s *newStream) []byte { return s.hash }),
 	row.OptionalText("label", func(s *newStream) *string { return s.label.Plain }),
@@ -156,26 +162,19 @@ var streamColumns = row.ColumnsFrom(1,
 )
 
 // queueOrdered queues the effects of ordered routes, and their streams before them.
-func queueOrdered(b *pgx.Batch, effects []newEffect) {
+func (g *Gate) queueOrdered(b *pgx.Batch, effects []newEffect) {
 	if len(effects) == 0 {
 		return
 	}
 	streams := make([]newStream, 0, len(effects))
 	for i := range effects {
 		if e := &effects[i]; e.place.hash != nil {
-			streams = append(streams, newStream{e.route.ID, e.place.hash, e.place.label, e.route.Series.ID})
+			streams = append(streams, newStream{e.event, e.route.ID, e.place.hash, e.place.label, e.route.Series.ID})
 		}
 	}
-	slices.SortFunc(streams, func(x, y newStream) int {
-		if d := x.routeID - y.routeID; d != 0 {
-			return int(d)
-		}
-		return bytes.Compare(x.hash, y.hash)
-	})
-	streams = slices.CompactFunc(streams, func(x, y newStream) bool { return x.routeID == y.routeID && bytes.Equal(x.hash, y.hash) })
 	if len(streams) > 0 {
 		b.Queue(insertStreams, streamColumns.Args(streams)...)
 	}
 	slices.SortStableFunc(effects, func(x, y newEffect) int { return x.position - y.position })
-	b.Queue(insertOrdered, orderedColumns.Args(effects)...)
+	b.Queue(g.insertOrdered, orderedColumns.Args(effects)...)
 }

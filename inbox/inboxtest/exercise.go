@@ -364,6 +364,9 @@ func lostAnswer(b *bench) {
 		if !b.fault.Struck() {
 			b.errorf("no COMMIT went through the connection")
 		}
+		if n := b.fault.Codes("23505"); n > 0 {
+			b.errorf("after a lost answer the server refused %d statements, because they would have written something twice", n)
+		}
 		b.complete(b.source, id, Admission(b.source, id).Body)
 	}
 	b.nothingElse(2)
