@@ -29,7 +29,8 @@ func (r *reader) warnPatterns(s *Source, key string, patterns []string) {
 		return
 	}
 	for _, pattern := range patterns {
-		if slices.ContainsFunc(types, func(known string) bool { return matches(pattern, known) }) {
+		// Some senders' users choose the end of a type, so the list has a wildcard there.
+		if slices.ContainsFunc(types, func(known string) bool { return matches(pattern, known) || matches(known, pattern) }) {
 			continue
 		}
 		r.warnings = append(r.warnings, fmt.Sprintf("%s: no event type of %s matches %s, so it takes no event; %schoose from the %d types at %s, or leave it if it is newer than that list",

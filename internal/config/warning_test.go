@@ -107,7 +107,7 @@ providers:
     title: Acme
     identity: { candidates: [{ json: id }] }
     type: [{ json: type }]
-    types: { source: "https://acme.example/types", known: [invoice.paid, invoice.payment_failed, customer.created, AUTHORISATION, "Push Hook"] }
+    types: { source: "https://acme.example/types", known: [invoice.paid, invoice.payment_failed, customer.created, AUTHORISATION, "Push Hook", "chosen.*"] }
   other: { extends: listed, identity: { candidates: [{ json: id }] }, title: Other }
   open:  { extends: listed, identity: { candidates: [{ json: id }] }, type: [{ json: kind }], title: Open }
 sources:
@@ -116,7 +116,7 @@ sources:
     secrets: [env:STRIPE_SECRET]
     routes:
       - { name: all, target: billing }
-      - { name: right, target: billing, types: [invoice.paid, "invoice.*", "*.created", AUTHORISATION, Push*] }
+      - { name: right, target: billing, types: [invoice.paid, "invoice.*", "*.created", AUTHORISATION, Push*, chosen.here, "chosen.*"] }
       - { name: wrong, target: billing, types: [invoice.payed, Invoice.Paid, "invoces.*", authorization, "push hook", refund.created] }
   second: { provider: other, secrets: [env:STRIPE_SECRET], routes: [{ name: wrong, target: billing, types: [customer.create] }] }
   third:  { provider: open, secrets: [env:STRIPE_SECRET], routes: [{ name: unknown, target: billing, types: [customer.create] }] }
@@ -130,7 +130,7 @@ sources:
 			meant = "did you mean " + meant + "? "
 		}
 		return "sources." + at + ".types: no event type of " + title + " matches " + pattern + ", so it takes no event; " + meant +
-			"choose from the 5 types at https://acme.example/types, or leave it if it is newer than that list"
+			"choose from the 6 types at https://acme.example/types, or leave it if it is newer than that list"
 	}
 	want := []string{
 		line("second.routes.wrong", "Other", "customer.create", "customer.created"),
