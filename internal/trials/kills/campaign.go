@@ -121,7 +121,10 @@ func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
 	if e.Stored, err = invariant.Read(ctx, c.DB); err != nil {
 		return nil, err
 	}
-	if e.Early, err = readEarlyEnds(ctx, c.DB); err != nil {
+	if e.Early, err = readEvents(ctx, c.DB, readEarly, lease); err != nil {
+		return nil, err
+	}
+	if e.Waited, err = readEvents(ctx, c.DB, readWaited, timeout); err != nil {
 		return nil, err
 	}
 	r := &Result{Schema: c.Schema, Evidence: e, Violations: Check(e)}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -37,15 +38,22 @@ type Evidence struct {
 
 	// Early has the events of which another worker ended an attempt before its lease had ended.
 	Early []string
+
+	// Waited has the events whose attempt reports a timeout and lasted at least as long as the target's timeout.
+	Waited []string
 }
 
-const readEarly = `
+const (
+	readAttempts = `
 SELECT DISTINCT v.event_id FROM effect_attempt a JOIN effect e ON e.id = a.effect_id JOIN inbox_event v ON v.id = e.event_id
-WHERE a.outcome = 'lost' AND a.finished_at < a.started_at + $1::interval`
+WHERE `
+	readEarly  = readAttempts + `a.outcome = 'lost' AND a.finished_at < a.started_at + $1::interval`
+	readWaited = readAttempts + `a.reason = 'timeout' AND a.finished_at >= a.started_at + $1::interval`
+)
 
-// readEarlyEnds reads the events whose attempts were ended early.
-func readEarlyEnds(ctx context.Context, db rig.Querier) ([]string, error) {
-	rows, err := db.Query(ctx, readEarly, lease)
+// readEvents reads the events of which an attempt took less, or more, than a time.
+func readEvents(ctx context.Context, db rig.Querier, sql string, than time.Duration) ([]string, error) {
+	rows, err := db.Query(ctx, sql, than)
 	if err != nil {
 		return nil, fmt.Errorf("reading attempts: %w", err)
 	}
@@ -68,6 +76,7 @@ func Check(e *Evidence) []rig.Violation {
 		add(Early, event, "was taken over before its lease had ended")
 	}
 	requests := e.Routes[0].Requests
+	var stalled []*invariant.Effect
 	for i := range e.Effects {
 		effect := &e.Effects[i]
 		got := requests[effect.Event]
@@ -77,16 +86,30 @@ func Check(e *Evidence) []rig.Violation {
 			}
 		}
 		state := inbox.EffectState(effect.State)
-		if state == inbox.EffectIndeterminate && !isExplained(effect, &got) {
+		switch {
+		case state != inbox.EffectIndeterminate || isExplained(effect, &got):
+		case effect.Reason == reasons.Timeout && slices.Contains(e.Waited, effect.Event):
+			stalled = append(stalled, effect)
+		default:
 			add(Unexplained, effect.Event, "is indeterminate (%s) and met no fault that would leave its end unknown; %d requests arrived", effect.Reason, got.Complete)
 		}
 		if e.NeverInDoubt[effect.Event] && state != inbox.EffectDuplicate && (state == inbox.EffectIndeterminate || Route(effect.Route) == Once && got.Complete != 1) {
 			add(Misstated, effect.Event, "is %s, was never in doubt, and arrived %d times", state, got.Complete)
 		}
 	}
+	if len(stalled) > max(1, len(e.Effects)/stalledShare) {
+		for _, effect := range stalled {
+			add(Unexplained, effect.Event, "is one of %d that are indeterminate (timeout) although the target answered", len(stalled))
+		}
+	}
 	slices.SortFunc(violations, func(a, b rig.Violation) int { return strings.Compare(a.String(), b.String()) })
 	return violations
 }
+
+// stalledShare is the part of all effects that may time out without a fault of the campaign: one in so many. A machine that is
+// busy with other work can stop a worker for longer than a target's timeout, and the worker then cannot know the answer. Workers
+// that do not read their answers would time out far more often.
+const stalledShare = 500
 
 // isExplained reports whether one of the campaign's faults explains that the outcome of the effect is unknown. Either
 // the worker was killed, paused or cut off while it had the effect, or the target had the whole request and answered

@@ -91,6 +91,16 @@ func damaged(t *testing.T, r *kills.Result) {
 		{"a message that the target took is indeterminate", kills.Unexplained, kills.Once, inbox.EffectDone, func(e *effect, _ *requests, _ *kills.Evidence) {
 			e.State, e.Reason = string(inbox.EffectIndeterminate), reasons.Connection
 		}},
+		{"a timeout that nobody waited for", kills.Unexplained, kills.Once, inbox.EffectDone, func(e *effect, _ *requests, _ *kills.Evidence) {
+			e.State, e.Reason = string(inbox.EffectIndeterminate), reasons.Timeout
+		}},
+		{"workers that wait for every answer in vain", kills.Unexplained, kills.Once, inbox.EffectDone, func(_ *effect, _ *requests, all *kills.Evidence) {
+			for i := range all.Effects {
+				if e := &all.Effects[i]; e.Route == string(kills.Once) && e.State == string(inbox.EffectDone) {
+					e.State, e.Reason, all.Waited = string(inbox.EffectIndeterminate), reasons.Timeout, append(all.Waited, e.Event)
+				}
+			}
+		}},
 		{"a refusal that precedes the work is indeterminate", kills.Unexplained, kills.Once, inbox.EffectIndeterminate, func(e *effect, _ *requests, _ *kills.Evidence) {
 			e.Reason = reasons.Status429
 		}},

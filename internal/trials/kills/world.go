@@ -13,6 +13,9 @@ var World = lab.WorldConfig{Failpoints: true, Postgres: devpg.Config{Volatile: t
 // lease is the lease in the configuration.
 const lease = time.Second
 
+// timeout is the timeout of each target in the configuration.
+const timeout = 700 * time.Millisecond
+
 // %t says whether the target that cannot deduplicate is configured as if it could, and %s which
 // answers count as preceding its work.
 const configuration = `
