@@ -50,6 +50,9 @@ const (
 	duplicates     kind = "duplicates"
 )
 
+// openLoop is the end of the kind of a measurement in an open loop.
+const openLoop = ", open loop"
+
 // outcome is what the generator saw in the measured time.
 type outcome struct {
 	recorded, duplicate, failed int

@@ -14,6 +14,7 @@ type options struct {
 	rounds  int
 	seconds float64
 	only    string
+	against string
 	env     repeated
 }
 
@@ -30,12 +31,16 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
 	flags.Float64Var(&o.seconds, "seconds", 3, "of each measurement, a whole number")
 	flags.StringVar(&o.only, "only", "", "the subjects to measure at 64 connections, such as ac, and nothing else: for profiling")
+	flags.StringVar(&o.against, "against", "", "another revision, such as HEAD~1: measure both of them in turn, and nothing else")
 	flags.Var(&o.env, "env", "a variable for the real binary, as NAME=VALUE; may be repeated")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if o.rounds < 1 || o.seconds < 1 || flags.NArg() > 0 {
 		return o, errors.New("--rounds and --seconds are at least 1, and there are no arguments")
+	}
+	if o.only != "" && o.against != "" {
+		return o, errors.New("--only and --against exclude each other")
 	}
 	if o.quick {
 		o.rounds, o.seconds = 1, 2

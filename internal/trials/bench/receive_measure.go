@@ -18,6 +18,7 @@ const (
 	subjectNaive   subject = "b"
 	subjectGate    subject = "c"
 	subjectWorked  subject = "d"
+	subjectAgainst subject = "e"
 )
 
 var names = map[subject]string{
@@ -25,6 +26,7 @@ var names = map[subject]string{
 	subjectNaive:   "naive receiver, one transaction a delivery",
 	subjectGate:    "oncegate serve --role receive",
 	subjectWorked:  "the same, its jobs worked beside it",
+	subjectAgainst: "oncegate of the other revision",
 }
 
 // cell is one measurement.
@@ -56,6 +58,9 @@ func (c *cell) cpu() float64 { return c.ReceiverCPU + c.PostgresCPU }
 
 // plan returns what a round measures, in order. Subjects that are compared are next to each other.
 func (b *receiveBench) plan(round int) []cell {
+	if b.against != "" {
+		return planAgainst(round)
+	}
 	if b.only != "" {
 		var cells []cell
 		for _, s := range b.only {
@@ -100,7 +105,8 @@ func (b *receiveBench) measure(ctx context.Context) (*receiveReport, error) {
 	for round := 1; round <= b.rounds; round++ {
 		b.cellsPlanned += len(b.plan(round))
 	}
-	if b.only == "" {
+	alone := b.only != "" || b.against != ""
+	if !alone {
 		b.cellsPlanned += 3 // the open loop twice, and the memory
 	}
 	for round := 1; round <= b.rounds; round++ {
@@ -112,7 +118,7 @@ func (b *receiveBench) measure(ctx context.Context) (*receiveReport, error) {
 		}
 	}
 	r.summarise()
-	if b.only != "" {
+	if alone {
 		return r, nil
 	}
 	for _, c := range []cell{
@@ -141,6 +147,8 @@ func (b *receiveBench) measureCell(ctx context.Context, c *cell) (err error) {
 	case subjectNaive:
 		watched, address = b.naive, b.naiveAddress
 	case subjectGate:
+	case subjectAgainst:
+		watched, address = b.other.Process, b.other.Public
 	case subjectWorked:
 		worker, err := b.start(ctx, "work")
 		if worker != nil {
@@ -181,7 +189,7 @@ func (b *receiveBench) measureCell(ctx context.Context, c *cell) (err error) {
 	c.fill(got, receiver, postgres)
 	b.cellsDone++
 	if c.Rate > 0 {
-		c.Kind += ", open loop"
+		c.Kind += openLoop
 	}
 	progress("%3d/%d  %s  %-44s %4d conns  %-17s %8.0f/s  p50 %6.2f ms  p99 %6.2f ms", b.cellsDone, b.cellsPlanned, string(c.Subject),
 		names[c.Subject], c.Connections, c.Kind, c.PerSecond, c.P50, c.P99)

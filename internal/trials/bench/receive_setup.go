@@ -22,6 +22,7 @@ type receiveBench struct {
 	cellsPlanned int
 
 	gate         *rig.Node
+	other        *rig.Node // of the revision to compare with, if any
 	naive        *rig.Process
 	naiveAddress string
 }
@@ -41,6 +42,9 @@ func setUp(ctx context.Context, o options, s *testbed) (*receiveBench, error) {
 	}
 	if b.gate, err = b.start(ctx, "receive"); err != nil {
 		return nil, err
+	}
+	if o.against != "" {
+		return b, b.startAgainst(ctx)
 	}
 	return b, b.startNaive(ctx)
 }
