@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -245,21 +244,4 @@ func newLogger(s *shell, cfg config.Log) *slog.Logger {
 		return slog.New(slog.NewTextHandler(s.err, options))
 	}
 	return slog.New(slog.NewJSONHandler(visible.NewWriter(s.err), options))
-}
-
-// Bodies are garbage soon after they arrive, so a garbage collector that runs less often increases
-// the throughput by a tenth. The limit keeps the resident size of a busy receiver below 256 MiB.
-const (
-	gcPercent   = 400
-	memoryLimit = 208 << 20
-)
-
-// tuneMemory sets the garbage collector's parameters, unless the environment does.
-func tuneMemory(s *shell) {
-	if s.env("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	if s.env("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
-	}
 }

@@ -35,6 +35,7 @@ var benchmarks = []benchmark{
 	{"overhead", "deliveries acknowledged with labels, counts and the console, beside those without", measureOverhead},
 	// Processes that the benchmarks start for comparison.
 	{"naive", "", serveNaive},
+	{"bare", "", serveBare},
 	{"receiver", "", serveReceiver},
 	{"river", "", workRiver},
 }

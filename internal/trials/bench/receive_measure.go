@@ -19,6 +19,7 @@ const (
 	subjectGate    subject = "c"
 	subjectWorked  subject = "d"
 	subjectAgainst subject = "e"
+	subjectBare    subject = "f"
 )
 
 var names = map[subject]string{
@@ -27,6 +28,7 @@ var names = map[subject]string{
 	subjectGate:    "oncegate serve --role receive",
 	subjectWorked:  "the same, its jobs worked beside it",
 	subjectAgainst: "oncegate of the other revision",
+	subjectBare:    "bare echo with the same HMAC, no database",
 }
 
 // cell is one measurement.
@@ -71,6 +73,7 @@ func (b *receiveBench) plan(round int) []cell {
 	cells := []cell{
 		{Subject: subjectPgbench, Connections: 64, Kind: onlyNew},
 		{Subject: subjectNaive, Connections: 64, Kind: onlyNew},
+		{Subject: subjectBare, Connections: 64, Kind: onlyNew},
 		{Subject: subjectGate, Connections: 64, Kind: onlyNew},
 		{Subject: subjectWorked, Connections: 64, Kind: onlyNew},
 		{Subject: subjectGate, Connections: 64, Kind: duplicates},
@@ -149,6 +152,8 @@ func (b *receiveBench) measureCell(ctx context.Context, c *cell) (err error) {
 	case subjectGate:
 	case subjectAgainst:
 		watched, address = b.other.Process, b.other.Public
+	case subjectBare:
+		watched, address = b.bare, b.bareAddress
 	case subjectWorked:
 		worker, err := b.start(ctx, "work")
 		if worker != nil {

@@ -57,7 +57,7 @@ func (r *receiveReport) peak(s subject) float64 {
 }
 
 func (r *receiveReport) summarise() {
-	for _, s := range []subject{subjectPgbench, subjectNaive, subjectGate, subjectWorked, subjectAgainst} {
+	for _, s := range []subject{subjectPgbench, subjectNaive, subjectGate, subjectWorked, subjectBare, subjectAgainst} {
 		for _, k := range []kind{onlyNew, halfDuplicates, duplicates, onlyNew + openLoop} {
 			for _, n := range []int{1, 64, 256} {
 				cells := r.cellsLike(s, n, k)
@@ -91,6 +91,7 @@ func (r *receiveReport) summarise() {
 		}
 		r.compare(fmt.Sprintf("c/a commits/s, %d connections", n), r.cellsLike(subjectGate, n, onlyNew), r.cellsLike(subjectPgbench, n, onlyNew), rate, atLeast, 0)
 	}
+	r.compare("c/f acked/s, 64 connections", r.cellsLike(subjectGate, 64, onlyNew), r.cellsLike(subjectBare, 64, onlyNew), rate, .4, 0)
 	r.compare("c/b latency of a lone request, p50", r.cellsLike(subjectGate, 1, onlyNew), r.cellsLike(subjectNaive, 1, onlyNew), func(c *cell) float64 { return c.P50 }, 0, 1.2)
 	r.compare("duplicate / first delivery, processor time", r.cellsLike(subjectGate, 64, duplicates), r.cellsLike(subjectGate, 64, onlyNew), (*cell).cpu, 0, 1)
 	r.compare("duplicate / first delivery, p50", r.cellsLike(subjectGate, 64, duplicates), r.cellsLike(subjectGate, 64, onlyNew), func(c *cell) float64 { return c.P50 }, 0, 1)

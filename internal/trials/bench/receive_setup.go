@@ -25,6 +25,8 @@ type receiveBench struct {
 	other        *rig.Node // of the revision to compare with, if any
 	naive        *rig.Process
 	naiveAddress string
+	bare         *rig.Process
+	bareAddress  string
 }
 
 // setUp starts everything on the testbed.
@@ -46,7 +48,12 @@ func setUp(ctx context.Context, o options, s *testbed) (*receiveBench, error) {
 	if o.against != "" {
 		return b, b.startAgainst(ctx)
 	}
-	return b, b.startNaive(ctx)
+	b.naive, b.naiveAddress, err = b.startReceiver(ctx, "naive", "--database", b.DSN(), "--connections", strconv.Itoa(poolSize))
+	if err != nil {
+		return b, err
+	}
+	b.bare, b.bareAddress, err = b.startReceiver(ctx, "bare")
+	return b, err
 }
 
 const configuration = `
@@ -65,20 +72,18 @@ func (b *receiveBench) start(ctx context.Context, role string) (*rig.Node, error
 	return b.serve(ctx, b.config, role, env...)
 }
 
-func (b *receiveBench) startNaive(ctx context.Context) error {
-	address, err := rig.FreeAddress()
-	if err != nil {
-		return err
+// startReceiver starts a receiver of this program for comparison.
+func (b *receiveBench) startReceiver(ctx context.Context, name string, args ...string) (p *rig.Process, address string, err error) {
+	if address, err = rig.FreeAddress(); err != nil {
+		return nil, "", err
 	}
-	b.naiveAddress = address
-	b.naive, err = b.self("naive", "--listen", address, "--database", b.DSN(), "--secret", secretValue, "--connections", strconv.Itoa(poolSize))
-	if err != nil {
-		return err
+	if p, err = b.self(append([]string{name, "--listen", address, "--secret", secretValue}, args...)...); err != nil {
+		return nil, "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	if err := b.naive.Listening(ctx, address); err != nil {
-		return fmt.Errorf("starting the naive receiver: %w (log: %s)", err, rig.TailFile(b.log("naive")))
+	if err := p.Listening(ctx, address); err != nil {
+		return nil, "", fmt.Errorf("starting the %s receiver: %w (log: %s)", name, err, rig.TailFile(b.log(name)))
 	}
-	return nil
+	return p, address, nil
 }
