@@ -48,9 +48,9 @@ type Enqueuer interface {
 	// JobID is the SQL expression that takes the id of a new job.
 	JobID() string
 
-	// InsertRecordedTx queues the statement that inserts the wake-ups of those of the
-	// effects that are recorded, each with the id that its row has by JobID. The caller
-	// sends the notification after its COMMIT, with Notify.
+	// InsertRecordedTx queues the statement that inserts a wake-up for each of the effects
+	// that has a row, with the job id in that row. The caller sends the notification after
+	// its COMMIT, with Notify.
 	InsertRecordedTx(b *pgx.Batch, effects []ID)
 
 	// EnqueueTx queues the statement that inserts the jobs, and, not more often than the

@@ -94,7 +94,7 @@ type TypesSpec struct {
 	Source string `yaml:"source"`
 
 	// Known is the complete list. Leave it out if you do not know all of the types, because a type that
-	// it lacks looks like a mistake. A * stands for any text, where the sender's users choose it.
+	// it lacks looks like a mistake. A * stands for any text, because the users of some senders choose a part of the type.
 	Known []string `yaml:"known"`
 }
 

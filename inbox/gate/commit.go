@@ -128,8 +128,8 @@ func (g *Gate) runGroup(ctx context.Context, conn Conn, group *group) (sent bool
 }
 
 // runAtOnce inserts the events of the group and, in the same round trip and transaction, everything that belongs to the
-// new ones: each statement asks for the event's own id, which nobody else has. It leaves out the events that were
-// recorded before. None of the deliveries may have been tried before, because their ids could be recorded then.
+// new ones. Each statement writes only for events that have our own ids, and so leaves out the events that were recorded
+// before. None of the deliveries may have been tried before, because its own id could be recorded then.
 func (g *Gate) runAtOnce(ctx context.Context, conn Conn, group *group) error {
 	b := begin(group)
 	g.queueInsert(b, group)
@@ -138,7 +138,7 @@ func (g *Gate) runAtOnce(ctx context.Context, conn Conn, group *group) error {
 }
 
 // runInSteps inserts the events of the group, learns which of them are new, and writes what belongs to each in a second
-// round trip, in one transaction. sent is that of runGroup.
+// round trip of the same transaction. sent means the same as in runGroup.
 func (g *Gate) runInSteps(ctx context.Context, conn Conn, group *group) (sent bool, err error) {
 	if err := g.insert(ctx, conn, group); err != nil {
 		return false, err

@@ -117,9 +117,10 @@ WHERE ` + recorded + `
 ORDER BY k.route_id, k.hash
 ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 
-// Separate from the unordered ones, so that they do not pay for these columns.
+// insertOrderedOf is the statement that inserts the effects of ordered routes, apart from the unordered ones, so that
+// those do not pay for these columns. jobID is the expression that takes the id of a new job.
 //
-// In mode arrival this statement takes the number, from one sequence for all processes.
+// In mode arrival the statement takes the number, from one sequence for all processes.
 // No process's clock affects it. The answer comes after the commit, so a delivery that a
 // sender makes after an answer has a higher number, whichever process takes it. Inside
 // one delivery the numbers follow its events, because the rows come in that order.

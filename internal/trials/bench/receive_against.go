@@ -34,7 +34,7 @@ func (b *receiveBench) startAgainst(ctx context.Context) error {
 	return nil
 }
 
-// buildRevision builds the binary of a revision in a working tree of its own, which it removes.
+// buildRevision builds the binary of a revision in a separate working tree, and removes the tree.
 func (b *receiveBench) buildRevision(ctx context.Context, revision string) (binary string, err error) {
 	root, err := lab.Root()
 	if err != nil {
