@@ -60,7 +60,8 @@ type Node struct {
 	id    inbox.ID
 	peers *Peers
 
-	mu          sync.Mutex // for one heartbeat at a time, so that the newest one is stored last
+	mu          sync.Mutex // for one statement at a time, so that the newest heartbeat is stored last
+	left        bool       // Leave was called: nothing is written any more
 	routes      []int32
 	definitions *int64
 	notReloaded *string
@@ -136,11 +137,17 @@ DELETE FROM node WHERE heartbeat < now() - $1::bigint * interval '1 microsecond'
 
 // Beat writes that the process lives, its keys and the routes that it works, deletes processes that have
 // been silent for a day, and returns all others, this one included.
+//
+// The end of ctx does not cut it off: the server could execute the statement later, after the row was removed. After [Node.Leave] it
+// writes nothing and returns no rows. Otherwise the row would come back, of a process that nobody hears of again.
 func (n *Node) Beat(ctx context.Context) ([]Row, error) {
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 	defer cancel()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.left {
+		return nil, nil
+	}
 	ids, fingerprints, active := []int32{}, []string{}, (*int32)(nil)
 	if ring := n.cfg.Keyring.Ring(); ring != nil {
 		for _, k := range ring.Keys() {
@@ -176,6 +183,9 @@ DELETE FROM node WHERE id = $1`
 func (n *Node) Leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.left = true
 	if _, err := n.cfg.Pool.Exec(ctx, removeNode, n.id); err != nil {
 		return fmt.Errorf("removing node %s: %w", n.cfg.Name, err)
 	}

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,41 @@ import (
 )
 
 const nodeKeys = "1 AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8= active\n2 ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="
+
+// A heartbeat that comes after a process has left does not bring its row back: nobody would remove it, and a
+// person who changes keys or sources would wait for a process that is gone. A heartbeat that has begun ends before the row is
+// removed, even if the process cancels it.
+func TestAProcessThatLeftStaysAway(t *testing.T) {
+	t.Parallel()
+	pool := inboxtest.Pool(t)
+	n, err := node.New(node.Config{Pool: pool, Name: "a", Version: "1.2.3", Roles: []string{"work"}, Configuration: "c0ffee"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if nodes, err := n.Beat(canceled); err != nil || len(nodes) != 1 {
+		t.Errorf("a heartbeat that is canceled found %d processes, %v; it must end", len(nodes), err)
+	}
+	if err := n.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, late := range map[string]func() error{
+		"a heartbeat":           func() error { _, err := n.Beat(t.Context()); return err },
+		"withdrawn routes":      func() error { return n.Work(t.Context(), nil) },
+		"a served revision":     func() error { return n.Serve(t.Context(), 1) },
+		"a failed reload":       func() error { return n.KeepsConfiguration(t.Context(), "why") },
+		"leaving another time":  func() error { return n.Leave(t.Context()) },
+		"a heartbeat, canceled": func() error { _, err := n.Beat(canceled); return err },
+	} {
+		if err := late(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if nodes, err := node.List(t.Context(), pool); err != nil || len(nodes) != 0 {
+			t.Errorf("%s brought %d processes back, %v", name, len(nodes), err)
+		}
+	}
+}
 
 // Whoever changes keys must see every process that lives, with the keys it holds, and
 // none that has stopped; one that was killed counts only for a while.
