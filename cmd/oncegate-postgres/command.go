@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/internal/devpg"
@@ -40,7 +41,7 @@ func newCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&f.database, "database", "oncegate", "database to make in it")
 	root.PersistentFlags().BoolVar(&f.volatile, "volatile", false, "turn fsync off: only for tests that do not test durability")
 	root.PersistentFlags().StringToStringVar(&f.settings, "set", nil, "settings of the server, as name=value")
-	root.AddCommand(startCommand(f), stopCommand(f), statusCommand(f), findCommand(f), obtainCommand(f), poolerCommand(f), placeCommand(f), keepCommand(f))
+	root.AddCommand(startCommand(f), stopCommand(f), statusCommand(f), findCommand(f), obtainCommand(f), poolerCommand(f), placeCommand(f), keepCommand(f), pingCommand())
 	return root
 }
 
@@ -108,6 +109,26 @@ func statusCommand(f *flags) *cobra.Command {
 		}
 		return dsn, err
 	})
+}
+
+// pingTimeout limits the time for connecting to a server.
+const pingTimeout = 10 * time.Second
+
+func pingCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "ping <connection string>", Short: "Print the version of a server; fail if it does not answer", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), pingTimeout)
+			defer cancel()
+			conn, err := pgx.Connect(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			defer conn.Close(context.WithoutCancel(ctx))
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), conn.PgConn().ParameterStatus("server_version"))
+			return err
+		},
+	}
 }
 
 func findCommand(f *flags) *cobra.Command {
