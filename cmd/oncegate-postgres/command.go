@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/internal/devpg"
@@ -120,12 +120,12 @@ func pingCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), pingTimeout)
 			defer cancel()
-			conn, err := pgx.Connect(ctx, args[0])
+			conn, err := pgconn.Connect(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			defer conn.Close(context.WithoutCancel(ctx))
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), conn.PgConn().ParameterStatus("server_version"))
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), conn.ParameterStatus("server_version"))
 			return err
 		},
 	}
