@@ -39,6 +39,7 @@ const openConnections = 256
 type timeSpan struct {
 	begun time.Time
 	took  time.Duration
+	event string
 }
 
 // kind says which deliveries are duplicates.
@@ -226,7 +227,7 @@ func (g *generator) send(ctx context.Context, connection int) (*outcome, error) 
 		}
 		out.latencies = append(out.latencies, now.Sub(begun))
 		if g.w.spans {
-			out.spans = append(out.spans, timeSpan{begun, now.Sub(begun)})
+			out.spans = append(out.spans, timeSpan{begun, now.Sub(begun), string(req.id)})
 		}
 	}
 }

@@ -32,6 +32,7 @@ var benchmarks = []benchmark{
 	{"seal", "deliveries acknowledged with a keyring, beside those without", measureSealing},
 	{"prune", "rows of the gate removed beside deliveries, and a day of bodies", measurePruning},
 	{"order", "effects carried out in order, beside unordered ones", measureOrder},
+	{"latency", "how long acknowledgements and effects take at 5 and 1,000 deliveries a second, beside commits", measureLatency},
 	{"overhead", "deliveries acknowledged with labels, counts and the console, beside those without", measureOverhead},
 	// Processes that the benchmarks start for comparison.
 	{"naive", "", serveNaive},

@@ -22,7 +22,9 @@ INSERT INTO bench.row (event_id, body) VALUES ('evt_' || :client_id || '_' || :r
 
 // pgbench runs the pgbench of the server's own installation. Its own count begins before it has connected, which takes
 // seconds with many clients. So the transactions are counted from its log, from the call of begin to the call of end.
-func (b *receiveBench) pgbench(ctx context.Context, clients int, measured time.Duration, begin, end func()) (*outcome, error) {
+//
+// A rate other than 0 is that of an open loop, in transactions a second. The latency then counts from the scheduled time.
+func (b *receiveBench) pgbench(ctx context.Context, clients int, rate float64, measured time.Duration, begin, end func()) (*outcome, error) {
 	dir, err := os.MkdirTemp(b.Dir, "pgbench-")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for pgbench: %w", err)
@@ -40,6 +42,9 @@ func (b *receiveBench) pgbench(ctx context.Context, clients int, measured time.D
 	cmd := exec.CommandContext(ctx, b.Server.Binaries().Path("pgbench"), "-n", "-M", "prepared", //nolint:gosec // a program of the installation we found
 		"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(2, clients)), "-T", strconv.Itoa(seconds),
 		"-f", script, "-D", "body="+string(newBody(bodySize)), "-l", "--log-prefix="+filepath.Join(dir, "log"))
+	if rate > 0 {
+		cmd.Args = append(cmd.Args, "-R", strconv.FormatFloat(rate, 'f', 0, 64))
+	}
 	cmd.Dir = dir
 	cmd.Env = append(b.Server.Binaries().Env(),
 		"PGHOST="+conn.Host, "PGPORT="+strconv.Itoa(int(conn.Port)), "PGUSER="+conn.User, "PGPASSWORD="+conn.Password, "PGDATABASE="+conn.Database)

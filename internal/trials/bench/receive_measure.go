@@ -172,7 +172,7 @@ func (b *receiveBench) measureCell(ctx context.Context, c *cell) (err error) {
 	measured := time.Duration(b.seconds * float64(time.Second))
 	var done int
 	if c.Subject == subjectPgbench {
-		got, err = b.pgbench(ctx, c.Connections, measured, begin, end)
+		got, err = b.pgbench(ctx, c.Connections, 0, measured, begin, end)
 	} else {
 		w := workload{
 			connections: c.Connections, kind: c.Kind, bodySize: bodySize, rate: c.Rate,

@@ -32,13 +32,10 @@ type receiveBench struct {
 // setUp starts everything on the testbed.
 func setUp(ctx context.Context, o options, s *testbed) (*receiveBench, error) {
 	b := &receiveBench{options: o, testbed: s}
-	const table = `CREATE SCHEMA bench; CREATE TABLE bench.row (event_id text PRIMARY KEY, received_at timestamptz NOT NULL DEFAULT now(), body text NOT NULL)`
-	if _, err := b.db.Exec(ctx, table); err != nil {
-		return nil, fmt.Errorf("making pgbench's table: %w", err)
+	err := b.pgbenchTable(ctx)
+	if err != nil {
+		return nil, err
 	}
-	// Compressed like the gate's own bodies, where the server supports it.
-	_, _ = b.db.Exec(ctx, `ALTER TABLE bench.row ALTER COLUMN body SET COMPRESSION lz4`)
-	var err error
 	if b.config, err = b.WriteFile("oncegate.yml", configuration); err != nil {
 		return nil, err
 	}
@@ -54,6 +51,16 @@ func setUp(ctx context.Context, o options, s *testbed) (*receiveBench, error) {
 	}
 	b.bare, b.bareAddress, err = b.startReceiver(ctx, "bare")
 	return b, err
+}
+
+func (b *receiveBench) pgbenchTable(ctx context.Context) error {
+	const table = `CREATE SCHEMA bench; CREATE TABLE bench.row (event_id text PRIMARY KEY, received_at timestamptz NOT NULL DEFAULT now(), body text NOT NULL)`
+	if _, err := b.db.Exec(ctx, table); err != nil {
+		return fmt.Errorf("making pgbench's table: %w", err)
+	}
+	// Compressed like the gate's own bodies, where the server supports it.
+	_, _ = b.db.Exec(ctx, `ALTER TABLE bench.row ALTER COLUMN body SET COMPRESSION lz4`)
+	return nil
 }
 
 const configuration = `
