@@ -105,6 +105,46 @@ func TestABatchWhoseFirstEventIsKnown(t *testing.T) {
 	b.whole(t, 3)
 }
 
+// Statements have another form for many rows. What they write differs in nothing from what they write for one row.
+func TestManyEventsAreWrittenAsOneIs(t *testing.T) {
+	t.Parallel()
+	const many = 100
+	b := richSetup(t, new(inboxtest.Fault))
+	delivery := func(i int) *inbox.Admission {
+		a := inboxtest.Admission(b.Source, fmt.Sprintf("evt_%04d", i))
+		a.Events[0].SequenceKey = fmt.Sprintf("key_%04d", i)
+		return a
+	}
+	group := make([]*inbox.Admission, many)
+	for i := range group {
+		group[i] = delivery(i)
+	}
+	for i, answer := range b.Together(t, group...) {
+		if answer.Err != nil {
+			t.Fatalf("delivery %d: %v", i, answer.Err)
+		}
+	}
+	if n := b.Gate.Stats().Groups; n != 1 {
+		t.Fatalf("%d groups: the test shows nothing", n)
+	}
+	if _, err := b.Gate.Accept(t.Context(), delivery(many)); err != nil {
+		t.Fatal(err)
+	}
+	b.whole(t, many+1)
+	for table, own := range map[string]string{
+		"inbox_event": "id,event_id,received_at,body_id,body_sha256,canonical_sha256", "inbox_body": "id,body",
+		"effect WHERE route_id % 2 = 0": "id,event_id,job_id,idempotency_key,next_at,sequence_number,sequence_key_hash",
+		"effect WHERE route_id % 2 = 1": "id,event_id,job_id,idempotency_key,next_at,sequence_number,sequence_key_hash",
+		"river_job":                     "id,args,created_at,scheduled_at", "stream": "id,key_hash,key_label,started_at,updated_at",
+	} {
+		var forms int
+		b.Scan(t, `SELECT count(DISTINCT to_jsonb(x) - '{`+own+`}'::text[]) FROM (SELECT * FROM `+table+`) x`, &forms)
+		if forms != 1 {
+			t.Errorf("%s has rows of %d forms, want one", table, forms)
+		}
+	}
+}
+
 // richSetup makes a gate with one flusher for a source with a label, an unordered route and an ordered one.
 func richSetup(t *testing.T, fault *inboxtest.Fault) *bundle {
 	t.Helper()

@@ -355,19 +355,32 @@ func TestGateConnectionsNeverCancel(t *testing.T) {
 // TestPlans: every hot statement of the gate finds its rows through the index meant for it.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	storetest.Plans(t, map[string]storetest.Plan{
+	plans := map[string]storetest.Plan{
 		"read":    {SQL: gate.ReadEvents, Want: []string{"Index Scan using inbox_event_key", "effect_event_route_item_key"}},
-		"insert":  {SQL: gate.InsertEvents, Want: []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx"}},
-		"keyed":   {SQL: gate.InsertKeyed, Want: []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx", "Index Scan using inbox_event_key"}},
 		"former":  {SQL: gate.ReadFormer, Want: []string{"Index Scan using inbox_event_key"}},
 		"second":  {SQL: gate.ReadTransmissions, Want: []string{"Index Scan using inbox_event_transmission_key"}},
 		"bump":    {SQL: gate.BumpDeliveries, Want: []string{"Index Scan using inbox_event_pkey"}},
 		"streams": {SQL: gate.InsertStreams, Want: []string{"Conflict Arbiter Indexes: stream_key", "Index Only Scan using inbox_event_pkey"}},
-		"bodies":  {SQL: gate.InsertBodies, Want: []string{"Index Only Scan using inbox_event_pkey"}},
-		"effects": {SQL: gate.InsertEffects, Want: []string{"Index Only Scan using inbox_event_pkey"}},
-		"ordered": {SQL: gate.InsertOrdered, Want: []string{"Index Only Scan using inbox_event_pkey"}},
 		"labels":  {SQL: gate.InsertLabels, Want: []string{"Index Only Scan using inbox_event_pkey"}},
-	})
+	}
+	for _, s := range []struct {
+		name string
+		sql  interface {
+			Few() string
+			Many() string
+		}
+		want []string
+	}{
+		{"insert", gate.InsertEvents, []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx"}},
+		{"keyed", gate.InsertKeyed, []string{"Conflict Arbiter Indexes: inbox_event_key", "inbox_event_replay_idx", "Index Scan using inbox_event_key"}},
+		{"bodies", gate.InsertBodies, []string{"Index Only Scan using inbox_event_pkey"}},
+		{"effects", gate.InsertEffects, []string{"Index Only Scan using inbox_event_pkey"}},
+		{"ordered", gate.InsertOrdered, []string{"Index Only Scan using inbox_event_pkey"}},
+	} {
+		plans[s.name+", few rows"] = storetest.Plan{SQL: s.sql.Few(), Want: s.want}
+		plans[s.name+", many rows"] = storetest.Plan{SQL: s.sql.Many(), Want: s.want}
+	}
+	storetest.Plans(t, plans)
 }
 
 // An event is recorded for the tenant of its admission, or else of its source, and keeps it: a

@@ -24,14 +24,16 @@ var errKeyNotFound = errors.New("a key was neither inserted nor found")
 // for the same body under another id is best effort, and only for providers
 // that do not sign their ids.
 func insertEventsOf(columns *row.Columns[keyEntry], conflict string) insertion {
-	return insertion{columns: columns, sql: `
+	return insertion{columns, newStatement(columns, func(rows string) string {
+		return `
 INSERT INTO inbox_event (` + columns.Names() + `, suspected_replay)
 SELECT k.*, k.id_unsigned AND EXISTS (
         SELECT FROM inbox_event p WHERE p.id_unsigned AND p.source_id = k.source_id AND p.body_sha256 = k.body_sha256
             AND p.event_id <> k.event_id)
-FROM unnest(` + columns.Arrays() + `) AS k (` + columns.Names() + `)
+FROM ` + rows + `
 ` + conflict + ` DO NOTHING
-RETURNING id, suspected_replay`}
+RETURNING id, suspected_replay`
+	})}
 }
 
 // insertKeyedOf is the statement of a gate with a secret. It also finds the rows that were stored before there was a keyring: the
@@ -39,21 +41,23 @@ RETURNING id, suspected_replay`}
 // join, so it costs nothing for other events.
 func insertKeyedOf(columns *row.Columns[keyEntry], conflict string) insertion {
 	with := columns.With(formerColumns...)
-	return insertion{columns: with, sql: `
+	return insertion{with, newStatement(with, func(rows string) string {
+		return `
 INSERT INTO inbox_event (` + columns.Names() + `, suspected_replay)
 SELECT ` + columns.Names() + `, k.id_unsigned AND EXISTS (
         SELECT FROM inbox_event p WHERE p.id_unsigned AND p.source_id = k.source_id
             AND p.body_sha256 IN (k.body_sha256, k.former_sha256) AND p.event_id <> k.event_id)
-FROM unnest(` + with.Arrays() + `) AS k (` + with.Names() + `)
+FROM ` + rows + `
 WHERE (SELECT p.id FROM inbox_event p WHERE p.source_id = k.source_id AND p.event_id = k.former_id) IS NULL
 ` + conflict + ` DO NOTHING
-RETURNING id, suspected_replay`}
+RETURNING id, suspected_replay`
+	})}
 }
 
 // insertion is a statement that inserts events, and its parameters.
 type insertion struct {
-	sql     string
 	columns *row.Columns[keyEntry]
+	statement
 }
 
 // Few providers have transmissions, and only a group with one pays for the second key. Without a name ON CONFLICT means both
@@ -196,7 +200,7 @@ func begin(group *group) *pgx.Batch {
 // queueInsert queues the insertion of the events. Its result says which of them are new.
 func (g *Gate) queueInsert(b *pgx.Batch, group *group) {
 	insert := g.insertion(group)
-	b.Queue(insert.sql, insert.columns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
+	b.Queue(insert.of(len(group.keyEntries)), insert.columns.AppendEach(nil, group.keyEntries)...).Query(func(rows pgx.Rows) error {
 		fresh := make(map[inbox.ID]bool, len(group.keyEntries))
 		var id inbox.ID
 		var suspected bool

@@ -13,20 +13,24 @@ const recorded = `(SELECT true FROM inbox_event e WHERE e.id = k.event_id)`
 
 // One row a delivery, for those with at least one new event. A day without a partition raises 23514; the
 // partition is then made, and the group runs again.
-var insertBodies = `
+var insertBodies = newStatement(bodyRows, func(rows string) string {
+	return `
 INSERT INTO inbox_body (` + bodyColumns.Names() + `)
 SELECT ` + bodyColumns.Names() + `
-FROM unnest(` + bodyRows.Arrays() + `) AS k (` + bodyRows.Names() + `)
+FROM ` + rows + `
 WHERE ` + recorded
+})
 
 // insertEffectsOf is the statement that inserts the effects of unordered routes. jobID is the expression that takes the id
 // of a new job.
-func insertEffectsOf(jobID string) string {
-	return `
+func insertEffectsOf(jobID string) statement {
+	return newStatement(effectColumns, func(rows string) string {
+		return `
 INSERT INTO effect (` + effectColumns.Names() + `, job_id, state, next_at)
 SELECT k.*, ` + jobID + `, 'pending', now()
-FROM unnest(` + effectColumns.Arrays() + `) AS k (` + effectColumns.Names() + `)
+FROM ` + rows + `
 WHERE ` + recorded
+	})
 }
 
 // Once a key and group. SKIP LOCKED, because the count is only for people, and a duplicate must not wait for a
@@ -93,10 +97,10 @@ func (g *Gate) queueNew(b *pgx.Batch, group *group, events []*keyEntry) (woke bo
 		}
 	}
 	if len(bodies) > 0 {
-		b.Queue(insertBodies, bodyRows.Args(bodies)...)
+		b.Queue(insertBodies.of(len(bodies)), bodyRows.Args(bodies)...)
 	}
 	if len(effects) > 0 {
-		b.Queue(g.insertEffects, effectColumns.Args(effects)...)
+		b.Queue(g.insertEffects.of(len(effects)), effectColumns.Args(effects)...)
 	}
 	g.queueOrdered(b, ordered)
 	if len(wakes) > 0 { // after the effects, whose rows have the ids of the jobs

@@ -6,8 +6,8 @@ import (
 
 // Statements of the gate, for the tests of their plans.
 var (
-	InsertEvents      = insertEvents.sql
-	InsertKeyed       = insertKeyed.sql
+	InsertEvents      = insertEvents.statement
+	InsertKeyed       = insertKeyed.statement
 	ReadFormer        = readFormerEvents
 	ReadEvents        = readEvents
 	ReadTransmissions = readTransmissions
@@ -21,3 +21,7 @@ var (
 
 // AcquireFrom is how the gate gets its connections.
 func AcquireFrom(pool *pgxpool.Pool) Acquire { return acquireFrom(pool) }
+
+// Few and Many are the forms of a statement for few rows and for many.
+func (s statement) Few() string  { return s.few }
+func (s statement) Many() string { return s.many }

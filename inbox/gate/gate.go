@@ -136,7 +136,7 @@ type Gate struct {
 	overflow chan *delivery // deliveries that were taken but did not fit a group
 	turn     chan struct{}  // held by the flusher that commits
 
-	insertEffects, insertOrdered string // the statements with the Enqueuer's ids
+	insertEffects, insertOrdered statement // the statements with the Enqueuer's ids
 
 	queuedBytes atomic.Int64
 	repeated    atomic.Bool // the last group had an event that was recorded before

@@ -124,14 +124,16 @@ ON CONFLICT ON CONSTRAINT stream_key DO NOTHING`
 // No process's clock affects it. The answer comes after the commit, so a delivery that a
 // sender makes after an answer has a higher number, whichever process takes it. Inside
 // one delivery the numbers follow its events, because the rows come in that order.
-func insertOrderedOf(jobID string) string {
-	return `
+func insertOrderedOf(jobID string) statement {
+	return newStatement(orderedColumns, func(rows string) string {
+		return `
 INSERT INTO effect (id, event_id, route_id, route_version, idempotency_key, job_id, state, next_at, sequence_key_hash, sequence_number,
     filtered, reason, shadow)
 SELECT k.id, k.event_id, k.route_id, k.route_version, k.key, CASE WHEN k.state = 'pending' THEN ` + jobID + ` END, k.state, CASE WHEN k.state = 'pending' THEN now() END,
     k.hash, CASE WHEN k.arrival THEN nextval('effect_arrival') ELSE nullif(k.number, '')::numeric END, k.filtered, nullif(k.reason, ''), k.shadow
-FROM unnest(` + orderedColumns.Arrays() + `) AS k (` + orderedColumns.Names() + `)
+FROM ` + rows + `
 WHERE ` + recorded
+	})
 }
 
 var orderedColumns = row.ColumnsFrom(1, append(columnsOfEffect("key"),
@@ -177,5 +179,5 @@ func (g *Gate) queueOrdered(b *pgx.Batch, effects []newEffect) {
 		b.Queue(insertStreams, streamColumns.Args(streams)...)
 	}
 	slices.SortStableFunc(effects, func(x, y newEffect) int { return x.position - y.position })
-	b.Queue(g.insertOrdered, orderedColumns.Args(effects)...)
+	b.Queue(g.insertOrdered.of(len(effects)), orderedColumns.Args(effects)...)
 }

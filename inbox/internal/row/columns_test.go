@@ -54,6 +54,11 @@ func TestColumnsGiveTextAndArgumentsInOneOrder(t *testing.T) {
 	if columns.Arrays() != arrays {
 		t.Errorf("the parameters are %s, want %s", columns.Arrays(), arrays)
 	}
+	const subscripted = "(SELECT ($3::uuid[])[i] AS id, ($4::text[])[i] AS state, ($5::text[])[i] AS note, ($6::int[])[i] AS count, ($7::int[])[i] AS key_id, " +
+		"($8::bigint[])[i] AS job_id, ($9::boolean[])[i] AS open, ($10::bytea[])[i] AS body, ($11::timestamptz[])[i] AS at FROM generate_series(1, cardinality($3::uuid[])) AS i)"
+	if columns.Subscripted() != subscripted {
+		t.Errorf("with subscripts they are %s, want %s", columns.Subscripted(), subscripted)
+	}
 	const names = "id, state, note, count, key_id, job_id, open, body, at"
 	if columns.Names() != names {
 		t.Errorf("the names are %s, want %s", columns.Names(), names)
