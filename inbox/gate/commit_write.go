@@ -11,7 +11,7 @@ import (
 // of the table.
 const recorded = `(SELECT true FROM inbox_event e WHERE e.id = k.event_id)`
 
-// One row a delivery, for those with at least one new event. A day without a partition raises 23514; the
+// insertBodies writes one row a delivery, for those with at least one new event. A day without a partition raises 23514; the
 // partition is then made, and the group runs again.
 var insertBodies = newStatement(bodyRows, func(rows string) string {
 	return `
