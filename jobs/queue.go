@@ -130,7 +130,7 @@ SELECT coalesce(nullif(w.job_id, 0), ` + newJobID + `),
 FROM unnest($1::bigint[], $2::text[], $3::uuid[], $6::smallint[], $7::bigint[]) AS w (job_id, kind, id, priority, later)`
 
 // OFFSET 0 keeps the subquery from becoming a join, whose plan would depend on the size of the table. A test compares
-// the rows with those of River's client.
+// the rows with rows that River's client inserts.
 const insertRecordedJobs = `
 INSERT INTO river_job (id, args, kind, max_attempts, queue, priority, tags, scheduled_at)
 SELECT e.job_id, jsonb_build_object('` + string(inbox.WakeEffect) + `', k.id::text), '` + string(inbox.WakeEffect) + `', $2::smallint, $3::text, $4::smallint, '{}', now()

@@ -93,8 +93,9 @@ type TypesSpec struct {
 	// Source is where the sender publishes the list.
 	Source string `yaml:"source"`
 
-	// Known is the complete list. Leave it out if you do not know all of the types, because a type that
-	// it lacks looks like a mistake. A * stands for any text, because the users of some senders choose a part of the type.
+	// Known is the complete list. Leave it out if you do not know all of the types, because a
+	// configuration is warned of a type that the list lacks. Write * for a part that the sender's users
+	// choose.
 	Known []string `yaml:"known"`
 }
 

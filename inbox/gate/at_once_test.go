@@ -1,12 +1,8 @@
 package gate_test
 
 import (
-	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/gate"
@@ -14,44 +10,27 @@ import (
 	"github.com/oncegate/oncegate/inbox/sequence"
 )
 
-// counted counts the round trips of the gate's connections.
-type counted struct {
-	gate.Conn
-	trips *atomic.Int32
-}
-
-func (c counted) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	c.trips.Add(1)
-	return c.Conn.SendBatch(ctx, b)
-}
-
 // A new event takes one round trip. The first repetition takes three, because the gate expected a new event, and the next
 // ones two.
 func TestANewEventTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
-	var trips atomic.Int32
-	b := setup(t, func(c *gate.Config) {
-		acquire := gate.AcquireFrom(c.Pool)
-		c.Acquire = func(ctx context.Context) (gate.Conn, error) {
-			conn, err := acquire(ctx)
-			return counted{conn, &trips}, err
-		}
-	})
+	var calls inboxtest.Fault // strikes never
+	b := setup(t, func(c *gate.Config) { c.Acquire = calls.Acquire(c.Pool) })
 	b.Start(t)
 	for i, step := range []struct {
 		id      string
 		outcome inbox.Outcome
-		trips   int32
+		trips   int
 	}{
 		{"evt_1", inbox.Recorded, 1}, {"evt_2", inbox.Recorded, 1}, {"evt_1", inbox.Duplicate, 3}, {"evt_1", inbox.Duplicate, 2},
 		{"evt_3", inbox.Recorded, 2}, {"evt_4", inbox.Recorded, 1},
 	} {
-		before := trips.Load()
+		before := calls.Calls()
 		receipt, err := b.Gate.Accept(t.Context(), inboxtest.Admission(b.Source, step.id))
 		if err != nil || receipt.Items[0].Outcome != step.outcome {
 			t.Fatalf("step %d: %+v, %v, want %s", i, receipt, err, step.outcome)
 		}
-		if got := trips.Load() - before; got != step.trips {
+		if got := calls.Calls() - before; got != step.trips {
 			t.Errorf("step %d: %d round trips, want %d", i, got, step.trips)
 		}
 	}
@@ -108,7 +87,7 @@ func TestABatchWhoseFirstEventIsKnown(t *testing.T) {
 // Statements have another form for many rows. What they write differs in nothing from what they write for one row.
 func TestManyEventsAreWrittenAsOneIs(t *testing.T) {
 	t.Parallel()
-	const many = 100
+	const many = gate.FewRows + 1
 	b := richSetup(t, new(inboxtest.Fault))
 	delivery := func(i int) *inbox.Admission {
 		a := inboxtest.Admission(b.Source, fmt.Sprintf("evt_%04d", i))

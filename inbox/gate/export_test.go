@@ -19,6 +19,9 @@ var (
 	InsertLabels      = insertLabels
 )
 
+// FewRows is the number of rows up to which statements have their form for few rows.
+const FewRows = fewRows
+
 // AcquireFrom is how the gate gets its connections.
 func AcquireFrom(pool *pgxpool.Pool) Acquire { return acquireFrom(pool) }
 

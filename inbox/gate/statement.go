@@ -9,7 +9,7 @@ const fewRows = 64
 // statement is a statement of the gate that reads its rows from arrays, in the forms for few rows and for many.
 type statement struct{ few, many string }
 
-// newStatement makes both forms. build returns the statement for rows, which is what stands after FROM and is named k.
+// newStatement makes both forms. build returns the statement with the given FROM clause, in which the rows are named k.
 func newStatement[R any](columns *row.Columns[R], build func(rows string) string) statement {
 	return statement{
 		few:  build(columns.Subscripted() + ` AS k`),

@@ -53,6 +53,13 @@ func (f *Fault) Struck() bool {
 	return f.struck
 }
 
+// Calls returns the number of calls so far.
+func (f *Fault) Calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
 // Codes counts the errors, by SQLSTATE, that the server itself answered.
 func (f *Fault) Codes(code string) int {
 	f.mu.Lock()

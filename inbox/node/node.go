@@ -138,8 +138,8 @@ DELETE FROM node WHERE heartbeat < now() - $1::bigint * interval '1 microsecond'
 // Beat writes that the process lives, its keys and the routes that it works, deletes processes that have
 // been silent for a day, and returns all others, this one included.
 //
-// The end of ctx does not cut it off: the server could execute the statement later, after the row was removed. After [Node.Leave] it
-// writes nothing and returns no rows. Otherwise the row would come back, of a process that nobody hears of again.
+// The end of ctx does not cut it off, because the server could still execute the statement after the row was removed. After
+// [Node.Leave], Beat writes nothing and returns no rows, because nobody would remove the row again.
 func (n *Node) Beat(ctx context.Context) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 	defer cancel()
@@ -181,11 +181,11 @@ DELETE FROM node WHERE id = $1`
 // Leave removes the process's row when it stops. A process that cannot do so is silent, and no longer
 // counts after [Silence].
 func (n *Node) Leave(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
-	defer cancel()
-	n.mu.Lock()
+	n.mu.Lock() // a heartbeat under way may take all of its time
 	defer n.mu.Unlock()
 	n.left = true
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
 	if _, err := n.cfg.Pool.Exec(ctx, removeNode, n.id); err != nil {
 		return fmt.Errorf("removing node %s: %w", n.cfg.Name, err)
 	}

@@ -66,7 +66,7 @@ type Options struct {
 func Load(o Options) (*Config, error) {
 	r := &reader{
 		env: newEnvironment(o.Environ), report: &yamltree.Report{Redact: RedactURLs}, handlers: o.Handlers, dev: o.Dev, catalog: o.Catalog,
-		unusable: map[string]bool{}, badVariables: map[string]bool{}, sourceNames: map[string]bool{},
+		unusable: map[string]bool{}, badVariables: map[string]bool{}, takingNothing: map[[2]string]string{}, sourceNames: map[string]bool{},
 	}
 	cfg := &Config{Classes: builtInClasses(), Providers: providers.Map{}}
 	r.cfg = cfg

@@ -25,6 +25,9 @@ type reader struct {
 	// badVariables contains the keys whose environment variable is invalid.
 	badVariables map[string]bool
 
+	// takingNothing has what takesNothing returned, by provider and pattern.
+	takingNothing map[[2]string]string
+
 	// sourceNames are the names of the sources that have been read.
 	sourceNames map[string]bool
 	// storing is true while a source of the database is read, and storedSecrets counts its secrets.

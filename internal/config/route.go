@@ -40,7 +40,7 @@ func (r *Route) keys() []Key {
 func (r *Route) keysWith(target *string) []Key {
 	return []Key{
 		value("name", &r.Name, words(checkedName), "required", "The name of the route. It is part of every idempotency key.").later(),
-		list("types", &r.Types, words(glob), "every type", "Event types, with `*` as a wildcard.").notEmpty("; leave it out to take every type"),
+		list("types", &r.Types, words(glob), "every type", "Event types, with `*` as a wildcard. `oncegate config check` warns of one that the sender does not have, if the catalogue lists its types.").notEmpty("; leave it out to take every type"),
 		value("target", target, words(verbatim), "required", "The name of the target."),
 		programAfterFetch("when", &r.When, expression.Condition, "none", "An [expression](#expressions). If it is false, the effect is skipped."),
 		{

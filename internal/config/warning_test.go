@@ -153,6 +153,28 @@ sources:
 	}
 }
 
+// A reconciliation that asks for a type that the sender does not have finds nothing, so it is named too.
+func TestWarningsOfReconciledTypes(t *testing.T) {
+	t.Parallel()
+	const content = `
+targets: { billing: { kind: forward, url: "https://a.example/", idempotent: true } }
+sources:
+  shop:
+    provider: stripe
+    secrets: [env:STRIPE_SECRET]
+    reconcile: { credential: env:STRIPE_SECRET, types: [invoice.paid, invoice.payed] }
+    routes: [{ name: a, target: billing }]
+`
+	cfg, err := config.Load(config.Options{File: "x.yml", Content: []byte(content), Environ: environ(), Catalog: loaded(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "sources.shop.reconcile.types: no event type of Stripe matches invoice.payed, so it takes no event; did you mean invoice.paid? "
+	if len(cfg.Warnings) != 1 || !strings.HasPrefix(cfg.Warnings[0], want) {
+		t.Errorf("%q, want one that begins with %q", cfg.Warnings, want)
+	}
+}
+
 // One port cannot be opened twice, in whatever form it is written. Port 0 is another one each time.
 func TestListenersNeedTheirOwnPorts(t *testing.T) {
 	t.Parallel()

@@ -63,8 +63,8 @@ type Config struct {
 	// Reload reads the configuration again and applies it. It is nil if the process cannot do that.
 	Reload func(ctx context.Context, request ReloadRequest, actor string) (Reloaded, error)
 
-	// CheckDefinition returns why a source cannot be added to the configuration, as a Problem, or nil. It is nil if there is no
-	// configuration.
+	// CheckDefinition returns the warnings about a source, or as a Problem why it cannot be added to the configuration. The field is
+	// nil if there is no configuration.
 	CheckDefinition func(ctx context.Context, d config.Definition) (warnings []string, err error)
 
 	// Patient is set by a command, which has no HTTP client waiting for its answer: it waits until a plan is made, and

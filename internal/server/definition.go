@@ -52,8 +52,8 @@ func (s *Server) announce(ctx context.Context) {
 	}
 }
 
-// checkDefinition returns the warnings about a source, or why it cannot be added to the configuration. It reads the configuration without the other sources
-// of the database, because reading 10,000 of them takes seconds.
+// checkDefinition returns the warnings about a source, or why it cannot be added to the configuration. It reads the configuration
+// without the other sources of the database, because reading 10,000 of them takes seconds.
 func (s *Server) checkDefinition(ctx context.Context, d config.Definition) ([]string, error) {
 	cfg := s.cfg
 	settings, err := s.reloads.cfg.LoadWith(d)

@@ -72,9 +72,9 @@ func (c *Columns[R]) With(more ...Column[R]) *Columns[R] {
 // Arrays are the parameters as unnest takes them: "$1::uuid[], $2::int[]".
 func (c *Columns[R]) Arrays() string { return c.arrays }
 
-// Subscripted is a subquery with the same rows and names as unnest(Arrays()), in the same order. It reads each value by its subscript,
-// which costs less than unnest for few rows, because unnest writes each column to a table of its own first, and more for many rows,
-// because PostgreSQL finds a text in an array by counting.
+// Subscripted is a subquery with the same rows and names as unnest(Arrays()), in the same order. It reads each value by its
+// subscript. For few rows this is faster than unnest, which copies each column before it returns the first row. For many rows it is
+// slower, because PostgreSQL walks through an array of texts to find one of them.
 func (c *Columns[R]) Subscripted() string {
 	values := make([]string, len(c.columns))
 	for i, column := range c.columns {

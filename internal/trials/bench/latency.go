@@ -80,8 +80,8 @@ func (a *arrivals) since(ctx context.Context, spans []timeSpan) (*outcome, error
 	return out, err
 }
 
-// measureLatency measures how long a delivery takes to be acknowledged, and its effect to reach the target after that, beside
-// commits of one row at the same rate.
+// measureLatency measures the time from a delivery to its acknowledgement, and from there to the first byte at the target. It
+// compares them with commits of one row at the same rate.
 func measureLatency(ctx context.Context, args []string) error {
 	rounds, quick := 3, false
 	var format output

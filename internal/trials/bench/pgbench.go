@@ -23,7 +23,8 @@ INSERT INTO bench.row (event_id, body) VALUES ('evt_' || :client_id || '_' || :r
 // pgbench runs the pgbench of the server's own installation. Its own count begins before it has connected, which takes
 // seconds with many clients. So the transactions are counted from its log, from the call of begin to the call of end.
 //
-// A rate other than 0 is that of an open loop, in transactions a second. The latency then counts from the scheduled time.
+// With a rate, in transactions a second, pgbench runs an open loop, and the latency counts from the scheduled time. 0 is a closed
+// loop.
 func (b *receiveBench) pgbench(ctx context.Context, clients int, rate float64, measured time.Duration, begin, end func()) (*outcome, error) {
 	dir, err := os.MkdirTemp(b.Dir, "pgbench-")
 	if err != nil {

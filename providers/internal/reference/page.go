@@ -255,7 +255,7 @@ func (b *page) events(p *providers.Provider) {
 		b.item("Type: %s.", strings.Join(places(s.Type), ", else "))
 	}
 	if n := len(s.Types.Known); n > 0 {
-		b.item("`oncegate config check` warns of a route that names none of the [%d types of the sender](%s).", n, s.Types.Source)
+		b.item("The sender has [%d types](%s). `oncegate config check` warns of a route with a type that is not among them.", n, s.Types.Source)
 	}
 	for _, c := range s.Sequence.Candidates {
 		b.item("Order (%s): %s within %s.", s.Sequence.Kind, place(&c.Number), place(&c.Key))
