@@ -47,7 +47,7 @@ type Config struct {
 	Providers map[string]string
 
 	// Keyring is a reference, [Env] or [File], to the keys that seal stored deliveries. `oncegate
-	// keys init` creates a keyring. By default nothing is sealed.
+	// keys rotate` creates a keyring. By default nothing is sealed.
 	Keyring Secret
 
 	// Role selects what this process does. It defaults to Both.

@@ -162,7 +162,11 @@ func (d *document) source(s *Source) object {
 func (d *document) credentials(source object, s *Source) {
 	d.namedAt(source, "credentials", "sources."+s.Name+".credentials", len(s.Credentials), func(i int) (string, object) {
 		c, out := &s.Credentials[i], object{}
-		out.put("secrets", d.secrets(c.Secrets), len(c.Secrets) == 0)
+		secrets := d.secrets(c.Secrets)
+		for _, secret := range secrets {
+			delete(secret, "name") // they have the credential's name
+		}
+		out.put("secrets", secrets, len(c.Secrets) == 0)
 		out.text("tenant", c.Tenant)
 		out.list("operations", c.Operations)
 		out.text("new_keys", c.NewKeys)

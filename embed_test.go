@@ -126,3 +126,43 @@ func TestAdminAnswers(t *testing.T) {
 	}
 	w.halt(t)
 }
+
+// A credential's secret may be a value. Its caller gets the same answer again for the same key.
+func TestCallsOfACredential(t *testing.T) {
+	t.Parallel()
+	const token = "a secret of the clerk, which is long enough"
+	w := open(t, func(cfg *oncegate.Config) {
+		cfg.Sources = append(cfg.Sources, oncegate.Source{
+			Name: "calls", Provider: "operation",
+			Credentials: []oncegate.Credential{{Name: "clerk", Secrets: []oncegate.Secret{oncegate.Value(token), oncegate.Value(token + " too")}}},
+			Routes:      []oncegate.Route{{Name: "ledger"}},
+		})
+	})
+	attach(t, w.og, "ledger", book)
+	w.run(t)
+	call := func(token string) int {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/in/calls", strings.NewReader(`{"amount":1}`))
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Authorization", "Bearer "+token)
+		request.Header.Set("Oncegate-Operation", "book")
+		request.Header.Set("Idempotency-Key", `"order-1"`)
+		answer := httptest.NewRecorder()
+		w.og.Handler().ServeHTTP(answer, request)
+		return answer.Code
+	}
+	if got := call("another secret of the clerk, also long"); got != http.StatusUnauthorized {
+		t.Errorf("a wrong token: %d", got)
+	}
+	if got := call(token); got != http.StatusAccepted && got != http.StatusOK {
+		t.Errorf("the first call: %d", got)
+	}
+	w.await(t, 1, `SELECT count(*) FROM ledger`)
+	w.await(t, 1, `SELECT count(*) FROM effect WHERE state = 'done'`)
+	if got := call(token + " too"); got != http.StatusOK {
+		t.Errorf("the same call with the other secret: %d", got)
+	}
+	if n := w.count(t, `SELECT count(*) FROM ledger`); n != 1 {
+		t.Errorf("booked %d times", n)
+	}
+	w.halt(t)
+}

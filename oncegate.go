@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/embedded"
 	"github.com/oncegate/oncegate/internal/server"
 	"github.com/oncegate/oncegate/migrations"
 )
@@ -78,6 +79,11 @@ func (i *Inbox) Ready(ctx context.Context) error { return i.server.Ready(ctx) }
 
 // Started returns a channel that is closed when Run accepts deliveries and runs effects.
 func (i *Inbox) Started() <-chan struct{} { return i.server.Started() }
+
+var _ = func() any { // package oncegatetest signs deliveries with the secrets that the program configured
+	embedded.Settings = func(inbox any) *config.Config { return inbox.(*Inbox).settings }
+	return nil
+}()
 
 // version returns the module version with which the program was built.
 func version() string {

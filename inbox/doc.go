@@ -9,7 +9,7 @@
 //
 //   - read answers what people ask ([read.Lister]), and decide carries out what they decide ([decide.Decider]);
 //   - operation answers the callers of operations ([operation.Store]);
-//   - gate records deliveries, relay admits what SQL callers emit, refusal keeps what was not accepted;
+//   - gate records deliveries, relay admits what SQL callers emit, consume takes messages of brokers, refusal keeps what was not accepted;
 //   - suppression keeps the addresses to which nothing is sent;
 //   - labels moves the labels of events, which the gate writes as one row a commit, into the index by which they are found;
 //   - rollup counts by minute and by hour what sources and routes do, and attention lists what waits for a person;

@@ -50,7 +50,7 @@ func (s EffectState) Settled() bool {
 	return false
 }
 
-// AtRest reports whether the effect waits for a person, a probe, re-arm or replay.
+// AtRest reports whether the effect waits for a person, a probe, a redelivery or a replay.
 func (s EffectState) AtRest() bool { return s == EffectDead || s == EffectIndeterminate }
 
 // Waiting reports whether a wake-up would claim the effect once it is due.

@@ -77,7 +77,7 @@ func (r EffectRoute) Forgotten(since, at time.Time) bool {
 	return r.KeyWindow > 0 && !since.IsZero() && at.Sub(since) >= r.KeyWindow
 }
 
-// The defaults of [EffectRoute] and the least time between two re-arms.
+// The defaults of [EffectRoute] and the least time between two rearms.
 const (
 	DefaultLease   = 60 * time.Second
 	DefaultRearms  = 3

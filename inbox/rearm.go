@@ -26,7 +26,7 @@ ORDER BY id`
 // Rearm gives the dead effects of an event new attempts, because its provider delivered it
 // again: those whose reason is retriable, at most as often as the route allows and once a
 // minute, and none of an operation that a later call repeats. It returns how many effects
-// it re-armed.
+// it rearmed.
 func (e *Effects) Rearm(ctx context.Context, event ID) (int, error) {
 	rows, err := e.pool.Query(ctx, deadEffects, event)
 	if err != nil {

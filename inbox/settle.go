@@ -173,7 +173,7 @@ const (
         duplicate_of = CASE WHEN a.state = 'duplicate' THEN a.duplicate_of END,
         unknown_since = coalesce(e.unknown_since, CASE WHEN a.unknown THEN a.started_at END),
         unknown_lease = coalesce(e.unknown_lease, CASE WHEN a.unknown OR a.state = 'indeterminate' THEN e.lease_token END),
-        unfinished = a.unfinished,
+        unfinished = a.unfinished OR e.unfinished AND a.token IS NOT NULL AND a.outcome = '' AND a.state IN ('pending', 'retry'),
         job_id = coalesce(nullif(a.job_id, 0), e.job_id),
         attempts = CASE WHEN a.rearm THEN 0 WHEN a.token IS NOT NULL AND a.outcome = '' THEN e.attempts - 1 ELSE e.attempts END,
         version = CASE WHEN a.rearm THEN e.version + 1 ELSE e.version END,
@@ -201,7 +201,7 @@ attempted AS (
 // for the next effect in a stream. The fence is read under the row's lock, and of two settlements in one group only the
 // one whose fence matches is applied (hence the place). The statement neither waits for a row that another transaction
 // has locked nor returns it, so that one row does not delay the group. An attempt without an outcome does not count: it
-// is subtracted from the attempts.
+// is subtracted from the attempts, and the next one still allows for the run before it whose end was not seen.
 var settleEffects = `
 WITH asked AS (
     SELECT *

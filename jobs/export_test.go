@@ -56,3 +56,17 @@ func TraceNothing() func() {
 		a.abandonTrace()
 	}
 }
+
+// NewLimit returns the limiter of a target for a crew of workers.
+func NewLimit(t Target, workers int64, now func() time.Time) *Limit {
+	return newLimiter(t, &crew{size: workers}, now, func() float64 { return 0.5 })
+}
+
+// Limit is a limiter.
+type Limit = limiter
+
+// Enter takes a slot. If there is none, done is nil and wait says when to ask again.
+func (l *limiter) Enter() (done func(effect.Result), wait time.Duration) {
+	done, wait, _ = l.enter(false)
+	return done, wait
+}

@@ -44,10 +44,12 @@ const (
 	DefaultOpen     = 30 * time.Second
 )
 
-// The shortest and the longest time by which a target's limits put an effect off.
+// The shortest time by which a target's limits put an effect off, and the longest: longestParked, or up to mostParked while a
+// backlog is long.
 const (
 	leastParked   = 20 * time.Millisecond
 	longestParked = 30 * time.Second
+	mostParked    = 10 * time.Minute
 )
 
 // maxPause bounds how long one Retry-After pauses all effects of a target.
@@ -66,6 +68,10 @@ func (l *limiter) after(crew *crew) *limiter { return &limiter{targetState: l.ta
 // a queue that exists only as a time: each one must return a little later than the one before, at the
 // pace the target has shown. A backlog therefore neither returns all at once nor waits longer than
 // necessary.
+//
+// The pace may be wrong, or change, so the queue is no longer than a horizon. Then it begins again, and the effects of several such
+// rounds return at the same time. That keeps the target busy if it is faster than it was, but putting an effect off costs the
+// database as much as a short attempt. So the horizon grows until about four times as many effects return as the target takes.
 type targetState struct {
 	now    func() time.Time
 	random func() float64
@@ -82,6 +88,9 @@ type targetState struct {
 	took   time.Duration // by an attempt, on average
 	due    time.Time     // of the next attempt that the rate allows
 	parked time.Time     // until when the effects that were put off wait
+	ahead  time.Duration // the horizon: how long they may wait
+	since  time.Time     // when ahead was judged last
+	rounds int           // how often the queue has begun again since then
 	opened time.Time     // when the breaker opened last
 	paused time.Time     // until when the target's Retry-After asks for a pause
 }
@@ -212,13 +221,23 @@ func (l *limiter) pace() time.Duration {
 // park returns the wait for a new place at the end of the queue, which is at least least.
 func (l *limiter) park(now time.Time, least, pace time.Duration) time.Duration {
 	if floor := now.Add(least); l.parked.Before(floor) {
-		l.parked = floor
+		l.parked, l.ahead, l.since, l.rounds = floor, longestParked, now, 0
 	}
-	if l.parked = l.parked.Add(pace); l.parked.Sub(now) > longestParked+least {
-		l.parked = now.Add(least) // the queue is longer than the longest wait, so begin again
-		return l.jittered(longestParked + least)
+	if l.parked = l.parked.Add(pace); l.parked.Sub(now) <= l.ahead+least {
+		return l.jittered(l.parked.Sub(now))
 	}
-	return l.jittered(l.parked.Sub(now))
+	wait := l.jittered(l.ahead + least)
+	l.parked = now.Add(least + pace)
+	if l.rounds++; now.Sub(l.since) >= l.ahead {
+		switch {
+		case l.rounds > 3:
+			l.ahead = min(l.ahead*time.Duration(min(l.rounds, 12))/3, mostParked)
+		case l.rounds < 2:
+			l.ahead = max(l.ahead/2, longestParked)
+		}
+		l.since, l.rounds = now, 0
+	}
+	return wait
 }
 
 func (l *limiter) jittered(d time.Duration) time.Duration {
@@ -257,7 +276,7 @@ func troubles(r effect.Result) error {
 	switch r.Reason {
 	case reasons.DNS, reasons.Connect, reasons.TLS, reasons.Timeout, reasons.Connection, reasons.Reply,
 		reasons.Address, reasons.Status503, reasons.Status5xx, reasons.Mail4xx, reasons.SQLTimeout,
-		reasons.Unavailable:
+		reasons.Unavailable, reasons.BrokerRefused:
 		return errTrouble
 	}
 	return nil

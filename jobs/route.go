@@ -116,18 +116,18 @@ func (r *Route) unwanted(claim *inbox.Claim) inbox.EffectState {
 	return inbox.EffectSkipped
 }
 
-// asksForKey reports whether an attempt must claim the effect's key. It must while no key is recorded; in the first
-// attempt, also after the effect left a resting state, where it may have lost the key; and after a run whose end was
-// not seen, because that run may not have reached the key. An item of a list got its key when it was written, and
-// claims it again when it leaves a resting state.
+// asksForKey reports whether an attempt must claim the effect's key. Every attempt must, because only the database knows
+// the owner: a run whose end was not seen may have learned that another effect owns the key, and an effect that left a
+// resting state may have lost it. Only the first attempt of an item of a list need not, because the item got its key when it
+// was written.
 func (r *Route) asksForKey(claim *inbox.Claim) bool {
 	switch {
 	case r.Key == nil:
 		return false
 	case claim.Item > 0:
-		return claim.KeyHash != nil && claim.Attempt <= 1 && claim.Trigger != inbox.TriggerInitial
+		return claim.KeyHash != nil && (claim.Attempt > 1 || claim.Trigger != inbox.TriggerInitial)
 	}
-	return claim.KeyHash == nil || claim.Attempt <= 1 || claim.Trigger == inbox.TriggerSweep
+	return true
 }
 
 // remakeKey makes the idempotency key from the result of the recipe in the first attempt of an effect. Later attempts

@@ -276,7 +276,7 @@ func (s *search) try(changes ...*change) bool {
 // others checks whether the request verifies with another provider.
 func (s *search) others(others []*Provider) *Finding {
 	for _, other := range others {
-		if other.name == s.base.p.name {
+		if other.name == s.base.p.name || other.IsMessage() { // which takes everything
 			continue
 		}
 		t := s.base

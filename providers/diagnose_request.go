@@ -133,7 +133,7 @@ func ordinal(i int) string {
 // does not say.
 func (p *Provider) signsURL() bool {
 	if !p.spec.Verify.signs() {
-		return p.spec.Verify.Family != familyStatic && p.spec.Verify.Family != familyOperation
+		return p.spec.Verify.Family != familyStatic && p.spec.Verify.Family != familyOperation && !p.IsMessage()
 	}
 	return slices.ContainsFunc(p.spec.Verify.Signed, func(part Part) bool {
 		return part.Word == "url" || part.Word == "path" || part.Word == "query" || part.Word == "method"

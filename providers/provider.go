@@ -18,6 +18,7 @@ const (
 	familyStatic    = "static"
 	familyOperation = "operation"
 	familySignature = "signature"
+	familyBroker    = "broker"
 	familyNone      = "none"
 )
 
@@ -220,8 +221,8 @@ func (s *Spec) idSigned() bool {
 	}
 	if !s.Verify.signs() && schemes.Table()[s.Verify.Family] == nil {
 		// A credential covers nothing, and anyone with a request also has the credential.
-		// Operations bind their id to the credential.
-		return s.Verify.Family == familyOperation
+		// Operations bind their id to the credential, and a broker delivers a message as it got it.
+		return s.Verify.Family == familyOperation || s.Verify.Family == familyBroker
 	}
 	if s.Identity.Mode == "digest" {
 		return s.digestSigned()
@@ -248,6 +249,9 @@ func (s *Spec) digestSigned() bool {
 }
 
 func (s *Spec) covered(f *Field) bool {
+	if s.Verify.Family == familyBroker {
+		return true // the broker delivers all of a message as it got it
+	}
 	if schemes.Table()[s.Verify.Family] != nil && f.Literal == "" && len(f.Join) == 0 {
 		if s.Verify.Authenticates == "body" && f.Header == "" && f.Query == "" {
 			return true
@@ -294,6 +298,10 @@ func (p *Provider) Spec() *Spec { return p.spec }
 // IsOperation reports whether the provider is for callers that name their operations. Oncegate
 // answers and compares their requests more strictly.
 func (p *Provider) IsOperation() bool { return p.spec.Verify.Family == familyOperation }
+
+// IsMessage reports whether the provider is for messages of a broker. Only a source that consumes from a broker can have it,
+// because the connection to the broker proves the sender, and nothing in the request does.
+func (p *Provider) IsMessage() bool { return p.spec.Verify.Family == familyBroker }
 
 // IDUnsigned reports whether event ids may come from parts of the request that the signature does
 // not cover, without a signed transmission that has to be new as well.
@@ -404,7 +412,7 @@ func (p *Provider) authenticate(req *Request, secrets []Secret) (proof, error) {
 		out.secret, out.signedAt, refusal = p.verifySignature(req, secrets)
 	case p.scheme != nil:
 		return p.verifyScheme(req, secrets)
-	case p.Unproved():
+	case p.unchecked():
 		_, err := p.ready()
 		return out, err
 	default:

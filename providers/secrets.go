@@ -81,6 +81,8 @@ func (p *Provider) checkSecret(s *Secret) error {
 		return p.scheme.Check(s.Value)
 	case p.Unproved():
 		return errors.New("is not used: nothing proves who sends these requests")
+	case p.IsMessage():
+		return errors.New("is not used: the connection to the broker proves who sends")
 	case p.spec.Verify.signs():
 		_, value, err := p.splitKeyID(s.Value)
 		if err != nil {

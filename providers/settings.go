@@ -74,6 +74,9 @@ func (p *Provider) Fetches() bool {
 // allow.
 func (p *Provider) Unproved() bool { return p.spec.Verify.Family == familyNone }
 
+// unchecked reports whether nothing in a request proves its sender.
+func (p *Provider) unchecked() bool { return p.Unproved() || p.IsMessage() }
+
 // resolveSettings combines options, defaults and the given settings, and checks them.
 func (p *Provider) resolveSettings(given map[string][]string) (schemes.Settings, error) {
 	out := schemes.Settings{}

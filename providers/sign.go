@@ -37,7 +37,7 @@ func (p *Provider) Sign(req *Request, secret Secret, eventID string) error {
 		err = p.sign(req, secret)
 	case p.scheme != nil:
 		err = p.signScheme(req, secret)
-	case p.Unproved():
+	case p.unchecked():
 	default:
 		err = p.present(req, secret)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func (d *specReader) verify(v *VerifySpec) {
-	families := append([]string{familyHMAC, familySignature, familyStatic, familyOperation, familyNone}, slices.Sorted(maps.Keys(schemes.Table()))...)
+	families := append([]string{familyHMAC, familySignature, familyStatic, familyOperation, familyBroker, familyNone}, slices.Sorted(maps.Keys(schemes.Table()))...)
 	d.choice("verify.family", v.Family, families, nil)
 	d.choice("verify.authenticates", v.Authenticates, []string{"body", "part", "origin"}, nil)
 	d.choice("verify.key.select", v.Key.Select, []string{"all", "header"}, []string{"claim", "path"})

@@ -4,8 +4,9 @@ package providers
 type VerifySpec struct {
 	// Family is hmac (a signature over parts of the request, also Standard Webhooks and its
 	// ed25519), signature (the same with a public key in the source), static (a credential),
-	// operation (a credential, an operation and an idempotency key), none (nothing is proved, which
-	// the source must allow explicitly), or the name of a scheme of package scheme.
+	// operation (a credential, an operation and an idempotency key), broker (the connection to the
+	// broker from which the source consumes), none (nothing is proved, which the source must allow
+	// explicitly), or the name of a scheme of package scheme.
 	Family string `yaml:"family"`
 
 	// Options contains a scheme's own options, by name. A setting of the same name overrides an

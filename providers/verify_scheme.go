@@ -94,7 +94,7 @@ func (p *Provider) handshakeMethods() []string {
 // secretless reports whether the provider can verify without secrets.
 func (p *Provider) secretless() bool {
 	if p.scheme == nil {
-		return p.Unproved()
+		return p.unchecked()
 	}
 	s, ok := p.scheme.(schemes.Secretless)
 	settings := p.settings

@@ -256,7 +256,7 @@ func TestGateAsksForARearm(t *testing.T) {
 	accept(inboxtest.Admission(b.Source, "evt_1"))
 	b.Scan(t, `SELECT count(*) FROM river_job WHERE kind = 'rearm'`, &n)
 	if n != 1 {
-		t.Errorf("%d rearm jobs with re-arming off, want still one", n)
+		t.Errorf("%d rearm jobs with rearming off, want still one", n)
 	}
 }
 

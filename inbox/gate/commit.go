@@ -85,7 +85,7 @@ func (g *Gate) insertion(group *group) insertion {
 
 // The first statement's snapshot cannot see a row that was committed while it waited for that row, so a second
 // statement reads the keys, in the same round trip. A duplicate of an event with dead effects, or with
-// duplicates of dead ones, asks for them to be re-armed; the worker decides which of them may be, under the
+// duplicates of dead ones, asks for them to be rearmed; the worker decides which of them may be, under the
 // effect's lock.
 var readEvents = `
 SELECT k.ord, e.id, e.body_sha256, e.admission,

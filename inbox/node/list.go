@@ -35,6 +35,9 @@ type Row struct {
 	// OpenBreakers are the targets whose breaker was open in the process at its last heartbeat, so that it made no attempts at them.
 	OpenBreakers []string `json:"open_breakers"`
 
+	// Consumers are what the process consumed from brokers at its last heartbeat.
+	Consumers []Consumer `json:"consumers"`
+
 	// Routes are the ids of the routes whose effects the process carries out. It is nil for a
 	// process that has not announced any.
 	Routes []int32 `json:"routes" nullable:"true"`
@@ -52,6 +55,25 @@ type Row struct {
 	Live bool `json:"live"`
 }
 
+// Consumer is a source that a process consumes from a broker.
+type Consumer struct {
+	// Source is the id of the source's row.
+	Source int32 `json:"source"`
+
+	// Group is the name under which the broker remembers what was consumed.
+	Group string `json:"group"`
+
+	// Lag is how many messages the broker has that are not acknowledged. It is absent while the broker has not said so.
+	Lag *int64 `json:"lag,omitempty"`
+
+	// Reached is when the broker last answered. It is absent if it has not answered yet.
+	Reached *time.Time `json:"reached,omitempty"`
+
+	// Error is why messages cannot be consumed, and Failing since when. They are absent if they can.
+	Error   string     `json:"error,omitempty"`
+	Failing *time.Time `json:"failing,omitempty"`
+}
+
 // Key is a sealing key of a process.
 type Key struct {
 	ID          int32  `json:"id"`
@@ -67,7 +89,7 @@ func (n *Row) Holds(key seal.Key) bool {
 func (n *Row) String() string { return fmt.Sprintf("%s (version %s)", n.Name, n.Version) }
 
 const readNodes = `
-SELECT id, name, version, roles, configuration, definitions, key_ids, key_fingerprints, coalesce(active_key, 0), active_since, route_ids, open_breakers, coalesce(not_reloaded, ''), started_at, heartbeat,
+SELECT id, name, version, roles, configuration, definitions, key_ids, key_fingerprints, coalesce(active_key, 0), active_since, route_ids, open_breakers, consumers, coalesce(not_reloaded, ''), started_at, heartbeat,
     (extract(epoch FROM now() - heartbeat) * 1000000)::bigint,
     heartbeat > now() - $1::bigint * interval '1 microsecond'
 FROM node
@@ -90,7 +112,7 @@ func scanNode(row pgx.CollectableRow) (n Row, err error) {
 	var ids []int32
 	var fingerprints []string
 	var silent int64
-	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Roles, &n.Configuration, &n.Definitions, &ids, &fingerprints, &n.ActiveKey, &n.ActiveSince, &n.Routes, &n.OpenBreakers, &n.NotReloaded, &n.StartedAt,
+	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Roles, &n.Configuration, &n.Definitions, &ids, &fingerprints, &n.ActiveKey, &n.ActiveSince, &n.Routes, &n.OpenBreakers, &n.Consumers, &n.NotReloaded, &n.StartedAt,
 		&n.Heartbeat, &silent, &n.Live)
 	n.Keys = make([]Key, len(ids))
 	for i := range n.Keys {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -44,6 +45,9 @@ type Config struct {
 
 	// OpenBreakers returns the targets whose breaker is open in the process, sorted. It may be nil.
 	OpenBreakers func() []string
+
+	// Consumers returns what the process consumes from brokers. It may be nil.
+	Consumers func() []Consumer
 
 	// Keyring is where the process's sealing keys are; nil is none.
 	Keyring *seal.Keyring
@@ -124,11 +128,11 @@ func (n *Node) KeepsConfiguration(ctx context.Context, why string) error {
 // next heartbeat. active_since is kept as long as the active key stays.
 const writeNode = `
 INSERT INTO node AS n (id, name, version, roles, configuration, key_ids, key_fingerprints, active_key, route_ids, schema_known, river_known, definitions, open_breakers,
-    not_reloaded, not_reloaded_at, started_at, heartbeat)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), nullif($11, 0), $12, $13, $14, CASE WHEN $14::text IS NOT NULL THEN now() END, now(), now())
+    not_reloaded, consumers, not_reloaded_at, started_at, heartbeat)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), nullif($11, 0), $12, $13, $14, $15::text::jsonb, CASE WHEN $14::text IS NOT NULL THEN now() END, now(), now())
 ON CONFLICT (id) DO UPDATE SET
     key_ids = excluded.key_ids, key_fingerprints = excluded.key_fingerprints, route_ids = excluded.route_ids, definitions = excluded.definitions, heartbeat = now(),
-    open_breakers = excluded.open_breakers, not_reloaded = excluded.not_reloaded, not_reloaded_at = coalesce(n.not_reloaded_at, excluded.not_reloaded_at),
+    open_breakers = excluded.open_breakers, consumers = excluded.consumers, not_reloaded = excluded.not_reloaded, not_reloaded_at = coalesce(n.not_reloaded_at, excluded.not_reloaded_at),
     active_since = CASE WHEN n.active_key IS DISTINCT FROM excluded.active_key THEN now() ELSE n.active_since END,
     active_key = excluded.active_key`
 
@@ -139,7 +143,7 @@ DELETE FROM node WHERE heartbeat < now() - $1::bigint * interval '1 microsecond'
 // been silent for a day, and returns all others, this one included.
 //
 // The end of ctx does not cut it off, because the server could still execute the statement after the row was removed. After
-// [Node.Leave], Beat writes nothing and returns no rows, because nobody would remove the row again.
+// [Node.Leave], Beat writes nothing and returns no rows, because no process would remove the row again.
 func (n *Node) Beat(ctx context.Context) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 	defer cancel()
@@ -160,8 +164,12 @@ func (n *Node) Beat(ctx context.Context) ([]Row, error) {
 	if n.cfg.OpenBreakers != nil {
 		open = append(open, n.cfg.OpenBreakers()...)
 	}
+	consumers, err := n.consumers()
+	if err != nil {
+		return nil, err
+	}
 	var b pgx.Batch
-	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes, n.cfg.SchemaKnown, n.cfg.RiverKnown, n.definitions, open, n.notReloaded)
+	b.Queue(writeNode, n.id, n.cfg.Name, n.cfg.Version, n.cfg.Roles, n.cfg.Configuration, ids, fingerprints, active, n.routes, n.cfg.SchemaKnown, n.cfg.RiverKnown, n.definitions, open, n.notReloaded, consumers)
 	b.Queue(forgetNodes, forgetAfter.Microseconds())
 	var nodes []Row
 	b.Queue(readNodes, Silence.Microseconds()).Query(func(rows pgx.Rows) (err error) {
@@ -173,6 +181,19 @@ func (n *Node) Beat(ctx context.Context) ([]Row, error) {
 	}
 	n.peers.update(nodes)
 	return nodes, nil
+}
+
+// consumers returns the JSON of what the process consumes.
+func (n *Node) consumers() (string, error) {
+	out := []Consumer{}
+	if n.cfg.Consumers != nil {
+		out = append(out, n.cfg.Consumers()...)
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		return "", fmt.Errorf("writing the consumers of node %s: %w", n.cfg.Name, err)
+	}
+	return string(text), nil
 }
 
 const removeNode = `

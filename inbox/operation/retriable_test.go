@@ -11,7 +11,7 @@ import (
 
 // A caller reads `retriable` as "call again under a new key": it must be false
 // wherever that repeats what has happened, or what the same call can only meet again.
-// It asks about the call, re-arm about the target: the two have tables of their own.
+// It asks about the call, rearming about the target: the two have tables of their own.
 func TestRetriableIsAboutTheCall(t *testing.T) {
 	t.Parallel()
 	o := storetest.NewOperated(t, 2)

@@ -268,7 +268,7 @@ func (l *life) redeliver() {
 	}
 }
 
-// flip changes the state of an effect, as a worker, a re-arm or a replay would.
+// flip changes the state of an effect, as a worker, a rearm or a replay would.
 func (l *life) flip() {
 	e := l.any()
 	if e.gone {

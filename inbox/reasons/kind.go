@@ -64,9 +64,19 @@ const (
 	Mail5xx = "smtp_5xx"
 )
 
+// The answers of a message broker.
+const (
+	// Unroutable means that no topic, stream or queue of the broker takes the message.
+	Unroutable = "unroutable"
+	// TooLarge means that the message is larger than the broker takes.
+	TooLarge = "message_too_large"
+	// BrokerRefused means that the broker refused the message or the connection, because a right or room is missing.
+	BrokerRefused = "broker_refused"
+)
+
 // The database, for effects inside it.
 const (
-	// Serialization means that the transaction could not be serialized.
+	// Serialization means that the transaction could not be serialised.
 	Serialization = "sql_serialization"
 	// Deadlock means that the transaction was the victim of a deadlock.
 	Deadlock = "sql_deadlock"
@@ -93,6 +103,7 @@ func All() []string {
 		Address, DNS, Connect, TLS, Timeout, Connection, Reply,
 		Informational, Redirect, Status408, Status409, Status410, Status425, Status429, Status4xx, Status503, Status5xx,
 		Mail4xx, Mail5xx,
+		Unroutable, TooLarge, BrokerRefused,
 		Serialization, Deadlock, LockTimeout, SQLTimeout, Unavailable, SQL,
 		Handler,
 	}

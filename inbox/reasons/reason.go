@@ -1,7 +1,7 @@
 package reasons
 
 // Reason is why an attempt failed or an effect is at rest. It is one of a closed set, because it is a column, a
-// metric's label and the basis of re-arm. Stored: never change.
+// metric's label and the basis of rearming. Stored: never change.
 type Reason string
 
 // The  Stored: never change.
@@ -139,13 +139,13 @@ func (r Reason) Known() (retriable, ok bool) {
 		Informational, Redirect, Status408, Status409, Status425, Status429,
 		Status4xx, Status503, Status5xx, Mapping, Breaker, Rate, Mail4xx,
 		Serialization, Deadlock, LockTimeout, SQLTimeout, Unavailable, SQL,
-		Handler, FetchFailed, FetchRefused, Gap, ListOpen, ListItem, ParentOpen, Other:
+		Unroutable, TooLarge, BrokerRefused, Handler, FetchFailed, FetchRefused, Gap, ListOpen, ListItem, ParentOpen, Other:
 		return true, true
 	}
 	return false, false
 }
 
-// Retriable reports whether re-arm may give a dead effect with this reason new attempts.
+// Retriable reports whether a redelivery may give a dead effect with this reason new attempts.
 func (r Reason) Retriable() bool {
 	retriable, _ := r.Known()
 	return retriable

@@ -35,6 +35,9 @@ type request struct {
 	// waited is how long the caller of an operation waited for a result, because it had asked to.
 	waited time.Duration
 
+	// message is the message of a broker; nil for a request over HTTP.
+	message *Message
+
 	// call is of an operation; nil for a delivery of a provider.
 	*call
 }

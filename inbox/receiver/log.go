@@ -56,6 +56,9 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 			slog.Float64("elapsed_ms", float64(r.cfg.Now().Sub(req.started).Microseconds())/1000),
 		}
 		attrs = req.withTraceID(attrs)
+		if req.message != nil {
+			attrs = append(attrs, slog.String("via", "broker"))
+		}
 		if item.Intent != nil && r.cfg.Installation.Value == nil { // with a secret, a hash of content is not in the log either
 			attrs = append(attrs, slog.String("payload_hash", hex.EncodeToString(item.Intent)))
 		}

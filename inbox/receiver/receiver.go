@@ -50,6 +50,10 @@ type Source struct {
 	// Disabled has the source answered as if there were none.
 	Disabled bool
 
+	// Consumed means that messages of a broker come through [Receiver.Deliver]. Unserved means that nothing comes over HTTP,
+	// where the source is answered as if there were none.
+	Consumed, Unserved bool
+
 	// MetricLabel is the label under which metrics count the source: its name if that is empty, or [OtherSource].
 	MetricLabel string
 
@@ -196,6 +200,7 @@ type Config struct {
 type Receiver struct {
 	cfg        Config
 	sources    map[string]*endpoint
+	consumed   map[string]*endpoint // by the name of the source alone
 	bodies     *bodies
 	metrics    *Metrics
 	remote     echo.IPExtractor
@@ -234,7 +239,7 @@ func New(cfg Config) (*Receiver, error) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	sources := make(map[string]*endpoint, len(cfg.Sources))
+	sources, consumed := make(map[string]*endpoint, len(cfg.Sources)), map[string]*endpoint{}
 	for name, source := range cfg.Sources {
 		e, err := newEndpoint(name, source, &limits, quotas, tenantKeys, cfg.Metrics)
 		if e != nil {
@@ -251,8 +256,11 @@ func New(cfg Config) (*Receiver, error) {
 			errs = append(errs, err)
 			continue
 		}
-		if !source.Disabled {
+		if !source.Disabled && !source.Unserved {
 			sources[name] = e
+		}
+		if !source.Disabled && source.Consumed {
+			consumed[name] = e
 		}
 	}
 	for name, source := range cfg.Sources {
@@ -268,6 +276,7 @@ func New(cfg Config) (*Receiver, error) {
 	r := &Receiver{
 		cfg:      cfg,
 		sources:  sources,
+		consumed: consumed,
 		bodies:   newBodies(limits, cfg.SystemNow, &cfg.Metrics.bodyBytesInFlight),
 		metrics:  cfg.Metrics,
 		remote:   newExtractor(cfg.TrustedProxies),
@@ -364,6 +373,7 @@ type endpoint struct {
 	encodings    map[string]bool
 	operation    bool
 	unproved     bool // anybody can deliver to it
+	proves       bool // something in a request proves its sender
 	keep         []string
 	quotas       quotas // of verified deliveries
 	callers      *callers
@@ -415,7 +425,11 @@ func newEndpoint(name string, s *Source, limits *bodyLimits, quotas *quotaSet, t
 		e.unproved = true
 		metrics.unproved.WithLabelValues(e.count.label).Add(1)
 	}
-	if room := limits.room(e.maxBody); e.maxBody <= 0 || peak(e.maxBody) > room {
+	e.proves = true
+	if p, ok := s.Provider.(interface{ IsMessage() bool }); ok && p.IsMessage() {
+		e.proves = false
+	}
+	if room := limits.room(e.maxBody); e.maxBody <= 0 || !s.Unserved && peak(e.maxBody) > room {
 		errs = append(errs, fmt.Errorf("receiver: source %q: MaxBody %d must be positive and small enough that a body of that size, which holds %d while it grows, fits into what BodyBytes (%d) leaves beside the reserves (%d)",
 			name, e.maxBody, peak(e.maxBody), limits.bytes, room))
 	}

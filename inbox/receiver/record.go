@@ -34,9 +34,12 @@ func (r *Receiver) verified(req *request, delivery *providers.Delivery, err erro
 }
 
 // overQuota counts a verified request against the quotas of its source. Beyond them it returns the refusal, with the seconds
-// until there is room again.
+// until there is room again. A message of a broker is not refused but comes later.
 func (r *Receiver) overQuota(req *request) (res result, over bool) {
 	taken, after, _ := req.source.quotas.take(req.started)
+	if !taken && req.message != nil {
+		return result{outcome: outcomeOverloaded, problem: problem{retryAfter: after}}, true // the broker keeps the message
+	}
 	if !taken {
 		res = r.refuse(req, nil, reasonQuota, "")
 		res.problem.retryAfter = after

@@ -90,7 +90,8 @@ func (r *Receiver) arrived(req *request, secret *providers.Secret) {
 }
 
 // refuse counts, samples and logs a refusal. A well-formed delivery whose
-// signature does not match is kept whole, for the day a rotation was botched.
+// signature does not match is kept whole, for the day a rotation was botched. A message of a broker is always kept whole,
+// because its sender does not send it again. If there is no room for it, refuse returns a result that makes it wait.
 func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason, detail string) result {
 	source := req.source
 	if r.cfg.Refusals != nil {
@@ -104,14 +105,17 @@ func (r *Receiver) refuse(req *request, incoming *providers.Request, why reason,
 			Remote:     r.remote(req.http),
 		}
 		if incoming != nil {
+			refusal.ReceivedAt = incoming.ReceivedAt
 			refusal.Body = incoming.Body
-			if why == reason(providers.ReasonMismatch) {
+			if why == reason(providers.ReasonMismatch) || req.message != nil {
 				refusal.Whole = true
 				refusal.Headers = marshalHeaders(req.http.Header, source.keep)
 				refusal.Diagnose = source.diagnosis(incoming)
 			}
 		}
-		r.cfg.Refusals.Add(refusal)
+		if !r.cfg.Refusals.Add(refusal) && req.message != nil {
+			return result{outcome: outcomeOverloaded, problem: problem{retryAfter: 1}} // its broker would forget it
+		}
 	}
 	r.logRefusal(req, why, detail)
 	return result{

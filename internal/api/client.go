@@ -62,7 +62,7 @@ func (c *Client) Call(ctx context.Context, operation control.Definition, request
 			return readAnswer(text, header, response)
 		case made.key == "":
 			return err
-		case isNoAnswer(err) && (lost != nil || !isNoConnection(err)):
+		case IsNoAnswer(err) && (lost != nil || !isNoConnection(err)):
 			lost = err
 		case lost != nil && isForLater(err): // such as the first request, which the server still carries out
 		case lost != nil && isUnauthorized(err):
@@ -119,7 +119,8 @@ type noAnswer struct{ err error }
 func (e *noAnswer) Error() string { return "asking the server: " + e.err.Error() }
 func (e *noAnswer) Unwrap() error { return e.err }
 
-func isNoAnswer(err error) bool {
+// IsNoAnswer reports whether a request to the server got no answer, or an incomplete one.
+func IsNoAnswer(err error) bool {
 	_, ok := errors.AsType[*noAnswer](err)
 	return ok
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/inboxtest"
+	"github.com/oncegate/oncegate/internal/broker/brokertest"
 	"github.com/oncegate/oncegate/internal/trials/prometheustest"
 )
 
@@ -30,10 +31,16 @@ sources:
   code: { provider: gitlab, secrets: [env:SECRET], routes: [{ name: build, target: unsure }] }
 `
 
+// brokersFile adds a source whose broker is not there, and one that takes fewer messages than its broker has.
+const brokersFile = `
+  gone: { from: { url: "kafka://127.0.0.1:1", topic: orders } }
+  queued: { deliveries: 1/h, from: { url: "%s", stream: %s } }
+`
+
 // alertsAtOnce are the alerts of the faults in TestAlertsFire, whose clock is right.
 func alertsAtOnce() []string {
 	return []string{
-		"OncegateIsDown", "OncegateIsNotReady", "OncegateDoesNotRecord", "OncegateUnknownOutcomes", "OncegateDeadLetters", "OncegateTargetIsDown", "OncegateConflicts", "OncegateRefusals",
+		"OncegateIsDown", "OncegateIsNotReady", "OncegateDoesNotRecord", "OncegateUnknownOutcomes", "OncegateDeadLetters", "OncegateTargetIsDown", "OncegateBrokerFails", "OncegateBrokerLag", "OncegateConflicts", "OncegateRefusals",
 		"OncegateSenderGivesUp", "OncegateSourceIsSilent", "OncegateSecretExpires", "OncegateUnroutedEvents", "OncegateDuplicates", "OncegateStranded", "OncegateScheduledTooFarAhead",
 		"OncegatePausedFromOutside",
 	}
@@ -44,7 +51,10 @@ func TestAlertsFire(t *testing.T) {
 	t.Parallel()
 	prometheustest.Promtool(t)
 	o := newObserved(t)
-	file := fmt.Sprintf(alertsFile, o.until.UTC().Format(time.RFC3339))
+	nats := brokertest.NATS(t)
+	waiting := nats.NewPlace(t, 1)
+	nats.Publish(t, waiting, slices.Repeat([]brokertest.Message{{Body: []byte("{}")}}, 1200)...)
+	file := fmt.Sprintf(alertsFile, o.until.UTC().Format(time.RFC3339)) + fmt.Sprintf(brokersFile, nats.URL, waiting)
 	o.serve(t, file, nil)
 	o.recorded.Keep(o.awaited(t, `oncegate_ready{check="gate"} 1`), 30)
 
@@ -95,6 +105,14 @@ SELECT id, '', now() - interval '100 hours', now() - interval '5 hours' FROM sou
 		o.awaited(t, series)
 	}
 	o.recorded.Keep(o.scrape(t), 30)
+
+	inboxtest.Until(t, "a broker that is not there and one with a lag", func() bool {
+		found := o.scrape(t)
+		failing, _ := strconv.ParseFloat(found[`oncegate_broker_failing_seconds{source="gone",instance="oncegate-1:8081"}`], 64)
+		lag, _ := strconv.ParseFloat(found[`oncegate_broker_lag_messages{source="queued",instance="oncegate-1:8081"}`], 64)
+		return failing > 0 && lag > 1000
+	})
+	o.recorded.Keep(o.scrape(t), 60)
 
 	o.exec(t, `ALTER TABLE inbox_event RENAME TO inbox_event_away`)
 	lost := 0

@@ -33,6 +33,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/rollup"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/inbox/suppression"
+	"github.com/oncegate/oncegate/internal/broker"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/tracing"
@@ -76,9 +77,10 @@ type Config struct {
 	// Now is the machine's clock. It defaults to time.Now.
 	Now func() time.Time
 
-	// Tests replace the receiver's clock and the source of the providers' keys.
+	// Tests replace the receiver's clock, the source of the providers' keys and the connections to brokers.
 	receiveNow func() time.Time
 	keysOf     func(source string) outside
+	consumerOf func(source string, c broker.Consumer) broker.Consumer
 }
 
 // App is one running process.
@@ -134,6 +136,8 @@ type App struct {
 	door      *door      // for deliveries
 	adminDoor *door      // for requests of the private listener, where the process listens
 	listeners *listeners // nil where the program listens
+
+	consumers []*consumer // of the sources that consume from brokers
 
 	taker    *receiver.Receiver // nil without the role
 	receiver http.Handler       // what takes deliveries; nil without the role
@@ -356,15 +360,15 @@ func (a *App) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// startParts makes the steps of the start. An App that follows another one starts to carry out effects last, when
-// everything else is ready, so that a configuration that is not applied has no effects.
+// startParts makes the steps of the start. An App that follows another one starts to carry out effects and to
+// consume last, when everything else is ready, so that a configuration that is not applied has no effects.
 func (a *App) startParts(ctx context.Context) error {
 	steps := a.starts
 	if a.parts.After != nil {
 		var last []step
 		steps = nil
 		for _, s := range a.starts {
-			if s.name == jobsStep {
+			if s.name == jobsStep || s.name == consumersStep {
 				last = append(last, s)
 			} else {
 				steps = append(steps, s)

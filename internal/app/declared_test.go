@@ -108,10 +108,10 @@ func TestDeclaredOperation(t *testing.T) {
 	}
 	// What plans do not show, the owner of a key is not told either.
 	const hidden = "order-1743/charge"
-	call(`{"amount":100,"card":"4111","api_key":"hunter2"}`, "Idempotency-Key", hidden)
+	call(`{"amount":100,"card":"4111111111111111","api_key":"hunter2"}`, "Idempotency-Key", hidden)
 	differs = call(`{"amount":101}`, "Idempotency-Key", hidden)
 	if got := tell(t, differs, 409); got.Code != "payload_differs" || !strings.Contains(string(got.Payload), `"amount":100`) ||
-		!strings.Contains(string(got.Payload), `"card":`) || strings.Contains(differs.body, "4111") || strings.Contains(differs.body, "hunter2") {
+		!strings.Contains(string(got.Payload), `"card":`) || strings.Contains(differs.body, "4111111111111111") || strings.Contains(differs.body, "hunter2") {
 		t.Errorf("%s", differs.body)
 	}
 	// The same key is another one for another credential.

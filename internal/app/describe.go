@@ -49,6 +49,9 @@ func describe(r *config.Route) routeDescription {
 		if literals, _, err := forward.SplitAddress(t.URL); err == nil { // an address with expressions may not be valid
 			d.Address, _ = addressOf(strings.Join(literals, "x"))
 		}
+	case config.KindPublish:
+		p := t.PublishConfig(nil)
+		d.Address, d.AddressSHA256 = addressOf(p.Broker.Address.String() + " " + p.Place)
 	case config.KindMail:
 		d.Address, d.AddressSHA256 = addressOf(t.SMTP)
 	case config.KindSQL:
@@ -127,6 +130,9 @@ func addressOf(s string) (shown, hash string) {
 	}
 	sum := sha256.Sum256([]byte(s))
 	hash = hex.EncodeToString(sum[:8])
+	if server, _, found := strings.Cut(s, " "); found { // a broker and a place on it
+		return server + " ...", hash
+	}
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" {
 		return "", hash

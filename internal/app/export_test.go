@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/replay"
+	"github.com/oncegate/oncegate/internal/broker"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -13,6 +14,11 @@ import (
 func (c *Config) ReceiveAs(now func() time.Time, keys func(source string) providers.Fetcher) {
 	c.receiveNow = now
 	c.keysOf = func(source string) outside { return elsewhere{Fetcher: keys(source)} }
+}
+
+// ConsumeThrough puts a test between the consumers and their brokers.
+func (c *Config) ConsumeThrough(wrap func(source string, from broker.Consumer) broker.Consumer) {
+	c.consumerOf = wrap
 }
 
 type elsewhere struct {

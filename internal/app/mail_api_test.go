@@ -15,12 +15,11 @@ import (
 // What the routes of the guide send is what the providers document as the least request.
 func TestMailAPIRecipes(t *testing.T) {
 	t.Parallel()
-	guide, err := os.ReadFile("../../docs/guides/mail.md")
+	guide, err := os.ReadFile("../../docs/guides/mail-providers.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(guide), "## Mail over a provider's API")
-	_, rest, _ = strings.Cut(rest, "```yaml\n")
+	_, rest, _ := strings.Cut(string(guide), "```yaml\n")
 	block, _, _ := strings.Cut(rest, "```")
 	cat := catalogtest.Load(t)
 	environ := []string{"DATABASE_URL=postgres://a.example/b", "SHOP_SECRET=s"}

@@ -37,7 +37,7 @@ func (a *App) enlist(ctx context.Context) error {
 		version = "unknown"
 	}
 	self, err := node.New(node.Config{
-		Pool: a.adminPool, Name: a.node, Version: version, Roles: roles, Configuration: a.settings.Fingerprint(), Keyring: a.keys, OpenBreakers: a.openBreakers,
+		Pool: a.adminPool, Name: a.node, Version: version, Roles: roles, Configuration: a.settings.Fingerprint(), Keyring: a.keys, OpenBreakers: a.openBreakers, Consumers: a.consuming,
 		SchemaKnown: migrations.Version, RiverKnown: migrations.RiverVersion,
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/sequence"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/expression"
@@ -15,6 +16,9 @@ import (
 // which the gate counts as missing. source is the source's name as keys see it.
 func sequenceOf(source string, s *config.Source, r *config.Route) func(a *inbox.Admission, event int) (key, number string, timed bool) {
 	o := r.Order
+	if s.From != nil && o.Mode == sequence.Arrival && o.Key == nil {
+		return laneOf
+	}
 	if o.Key == nil && o.Number == nil {
 		return nil
 	}
@@ -40,6 +44,11 @@ func sequenceOf(source string, s *config.Source, r *config.Route) func(a *inbox.
 		}
 		return key, number, timed
 	}
+}
+
+// laneOf returns what the broker of a message keeps in order as its sequence key.
+func laneOf(a *inbox.Admission, _ int) (key, number string, timed bool) {
+	return jobs.HeaderTexts(a.Headers)[receiver.HeaderLane], "", false
 }
 
 func nameOf(p *expression.Program, in *expression.Input) string {

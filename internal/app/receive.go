@@ -49,6 +49,8 @@ func (a *App) makeReceive() error {
 		}
 		sources[s.Name] = &receiver.Source{
 			Disabled:      s.Disabled,
+			Consumed:      s.From != nil,
+			Unserved:      !s.OverHTTP(),
 			Deliveries:    quotaOf(s.Deliveries),
 			MetricLabel:   a.metered.source(s.Name),
 			FailureLimit:  s.Provider.Spec().Windows.Failures,
@@ -92,7 +94,7 @@ func (a *App) makeReceive() error {
 			return refusals.Start(context.WithoutCancel(ctx))
 		}},
 	)
-	return nil
+	return a.makeConsumers()
 }
 
 // receiverBefore returns the receiver of the App whose place this one takes, or nil.
@@ -121,8 +123,11 @@ func (a *App) makePublic() (err error) {
 	return a.collect(receiver.NewConnectionsCollector(l.connections.Stats))
 }
 
-// passedHeaders returns the headers that targets of the source get.
+// passedHeaders returns the headers that targets of the source get, and those that say where a message was in its broker.
 func passedHeaders(s *config.Source) (names []string) {
+	if s.From != nil {
+		names = append(names, receiver.HeaderPosition, receiver.HeaderLane, receiver.HeaderTime)
+	}
 	for _, r := range s.Routes {
 		names = append(names, r.Target.PassHeaders...)
 	}

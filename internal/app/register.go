@@ -233,6 +233,11 @@ func definitionOf(r *config.Route) []any {
 			out = append(out, name, t.Parameters[name].String())
 		}
 	}
+	if t.Kind == config.KindPublish {
+		p := t.PublishConfig(nil)
+		out[3] = p.Broker.Address.String() // without the account
+		out = append(out, "publish", p.Place, p.Within)
+	}
 	if t.Kind == config.KindSuppress {
 		out = append(out, "suppress", t.Suppress.Address.String(), string(t.Suppress.Reason), t.Suppress.Target, int64(t.Suppress.Keep))
 		if t.Suppress.ReasonOf != nil {

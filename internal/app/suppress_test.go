@@ -55,7 +55,7 @@ func sns(message string) string {
 // recipes is the block of the guide that has routes of four providers.
 func recipes(t *testing.T) string {
 	t.Helper()
-	guide, err := os.ReadFile("../../docs/guides/mail.md")
+	guide, err := os.ReadFile("../../docs/guides/suppressions.md")
 	if err != nil {
 		t.Fatal(err)
 	}

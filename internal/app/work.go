@@ -309,6 +309,8 @@ func (a *App) targets() (targets, error) {
 			out.transactionals[t.Name], err = sql.New(sql.Config{Call: t.Call, Statement: t.Statement, Parameters: parameters(t), DeadOn: t.DeadOn, KeepReply: t.KeepReply})
 		case config.KindMail:
 			out.senders[t.Name], err = mailSender(t)
+		case config.KindPublish:
+			out.senders[t.Name], err = a.publisher(t)
 		case config.KindSuppress:
 			out.transactionals[t.Name], err = a.suppressTarget(t)
 		case config.KindNoop:

@@ -37,7 +37,7 @@ func deduplicates(t *config.Target) bool {
 	switch t.Kind {
 	case config.KindSQL, config.KindSuppress, config.KindNoop:
 		return true
-	case config.KindForward, config.KindDev, config.KindMail, config.KindHandler:
+	case config.KindForward, config.KindDev, config.KindMail, config.KindPublish, config.KindHandler:
 	}
 	return t.Idempotent
 }

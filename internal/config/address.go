@@ -30,6 +30,9 @@ func (t *Target) ShownURL() string {
 	if t.Kind == KindDev {
 		return RedactURLs(t.URL)
 	}
+	if t.Kind == KindPublish {
+		return shownBroker(t.URL)
+	}
 	return shownAddress(t.node.Member("url"), t.URL)
 }
 

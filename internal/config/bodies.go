@@ -28,6 +28,9 @@ func (r *reader) checkBodies(cfg *Config) {
 		return
 	}
 	for _, s := range cfg.Sources {
+		if !s.OverHTTP() {
+			continue
+		}
 		largest := s.MaxBody
 		if largest == 0 && s.Provider != nil {
 			largest = s.Provider.Limits().MaxBody

@@ -190,6 +190,8 @@ const (
 	KindSQL Kind = "sql"
 	// KindMail sends a message through a mail server.
 	KindMail Kind = "mail"
+	// KindPublish publishes the event to a message broker.
+	KindPublish Kind = "publish"
 	// KindSuppress suppresses the addresses that an event names.
 	KindSuppress Kind = "suppress"
 	// KindNoop does nothing, as a target outside the database. It is for benchmarks.
@@ -276,6 +278,9 @@ type Target struct {
 	// DKIM configures the signatures of messages. Nil means that messages are not signed.
 	DKIM *DKIM
 
+	// Publish configures a target of kind publish.
+	Publish Publish
+
 	// Suppress configures a target of kind suppress.
 	Suppress Suppress
 
@@ -312,7 +317,7 @@ type Mail struct {
 	Attachments *expression.Program
 }
 
-// Source is one configured endpoint, served at /in/<name>.
+// Source is one configured endpoint. It is served at /in/<name>, unless it only consumes from a broker.
 type Source struct {
 	Name     string
 	Provider *providers.Provider
@@ -352,6 +357,8 @@ type Source struct {
 	Rearm int
 	// AnswerOutcome answers a duplicate with the outcome of its event.
 	AnswerOutcome bool
+	// From says from which broker the source consumes messages. Nil if it consumes none.
+	From *From
 	// Emit allows the SQL function emit to write events to the source.
 	Emit bool
 	// Shadow records events and evaluates their effects, and carries none of them out.

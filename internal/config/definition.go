@@ -105,6 +105,9 @@ func (r *reader) checkStored(n *yamltree.Node) {
 	if at := n.Member("previous_names"); at != nil {
 		at.FailKey("a source of the database cannot be renamed")
 	}
+	if at := n.Member("from"); at != nil {
+		at.FailKey("only the file may name a broker, because the servers connect to it")
+	}
 	if at := n.Member("reconcile").Member("allow"); at != nil {
 		at.FailKey("only the file may allow other networks")
 	}

@@ -30,6 +30,7 @@ func environ() []string {
 		"OLD_SECRET=whsec_old_value",
 		"SIGN_SECRET=sign_value",
 		"EMPTY_SECRET=",
+		"KAFKA_URL=kafka://user:pass_value@k1.example,k2.example",
 	}
 }
 

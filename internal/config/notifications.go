@@ -42,7 +42,7 @@ func (n *Notifications) keys() []Key {
 		list("kinds", &n.Kinds, oneOf(attention.Kinds()...), "every kind but `plan`", "The kinds of things that operators are told about."),
 		value("fold", &n.Fold, duration, "`1m`", "How long a message waits for more after its first thing was seen, so that one cause makes one message."),
 		value("settle", &n.Settle, duration, "`5m`", "How long a thing must have been gone before operators are told that it is over."),
-		value("digest", &n.Digest, form[string]{digestTime, nil, exactly(jsonSchema{"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"})}, "none", "When a digest of everything that waits is sent every day, such as `\"07:30\"`, in UTC. It also comes if nothing waits."),
+		value("digest", &n.Digest, form[string]{digestTime, nil, exactly(jsonSchema{"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"})}, "none", "When the daily digest, a message with everything that waits, is sent, such as `\"07:30\"` in UTC. It also comes if nothing waits."),
 	}
 }
 

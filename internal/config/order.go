@@ -119,7 +119,8 @@ func (r *reader) checkOrders(s *Source) {
 			continue
 		}
 		var missing, such []string
-		if o.Key == nil && kind == "none" {
+		laned := s.From != nil && o.Mode == sequence.Arrival // the lane is the key
+		if o.Key == nil && kind == "none" && !laned {
 			missing, such = append(missing, "key"), append(such, "key: body.order_id")
 		}
 		numbered := o.Mode == sequence.Arrival || o.Number != nil

@@ -38,6 +38,7 @@ func sections() map[string]string {
 		"oidc":          `console: { oidc: { nonsense: 1 } }`,
 		"role":          `console: { oidc: { roles: { r: { nonsense: 1 } } } }`,
 		"operation":     `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operation: { nonsense: 1 } } }`,
+		"from":          `sources: { s: { from: { nonsense: 1 } } }`,
 		"reconcile":     source + `reconcile: { nonsense: 1 } } }`,
 		"sessions":      `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], sessions: { nonsense: 1 } } }`,
 		"declared":      `sources: { s: { provider: operation, secrets: [env:STRIPE_SECRET], operations: { o: { nonsense: 1 } } } }`,
@@ -52,7 +53,7 @@ func sections() map[string]string {
 	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "metrics", "gate", "bodies", "work", "notifications"} {
 		out[name] = name + `: { nonsense: 1 }`
 	}
-	for _, kind := range []string{"forward", "sql", "mail", "suppress", "noop"} {
+	for _, kind := range []string{"forward", "publish", "sql", "mail", "suppress", "noop"} {
 		out["target "+kind] = `targets: { t: { kind: ` + kind + `, nonsense: 1 } }`
 	}
 	return out
@@ -104,6 +105,35 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 	for name := range documented {
 		t.Errorf("the reference documents a section %q that does not exist", name)
+	}
+}
+
+// A section need not repeat the keys of the section that it is like, and these two together are all of its keys.
+func TestKeysOfEveryTargetAreDocumentedOnce(t *testing.T) {
+	t.Parallel()
+	sections := config.Sections()
+	common := map[string]bool{"kind": true, "timeout": true, "retry": true, "concurrency": true, "rate": true, "breaker": true}
+	kinds := 0
+	for _, section := range sections {
+		own := map[string]bool{}
+		for _, key := range section.Own(sections) {
+			own[key.Name] = true
+		}
+		if !strings.HasPrefix(section.Name, "target ") || section.Name == "target noop" {
+			if len(own) != len(section.Keys) {
+				t.Errorf("section %q documents %d of its %d keys", section.Name, len(own), len(section.Keys))
+			}
+			continue
+		}
+		kinds++
+		for _, key := range section.Keys {
+			if own[key.Name] == common[key.Name] {
+				t.Errorf("section %q: key %s is its own: %t", section.Name, key.Name, own[key.Name])
+			}
+		}
+	}
+	if kinds != 5 {
+		t.Errorf("%d kinds", kinds)
 	}
 }
 

@@ -81,8 +81,8 @@ func (r *reader) route(n *yamltree.Node) *Route {
 	if route.Target == nil {
 		return route
 	}
-	if body := n.Member("map"); body != nil && route.Target.Kind != KindForward && route.Target.Kind != KindDev {
-		body.FailKey("only forward sends a body")
+	if body := n.Member("map"); body != nil && route.Target.Kind != KindForward && route.Target.Kind != KindDev && route.Target.Kind != KindPublish {
+		body.FailKey("only forward and publish send a body")
 	}
 	switch mail := n.Member("mail"); {
 	case mail == nil && route.Target.Kind != KindMail:

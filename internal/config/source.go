@@ -47,8 +47,8 @@ func (s *Source) keysWith(provider *string) []Key {
 	credentials := func(c *Credential) string { return c.Name }
 	operations := func(o *DeclaredOperation) string { return o.Name }
 	return []Key{
-		value("provider", provider, words(verbatim), "required", "The sender's protocol: a name from the [catalogue](../../providers/README.md), a provider of your own, or `operation`."),
-		secrets("secrets", &s.Secrets, "required", "[Secrets](#secrets), newest first. All of them are tried. Providers that prove nothing and sources with `emit: true` need none.").hidden(len(s.Credentials) > 0).shown().
+		value("provider", provider, words(verbatim), "required", "The sender's protocol: a name from the [catalogue](../../providers/README.md), a provider of your own, `operation`, or `message` for a source with `from`."),
+		secrets("secrets", &s.Secrets, "required", "[Secrets](#secrets), newest first. All of them are tried. Providers that prove nothing, the provider `message` and sources with `emit: true` need none.").hidden(len(s.Credentials) > 0).shown().
 			by(func(r *reader, n *yamltree.Node) { s.Secrets = r.secrets(n, r.moveToCredentials(s.node)) }),
 		named("credentials", "credential", &s.Credentials, credentials, (*Credential).keys, "none", "Instead of `secrets`, for the provider `operation`: who may call, by name. See [Credentials](#credentials).").
 			by(func(r *reader, n *yamltree.Node) { s.Credentials = r.credentials(n) }),
@@ -69,7 +69,7 @@ func (s *Source) keysWith(provider *string) []Key {
 		reference("external_url", &s.ExternalURL, httpURL, "the request's", "The address that the sender uses, for providers that sign it."),
 		value("max_body", &s.MaxBody, size, "the provider's", "The largest body."),
 		value("deliveries", &s.Deliveries, perTime, "no limit", "How many verified deliveries the source takes in each process, such as `100/s`. One beyond it is answered with 429 and Retry-After and not recorded. A tenant has such a limit too: see [Tenants](#tenants)."),
-		value("rearm", &s.Rearm, orOff(integer(1), errors.New("neither a whole number from 1 nor off")), "`3`", "How often a redelivery may give dead effects fresh attempts. `off` is allowed."),
+		value("rearm", &s.Rearm, orOff(integer(1), errors.New("neither a whole number from 1 nor off")), "`3`", "How often a redelivery may give dead effects new attempts. `off` is allowed."),
 		previousKey(&s.Previous, "none", "Names that the source had before: it keeps their events, keys and effects. `[]` says that the source is none of those that were there before. See [Renaming](../guides/renaming.md)."),
 		value("answer_duplicates", &s.AnswerOutcome, choice("acknowledge", "outcome"), "`acknowledge`", "`outcome` answers a duplicate with the states of its effects: `{\"event\",\"status\",\"effects\":[{\"route\",\"state\",\"result\"}]}`."),
 		value("on_conflict", new(string), mustBe("flag"), "`flag`", "A different payload under a known key is recorded and shown."),
@@ -78,7 +78,8 @@ func (s *Source) keysWith(provider *string) []Key {
 		programs("labels", &s.Labels, (*reader).labels, "none", "The labels by which you can search events: up to 8 names, each with an [expression](#expressions) that returns a text, a number, true or false, such as `order: body.order_id`. See [Labels](../guides/labels.md)."),
 		value("enabled", &s.Disabled, inverse(boolean), "`true`", "`false` disables the source: it answers as if there were none. The effects of recorded events continue."),
 		value("shadow", &s.Shadow, boolean, "`false`", "Records events and evaluates their effects, and carries none of them out. See [Switching over](../guides/switching-over.md)."),
-		value("emit", &s.Emit, boolean, "`false`", "Opens the source to the SQL function `emit`. See [Events from SQL](../guides/operations.md#events-from-sql)."),
+		part("from", "from", &s.From, (*reader).from, (*From).keys, "none", "The broker from which the source consumes messages: see [From a broker](#from-a-broker). Its provider defaults to `message`."),
+		value("emit", &s.Emit, boolean, "`false`", "Opens the source to the SQL function `emit`. See [Events from SQL](../guides/emit.md)."),
 		part("reconcile", "reconcile", &s.Reconcile, nil, (*Reconcile).keys, "off", "How to ask the sender's API which events there were, and admit those that never arrived. See [Reconcile](../guides/reconcile.md).").later(),
 		inside("operation", "operation", s.Operation.keys, "none", "Only for the provider `operation`: see [Operations](#operations).").later(), // it changes the provider
 		named("operations", "declared", &s.Operations, operations, (*DeclaredOperation).printedKeys, "any operation", "Only for the provider `operation`: [which operations there are](#declared-operations), by name. Any other is refused."),
@@ -88,7 +89,7 @@ func (s *Source) keysWith(provider *string) []Key {
 
 func (r *reader) source(n *yamltree.Node) *Source {
 	s := &Source{Name: n.Name(), node: n}
-	provider := s.Name
+	provider := defaultProvider(n)
 	start(s.keysWith(&provider))
 	r.fields(n, s.keysWith(&provider))
 	if n.IsMapping() || n.IsEmpty() {
@@ -98,6 +99,7 @@ func (r *reader) source(n *yamltree.Node) *Source {
 	if s.Provider != nil {
 		r.sourceSecrets(s)
 	}
+	r.checkFrom(s)
 	r.reconcile(s, n.Member("reconcile"))
 	r.operation(s, n.Member("operation"))
 	r.sessions(s, n.Member("sessions"))
@@ -109,6 +111,7 @@ func (r *reader) source(n *yamltree.Node) *Source {
 	r.checkOperations(s)
 	r.checkCredentialOperations(s)
 	r.checkPassed(s)
+	r.checkPublished(s)
 	r.checkOrders(s)
 	return s
 }

@@ -10,7 +10,7 @@ import (
 
 // Suppressions configures how suppressed addresses are stored.
 type Suppressions struct {
-	// HashOnly stores a digest instead of the address.
+	// HashOnly stores a hash instead of the address.
 	HashOnly bool
 }
 

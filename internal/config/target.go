@@ -38,6 +38,7 @@ func (r *reader) target(n *yamltree.Node) *Target {
 	case !yamltree.Read(kindNode, &t.Kind, func(s string) (Kind, error) { return kind(s, r.dev) }):
 		return t // its other keys depend on the kind
 	}
+	start(t.keys())
 	r.fields(n, t.keys())
 	if t.Kind == KindForward && n.Lacks("idempotent") {
 		for _, line := range idempotentMissing("idempotent: true", "idempotent: false") {
@@ -58,15 +59,11 @@ func (r *reader) targetSound(n *yamltree.Node) bool {
 
 // keys declares the keys of a target of its kind.
 func (t *Target) keys() []Key {
-	most := "three quarters of the workers at most"
-	if t.Kind == KindMail {
-		most = "`20`, and " + most
-	}
 	common := []Key{
-		value("kind", &t.Kind, oneOf(t.Kind), "required", "`forward`, `sql`, `mail`, `suppress`, or `noop`, which does nothing and is for benchmarks.").later(),
+		value("kind", &t.Kind, oneOf(t.Kind), "required", "`forward`, `publish`, `sql`, `mail`, `suppress`, or `noop`, which does nothing and is for benchmarks.").later(),
 		value("timeout", &t.Timeout, duration, "`10s`", "The longest attempt. It must be shorter than `work.lease` by a fifth of the lease, at most 5 s."),
 		t.Retry.key("see [Retry](#retry)", "When a failed attempt is repeated, and how often."),
-		value("concurrency", &t.Concurrency, integer(1), most, "How many attempts this process makes at once."),
+		value("concurrency", &t.Concurrency, integer(1), "three quarters of the workers at most; `20` for mail", "How many attempts this process makes at once."),
 		value("rate", &t.Rate, perTime, "none", "How many attempts this process begins: `50/s`, `100/m` or `1000/h`. An effect above the rate waits and spends no attempt."),
 		t.Breaker.key("see [Breaker](#breaker)", "When attempts at a failing target stop. `off` turns the breaker off."),
 	}
@@ -77,6 +74,8 @@ func (t *Target) keys() []Key {
 		return append(common, t.sqlKeys()...)
 	case KindMail:
 		return append(common, t.mailKeys()...)
+	case KindPublish:
+		return append(common, t.publishKeys()...)
 	case KindSuppress:
 		return append(common, t.Suppress.keys()...)
 	case KindNoop, KindDev, KindHandler:
@@ -126,7 +125,7 @@ func (t *Target) mailKeys() []Key {
 		secrets("password", &t.Password, "none", "The password of the account, as a list of secret references."),
 		value("hello", &t.Hello, words(hostName), "`localhost`", "The name by which this process greets the mail server."),
 		value("templates", &t.Templates, words(verbatim), "none", "A directory with `<name>.subject.txt` and `<name>.txt`, `<name>.html` or both. A relative path starts at the configuration file."),
-		part("dkim", "dkim", &t.DKIM, (*reader).dkim, (*DKIM).keys, "none", "How messages are signed with DKIM. Without it the mail server must sign them. See [SPF, DKIM and DMARC](../guides/mail.md#spf-dkim-and-dmarc)."),
+		part("dkim", "dkim", &t.DKIM, (*reader).dkim, (*DKIM).keys, "none", "How messages are signed with DKIM. Without it the mail server must sign them. See [SPF, DKIM and DMARC](../guides/mail-delivery.md#spf-dkim-and-dmarc)."),
 		list("allow", &t.Allow, network, "none", "Private networks that the host name of `smtp` may lead to."),
 	}
 }
@@ -155,6 +154,8 @@ func (r *reader) checkTarget(t *Target) {
 		}
 	case t.Kind == KindMail:
 		r.mail(t)
+	case t.Kind == KindPublish:
+		r.publish(t)
 	case t.Kind == KindSuppress:
 		r.suppress(t)
 	}
@@ -269,7 +270,7 @@ func (p *Retry) keys() []Key {
 		value("attempts", &p.Attempts, integer(1), "`12`", "How many attempts are made before the effect is a dead letter."),
 		value("base", &p.Base, duration, "`5s`", "The pause after the first failure. Each further pause is twice as long, with jitter."),
 		value("max", &p.Max, duration, "`1h`", "The longest pause."),
-		value("deadline", &p.Deadline, duration, "none", "How long after the receipt of the event, or after fresh attempts were given, an attempt may begin. After that no attempt begins, not even the first. An effect that waits for a breaker, a rate, a limit or its turn in a sequence is then dead (`deadline_passed`)."),
+		value("deadline", &p.Deadline, duration, "none", "How long after the receipt of the event, or after new attempts were given, an attempt may begin. After that no attempt begins, not even the first. An effect that waits for a breaker, a rate, a limit or its turn in a sequence is then dead (`deadline_passed`)."),
 	}
 }
 
@@ -287,14 +288,14 @@ func (r *reader) retry(into *Retry, n *yamltree.Node) {
 
 func kinds(dev bool) string {
 	if dev {
-		return "dev, forward, mail, noop, sql, suppress"
+		return "dev, forward, mail, noop, publish, sql, suppress"
 	}
-	return "forward, mail, noop, sql, suppress"
+	return "forward, mail, noop, publish, sql, suppress"
 }
 
 func kind(s string, dev bool) (Kind, error) {
 	switch k := Kind(s); {
-	case k == KindForward, k == KindMail, k == KindSQL, k == KindNoop, k == KindSuppress, k == KindDev && dev:
+	case k == KindForward, k == KindMail, k == KindSQL, k == KindNoop, k == KindPublish, k == KindSuppress, k == KindDev && dev:
 		return k, nil
 	case k == KindDev:
 		return "", fmt.Errorf("only `oncegate dev` has it; known are %s", kinds(dev))

@@ -9,14 +9,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/internal/broker"
 	"github.com/oncegate/oncegate/internal/egress"
+	"github.com/oncegate/oncegate/internal/yamltree"
 )
 
 // warn collects warnings about valid settings that cannot be intended, because the configuration
 // loads but then does nothing.
 func (r *reader) warn(cfg *Config, now time.Time) {
 	for _, t := range cfg.Targets {
-		addresses := []struct{ key, url string }{{"url", t.URL}, {"smtp", t.SMTP}}
+		addresses := []struct{ key, url string }{{"smtp", t.SMTP}}
+		if t.Kind == KindPublish {
+			for _, host := range t.Broker().Address.Hosts {
+				addresses = append(addresses, struct{ key, url string }{"url", "broker://" + host})
+			}
+		} else {
+			addresses = append(addresses, struct{ key, url string }{"url", t.URL})
+		}
 		if t.Probe != nil {
 			addresses = append(addresses, struct{ key, url string }{"probe.url", t.Probe.URL})
 		}
@@ -36,6 +45,7 @@ func (r *reader) warn(cfg *Config, now time.Time) {
 	r.warnTenants(cfg)
 	r.warnListen(cfg.Listen)
 	r.warnTargets(cfg.Targets)
+	r.warnAccounts(cfg)
 	for _, s := range cfg.Sources {
 		if ended := allEnded(s.AllSecrets(), now); !ended.IsZero() {
 			r.warnings = append(r.warnings, fmt.Sprintf("sources.%s: its last secret expired at %s: "+
@@ -111,6 +121,31 @@ func (r *reader) warnTargets(all []*Target) {
 						"move it to the environment or a file, and write env:NAME or file:PATH", t.Name, key, header.Name()))
 				}
 			}
+		}
+	}
+}
+
+// warnAccounts warns of passwords in the addresses of brokers that are written into the file.
+func (r *reader) warnAccounts(cfg *Config) {
+	warn := func(where string, n *yamltree.Node, address string) {
+		if text, _ := n.Text(); text == "" || isReference(text) {
+			return
+		}
+		if _, _, password, err := broker.ParseAddress(address); err == nil && password != "" {
+			r.warnings = append(r.warnings, where+": its password is written in the file: "+
+				"move the address to the environment or a file, and write env:NAME or file:PATH")
+		}
+	}
+	for _, t := range cfg.Targets {
+		if t.Kind == KindPublish {
+			warn("targets."+t.Name+".url", t.node.Member("url"), t.URL)
+		}
+	}
+	for _, s := range cfg.Sources {
+		if s.From != nil {
+			at := s.node.Member("from").Member("url")
+			text, _ := at.Text()
+			warn("sources."+s.Name+".from.url", at, text)
 		}
 	}
 }

@@ -68,16 +68,20 @@ targets:
     idempotent: true
     headers: { Authorization: Bearer abc, X-Api-Key: env:STRIPE_SECRET, X-Region: eu, X-Auth-Token: abc }
     probe: { url: "https://a.example/{key}", headers: { apikey: abc }, done: [200], absent: [404] }
+  bus: { kind: publish, url: "amqp://guest:guest@broker.example", subject: orders }
+  hidden: { kind: publish, url: env:BROKER, subject: orders }
 sources:
+  bridge: { from: { url: "nats://me:abc@broker.example", stream: ORDERS }, routes: [{ name: a, target: bus }] }
   shop: { provider: stripe, secrets: [env:STRIPE_SECRET], routes: [{ name: a, target: nothing }, { name: b, target: open }] }
 `
-	cfg, err := config.Load(config.Options{File: "x.yml", Content: []byte(content), Environ: environ(), Catalog: loaded(t)})
+	cfg, err := config.Load(config.Options{File: "x.yml", Content: []byte(content), Environ: append(environ(), "BROKER=amqp://guest:guest@broker.example"), Catalog: loaded(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const (
-		anybody = " trusts every peer: anybody can claim another address in X-Forwarded-For, and no limit per peer holds; name the networks of your proxies"
-		written = ": its value is written in the file: move it to the environment or a file, and write env:NAME or file:PATH"
+		anybody  = " trusts every peer: anybody can claim another address in X-Forwarded-For, and no limit per peer holds; name the networks of your proxies"
+		password = ": its password is written in the file: move the address to the environment or a file, and write env:NAME or file:PATH"
+		written  = ": its value is written in the file: move it to the environment or a file, and write env:NAME or file:PATH"
 	)
 	want := []string{
 		"listen.trusted_proxies: 0.0.0.0/0" + anybody,
@@ -85,6 +89,8 @@ sources:
 		"targets.open.headers.Authorization" + written,
 		"targets.open.headers.X-Auth-Token" + written,
 		"targets.open.probe.headers.apikey" + written,
+		"targets.bus.url" + password,
+		"sources.bridge.from.url" + password,
 		"sources.shop.routes.a: its target nothing is of kind noop: its effects are recorded as done, and nothing happens; name another target unless you only record events",
 	}
 	if !slices.Equal(cfg.Warnings, want) {

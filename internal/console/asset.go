@@ -27,6 +27,7 @@ type asset struct {
 var assets = map[string]*asset{
 	"console.css": loadAsset("console.css"),
 	"console.js":  loadAsset("console.js"),
+	"manual.css":  loadAsset("manual.css"),
 	"icon.svg":    loadAsset("icon.svg"),
 }
 

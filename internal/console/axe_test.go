@@ -98,6 +98,10 @@ func TestEverybodyCanReadThePages(t *testing.T) { //nolint:paralleltest // one b
 			seen[pattern] = true
 		}
 	}
+	for name, path := range documentation {
+		r.open(path)
+		a.everywhere(name)
+	}
 	for _, pattern := range console.Patterns() {
 		if strings.HasPrefix(pattern, http.MethodGet+" ") && !seen[pattern] {
 			t.Errorf("nobody has looked at %s: add it to the pages", pattern)

@@ -262,6 +262,7 @@ func TestScreenshots(t *testing.T) { //nolint:paralleltest // one browser at a t
 	shoot(r, filepath.Join(folder, "login.png"))
 	r.login(w.token)
 	paths := r.pages()
+	maps.Copy(paths, documentation)
 	for _, theme := range []string{"light", "dark"} {
 		r.open("/nodes")
 		r.do("choosing "+theme, chromedp.EmulateViewport(1440, 900), chromedp.Click(`button[name="theme"][value="`+theme+`"]`, chromedp.ByQuery), chromedp.WaitReady("html[data-theme="+theme+"]", chromedp.ByQuery))
@@ -280,6 +281,11 @@ func TestScreenshots(t *testing.T) { //nolint:paralleltest // one browser at a t
 			}
 		}
 	}
+}
+
+// documentation are pages of the documentation. Their tables are text, so that the rules for the rows of lists do not apply to them.
+var documentation = map[string]string{
+	"docs": "/docs", "docs-page": "/docs/guides/production", "docs-tables": "/docs/reference/configuration", "docs-search": "/docs?q=breaker", "docs-nothing": "/docs/nowhere",
 }
 
 // openScreenshots starts the world that is drawn.

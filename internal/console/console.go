@@ -85,6 +85,8 @@ func New(cfg Config) (*Console, error) {
 	c.mux.HandleFunc("GET /live", c.live)
 	c.mux.Handle("POST /theme", c.cfg.Protect(http.HandlerFunc(c.setTheme)))
 	c.mux.HandleFunc("GET /assets/{name}", serveAsset)
+	c.mux.HandleFunc("GET /docs", c.serveManual)
+	c.mux.HandleFunc("GET /docs/{page...}", c.serveManual)
 	c.mux.Handle("/", c.page(func(*request) (*page, error) {
 		return nil, &control.Problem{Code: control.CodeNotFound, Detail: "the console has no such page"}
 	}))

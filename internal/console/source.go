@@ -38,7 +38,7 @@ func listSources(r *request) (*page, error) {
 				configured = "shadow"
 			}
 			return []cell{
-				{Text: s.Name, Href: "/sources/" + url.PathEscape(s.Name), Detail: s.Tenant}, linked(s.Provider, "/providers/"+url.PathEscape(s.Provider)), code(s.Address), state(configured), instant(s.CreatedAt),
+				{Text: s.Name, Href: "/sources/" + url.PathEscape(s.Name), Detail: s.Tenant}, linked(s.Provider, "/providers/"+url.PathEscape(s.Provider)), code(or(s.Address, s.From)), state(configured), instant(s.CreatedAt),
 			}
 		})},
 		{ID: "routes", Title: "Routes", Table: routeTable(r, routes)},
@@ -120,6 +120,10 @@ func sourcePage(r *request, v *sourceView) *page {
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "warn", Text: "The configuration of this server does not have this source: it takes no deliveries."}})
 	case s.Disabled:
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "warn", Text: "The source is disabled: it answers as if there were none. The effects of its events continue."}})
+	case len(v.events.Data) == 0 && len(v.refusals.Data) == 0 && s.Address == "":
+		p.Live = url.Values{"list": {"arrival"}, "source": {s.Name}}.Encode()
+		p.Refresh = 15 // also without a live list
+		p.Blocks = append(p.Blocks, block{ID: "waiting", Notice: &notice{Kind: "info", Text: "Waiting for the first message.", Detail: "This page turns into its event when it is recorded."}})
 	case len(v.events.Data) == 0 && len(v.refusals.Data) == 0:
 		p.Live = url.Values{"list": {"arrival"}, "source": {s.Name}}.Encode()
 		p.Refresh = 15 // also without a live list
@@ -130,6 +134,7 @@ func sourcePage(r *request, v *sourceView) *page {
 	p.Blocks = append(p.Blocks, shadowBlocks(r, v)...)
 	p.Blocks = append(p.Blocks, pauseBlocks(r, pause.Thing{Kind: pause.Source, Name: s.Name}, s.Paused, "/sources/"+url.PathEscape(s.Name), sourcePauseMeans)...)
 	p.Blocks = append(p.Blocks, storedBlocks(r, v.stored)...)
+	p.Blocks = append(p.Blocks, brokerBlocks(s)...)
 	settings := sourceSettings(s)
 	if connected := len(v.events.Data) > 0; connected { // what connects the sender comes below what runs
 		p.Blocks = append(append(append(p.Blocks, runningBlocks(r, v)...), settings), connectBlocks(r, v)...)
@@ -142,6 +147,9 @@ func sourcePage(r *request, v *sourceView) *page {
 // connectBlocks say how to connect the sender of a source.
 func connectBlocks(r *request, v *sourceView) (out []block) {
 	s := v.source
+	if s.Address == "" { // it only consumes
+		return nil
+	}
 	address := or(s.ExternalURL, "https://<your public address>"+s.Address)
 	out = append(out, block{ID: "address", Title: "The address to paste at the provider", Code: address})
 	if s.ExternalURL == "" {

@@ -3,13 +3,14 @@ package control
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/delivery"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -98,6 +99,9 @@ type signedDelivery struct {
 // testDelivery signs the example of a source's provider with the source's newest secret.
 func (s *Service) testDelivery(name string) (*signedDelivery, error) {
 	source := s.configured(name)
+	if !source.OverHTTP() {
+		return nil, invalid("source %s takes nothing over HTTP: publish a message to its broker (%s)", name, source.From)
+	}
 	provider, err := source.Provider.Bind(providers.Binding{Settings: source.Values()})
 	if err != nil {
 		return nil, invalid("%v", err)
@@ -106,18 +110,19 @@ func (s *Service) testDelivery(name string) (*signedDelivery, error) {
 	if len(keys) == 0 {
 		return nil, invalid("source %s has no secret that a test delivery could be signed with", name)
 	}
-	now, id := s.cfg.Now(), FreshEventID(provider.Name())
-	header, body := ExampleDelivery(provider, id, now)
-	if len(body) == 0 {
+	draft, err := delivery.New(provider, delivery.Options{At: s.cfg.Now()})
+	switch {
+	case errors.Is(err, delivery.ErrNoExample):
 		return nil, invalid("the catalogue has no example of %s; send a payload of your own with `oncegate send`", provider.Name())
+	case err != nil:
+		return nil, err
 	}
-	IdentifyDelivery(header, provider.Spec().Identity.Candidates, id)
-	header.Set("User-Agent", "oncegate-test")
-	r := &providers.Request{Method: http.MethodPost, URL: or(source.ExternalURL, "http://localhost/in/"+name), Header: header, Body: body, ReceivedAt: now}
-	if err := provider.Sign(r, keys[0], id); err != nil {
-		return nil, invalid("signing as %s: %v", provider.Name(), err)
+	draft.Header.Set("User-Agent", "oncegate-test")
+	r, err := draft.Sign(provider, "", or(source.ExternalURL, "http://localhost/in/"+name), keys[0])
+	if err != nil {
+		return nil, invalid("%v", err)
 	}
-	return &signedDelivery{Request: r, provider: provider, id: id}, nil
+	return &signedDelivery{Request: r, provider: provider, id: draft.EventID}, nil
 }
 
 // deliver passes the delivery to the receiver of this process, as if it had arrived at its public listener.
@@ -130,16 +135,8 @@ func (d *signedDelivery) deliver(ctx context.Context, receiver http.Handler, out
 	r.Header.Set("Content-Length", strconv.Itoa(len(d.Body)))
 	w := &recordedAnswer{header: http.Header{}, status: http.StatusOK}
 	receiver.ServeHTTP(w, r)
-	out.Status, out.Event = w.status, w.header.Get("Oncegate-Event")
-	var answer struct{ Event, Status string }
-	_ = json.Unmarshal(w.body.Bytes(), &answer) // many answers are not JSON
-	if out.Outcome = answer.Status; out.Outcome == "" {
-		out.Outcome = "refused"
-		if w.status >= 200 && w.status < 300 {
-			out.Outcome = "acknowledged"
-		}
-	}
-	out.Event = or(out.Event, answer.Event)
+	out.Status = w.status
+	out.Outcome, out.Event = delivery.Outcome(w.status, w.header, w.body.Bytes())
 	return nil
 }
 

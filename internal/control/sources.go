@@ -19,9 +19,12 @@ type ListSourcesRequest struct {
 // Source is a source in a list.
 type Source struct {
 	// Name is the name of the source. Address is the path to which its sender posts, below the address of the public
-	// listener.
+	// listener. It is empty if the source only consumes from a broker.
 	Name    string `json:"name"`
 	Address string `json:"address"`
+
+	// From is the broker from which the source consumes, and the stream, topic or queue there. It contains no account.
+	From string `json:"from,omitempty"`
 
 	// Provider, Class and Tenant are as registered.
 	Provider string `json:"provider"`
@@ -77,6 +80,12 @@ func (s *Service) source(row *read.SourceRow, paused pause.Pauses) Source {
 	}
 	if configured := s.configured(row.Name); configured != nil {
 		out.Configured, out.Stored, out.Disabled = true, configured.Stored, configured.Disabled
+		if configured.From != nil {
+			out.From = configured.From.String()
+		}
+		if !configured.OverHTTP() {
+			out.Address = ""
+		}
 	}
 	return out
 }
@@ -175,6 +184,9 @@ type SourceDetail struct {
 	// MaxBody is the largest body in bytes. If it is absent, the provider's limit applies.
 	MaxBody int64 `json:"max_body,omitempty"`
 
+	// Broker says how consuming from the broker goes. It is absent if the source consumes from none.
+	Broker *SourceBroker `json:"broker,omitempty"`
+
 	// Reconcile says how its sender is asked which events there were. It is absent if the sender is not asked.
 	Reconcile *SourceReconcile `json:"reconcile,omitempty"`
 
@@ -202,7 +214,9 @@ var ShowSource = Operation[SourceReference, *SourceDetail]{
 		out := &SourceDetail{Source: s.source(&rows[at], paused), Secrets: []SecretSlot{}, Routes: []SourceRoute{}}
 		if settings := s.configured(r.Name); settings != nil {
 			out.configure(settings)
-			out.Reconcile, err = s.reconcileOf(ctx, rows[at].ID, settings)
+			if out.Reconcile, err = s.reconcileOf(ctx, rows[at].ID, settings); err == nil {
+				out.Broker, err = s.brokerOf(ctx, rows[at].ID, settings)
+			}
 		}
 		for i := range out.Routes {
 			out.Routes[i].Paused = paused.OfRoute(r.Name, out.Routes[i].Name, out.Routes[i].Target)

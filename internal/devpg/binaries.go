@@ -35,16 +35,27 @@ func (b Binaries) Path(program string) string { return filepath.Join(b.Dir, prog
 // as one unpacked from packages into another directory, Env sets the path to them.
 func (b Binaries) Env() []string {
 	env := []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C", "TZ=UTC"}
-	patterns := []string{filepath.Join(b.Dir, "../lib/libpq.so*")}
 	if root, unpacked := strings.CutSuffix(filepath.Dir(filepath.Dir(b.Dir)), "/usr/lib/postgresql"); unpacked && root != "" {
-		patterns = append(patterns, filepath.Join(root, "usr/lib/*-linux-*/libpq.so*"))
+		return append(env, libraryPath(root)...)
 	}
-	for _, pattern := range patterns {
-		if found, _ := filepath.Glob(pattern); len(found) > 0 { // only a malformed pattern is an error
-			return append(env, "LD_LIBRARY_PATH="+filepath.Dir(found[0]))
-		}
+	if found, _ := filepath.Glob(filepath.Join(b.Dir, "../lib/libpq.so*")); len(found) > 0 { // only a malformed pattern is an error
+		return append(env, "LD_LIBRARY_PATH="+filepath.Dir(found[0]))
 	}
 	return env
+}
+
+// libraryPath returns the variable with the directories of the libraries that were unpacked from packages below root. Debian's
+// packages have them in both: libpq, for example, in the first, and the readline of psql in the second.
+func libraryPath(root string) []string {
+	var libraries []string
+	for _, pattern := range []string{"usr/lib/*-linux-*", "lib/*-linux-*"} {
+		found, _ := filepath.Glob(filepath.Join(root, pattern)) // only a malformed pattern is an error
+		libraries = append(libraries, found...)
+	}
+	if len(libraries) == 0 {
+		return nil
+	}
+	return []string{"LD_LIBRARY_PATH=" + strings.Join(libraries, ":")}
 }
 
 // Find returns the PostgreSQL server to use: the first usable one among the extra directories, the

@@ -16,7 +16,8 @@ func TestEnvLeadsUnpackedProgramsToTheirLibraries(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	unpacked, fetched := filepath.Join(root, "usr/lib/x86_64-linux-gnu"), filepath.Join(root, "fetched/lib")
-	for _, dir := range []string{unpacked, fetched} {
+	readline := filepath.Join(root, "lib/x86_64-linux-gnu") // psql does not start without it
+	for _, dir := range []string{unpacked, readline, fetched} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +26,7 @@ func TestEnvLeadsUnpackedProgramsToTheirLibraries(t *testing.T) {
 		}
 	}
 	for dir, want := range map[string]string{
-		filepath.Join(root, "usr/lib/postgresql/15/bin"): "LD_LIBRARY_PATH=" + unpacked,
+		filepath.Join(root, "usr/lib/postgresql/15/bin"): "LD_LIBRARY_PATH=" + unpacked + ":" + readline,
 		filepath.Join(root, "fetched/bin"):               "LD_LIBRARY_PATH=" + fetched,
 		"/usr/lib/postgresql/15/bin":                     "",
 		filepath.Join(root, "elsewhere/bin"):             "",

@@ -41,12 +41,7 @@ func FindPooler() (string, error) {
 func poolerEnv(program string) []string {
 	env := []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
 	if root, unpacked := strings.CutSuffix(program, "/usr/sbin/pgbouncer"); unpacked && root != "" {
-		var libraries []string
-		for _, pattern := range []string{"usr/lib/*-linux-*", "lib/*-linux-*"} {
-			found, _ := filepath.Glob(filepath.Join(root, pattern)) // only a malformed pattern is an error
-			libraries = append(libraries, found...)
-		}
-		env = append(env, "LD_LIBRARY_PATH="+strings.Join(libraries, ":"))
+		env = append(env, libraryPath(root)...)
 	}
 	return env
 }

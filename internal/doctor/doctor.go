@@ -87,6 +87,7 @@ var examinations = []examination{
 	{"keyring", "every process can read what the others seal", keyring},
 	{"configuration", "the configuration has no warnings", warnings},
 	{"targets", "every target can be reached", targets},
+	{"brokers", "every broker has what a source consumes from it", brokers},
 	{"public", "the public address leads to a receiver", public},
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/broker/brokertest"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/doctor"
 	"github.com/oncegate/oncegate/internal/egress/egresstest"
@@ -122,7 +123,7 @@ func TestAnExaminationThatFailsIsNotFine(t *testing.T) {
 	i := install(t, plain)
 	i.Pool.Close()
 	for _, f := range doctor.Examine(t.Context(), i.Config) {
-		if f.State == doctor.OK && f.Check != "targets" && f.Check != "keyring" {
+		if f.State == doctor.OK && f.Check != "targets" && f.Check != "brokers" && f.Check != "keyring" {
 			t.Errorf("%s is ok on a closed pool", f.Check)
 		}
 	}
@@ -422,5 +423,35 @@ func TestExamineEndsWithItsContext(t *testing.T) {
 		if f.State == doctor.OK && f.Check == "schema" {
 			t.Errorf("%s was examined", f.Check)
 		}
+	}
+}
+
+// A broker that is not there and a place that it does not have are faults, each with what to set, and nothing is created.
+func TestBrokers(t *testing.T) {
+	t.Parallel()
+	nats, kafka := brokertest.NATS(t), brokertest.Kafka(t)
+	there, topic := nats.NewPlace(t, 1), kafka.NewPlace(t, 1)
+	i := install(t, fmt.Sprintf(`
+sources:
+  fine: { from: { url: %[1]q, stream: %[3]s } }
+  topical: { from: { url: %[2]q, topic: %[4]s } }
+  streamless: { from: { url: %[1]q, stream: MISSING } }
+  topicless: { from: { url: %[2]q, topic: missing } }
+  down: { from: { url: "amqp://127.0.0.1:1", queue: orders } }
+  disabled: { enabled: false, from: { url: "amqp://127.0.0.1:1", queue: orders } }
+`, nats.URL, kafka.URL, there, topic))
+	var got []string
+	for _, f := range doctor.Examine(t.Context(), i.Config) {
+		if f.Check == "brokers" {
+			got = append(got, f.Subject+": "+f.Remedy)
+		}
+	}
+	want := []string{
+		"down: start the broker, correct from.url, or name its network in from.allow",
+		"streamless: create stream MISSING at the broker, or correct from.stream",
+		"topicless: create topic missing at the broker, or correct from.topic",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/oncegate/oncegate/inbox/receiver"
@@ -28,7 +29,8 @@ func public(ctx context.Context, cfg *Config) ([]Finding, error) {
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
 		return nil, errors.New("the public address is not a URL such as https://hooks.example.com")
 	}
-	if len(cfg.Settings.Sources) == 0 {
+	served := slices.IndexFunc(cfg.Settings.Sources, (*config.Source).OverHTTP)
+	if served < 0 {
 		return nil, errors.New("the configuration has no source to ask for")
 	}
 	client := &http.Client{
@@ -37,7 +39,7 @@ func public(ctx context.Context, cfg *Config) ([]Finding, error) {
 		Timeout:       checkTimeout,
 	}
 	defer client.CloseIdleConnections()
-	reply, err := ask(ctx, client, http.MethodGet, at.JoinPath("in", cfg.Settings.Sources[0].Name), nil)
+	reply, err := ask(ctx, client, http.MethodGet, at.JoinPath("in", cfg.Settings.Sources[served].Name), nil)
 	if err != nil {
 		return []Finding{{State: Fault, Subject: at.Host, Text: "no answer: " + cause(errors.Unwrap(err)), Remedy: "correct the name, the certificate or the proxy before the receivers"}}, nil
 	}
@@ -111,7 +113,9 @@ func certificate(cfg *Config, at *url.URL, reply answer) []Finding {
 func largestBody(settings *config.Config) int64 {
 	largest := int64(0)
 	for _, s := range settings.Sources {
-		largest = max(largest, cmp.Or(s.MaxBody, s.Provider.Limits().MaxBody))
+		if s.OverHTTP() {
+			largest = max(largest, cmp.Or(s.MaxBody, s.Provider.Limits().MaxBody))
+		}
 	}
 	return largest
 }

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -36,7 +35,7 @@ type endpoint struct {
 	allow   []netip.Prefix
 }
 
-// targets connects to every target, and has the server prepare every statement. It sends no request.
+// targets connects to every target, asks every broker about its stream or topic, and has the server prepare every statement. It sends no request.
 func targets(ctx context.Context, cfg *Config) ([]Finding, error) {
 	var found []Finding
 	var all []endpoint
@@ -56,6 +55,7 @@ func targets(ctx context.Context, cfg *Config) ([]Finding, error) {
 		case config.KindSQL:
 			broken, err := prepares(ctx, cfg, t)
 			found, errs = append(found, broken...), append(errs, err)
+		case config.KindPublish: // see targetBrokers
 		case config.KindSuppress, config.KindNoop, config.KindDev, config.KindHandler: // inside Oncegate, or this process
 		}
 	}
@@ -66,37 +66,14 @@ func targets(ctx context.Context, cfg *Config) ([]Finding, error) {
 			}
 		}
 	}
-	return append(found, reachAll(ctx, cfg, all)...), errors.Join(errs...)
-}
-
-// atOnce is how many targets are connected to at the same time.
-const atOnce = 16
-
-// reachAll connects to the endpoints and returns a finding for each that cannot be reached, in their order.
-func reachAll(ctx context.Context, cfg *Config, all []endpoint) (found []Finding) {
-	results := make([]*Finding, len(all))
-	var running sync.WaitGroup
-	room := make(chan struct{}, atOnce)
-	for i, e := range all {
-		running.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			results[i] = reach(ctx, cfg, e)
-		})
-	}
-	running.Wait()
-	for _, f := range results {
-		if f != nil {
-			found = append(found, *f)
-		}
-	}
-	return found
+	found = append(found, targetBrokers(ctx, cfg.Settings, cfg.Resolver)...)
+	return append(found, each(all, func(e endpoint) []Finding { return reach(ctx, cfg, e) })...), errors.Join(errs...)
 }
 
 // reach connects to an endpoint as an attempt would, and returns nil if it answers.
-func reach(ctx context.Context, cfg *Config, e endpoint) *Finding {
-	broken := func(text, remedy string) *Finding {
-		return &Finding{State: Fault, Subject: e.subject, Text: text, Remedy: remedy}
+func reach(ctx context.Context, cfg *Config, e endpoint) []Finding {
+	broken := func(text, remedy string) []Finding {
+		return []Finding{{State: Fault, Subject: e.subject, Text: text, Remedy: remedy}}
 	}
 	literals, _, err := forward.SplitAddress(e.address)
 	if err != nil {
@@ -128,7 +105,7 @@ func reach(ctx context.Context, cfg *Config, e endpoint) *Finding {
 			return broken("its certificate or TLS is refused: "+cause(err), "correct the target's certificate")
 		}
 		if end := secure.ConnectionState().PeerCertificates[0].NotAfter; end.Sub(cfg.Now()) < expiresSoon {
-			return &Finding{State: Warning, Subject: e.subject, Text: "its certificate ends at " + end.UTC().Format(time.RFC3339), Remedy: "have the certificate renewed"}
+			return []Finding{{State: Warning, Subject: e.subject, Text: "its certificate ends at " + end.UTC().Format(time.RFC3339), Remedy: "have the certificate renewed"}}
 		}
 		conn = secure
 	}

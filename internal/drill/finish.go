@@ -46,7 +46,7 @@ func (d *drill) finish(ctx context.Context, early bool) (*Report, error) {
 		return nil, err
 	}
 	if left > 0 {
-		d.options.Log("%d effects are not settled after %s", left, finishLimit) // the invariants report them
+		d.options.Log("%d effects are not settled, and none was for %s", left, finishLimit) // the invariants report them
 	}
 	refusals, err := d.countRefusals(ctx)
 	if err != nil {

@@ -12,6 +12,7 @@
 //	mail       mails to servers that misbehave, and counts who got what
 //	calls      repeats calls while nodes are killed, and counts how often each call was carried out
 //	lists      mails long lists while the process is killed, and counts what each recipient got
+//	proxies    delivers through nginx, Caddy and HAProxy while they and the receivers are restarted
 //	attack     attacks the public address without a secret
 //	soak       looks for what grows under a steady load
 //	bench      measures throughput and cost

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/oncegate/oncegate/inbox/reasons"
+	"github.com/oncegate/oncegate/internal/egress"
 	"github.com/oncegate/oncegate/internal/pgtext"
 )
 
@@ -27,6 +29,23 @@ func SafeError(err error) string {
 		return "the reply is not HTTP" // the error quotes the reply
 	}
 	return pgtext.Clean(strings.Join(strings.Fields(pgtext.Clean(text, len(text)+MaxCause)), " "), MaxCause)
+}
+
+// NotReached returns the result of an attempt for which no connection was made: nothing was sent.
+func NotReached(ctx context.Context, err error) Result {
+	r := Result{Outcome: Retry, Reason: reasons.Connect, Cause: SafeError(err)}
+	_, isDNS := errors.AsType[*net.DNSError](err)
+	switch {
+	case errors.Is(err, egress.ErrRefused):
+		r.Reason = reasons.Address
+	case isDNS:
+		r.Reason = reasons.DNS
+	case TimedOut(ctx, err):
+		r.Reason = reasons.Timeout
+	case ctx.Err() != nil:
+		r.Reason = reasons.Stopped
+	}
+	return r
 }
 
 // TimedOut reports whether err ended an attempt because of a timeout: the deadline of ctx, or one

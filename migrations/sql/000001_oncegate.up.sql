@@ -1004,6 +1004,7 @@ CREATE TABLE node (
     not_reloaded_at   timestamptz,
     route_ids         int[],         -- the routes whose effects it carries out
     open_breakers     text[] NOT NULL DEFAULT '{}', -- the targets at which it makes no attempts, because they fail
+    consumers         jsonb NOT NULL DEFAULT '[]', -- what it consumes from brokers, with the lag and the last error
     schema_known      int,           -- the newest versions that it knows
     river_known       int,
     key_ids           int[] NOT NULL,

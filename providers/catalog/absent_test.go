@@ -95,5 +95,5 @@ func TestFilesAreComplete(t *testing.T) {
 // assumed lists the generic providers, which have no sender's documentation.
 var assumed = map[string]bool{
 	"hmac": true, "token": true, "generic-basic": true, "generic-ip-allowlist": true, "generic-jwt": true, "generic-mtls": true,
-	"rfc9421": true, "rfc9530": true, "cloudevents": true, "operation": true,
+	"rfc9421": true, "rfc9530": true, "cloudevents": true, "operation": true, "message": true,
 }

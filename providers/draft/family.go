@@ -83,7 +83,7 @@ func families(c *captured, o Options) []Fit {
 		spec := p.Spec()
 		family := spec.Verify.Family
 		switch family {
-		case "hmac", "signature", "static", "operation", "none", "jwt", "rfc9421", "content-digest", "ip", "mtls":
+		case "hmac", "signature", "static", "operation", "broker", "none", "jwt", "rfc9421", "content-digest", "ip", "mtls":
 			if len(spec.Modes) == 0 {
 				continue
 			}

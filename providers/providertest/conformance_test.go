@@ -20,6 +20,7 @@ var waivers = map[string]string{
 var onlyValid = map[string]string{
 	"svix":           "its vectors beside standard-webhooks' are all valid",
 	"mollie-classic": "nothing is proved",
+	"message":        "the connection to the broker is what proves the sender",
 }
 
 func TestCatalogue(t *testing.T) { //nolint:tparallel // the outer subtest returns when its parallel ones have ended

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 )
 
 type callFlags struct {
@@ -160,29 +162,30 @@ func callVerdict(request *callRequest, last *callAnswer, f callFlags) error {
 		if f.Wait == 0 {
 			return nil
 		}
-		return tryLaterf("the operation is recorded as %s but not finished after %s; repeat the same command to wait longer", event, f.Wait)
+		return errorf(errorcode.Unfinished, "the operation is recorded as %s but not finished after %s; repeat the same command to wait longer", event, f.Wait)
 	case callFailed:
-		return &failure{text: "the operation failed" + last.effectsThat("failed") + "; " + last.advice()}
+		return errorf(errorcode.CallFailed, "%s", "the operation failed"+last.effectsThat("failed")+"; "+last.advice())
 	case callPartial:
-		return &failure{text: "the operation is done in part" + last.effectsThat("failed") + "; " + last.advice()}
+		return errorf(errorcode.CallFailed, "%s", "the operation is done in part"+last.effectsThat("failed")+"; "+last.advice())
 	case callIndeterminate:
-		return &unknownOutcomeError{text: fmt.Sprintf("the outcome of the operation is unknown%s; do not call again under another key: ask %s later, when a person or a probe has found out",
-			last.effectsThat("indeterminate"), clean(cmp.Or(last.location, last.Event)))}
+		return errorf(errorcode.CallUnknown, "the outcome of the operation is unknown%s; do not call again under another key: ask %s later, when a person or a probe has found out",
+			last.effectsThat("indeterminate"), clean(cmp.Or(last.location, last.Event)))
 	case callRefused:
 		why := last.problem(request)
+		code := last.errorCode()
 		switch {
 		case last.recorded:
-			return usagef("the operation is recorded as %s, and its result was refused (%s)", event, why)
+			return refusef(code, "the operation is recorded as %s, and its result was refused (%s)", event, why)
 		case last.Code == "invalid_key" && len(f.KeyFrom) > 0:
 			why += "); the key " + clean(request.key) + " is made of --key-from: add a part that names what the call means, such as order=1742"
-			return usagef("the call was refused (%s", why)
+			return refusef(code, "the call was refused (%s", why)
 		}
-		return usagef("the call was refused (%s)", why)
+		return refusef(code, "the call was refused (%s)", why)
 	case callNoAnswer:
 	}
 	text := last.fault
 	if last.Event != "" {
 		text += "; the operation is recorded as " + event
 	}
-	return tryLaterf("%s; repeat the same command: its key makes that safe", text)
+	return errorf(errorcode.ServerUnreachable, "%s; repeat the same command: its key makes that safe", text)
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
@@ -168,6 +169,14 @@ func noAnswer(err error) string {
 		return "no answer in time"
 	}
 	return oneLine(err.Error())
+}
+
+// errorCode returns the code of a refusal: that of the answer, if the documentation explains it.
+func (a *callAnswer) errorCode() errorcode.Code {
+	if code := errorcode.Code(a.Code); errorcode.IsOfCall(code) {
+		return code
+	}
+	return errorcode.CallRefused
 }
 
 // advice returns what the user can do after a result other than done.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
@@ -132,11 +133,11 @@ func (s *shell) givenSecret(variable, file string) (secret string, err error) {
 	switch {
 	case variable != "":
 		if secret = s.env(variable); secret == "" {
-			return "", usagef("--secret-env: environment variable %s is not set or empty", clean(variable))
+			return "", errorf(errorcode.SecretMissing, "--secret-env: environment variable %s is not set or empty", clean(variable))
 		}
 	case file != "":
 		if secret, err = config.ReadSecretFile(file); err != nil {
-			return "", usagef("--secret-file: %s", oneLine(err.Error()))
+			return "", errorf(errorcode.SecretMissing, "--secret-file: %s", oneLine(err.Error()))
 		}
 	}
 	return secret, nil
@@ -160,7 +161,7 @@ func (s *shell) configuredCall(name string, needed bool) (configuredSource, erro
 			return configuredSource{}, err
 		}
 		if needed {
-			return configuredSource{}, usagef("no secret to call with: add --secret-env NAME or --secret-file PATH, or name the server's configuration with --config")
+			return configuredSource{}, errorf(errorcode.SecretMissing, "no secret to call with: add --secret-env NAME or --secret-file PATH, or name the server's configuration with --config")
 		}
 		return configuredSource{}, usagef("no server to call: add --url https://..., set ONCEGATE_URL, or name the server's configuration with --config")
 	}
@@ -176,9 +177,9 @@ func (s *shell) configuredCall(name string, needed bool) (configuredSource, erro
 		}
 	}
 	if len(known) == 0 {
-		return configuredSource{}, usagef("unknown source %q: the configuration has no source of operations", clean(name))
+		return configuredSource{}, errorf(errorcode.UnknownSource, "unknown source %q: the configuration has no source of operations", clean(name))
 	}
-	return configuredSource{}, usagef("unknown source %q; %ssources of operations are %s", clean(name), yamltree.DidYouMean(known, name), strings.Join(known, ", "))
+	return configuredSource{}, errorf(errorcode.UnknownSource, "unknown source %q; %ssources of operations are %s", clean(name), yamltree.DidYouMean(known, name), strings.Join(known, ", "))
 }
 
 // credentialSecret returns the newest secret of a credential.
@@ -197,7 +198,7 @@ func credentialSecret(source *config.Source, credential string) (string, error) 
 	case credential != "":
 		return "", usagef("--credential %q: source %s has no such credential; it has %s", clean(credential), source.Name, strings.Join(names, ", "))
 	case len(names) == 0:
-		return "", usagef("source %s has no secret to call with: add --secret-env NAME", source.Name)
+		return "", errorf(errorcode.SecretMissing, "source %s has no secret to call with: add --secret-env NAME", source.Name)
 	case len(names) > 1:
 		return "", usagef("source %s has several credentials: add --credential with one of %s", source.Name, strings.Join(names, ", "))
 	}

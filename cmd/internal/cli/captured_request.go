@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -37,7 +38,7 @@ func (s *shell) readRequest(path string) (*providers.Request, error) {
 		req, err = rawRequest(content)
 	}
 	if err != nil {
-		return nil, usagef("--request %s: %v", clean(path), err)
+		return nil, errorf(errorcode.File, "--request %s: %v", clean(path), err)
 	}
 	return req, nil
 }
@@ -48,7 +49,7 @@ func (s *shell) readFile(flag, path string) ([]byte, error) {
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, usagef("%s: %v", flag, err)
+			return nil, errorf(errorcode.File, "%s: %v", flag, err)
 		}
 		defer file.Close()
 		in = file
@@ -56,9 +57,9 @@ func (s *shell) readFile(flag, path string) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(in, maxRequestFile+1))
 	switch {
 	case err != nil:
-		return nil, usagef("%s: %v", flag, err)
+		return nil, errorf(errorcode.File, "%s: %v", flag, err)
 	case len(content) > maxRequestFile:
-		return nil, usagef("%s %s: larger than %d MiB", flag, clean(path), maxRequestFile>>20)
+		return nil, errorf(errorcode.File, "%s %s: larger than %d MiB", flag, clean(path), maxRequestFile>>20)
 	}
 	return content, nil
 }

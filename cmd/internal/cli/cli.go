@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
@@ -48,7 +49,7 @@ type shell struct {
 }
 
 // Main runs the command line and returns the exit code. It writes every error to stderr, one line
-// per problem.
+// per problem, with a code that `oncegate explain` knows.
 func Main(args, environ []string, in io.Reader, out, stderr io.Writer) int {
 	s := &shell{in: in, out: out, err: stderr, environ: environ}
 	root := s.root()
@@ -57,11 +58,10 @@ func Main(args, environ []string, in io.Reader, out, stderr io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(context.Background())
-	code := exitCode(err)
 	if err != nil {
-		report(stderr, err)
+		s.report(err)
 	}
-	return code
+	return exitCode(err)
 }
 
 // Command returns the tree of commands. The documentation is generated from it.
@@ -103,11 +103,13 @@ func (s *shell) root() *cobra.Command {
 	})
 	root.AddCommand(
 		s.serveCommand(),
+		s.initCommand(),
 		s.devCommand(),
 		s.drillCommand(),
 		s.migrateCommand(),
 		s.configCommand(),
 		s.sendCommand(),
+		s.listenCommand(),
 		s.callCommand(),
 		s.eventsCommand(),
 		s.effectsCommand(),
@@ -137,6 +139,7 @@ func (s *shell) root() *cobra.Command {
 		s.sourcesCommand(),
 		s.targetsCommand(),
 		s.statusCommand(),
+		s.explainCommand(),
 		s.versionCommand(),
 	)
 	root.Version = readBuild().Version
@@ -178,7 +181,7 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			if _, ok := errors.AsType[*usageError](err); ok {
+			if _, ok := errors.AsType[*commandError](err); ok {
 				return err
 			}
 			if cmd.HasParent() && !cmd.HasSubCommands() {
@@ -222,7 +225,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 			known = append(known, sub.Name())
 		}
 	}
-	return usagef("unknown command %q; %ssee `%s --help`", clean(args[0]), yamltree.DidYouMean(known, args[0]), cmd.CommandPath())
+	return errorf(errorcode.UnknownCommand, "unknown command %q; %ssee `%s --help`", clean(args[0]), yamltree.DidYouMean(known, args[0]), cmd.CommandPath())
 }
 
 // load reads the complete configuration.

@@ -27,7 +27,7 @@ func (s *shell) addCompletions(cmd *cobra.Command) {
 		"source": s.sourceNames, "route": s.routeNames, "target": s.targetNames, "tenant": s.tenantNames, "to": s.routeNames,
 		"scope": func() []string { return texts(control.KnownScopes()) },
 	} {
-		if cmd.LocalNonPersistentFlags().Lookup(flag) != nil {
+		if cmd.LocalNonPersistentFlags().Lookup(flag) != nil && (flag != "to" || cmd.Name() != "listen") { // listen --to is an address
 			_ = cmd.RegisterFlagCompletionFunc(flag, completing(values)) // the flag exists and has no completion yet
 		}
 	}

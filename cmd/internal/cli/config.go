@@ -13,20 +13,23 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/doctor"
 	"github.com/oncegate/oncegate/internal/visible"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
 
 func (s *shell) configCommand() *cobra.Command {
-	against := false
+	against, brokers := false, false
 	check := &cobra.Command{
 		Use: "check", Short: "Check the configuration and report everything that is wrong", Args: cobra.NoArgs,
 		Long: "Check the configuration and report everything that is wrong with it. It refuses everything that `serve`\n" +
 			"would refuse at its start, but does not use the database and writes nothing.\n\n" +
 			"With --against-database it also reads the database, with the sources that are defined there, and lists the sources and routes that a start would\n" +
 			"rename, the data and effects of removed ones with the commands that clear them, and the effect on streams\n" +
-			"of a route whose order has changed. It refuses a configuration that would make old events new again.",
+			"of a route whose order has changed. It refuses a configuration that would make old events new again.\n\n" +
+			"With --against-brokers it also connects to the message brokers of targets and sources, and refuses one that cannot be reached, lacks the\n" +
+			"stream, topic or exchange, or would lose or double messages. It publishes nothing.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			load := s.load
 			if against {
@@ -44,6 +47,13 @@ func (s *shell) configCommand() *cobra.Command {
 				if database, err = s.checkDatabase(cmd.Context(), cfg); err != nil {
 					return err
 				}
+			}
+			if brokers {
+				warned, err := brokerWarnings(cmd.Context(), cfg)
+				if err != nil {
+					return err
+				}
+				cfg.Warnings = append(cfg.Warnings, warned...)
 			}
 			routes := 0
 			for _, source := range cfg.Sources {
@@ -76,6 +86,7 @@ func (s *shell) configCommand() *cobra.Command {
 		},
 	}
 	check.Flags().BoolVar(&against, "against-database", false, "report renamed, removed and reordered sources and routes")
+	check.Flags().BoolVar(&brokers, "against-brokers", false, "ask the message brokers whether they take and keep the messages")
 	show := &cobra.Command{
 		Use: "print", Short: "Print the effective configuration, without secrets", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -118,6 +129,24 @@ func (s *shell) configCommand() *cobra.Command {
 	return group("config", "Check or print the configuration", check, show, schema)
 }
 
+// brokerWarnings returns what the brokers of the targets and sources do less safely than they could. It fails if one of them loses or refuses
+// messages.
+func brokerWarnings(ctx context.Context, cfg *config.Config) (warnings []string, err error) {
+	var problems config.Problems
+	for _, f := range doctor.Brokers(ctx, cfg, nil) {
+		text := f.Check + "." + f.Subject + ": " + f.Text + "; " + f.Remedy
+		if f.State == doctor.Fault {
+			problems = append(problems, config.Problem{File: cfg.Origin, Text: text})
+		} else {
+			warnings = append(warnings, text)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return warnings, nil
+}
+
 // checkStart returns the problems because of which a server would refuse to start with the
 // configuration, one problem per line.
 func (s *shell) checkStart(ctx context.Context, cfg *config.Config) error {
@@ -147,7 +176,7 @@ func unprovedSources(cfg *config.Config) []string {
 	var out []string
 	for _, source := range cfg.Sources {
 		modes := source.Provider.UnconfirmedModes()
-		if len(modes) == 0 || cfg.Providers[source.Provider.Name()] != nil {
+		if len(modes) == 0 || source.Provider.IsMessage() || cfg.Providers[source.Provider.Name()] != nil {
 			continue
 		}
 		of := ""

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 )
 
 // actorDefault describes the default of --actor. With --server, the token determines the actor.
@@ -42,7 +44,7 @@ func (d *decision) addExplanation(cmd *cobra.Command) {
 // check sets the actor and requires a reason. question is the question that the reason answers.
 func (d *decision) check(s *shell, question string) error {
 	if strings.TrimSpace(d.reason) == "" {
-		return usagef("--reason is missing: %s It goes into the audit", question)
+		return errorf(errorcode.ReasonMissing, "--reason is missing: %s It goes into the audit", question)
 	}
 	return d.fillActor(s)
 }
@@ -89,13 +91,13 @@ func (s *shell) confirm(d decision, word string, show func()) error {
 		return nil
 	}
 	if !s.interactive() {
-		return usagef("there is no terminal to ask at: add --yes")
+		return errorf(errorcode.ConfirmationMissing, "there is no terminal to ask at: add --yes")
 	}
 	show()
 	fmt.Fprintf(s.err, "Type %s to continue: ", word)
 	line, _ := bufio.NewReader(s.in).ReadString('\n')
 	if strings.TrimSpace(line) != word {
-		return &failure{text: "not confirmed; nothing was changed"}
+		return errorf(errorcode.NotConfirmed, "not confirmed; nothing was changed")
 	}
 	return nil
 }

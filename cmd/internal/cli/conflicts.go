@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/read"
@@ -79,7 +80,7 @@ func (s *shell) conflictsShowCommand() *cobra.Command {
 				changes, err := control.Call(ctx, caller, &control.ListConflictChanges, r)
 				switch code := problemCode(err); {
 				case code == control.CodeNotFound:
-					return &failure{text: clean(fmt.Sprintf("the payload of %s/%s is not kept any more, so there is nothing to compare with; --body shows the one that conflicts", row.Source, row.EventID))}
+					return errorf(errorcode.WrongState, "%s", clean(fmt.Sprintf("the payload of %s/%s is not kept any more, so there is nothing to compare with; --body shows the one that conflicts", row.Source, row.EventID)))
 				case err != nil:
 					return err
 				}
@@ -153,7 +154,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 	}
 	d.failed = func(err error) error {
 		if isOverloaded(err) {
-			return tryLaterf("%v; run it again, it admits the payload once", err)
+			return tryLaterf(operationCode(control.CodeUnavailable), "%v; run it again, it admits the payload once", err)
 		}
 		return refusedRequest(err)
 	}

@@ -90,7 +90,7 @@ func TestARefusedConnectionSaysWhatToMend(t *testing.T) {
 			}
 		})
 	}
-	if got := cli.Report(errors.New("plain")); got != "oncegate: plain\n" {
+	if got := cli.Report(errors.New("plain")); got != "oncegate: plain [failed]\n" {
 		t.Errorf("got %q", got)
 	}
 }

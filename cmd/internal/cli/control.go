@@ -115,7 +115,7 @@ func problemCode(err error) control.Code {
 // refusedRequest turns the error of an invalid request into a usage error.
 func refusedRequest(err error) error {
 	if problemCode(err) == control.CodeInvalid {
-		return usagef("%s", oneLine(err.Error()))
+		return refusef(operationCode(control.CodeInvalid), "%s", oneLine(err.Error()))
 	}
 	return err
 }
@@ -128,20 +128,16 @@ func isOverloaded(err error) bool {
 	return errors.Is(err, gate.ErrOverloaded) || errors.Is(err, gate.ErrUnavailable)
 }
 
-// problemExit returns the exit code for a failed operation. ok is false for any other error.
-func problemExit(err error) (code int, ok bool) {
-	problem, ok := errors.AsType[*control.Problem](err)
-	if !ok {
-		return 0, false
-	}
-	switch problem.Code {
+// problemExit returns the exit code for an operation that failed with a code.
+func problemExit(code control.Code) int {
+	switch code {
 	case control.CodeInvalid, control.CodeAmbiguous, control.CodeTooLarge:
-		return exitUsage, true
+		return exitUsage
 	case control.CodeOutcomeUnknown:
-		return exitUnknown, true
+		return exitUnknown
 	case control.CodeUnavailable, control.CodeTimeout, control.CodeTooMany, control.CodeKeyInFlight:
-		return exitTryLater, true
+		return exitTryLater
 	default:
-		return exitFailed, true
+		return exitFailed
 	}
 }

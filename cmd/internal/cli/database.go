@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/session"
@@ -24,7 +25,7 @@ func (s *shell) database() (config.Database, error) {
 			return config.Database{URL: state.DatabaseURL, Schema: state.Schema}, nil
 		}
 		if s.env("ONCEGATE_CONFIG") == "" {
-			return config.Database{}, usagef("no database: set DATABASE_URL, or start ./scripts/run and run this from the same directory")
+			return config.Database{}, errorf(errorcode.DatabaseMissing, "no database: set DATABASE_URL, or start ./scripts/run and run this from the same directory")
 		}
 	}
 	return config.Database{}, err
@@ -38,7 +39,7 @@ func (s *shell) keyring() (*seal.Keyring, error) {
 	}
 	keys, err := cfg.Seal.Open(nil)
 	if err != nil {
-		return nil, usagef("seal.keyring: %v", err)
+		return nil, errorf(errorcode.KeyMissing, "seal.keyring: %v", err)
 	}
 	return keys, nil
 }
@@ -72,7 +73,7 @@ func (s *shell) openPoolOf(ctx context.Context, connections int32) (*pgxpool.Poo
 	var guard session.Guard
 	pool, err := session.OpenPool(ctx, db.URL, db.Schema, session.PoolAdmin, connections, session.GuardedBy(&guard))
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, errorf(errorcode.DatabaseAddress, "%v", err)
 	}
 	// Report an unreachable database at once instead of trying a second time.
 	var connect *pgconn.ConnectError

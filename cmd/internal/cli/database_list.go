@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/session"
 )
@@ -25,7 +26,7 @@ func (s *shell) openListPool(ctx context.Context) (*pgxpool.Pool, error) {
 	}
 	lists, err := app.OpenListPool(ctx, db, 1)
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, errorf(errorcode.DatabaseAddress, "%v", err)
 	}
 	return lists, nil
 }

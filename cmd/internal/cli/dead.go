@@ -122,7 +122,7 @@ func (s *shell) deadShowCommand() *cobra.Command {
 				dead, err := control.Call(cmd.Context(), caller, &control.ShowDeadLetter, control.IDRequest{ID: ids[0]})
 				switch {
 				case problemCode(err) == control.CodeNotFound:
-					return &failure{text: showInstead.Replace(oneLine(err.Error()))}
+					return failf(operationCode(control.CodeNotFound), "%s", showInstead.Replace(oneLine(err.Error())))
 				case err != nil:
 					return err
 				case dead.Effect != nil:

@@ -59,7 +59,7 @@ func checkMax(most int) error {
 // tooMany describes the error of a decision that found more objects than --max.
 func tooMany(err error, most int) error {
 	if problemCode(err) == control.CodeBound {
-		return &failure{text: fmt.Sprintf("more than %d match and nothing was changed; narrow the filter or raise --max", most)}
+		return failf(operationCode(control.CodeBound), "more than %d match and nothing was changed; narrow the filter or raise --max", most)
 	}
 	return refusedRequest(err)
 }

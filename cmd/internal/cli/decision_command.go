@@ -101,7 +101,7 @@ func (d *decisionCommand[Request, Response]) run() error {
 func failedWith(code control.Code, text func() string) func(error) error {
 	return func(err error) error {
 		if problemCode(err) == code {
-			return &failure{text: text()}
+			return failf(operationCode(code), "%s", text())
 		}
 		return err
 	}

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/definition"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/app"
@@ -142,11 +142,11 @@ func (s *shell) readDefinition(file string) (json.RawMessage, error) {
 		text, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return nil, usagef("reading the definition: %v", err)
+		return nil, errorf(errorcode.File, "reading the definition: %v", err)
 	}
 	document, err := yaml.YAMLToJSON(text)
 	if err != nil {
-		return nil, usagef("%s is not YAML", file) // the library's message shows the content, which has secrets
+		return nil, errorf(errorcode.File, "%s is not YAML", file) // the library's message shows the content, which has secrets
 	}
 	return document, nil
 }

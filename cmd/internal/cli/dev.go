@@ -3,13 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -18,11 +16,7 @@ import (
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/server"
-	"github.com/oncegate/oncegate/providers/catalog"
 )
-
-//go:embed dev.yml
-var devConfig []byte
 
 func (s *shell) devCommand() *cobra.Command {
 	var f devFlags
@@ -32,17 +26,22 @@ func (s *shell) devCommand() *cobra.Command {
 		Long: "Run everything in development mode. It migrates by itself, takes deliveries of five providers with\n" +
 			"fixed secrets that everybody knows, and carries out their effects at a target inside the process.\n" +
 			"It listens on 127.0.0.1 unless --listen or ONCEGATE_PUBLIC names another address. Never expose it.\n\n" +
+			"The environment may define a source too, with ONCEGATE_SOURCE_PROVIDER and ONCEGATE_SOURCE_SECRET; it replaces\n" +
+			"the example of its name. --config runs a configuration of yours. `oncegate send` signs with the same secrets.\n\n" +
 			"--forward-to sends every event to a program of yours instead, as an ordinary forward target: signed with\n" +
 			"a secret that is printed, retried, in the order of the route. The status, the time and the answer of each\n" +
 			"attempt show as they come. --since makes effects for what was received before, by a replay; what was\n" +
-			"forwarded already is not sent again. The routes of a configuration that --config names are left alone.",
+			"forwarded already is not sent again. The routes of a configuration that --config names are not used then.\n\n" +
+			"At a terminal, the key r replays the event of the last delivery. It is a replay as `oncegate replay` makes it,\n" +
+			"of all effects at rest, with a new idempotency key: a target that deduplicates does the work again. Effects\n" +
+			"that are still being tried are left alone. The event is not verified or recorded again.",
 		Example: "  oncegate dev\n" +
-			"  oncegate dev --forward-to localhost:3000\n" +
+			"  oncegate dev --forward-to 3000\n" +
 			"  oncegate dev --forward-to localhost:3000/webhooks --since 1h",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.dev(cmd.Context(), f) },
 	}
-	cmd.Flags().StringVar(&f.forwardTo, "forward-to", "", "send every event of every source to this `address` instead, such as localhost:3000/webhooks")
+	cmd.Flags().StringVar(&f.forwardTo, "forward-to", "", "send every event of every source to this `address` instead: 3000 means http://localhost:3000, 3000/webhooks and complete addresses work too")
 	cmd.Flags().StringVar(&f.since, "since", "", "with --forward-to, also what was received since: a duration before now (1h) or an instant")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "where deliveries are taken, with or without a port: 0.0.0.0 is every address of this machine")
 	return cmd
@@ -63,9 +62,13 @@ func (s *shell) dev(ctx context.Context, f devFlags) error {
 	}
 	address := ""
 	if f.forwardTo != "" {
-		if address, err = forwardAddress(f.forwardTo); err != nil {
+		if address, err = localAddress("--forward-to", f.forwardTo); err != nil {
 			return err
 		}
+	}
+	file, err := s.devConfigFile()
+	if err != nil {
+		return err
 	}
 	cfg, err := s.loadDev()
 	if err != nil {
@@ -108,12 +111,14 @@ func (s *shell) dev(ctx context.Context, f devFlags) error {
 			_ = os.Remove(place.statePath())
 		}
 	}()
-	err = s.run(ctx, app.Config{
+	restore := func() {}
+	defer func() { restore() }()
+	return s.run(ctx, app.Config{
 		Settings: cfg, Logger: logger, Receive: true, Work: true, DevURL: sink.url, Version: readBuild().Version, Migrate: true,
 	}, nil, func(srv *server.Server) error {
 		state := devState{
 			Public: "http://" + reachable(srv.PublicAddr()), Admin: "http://" + reachable(srv.AdminAddr()),
-			DatabaseURL: cfg.Database.URL, Schema: cfg.Database.Schema,
+			DatabaseURL: cfg.Database.URL, Schema: cfg.Database.Schema, Config: file, Sources: devSources(cfg),
 		}
 		if err := place.write(state); err != nil {
 			return err
@@ -124,16 +129,18 @@ func (s *shell) dev(ctx context.Context, f devFlags) error {
 			return err
 		}
 		s.banner(state, link, srv.PublicAddr(), cfg, place)
-		if address == "" {
-			return nil
+		if address != "" {
+			s.forwardBanner(address)
 		}
-		s.forwardBanner(address)
+		var keys bool
+		if restore, keys = s.onKey(ctx, 'r', func() { s.replayLast(ctx, cfg, logger, log) }); keys {
+			fmt.Fprintln(s.out, "The key r replays the event of the last delivery: its effects are sent again, under a new idempotency key.")
+		}
 		if since.IsZero() {
 			return nil
 		}
 		return s.forwardSince(ctx, cfg, logger, since)
 	})
-	return err
 }
 
 // listenAddress parses a host, or a host and a port.
@@ -164,35 +171,6 @@ func atHome(address, host, port string) string {
 	return net.JoinHostPort(cmp.Or(host, ownHost, "127.0.0.1"), cmp.Or(port, ownPort))
 }
 
-// loadDev reads the built-in configuration, or the file that --config names.
-func (s *shell) loadDev(environ ...string) (*config.Config, error) {
-	options := config.Options{File: s.configFile, Environ: slices.Concat(devEnviron(), s.environ, environ), Catalog: new(catalog.Lazy), Dev: true}
-	if s.configFile == "" {
-		options.File, options.Content = "the development configuration", devConfig
-	}
-	cfg, err := config.Load(options)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Database.URL == "" {
-		return nil, usagef("oncegate dev needs a PostgreSQL: set DATABASE_URL, or use ./scripts/run, which brings one")
-	}
-	return cfg, nil
-}
-
-// servedConfig returns the configuration of the servers that use the commands' database: the
-// configuration file or, without one, the configuration of the `oncegate dev` in this directory.
-func (s *shell) servedConfig() (*config.Config, error) {
-	cfg, err := s.loadWhole(context.Background())
-	if err == nil || s.configFile != "" || s.env("DATABASE_URL") != "" || s.env("DATABASE_URL_FILE") != "" || s.env("ONCEGATE_CONFIG") != "" {
-		return cfg, err
-	}
-	if state, ok := s.readDevState(); ok {
-		return s.loadDev("DATABASE_URL="+state.DatabaseURL, "ONCEGATE_SCHEMA="+state.Schema)
-	}
-	return nil, err
-}
-
 // banner explains what this process is and what to do next, with commands that can be pasted into
 // another terminal.
 func (s *shell) banner(state devState, link string, public net.Addr, cfg *config.Config, place devPlace) {
@@ -212,7 +190,11 @@ func (s *shell) banner(state devState, link string, public net.Addr, cfg *config
 		names[i] = source.Name
 	}
 	fmt.Fprintln(s.out)
-	fmt.Fprintln(s.out, mark("DEVELOPMENT MODE")+": the secrets are known to everybody. Never expose this.")
+	if s.configFile == "" {
+		fmt.Fprintln(s.out, mark("DEVELOPMENT MODE")+": the secrets are known to everybody. Never expose this.")
+	} else {
+		fmt.Fprintln(s.out, mark("DEVELOPMENT MODE")+" with "+clean(s.configFile)+". Never expose this.")
+	}
 	fmt.Fprintf(s.out, "deliveries  %s/in/<source>   sources: %s\n", state.Public, strings.Join(names, ", "))
 	if onlyHere(public) {
 		fmt.Fprintln(s.out, "            from this machine only; to open it to others: "+self+" dev --listen 0.0.0.0")
@@ -231,19 +213,27 @@ func (s *shell) banner(state devState, link string, public net.Addr, cfg *config
 	}
 	fmt.Fprintln(s.out)
 	fmt.Fprintln(s.out, "Try this in another terminal, in the same directory:")
-	for _, line := range []string{
-		self + " send stripe                         # a signed Stripe event",
-		self + " send stripe --event-id evt_demo --duplicate 2   # the same event three times: recorded once",
-		self + " send github --file scripts/examples/github-push.json",
-		self + " send slack --tamper signature       # refused: 401",
-		self + " events list",
-		self + " effects list",
-		"curl -s " + state.Admin + "/readyz",
-	} {
+	for _, line := range s.suggestions(self, state, cfg) {
 		fmt.Fprintln(s.out, "  "+line)
 	}
 	fmt.Fprintln(s.out, "Ctrl-C stops it. What happens shows here:")
 	fmt.Fprintln(s.out)
+}
+
+// suggestions returns commands to try.
+func (s *shell) suggestions(self string, state devState, cfg *config.Config) []string {
+	var out []string
+	if s.configFile == "" {
+		out = []string{
+			self + " send stripe                         # a signed Stripe event",
+			self + " send stripe --event-id evt_demo --duplicate 2   # the same event three times: recorded once",
+			self + " send github --file scripts/examples/github-push.json",
+			self + " send slack --tamper signature       # refused: 401",
+		}
+	} else if len(cfg.Sources) > 0 {
+		out = []string{self + " send " + cfg.Sources[0].Name + "   # a delivery, signed with the secret of the configuration"}
+	}
+	return append(out, self+" events list", self+" effects list", "curl -s "+state.Admin+"/readyz")
 }
 
 // onlyHere reports whether a listener can be reached only from this machine.
@@ -268,5 +258,10 @@ func reachable(addr net.Addr) string {
 // colours reports whether to use colors: only on a terminal, and not if NO_COLOR is set.
 func (s *shell) colours() bool {
 	f, ok := s.out.(*os.File)
-	return ok && !s.noColor && s.env("NO_COLOR") == "" && s.env("TERM") != "dumb" && terminalWidth(f) > 0
+	return ok && s.takesColours() && terminalWidth(f) > 0
+}
+
+// takesColours reports whether the user wants colours on a terminal.
+func (s *shell) takesColours() bool {
+	return !s.noColor && s.env("NO_COLOR") == "" && s.env("TERM") != "dumb"
 }

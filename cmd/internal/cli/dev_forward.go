@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
-	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/providers/catalog"
@@ -34,25 +32,6 @@ const devForwardSecret = "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtZm9yd2FyZC0zMiE=" //
 //
 //go:embed dev_forward.yml
 var devForward string
-
-// forwardAddress parses localhost:3000, localhost:3000/path or a complete address.
-func forwardAddress(text string) (string, error) {
-	address := text
-	if !strings.Contains(address, "://") {
-		if strings.HasPrefix(address, ":") {
-			address = "localhost" + address
-		}
-		address = "http://" + address
-	}
-	parsed, err := url.Parse(address)
-	if err != nil || parsed.Hostname() == "" || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Fragment != "" || strings.ContainsAny(text, "{}\"'\\ ") {
-		return "", usagef("--forward-to %q is not an address such as localhost:3000 or http://localhost:3000/webhooks", cleanURL(text))
-	}
-	if parsed.Path == "" {
-		parsed.Path = "/"
-	}
-	return parsed.String(), nil
-}
 
 // forwardEverything makes every source of a configuration send every event only to the address,
 // because a trial must not reach the targets of the configuration.
@@ -95,30 +74,9 @@ func (s *shell) forwardSince(ctx context.Context, cfg *config.Config, logger *sl
 }
 
 func (s *shell) planForward(ctx context.Context, pool *pgxpool.Pool, cfg *config.Config, logger *slog.Logger, since time.Time) (*replay.Replay, error) {
-	keys, err := cfg.Seal.Open(nil)
-	if err != nil {
-		return nil, err
-	}
-	judge, err := app.NewJudge(ctx, app.JudgeConfig{Settings: cfg, Pool: pool, Keyring: keys, Logger: logger})
-	if err != nil {
-		return nil, err
-	}
-	store, err := app.NewStore(pool, keys)
-	if err != nil {
-		return nil, err
-	}
-	replays, err := replay.New(replay.Config{Pool: pool, Store: store, Judge: judge})
-	if err != nil {
-		return nil, err
-	}
-	const actor, reason = "dev", "oncegate dev --forward-to --since"
-	plan, err := replays.Plan(ctx, replay.PlanRequest{
-		Scope: replay.Scope{DeadFilter: read.DeadFilter{Route: forwardTo, Since: since}}, Options: replay.Options{NewRoutes: true}, Actor: actor, Reason: reason,
+	return startReplay(ctx, pool, cfg, logger, replay.PlanRequest{
+		Scope: replay.Scope{DeadFilter: read.DeadFilter{Route: forwardTo, Since: since}}, Options: replay.Options{NewRoutes: true}, Actor: devActor, Reason: "oncegate dev --forward-to --since",
 	})
-	if err != nil || plan.Summary.ToDo == 0 {
-		return plan, err
-	}
-	return replays.Start(ctx, replay.StartRequest{ID: plan.ID, Digest: plan.Digest, Actor: actor, Reason: reason})
 }
 
 // attemptReader returns the target's answer to the last attempt of an effect.
@@ -141,7 +99,7 @@ func newAttemptReader(ctx context.Context, cfg *config.Config) (*attemptReader, 
 }
 
 // answerWithinDev limits how long a log line waits for the answer that it shows.
-const answerWithinDev = 2 * time.Second
+const answerWithinDev = 5 * time.Second
 
 // answer returns "" if there is no answer, or if it cannot be read now.
 func (r *attemptReader) answer(effect string) string {

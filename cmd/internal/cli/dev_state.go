@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/oncegate/oncegate/internal/config"
 )
@@ -28,12 +27,14 @@ func devSecret(source string) string {
 	return ""
 }
 
-// devEnviron returns the variables to which dev.yml refers.
+// devExamples are the example sources of `oncegate dev`, each with the name of its provider.
+var devExamples = [...]string{"stripe", "github", "shopify", "slack", "standard-webhooks"}
+
+// devEnviron returns the variables to which the example sources refer.
 func devEnviron() []string {
 	var out []string
-	for _, source := range []string{"stripe", "github", "shopify", "slack", "standard-webhooks"} {
-		name := "ONCEGATE_DEV_" + strings.ToUpper(strings.ReplaceAll(source, "-", "_")) + "_SECRET"
-		out = append(out, name+"="+devSecret(source))
+	for _, source := range devExamples {
+		out = append(out, devVariable(source)+"="+devSecret(source))
 	}
 	return out
 }
@@ -44,6 +45,36 @@ type devState struct {
 	Admin       string `json:"admin"`
 	DatabaseURL string `json:"database_url"`
 	Schema      string `json:"schema"`
+
+	// Config is the path of the configuration file; it is empty for the built-in configuration.
+	Config string `json:"config,omitempty"`
+
+	// Sources are the sources that take deliveries.
+	Sources []devSource `json:"sources,omitempty"`
+}
+
+// devSource describes a source to `oncegate send`. It names the secret and does not contain it.
+type devSource struct {
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	Secret   string `json:"secret,omitempty"` // where the newest secret is, such as env:NAME
+}
+
+// devSources describes the sources of a configuration.
+func devSources(cfg *config.Config) []devSource {
+	out := make([]devSource, len(cfg.Sources))
+	for i, source := range cfg.Sources {
+		out[i] = devSource{Name: source.Name, Provider: source.Provider.Name(), Secret: secretPlace(source)}
+	}
+	return out
+}
+
+// secretPlace returns where the newest secret of a source is, or "".
+func secretPlace(source *config.Source) string {
+	if len(source.Secrets) == 0 {
+		return ""
+	}
+	return source.Secrets[0].From
 }
 
 // devDir returns the directory of the state file of `oncegate dev`: ONCEGATE_DEV_DIR, or

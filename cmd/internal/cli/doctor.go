@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/doctor"
 )
@@ -82,11 +83,11 @@ func doctorVerdict(found []doctor.Finding, strict bool) error {
 	}
 	switch {
 	case counts[doctor.Fault] > 0:
-		return &failure{text: count(counts[doctor.Fault], "fault") + ": the remedies say what to change"}
+		return errorf(errorcode.CheckFailed, "%s", count(counts[doctor.Fault], "fault")+": the remedies say what to change")
 	case counts[doctor.Unknown] > 0:
-		return tryLaterf("%s could not be made: the table says why", count(counts[doctor.Unknown], "check"))
+		return errorf(errorcode.Unfinished, "%s could not be made: the table says why", count(counts[doctor.Unknown], "check"))
 	case strict && counts[doctor.Warning] > 0:
-		return &failure{text: count(counts[doctor.Warning], "warning") + ": the remedies say what to change"}
+		return errorf(errorcode.CheckFailed, "%s", count(counts[doctor.Warning], "warning")+": the remedies say what to change")
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/drill"
 )
 
@@ -165,9 +166,9 @@ func explainDrill(err error) error {
 	case errors.Is(err, drill.ErrRight):
 		return usagef("%v", drill.ErrRight)
 	case errors.Is(err, context.Canceled):
-		return &failure{text: "the drill was ended before it had finished; nothing was checked"}
+		return errorf(errorcode.Failed, "the drill was ended before it had finished; nothing was checked")
 	case errors.As(err, &connect):
-		return tryLaterf("%s", refusedConnection(connect, "--database"))
+		return errorf(errorcode.DatabaseUnreachable, "%s", refusedConnection(connect, "--database"))
 	}
 	return err
 }

@@ -121,15 +121,15 @@ func (s *shell) showEffects(ctx context.Context, caller control.Caller, ref stri
 	event, err := control.Call(ctx, caller, &control.ShowEvent, control.EventReference{Ref: ref})
 	switch code := problemCode(err); {
 	case code == control.CodeNotFound && read.WhyNoKey(ref) != "":
-		return &failure{text: fmt.Sprintf("%s: not found: %s", clean(ref), read.WhyNoKey(ref))}
+		return failf(operationCode(control.CodeNotFound), "%s: not found: %s", clean(ref), read.WhyNoKey(ref))
 	case code == control.CodeInvalid:
 		return usagef("%q is neither an effect's id nor an event's key such as stripe/evt_1; `oncegate effects list` shows them", clean(ref))
 	case code == control.CodeNotFound:
-		return &failure{text: fmt.Sprintf("%s: not found, neither as an effect nor as an event; `oncegate effects list` shows what there is", clean(ref))}
+		return failf(operationCode(control.CodeNotFound), "%s: not found, neither as an effect nor as an event; `oncegate effects list` shows what there is", clean(ref))
 	case err != nil:
 		return err
 	case len(event.Effects) == 0 && s.output != "json":
-		return &failure{text: fmt.Sprintf("event %s/%s has no effects; `oncegate events show` shows why", clean(event.Source), clean(event.EventID))}
+		return failf(operationCode(control.CodeNotFound), "event %s/%s has no effects; `oncegate events show` shows why", clean(event.Source), clean(event.EventID))
 	}
 	return s.showAll(ctx, caller, event.Effects, nil)
 }
@@ -191,7 +191,7 @@ func (s *shell) showEffect(e *control.Effect) error {
 		{"lease until", timeOrEmpty(e.LeaseUntil)},
 		{"next", timeOrEmpty(e.NextAt)},
 		{"finished", timeOrEmpty(e.FinishedAt)},
-		{"re-armed", nonzero(e.Rearms)},
+		{"rearmed", nonzero(e.Rearms)},
 		{"duplicate of", optionalID(e.DuplicateOf)},
 		{"item", nonzero(e.Item)},
 		{"list", listText(e.List)},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/internal/control"
@@ -34,7 +35,7 @@ func (s *shell) cancelListCommand() *cobra.Command {
 			return nil, err
 		}
 		if effect.List == nil {
-			return nil, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", d.request.ID, d.request.ID)}
+			return nil, errorf(errorcode.WrongState, "effect %s became no list; `oncegate effects show %s` shows it", d.request.ID, d.request.ID)
 		}
 		return func() {
 			fmt.Fprintf(s.err, "%s/%s %s: %s\nMessages that are not sent yet will be skipped.\n", effect.Source, effect.EventID, effect.Route, listText(effect.List))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/internal/control"
@@ -39,9 +40,9 @@ func (s *shell) listItems(ctx context.Context, caller control.Caller, cmd *cobra
 			return page, err
 		}
 		if _, err := control.Call(ctx, caller, &control.ShowEffect, r.IDRequest); err != nil {
-			return page, &failure{text: fmt.Sprintf("effect %s: not found; `oncegate effects list` shows what there is", r.ID)}
+			return page, failf(operationCode(control.CodeNotFound), "effect %s: not found; `oncegate effects list` shows what there is", r.ID)
 		}
-		return page, &failure{text: fmt.Sprintf("effect %s became no list; `oncegate effects show %s` shows it", r.ID, r.ID)}
+		return page, errorf(errorcode.WrongState, "effect %s became no list; `oncegate effects show %s` shows it", r.ID, r.ID)
 	})
 	if err == nil {
 		s.sayHidden(hidden)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/internal/control"
@@ -84,10 +85,10 @@ func (s *shell) resolve(ctx context.Context, r control.ResolveEffectRequest, d d
 			return err
 		}
 		if effect.State == string(inbox.EffectDead) {
-			return &failure{text: fmt.Sprintf("effect %s is dead, not indeterminate: there is nothing to resolve; replay it for new attempts", r.ID)}
+			return errorf(errorcode.WrongState, "effect %s is dead, not indeterminate: there is nothing to resolve; replay it for new attempts", r.ID)
 		}
 		if effect.State != string(inbox.EffectIndeterminate) {
-			return &failure{text: fmt.Sprintf("effect %s is %s, not indeterminate: there is nothing to resolve", r.ID, effect.State)}
+			return errorf(errorcode.WrongState, "effect %s is %s, not indeterminate: there is nothing to resolve", r.ID, effect.State)
 		}
 		if err := s.confirm(d, string(r.As), func() { s.showUnresolved(effect, r.As) }); err != nil {
 			return err
@@ -96,10 +97,10 @@ func (s *shell) resolve(ctx context.Context, r control.ResolveEffectRequest, d d
 		out, err := control.Call(ctx, caller, &control.ResolveEffect, r)
 		switch code := problemCode(err); {
 		case code == control.CodeCalledAgain:
-			return &failure{text: fmt.Sprintf("effect %s: a later call names its operation as its parent and may have done the same; look at it, then add --called-again", r.ID)}
+			return failf(operationCode(control.CodeCalledAgain), "effect %s: a later call names its operation as its parent and may have done the same; look at it, then add --called-again", r.ID)
 		case code == control.CodeRouteGone:
-			return &failure{text: fmt.Sprintf("effect %s: route %s/%s is gone, so no process would send it; configure the route again and start a server with it, or say --done",
-				r.ID, clean(effect.Source), clean(effect.Route))}
+			return failf(operationCode(control.CodeRouteGone), "effect %s: route %s/%s is gone, so no process would send it; configure the route again and start a server with it, or say --done",
+				r.ID, clean(effect.Source), clean(effect.Route))
 		case err != nil:
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/read"
@@ -176,7 +177,7 @@ func (s *shell) resolveMany(ctx context.Context, r control.ResolveEffectsRequest
 			return err
 		}
 		if rest := matched - sum.Looked(); rest > 0 {
-			return tryLaterf("interrupted: %s not looked at; the same command continues with them", plural(rest, "effect was", "effects were"))
+			return errorf(errorcode.Unfinished, "interrupted: %s not looked at; the same command continues with them", plural(rest, "effect was", "effects were"))
 		}
 		return nil
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/decide"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/replay"
@@ -75,7 +76,7 @@ func (s *shell) eraseLabel(ctx context.Context, f eraseLabelFlags, source string
 			if seen == "" {
 				found = out
 				if !strings.HasPrefix(found.Digest, strings.ToLower(f.digest)) {
-					return batch{}, &failure{text: "other events have the label than when the digest was made; nothing was erased: look at them again with --dry-run"}
+					return batch{}, failf(operationCode(control.CodeDigest), "other events have the label than when the digest was made; nothing was erased: look at them again with --dry-run")
 				}
 			}
 			sum = prune.ErasedMany{
@@ -123,9 +124,9 @@ func (s *shell) showErasedMany(out prune.ErasedMany, rest int) error {
 	}
 	switch {
 	case rest > 0:
-		return tryLaterf("interrupted: %s not looked at; the same command continues with them", plural(rest, "event was", "events were"))
+		return errorf(errorcode.Unfinished, "interrupted: %s not looked at; the same command continues with them", plural(rest, "event was", "events were"))
 	case out.InFlight > 0:
-		return tryLaterf("%s an effect that is not at rest, and kept its content: run the command again when it is", plural(out.InFlight, "event has", "events have"))
+		return errorf(errorcode.Unfinished, "%s an effect that is not at rest, and kept its content: run the command again when it is", plural(out.InFlight, "event has", "events have"))
 	}
 	return nil
 }

@@ -70,17 +70,18 @@ func (s *shell) eventsTailCommand() *cobra.Command {
 			if f.From == "" {
 				t.floor = f.Since
 			}
-			return s.followEvents(cmd.Context(), t, f.From == "" && f.Since.IsZero())
+			t.event, t.effect = s.tailEvent, s.tailEffect
+			return s.followTail(cmd.Context(), t, f.From == "" && f.Since.IsZero(), "shows")
 		})
 	}
 	return cmd
 }
 
-// followEvents polls until the process receives a signal.
-func (s *shell) followEvents(ctx context.Context, t *tail, fromNow bool) error {
+// followTail polls until the process receives a signal. verb is what another tail does with the events
+// that a cursor cannot name.
+func (s *shell) followTail(ctx context.Context, t *tail, fromNow bool, verb string) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	t.event, t.effect = s.tailEvent, s.tailEffect
 	if fromNow {
 		if err := t.startNow(ctx); err != nil && ctx.Err() == nil {
 			return err
@@ -93,7 +94,7 @@ func (s *shell) followEvents(ctx context.Context, t *tail, fromNow bool) error {
 		err := t.poll(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return s.tailEnd(t)
+			return s.tailEnd(t, verb)
 		case err != nil && exitCode(err) != exitTryLater:
 			return err
 		case err != nil && !lost:
@@ -104,14 +105,14 @@ func (s *shell) followEvents(ctx context.Context, t *tail, fromNow bool) error {
 		lost = err != nil
 		select {
 		case <-ctx.Done():
-			return s.tailEnd(t)
+			return s.tailEnd(t, verb)
 		case <-tick.C:
 		}
 	}
 }
 
 // tailEnd prints the cursor.
-func (s *shell) tailEnd(t *tail) error {
+func (s *shell) tailEnd(t *tail, verb string) error {
 	cursor, again := t.cursor()
 	if s.output == "json" {
 		if err := s.jsonLine(map[string]string{"cursor": cursor}); err != nil {
@@ -120,13 +121,13 @@ func (s *shell) tailEnd(t *tail) error {
 	}
 	shown := ""
 	if again > 0 {
-		shown = fmt.Sprintf(", which shows the last %s again", plural(again, "event", "events"))
+		shown = fmt.Sprintf(", which %s the last %s again", verb, plural(again, "event", "events"))
 	}
 	fmt.Fprintf(s.err, "oncegate: ended: continue with --from %s%s\n", cursor, shown)
 	return nil
 }
 
-func (s *shell) tailEvent(row *read.EventRow) error {
+func (s *shell) tailEvent(_ context.Context, row *read.EventRow) error {
 	if s.output == "json" {
 		return s.jsonLine(map[string]any{"event": row})
 	}

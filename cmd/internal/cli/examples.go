@@ -33,7 +33,7 @@ func exampleOf(path string) []string {
 	case "status":
 		return []string{"status", "status --json"}
 	case "config check":
-		return []string{"config check --config oncegate.yml", "config check --against-database"}
+		return []string{"config check --config oncegate.yml", "config check --against-database", "config check --against-brokers"}
 	case "config print":
 		return []string{"config print --config oncegate.yml"}
 	case "config schema":

@@ -33,10 +33,10 @@ func Table(header []string, rows [][]string, width int) string {
 	return b.String()
 }
 
-// Report returns the message for an error.
+// Report returns what stderr shows of an error.
 func Report(err error) string {
 	var b strings.Builder
-	report(&b, err)
+	(&shell{err: &b}).report(err)
 	return b.String()
 }
 
@@ -46,7 +46,7 @@ type Tail struct{ t *tail }
 // NewTail returns a Tail that passes rows to event and effect.
 func NewTail(caller control.Caller, source string, event func(*read.EventRow) error, effect func(*read.EffectRow) error) *Tail {
 	t := newTail(caller, tailFilter{source: source})
-	t.event, t.effect = event, effect
+	t.event, t.effect = func(_ context.Context, row *read.EventRow) error { return event(row) }, effect
 	return &Tail{t: t}
 }
 

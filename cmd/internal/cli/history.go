@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/history"
 )
 
@@ -36,7 +37,7 @@ func (s *shell) historyShowCommand() *cobra.Command {
 			defer pool.Close()
 			row, err := history.Read(cmd.Context(), pool)
 			if errors.Is(err, history.ErrUnknown) {
-				return &failure{text: "no process has worked on this database where it is now: start one, or declare what it is with `oncegate history declare`"}
+				return errorf(errorcode.WrongState, "no process has worked on this database where it is now: start one, or declare what it is with `oncegate history declare`")
 			}
 			if err != nil {
 				return err

@@ -22,13 +22,33 @@ type human struct {
 	// answer returns the target's answer to the last attempt of an effect. It may be nil.
 	answer func(effect string) string
 
+	// last is the last delivery whose event is known.
+	last *lastDelivery
+
 	// named maps the ids of the last events to their names, because the worker logs only Oncegate's
 	// id.
 	named *recent
 }
 
 func newHuman(out io.Writer, level slog.Level, colours bool) *human {
-	return &human{mu: &sync.Mutex{}, out: out, level: level, colours: colours, named: &recent{names: map[string]string{}}}
+	return &human{mu: &sync.Mutex{}, out: out, level: level, colours: colours, last: &lastDelivery{}, named: &recent{names: map[string]string{}}}
+}
+
+// lastDelivery is Oncegate's id of an event, and its source and name.
+type lastDelivery struct{ event, name string }
+
+// lastEvent returns the id and the name of the event that was delivered last, or "".
+func (h *human) lastEvent() (id, name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last.event, h.last.name
+}
+
+// say prints a line of the command's own.
+func (h *human) say(text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	fmt.Fprintln(h.out, time.Now().Format("15:04:05.000")+" "+clean(text))
 }
 
 // recent is a map of limited size. It drops the oldest entry first.
@@ -124,6 +144,9 @@ func (h *human) line(r slog.Record, v map[string]string, rest []string) (line, c
 	case "event recorded", "event unusable", "duplicate recognised", "conflict recorded":
 		name := strings.TrimSpace(v["id"] + " " + v["type"])
 		h.named.put(v["event"], name)
+		if r.Message != "conflict recorded" && v["event"] != "" {
+			*h.last = lastDelivery{event: v["event"], name: v["source"] + " " + name}
+		}
 		colour = green
 		switch r.Message {
 		case "duplicate recognised":

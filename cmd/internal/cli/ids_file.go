@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
 )
@@ -20,7 +21,7 @@ func (s *shell) readIDs(path string) ([]inbox.ID, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, usagef("--ids: %v", err)
+		return nil, errorf(errorcode.File, "--ids: %v", err)
 	}
 	defer file.Close()
 	return readIDs(file)
@@ -51,7 +52,7 @@ func readIDs(in io.Reader) ([]inbox.ID, error) {
 				ID string `json:"id"`
 			}
 			if err := json.Unmarshal([]byte(line), &row); err != nil {
-				return nil, usagef("--ids: line %d is neither an id nor a JSON object with one", n)
+				return nil, errorf(errorcode.File, "--ids: line %d is neither an id nor a JSON object with one", n)
 			}
 			line = row.ID
 		}
@@ -61,7 +62,7 @@ func readIDs(in io.Reader) ([]inbox.ID, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, usagef("--ids: %v", err)
+		return nil, errorf(errorcode.File, "--ids: %v", err)
 	}
 	return ids, someID(ids)
 }
@@ -86,12 +87,12 @@ func readCSVIDs(in io.Reader) (ids []inbox.ID, err error) {
 		case err == io.EOF: //nolint:errorlint // it is never wrapped
 			return ids, someID(ids)
 		case err != nil:
-			return nil, usagef("--ids: %v", err)
+			return nil, errorf(errorcode.File, "--ids: %v", err)
 		case n == 1:
 			column = idColumn(row)
 			continue
 		case column >= len(row):
-			return nil, usagef("--ids: row %d has no id", n)
+			return nil, errorf(errorcode.File, "--ids: row %d has no id", n)
 		}
 		if ids, err = addID(ids, strings.TrimSpace(row[column]), n); err != nil {
 			return nil, err
@@ -103,17 +104,17 @@ func readCSVIDs(in io.Reader) (ids []inbox.ID, err error) {
 func addID(ids []inbox.ID, text string, n int) ([]inbox.ID, error) {
 	id, err := inbox.ParseID(text)
 	if err != nil {
-		return nil, usagef("--ids: line %d: %q is not an id", n, clean(cut(text, 60)))
+		return nil, errorf(errorcode.File, "--ids: line %d: %q is not an id", n, clean(cut(text, 60)))
 	}
 	if ids = append(ids, id); len(ids) > replay.MaxIDs {
-		return nil, usagef("--ids: more than %d ids", replay.MaxIDs)
+		return nil, errorf(errorcode.File, "--ids: more than %d ids", replay.MaxIDs)
 	}
 	return ids, nil
 }
 
 func someID(ids []inbox.ID) error {
 	if len(ids) == 0 {
-		return usagef("--ids: there is no id in it")
+		return errorf(errorcode.File, "--ids: there is no id in it")
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -36,7 +37,7 @@ func (s *shell) ring() (config.Seal, *seal.Ring, error) {
 		return config.Seal{}, nil, err
 	}
 	if cfg.Seal.Keyring == "" {
-		return cfg.Seal, nil, usagef("no keyring is configured: set seal.keyring to file:PATH, or ONCEGATE_KEYRING_FILE; `oncegate keys rotate` then makes the file")
+		return cfg.Seal, nil, errorf(errorcode.KeyMissing, "no keyring is configured: set seal.keyring to file:PATH, or ONCEGATE_KEYRING_FILE; `oncegate keys rotate` then makes the file")
 	}
 	if path := cfg.Seal.Path(); path != "" {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
@@ -45,7 +46,7 @@ func (s *shell) ring() (config.Seal, *seal.Ring, error) {
 	}
 	keys, err := cfg.Seal.Open(nil)
 	if err != nil {
-		return cfg.Seal, nil, usagef("seal.keyring: %v", err)
+		return cfg.Seal, nil, errorf(errorcode.KeyMissing, "seal.keyring: %v", err)
 	}
 	return cfg.Seal, keys.Ring(), nil
 }
@@ -212,7 +213,7 @@ func (s *shell) activate(ctx context.Context, d decision, id int32, wait time.Du
 	return s.changeRing(ctx, d, inbox.AuditKeyActivate, func(ring *seal.Ring) (*seal.Ring, error) {
 		out, ok := ring.Activate(id)
 		if !ok {
-			return nil, usagef("key %d is not in the keyring; `oncegate keys list` shows those that are", id)
+			return nil, errorf(errorcode.KeyMissing, "key %d is not in the keyring; `oncegate keys list` shows those that are", id)
 		}
 		err := s.awaitKey(ctx, out.Active(), wait, fmt.Sprintf("key %d is in the keyring and not active", id),
 			fmt.Sprintf("bring it the keyring, or stop it; then `oncegate keys activate %d`", id))
@@ -232,7 +233,7 @@ func (s *shell) keysRemoveCommand() *cobra.Command {
 			err = s.changeRing(cmd.Context(), d, inbox.AuditKeyRemove, func(ring *seal.Ring) (*seal.Ring, error) {
 				out, ok := ring.Without(id)
 				if !ok {
-					return nil, usagef("key %d is the active one or not in the keyring; `oncegate keys list` shows which are", id)
+					return nil, errorf(errorcode.KeyMissing, "key %d is the active one or not in the keyring; `oncegate keys list` shows which are", id)
 				}
 				if err := s.unsealing(cmd.Context(), id); err != nil {
 					return nil, err
@@ -243,7 +244,7 @@ func (s *shell) keysRemoveCommand() *cobra.Command {
 				}
 				for _, u := range used {
 					if u.Key == id {
-						return nil, &failure{text: fmt.Sprintf("key %d still seals %d values of %s.%s: run `oncegate keys reseal` first", id, u.Values, u.Table, u.Column)}
+						return nil, errorf(errorcode.WrongState, "key %d still seals %d values of %s.%s: run `oncegate keys reseal` first", id, u.Values, u.Table, u.Column)
 					}
 				}
 				return out, nil
@@ -277,10 +278,10 @@ func (s *shell) changeRing(ctx context.Context, d decision, action inbox.AuditAc
 	}
 	path := where.Path()
 	if path == "" {
-		return usagef("the keyring is in %s, which only you can change: keep it in a file (seal.keyring: file:PATH) to have it rotated", where.Keyring)
+		return errorf(errorcode.KeyMissing, "the keyring is in %s, which only you can change: keep it in a file (seal.keyring: file:PATH) to have it rotated", where.Keyring)
 	}
 	if ring == nil && action != inbox.AuditKeyRotate {
-		return usagef("%s is not there yet; `oncegate keys rotate` makes it", path)
+		return errorf(errorcode.KeyMissing, "%s is not there yet; `oncegate keys rotate` makes it", path)
 	}
 	changed, err := change(ring)
 	if err != nil {
@@ -351,7 +352,7 @@ func (s *shell) resealCommand() *cobra.Command {
 				return err
 			}
 			if keys == nil {
-				return usagef("no keyring is configured: set seal.keyring or ONCEGATE_KEYRING_FILE")
+				return errorf(errorcode.KeyMissing, "no keyring is configured: set seal.keyring or ONCEGATE_KEYRING_FILE")
 			}
 			pool, err := s.openPool(cmd.Context())
 			if err != nil {
@@ -383,7 +384,7 @@ func (s *shell) resealCommand() *cobra.Command {
 				fmt.Fprintf(s.out, "%d values are under key %d now\n", end.Resealed, keys.Ring().Active().ID)
 			}
 			if err == nil && end.Unreadable > 0 {
-				return &failure{text: fmt.Sprintf("%d values cannot be opened and stay as they are: %s", end.Unreadable, missingKeys(end.MissingKeys))}
+				return failf(operationCode(control.CodeKeyMissing), "%d values cannot be opened and stay as they are: %s", end.Unreadable, missingKeys(end.MissingKeys))
 			}
 			return err
 		},

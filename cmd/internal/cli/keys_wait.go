@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/sleep"
@@ -50,7 +51,7 @@ func (s *shell) awaitKey(ctx context.Context, key seal.Key, wait time.Duration, 
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return &failure{text: fmt.Sprintf("%s: %s %s not have key %d: %s", what, nodeNames(lacking), plainVerb(len(lacking)), key.ID, hint)}
+			return errorf(errorcode.WrongState, "%s: %s %s not have key %d: %s", what, nodeNames(lacking), plainVerb(len(lacking)), key.ID, hint)
 		}
 	}
 }
@@ -88,9 +89,9 @@ func (s *shell) unsealing(ctx context.Context, id int32) error {
 	n := &sealing[0]
 	switch {
 	case n.ActiveKey != id:
-		return &failure{text: fmt.Sprintf("%s sealed with key %d less than a minute ago: try again in a minute, after `oncegate keys reseal`", n, id)}
+		return errorf(errorcode.WrongState, "%s sealed with key %d less than a minute ago: try again in a minute, after `oncegate keys reseal`", n, id)
 	case !n.Live:
-		return &failure{text: fmt.Sprintf("%s sealed with key %d, was heard of %s and did not say that it stopped: wait until it has been silent for 10 minutes", n, id, ago(n.Silent))}
+		return errorf(errorcode.WrongState, "%s sealed with key %d, was heard of %s and did not say that it stopped: wait until it has been silent for 10 minutes", n, id, ago(n.Silent))
 	}
-	return &failure{text: fmt.Sprintf("%s still seals with key %d: bring it the keyring whose active key is another one", nodeNames(sealing), id)}
+	return errorf(errorcode.WrongState, "%s still seals with key %d: bring it the keyring whose active key is another one", nodeNames(sealing), id)
 }

@@ -136,7 +136,7 @@ func TestLists(t *testing.T) {
 				}
 				code, out, problems := asked(url, schema, path+" --output json --"+flag+" "+name)
 				if flag == "source" || flag == "route" || flag == "target" { // an empty list would say that it exists
-					if code != 1 || out != "" || !strings.Contains(problems, "no "+flag+` is named "nobody"`) {
+					if code != 1 || out != "" || !strings.Contains(problems, "no "+flag+` is named \"nobody\"`) {
 						t.Errorf("--%s nobody: exit code %d, %q, %s; want 1 and that there is none", flag, code, out, problems)
 					}
 					continue

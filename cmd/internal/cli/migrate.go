@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -44,7 +45,7 @@ func (s *shell) migrating(ctx context.Context, wait time.Duration, do func(conte
 	defer stop()
 	err = do(ctx, m)
 	if errors.Is(err, migrations.ErrStopped) {
-		return tryLaterf("%v", err)
+		return errorf(errorcode.Unfinished, "%v", err)
 	}
 	return err
 }
@@ -83,7 +84,7 @@ func (s *shell) migrateStatusCommand() *cobra.Command {
 				return err
 			}
 			if err := status.Check(); err != nil {
-				return &failure{text: err.Error()}
+				return errorf(errorcode.CheckFailed, "%s", err.Error())
 			}
 			return nil
 		},
@@ -187,11 +188,6 @@ func (s *shell) liveNodes(ctx context.Context) ([]string, error) {
 	}
 	return live, nil
 }
-
-// failure is an error with exit code 1.
-type failure struct{ text string }
-
-func (e *failure) Error() string { return e.text }
 
 func fewNames(names []string) string {
 	const most = 5

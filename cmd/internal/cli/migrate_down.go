@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -77,7 +78,7 @@ func (f downFlags) checkSteps(current, version int) error {
 	case f.from != 0 && f.from != current:
 		return usagef("the schema is at %d, not at %d; nothing was changed", current, f.from)
 	case !f.all && f.yes && steps > 1 && f.from == 0:
-		return usagef("from %d down to %d takes back %d migrations (the number is a version, not a number of steps); add --from %d if that is meant", current, version, steps, current)
+		return errorf(errorcode.ConfirmationMissing, "from %d down to %d takes back %d migrations (the number is a version, not a number of steps); add --from %d if that is meant", current, version, steps, current)
 	}
 	return nil
 }
@@ -110,13 +111,13 @@ func (s *shell) checkDown(ctx context.Context, version int, f downFlags) error {
 		return err
 	}
 	if len(live) > 0 && !f.running {
-		return &failure{text: fmt.Sprintf("%s %s this database: stop %s first, or add --while-running; nothing was changed", fewNames(live), serves(len(live)), them(len(live)))}
+		return errorf(errorcode.WrongState, "%s %s this database: stop %s first, or add --while-running; nothing was changed", fewNames(live), serves(len(live)), them(len(live)))
 	}
 	if !f.yes && !s.interactive() {
 		if f.all {
-			return usagef("migrate down --all deletes every event in schema %s; add --yes if that is meant", db.Schema)
+			return errorf(errorcode.ConfirmationMissing, "migrate down --all deletes every event in schema %s; add --yes if that is meant", db.Schema)
 		}
-		return usagef("from %d down to %d: there is no terminal to ask at; add --yes", status.Current, version)
+		return errorf(errorcode.ConfirmationMissing, "from %d down to %d: there is no terminal to ask at; add --yes", status.Current, version)
 	}
 	word, what := strconv.Itoa(version), fmt.Sprintf("The schema %s goes from version %d down to %d.", db.Schema, status.Current, version)
 	if f.all {

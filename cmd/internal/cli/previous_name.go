@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/internal/control"
+
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/inbox/registry"
@@ -54,7 +56,7 @@ func renamedTo(what, name, now string, at time.Time, flag bool) error {
 	if flag {
 		instead = "--" + what + " " + now
 	}
-	return usagef("%s %s was renamed to %s on %s: type %s", what, clean(name), clean(now), at.UTC().Format(time.DateOnly), clean(instead))
+	return refusef(operationCode(control.CodeUnknownName), "%s %s was renamed to %s on %s: type %s", what, clean(name), clean(now), at.UTC().Format(time.DateOnly), clean(instead))
 }
 
 func flagValue(cmd *cobra.Command, name string) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers"
@@ -61,14 +62,14 @@ func (s *shell) provider(name string) (*providers.Provider, providers.Map, error
 func unknownProvider(name string, all providers.Catalog) error {
 	if alias, ok := catalog.FindAlias(name); ok {
 		if alias.Why == "" {
-			return usagef("%s is `%s` in the catalogue: use provider: %s", clean(name), alias.Use, alias.Use)
+			return errorf(errorcode.UnknownProvider, "%s is `%s` in the catalogue: use provider: %s", clean(name), alias.Use, alias.Use)
 		}
-		return usagef("%s is not in the catalogue: %s: use provider: %s, which `oncegate providers show %s` explains", clean(name), alias.Why, alias.Use, alias.Use)
+		return errorf(errorcode.UnknownProvider, "%s is not in the catalogue: %s: use provider: %s, which `oncegate providers show %s` explains", clean(name), alias.Why, alias.Use, alias.Use)
 	}
 	if question := providers.DidYouMean(all, name); question != "" {
-		return usagef("unknown provider %q; %s`oncegate providers list` shows all", clean(name), question)
+		return errorf(errorcode.UnknownProvider, "unknown provider %q; %s`oncegate providers list` shows all", clean(name), question)
 	}
-	return usagef("unknown provider %q; `oncegate providers list` shows all, and --config adds the providers of a configuration", clean(name))
+	return errorf(errorcode.UnknownProvider, "unknown provider %q; `oncegate providers list` shows all, and --config adds the providers of a configuration", clean(name))
 }
 
 func (s *shell) providersListCommand() *cobra.Command {
@@ -88,7 +89,7 @@ func (s *shell) providersListCommand() *cobra.Command {
 				return err
 			}
 			if len(rows) == 0 {
-				return &failure{text: fmt.Sprintf("no provider%s has %q in its name, title or scheme", of, clean(strings.Join(args, "")))}
+				return failf(operationCode(control.CodeNotFound), "no provider%s has %q in its name, title or scheme", of, clean(strings.Join(args, "")))
 			}
 			return nil
 		},

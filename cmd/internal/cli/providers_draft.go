@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/providers"
 	drafts "github.com/oncegate/oncegate/providers/draft"
 )
@@ -76,7 +77,7 @@ func (s *shell) providersDraft(f *draftFlags) error {
 		f.secretFile = append(f.secretFile, f.publicFile)
 	}
 	if len(f.secretEnv)+len(f.secretFile) != 1 {
-		return usagef("name one secret: --secret-env NAME, --secret-file PATH, --public-key-env NAME or --public-key-file PATH")
+		return errorf(errorcode.SecretMissing, "name one secret: --secret-env NAME, --secret-file PATH, --public-key-env NAME or --public-key-file PATH")
 	}
 	secrets, err := s.secrets(&f.captureFlags)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *shell) providersDraft(f *draftFlags) error {
 func (s *shell) drafted(f *draftFlags, r *drafts.Result, took time.Duration) error {
 	failed := error(nil)
 	if len(r.Fits) == 0 {
-		failed = &failure{text: fmt.Sprintf("nothing fits: %d combinations were tried in %s", r.Tried.Combinations, took.Round(100*time.Millisecond))}
+		failed = errorf(errorcode.CheckFailed, "nothing fits: %d combinations were tried in %s", r.Tried.Combinations, took.Round(100*time.Millisecond))
 	}
 	if failed == nil && f.out != "" {
 		if err := writeNew(f.out, r.YAML); err != nil {
@@ -272,10 +273,10 @@ func missed(r *drafts.Result) []string {
 func writeNew(path, text string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return usagef("--out %s: the file is there already; name another one", clean(path))
+		return errorf(errorcode.File, "--out %s: the file is there already; name another one", clean(path))
 	}
 	if err != nil {
-		return usagef("--out: %v", err)
+		return errorf(errorcode.File, "--out: %v", err)
 	}
 	_, err = file.WriteString(text)
 	if err = errors.Join(err, file.Close()); err != nil {

@@ -10,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
+	"github.com/oncegate/oncegate/internal/delivery"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -60,7 +61,7 @@ func (s *shell) providersSign(name string, f *signFlags) error {
 		return err
 	}
 	if len(secrets) == 0 {
-		return usagef("no secret to sign with: add --secret-env NAME, --secret-file PATH or --source NAME")
+		return errorf(errorcode.SecretMissing, "no secret to sign with: add --secret-env NAME, --secret-file PATH or --source NAME")
 	}
 	req, id, err := s.unsigned(p, f)
 	if err != nil {
@@ -80,7 +81,7 @@ func (s *shell) unsigned(p *providers.Provider, f *signFlags) (*providers.Reques
 		}
 		req, err := s.captured(&f.captureFlags)
 		if err == nil && f.eventID == "" && lacksSignedHeader(p, req) {
-			f.eventID = control.FreshEventID(p.Name())
+			f.eventID = delivery.FreshEventID(p.Name())
 		}
 		return req, f.eventID, err
 	}
@@ -107,13 +108,13 @@ func (s *shell) unsigned(p *providers.Provider, f *signFlags) (*providers.Reques
 		if !ok || strings.TrimSpace(name) == "" {
 			return nil, "", usagef("--header %q is not of the form 'Name: value'", clean(header))
 		}
-		d.header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+		d.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
-	req := &providers.Request{Method: http.MethodPost, URL: address, Header: d.header, Body: d.body, ReceivedAt: d.at}
+	req := &providers.Request{Method: http.MethodPost, URL: address, Header: d.Header, Body: d.Body, ReceivedAt: d.At}
 	if f.method != "" {
 		req.Method = strings.ToUpper(f.method)
 	}
-	return req, d.id, nil
+	return req, d.EventID, nil
 }
 
 func (s *shell) writeSigned(req *providers.Request, f *signFlags) error {
@@ -121,7 +122,7 @@ func (s *shell) writeSigned(req *providers.Request, f *signFlags) error {
 	if f.out != "" {
 		file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
-			return usagef("--out: %v", err)
+			return errorf(errorcode.File, "--out: %v", err)
 		}
 		defer file.Close()
 		out = file

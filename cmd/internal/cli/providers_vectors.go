@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/vectors"
 )
 
@@ -14,7 +15,7 @@ func (s *shell) runVectors(path string) error {
 	}
 	cases, err := vectors.Parse(content)
 	if err != nil {
-		return usagef("--vectors %s: %v", clean(path), err)
+		return errorf(errorcode.File, "--vectors %s: %v", clean(path), err)
 	}
 	all, err := s.known()
 	if err != nil {
@@ -38,7 +39,7 @@ func (s *shell) runVectors(path string) error {
 		fmt.Fprintf(s.out, "%s, %d as stated, %d differ\n", count(len(results), "case"), len(results)-differing, differing)
 	}
 	if differing > 0 {
-		return &failure{text: fmt.Sprintf("%d of %s differ", differing, count(len(results), "case"))}
+		return errorf(errorcode.CheckFailed, "%d of %s differ", differing, count(len(results), "case"))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
@@ -67,14 +68,14 @@ func (s *shell) secrets(f *captureFlags) ([]providers.Secret, error) {
 	for _, name := range f.secretEnv {
 		value := s.env(name)
 		if value == "" {
-			return nil, usagef("--secret-env: environment variable %s is not set or empty", clean(name))
+			return nil, errorf(errorcode.SecretMissing, "--secret-env: environment variable %s is not set or empty", clean(name))
 		}
 		out = append(out, providers.Secret{Name: "env:" + name, Value: []byte(value)})
 	}
 	for _, path := range f.secretFile {
 		value, err := config.ReadSecretFile(path)
 		if err != nil {
-			return nil, usagef("--secret-file: %v", err)
+			return nil, errorf(errorcode.SecretMissing, "--secret-file: %v", err)
 		}
 		out = append(out, providers.Secret{Name: "file:" + path, Value: []byte(value)})
 	}
@@ -128,7 +129,7 @@ func findSource(cfg *config.Config, name, provider string) (*config.Source, erro
 		}
 		return source, nil
 	}
-	return nil, usagef("unknown source %q; %sknown are %s", clean(name), yamltree.DidYouMean(known, name), strings.Join(known, ", "))
+	return nil, errorf(errorcode.UnknownSource, "unknown source %q; %sknown are %s", clean(name), yamltree.DidYouMean(known, name), strings.Join(known, ", "))
 }
 
 // verified is the result of `providers verify`.
@@ -189,7 +190,7 @@ func (s *shell) providersVerifyCommand() *cobra.Command {
 				return err
 			}
 			if len(secrets) == 0 && p.CheckSecrets(nil) != nil {
-				return usagef("no secret to verify with: add --secret-env NAME, --secret-file PATH or --source NAME")
+				return errorf(errorcode.SecretMissing, "no secret to verify with: add --secret-env NAME, --secret-file PATH or --source NAME")
 			}
 			return s.verify(p, all, req, secrets)
 		},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/sleep"
@@ -95,13 +96,13 @@ func (s *shell) prune(ctx context.Context, caller control.Caller, r control.RunP
 	case err != nil || ctx.Err() != nil:
 		return err
 	case !report.Obtained && len(r.Include) > 0:
-		return tryLaterf("another pass is under way, which removes no effects that are %s: run the command again", joined(r.Include))
+		return tryLaterf(operationCode(control.CodeLocked), "another pass is under way, which removes no effects that are %s: run the command again", joined(r.Include))
 	case !report.Obtained:
 		return nil // the other pass removes the same rows
 	case !report.Complete && len(report.Contended) == 0:
-		return tryLaterf("the server did not come to the end in the time of one request; prune on the database itself, without --server")
+		return errorf(errorcode.Unfinished, "the server did not come to the end in the time of one request; prune on the database itself, without --server")
 	case !report.Complete:
-		return tryLaterf("%s could not be done, because others hold locks", strings.Join(report.Contended, ", "))
+		return errorf(errorcode.LockTimeout, "%s could not be done, because others hold locks", strings.Join(report.Contended, ", "))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 )
 
 func (s *shell) readyCommand() *cobra.Command {
@@ -63,10 +64,10 @@ func (s *shell) readyAddress(given string) (string, error) {
 	}
 	host, port, err := net.SplitHostPort(cfg.Listen.Admin)
 	if err != nil {
-		return "", usagef("listen.admin %q is not an address such as 127.0.0.1:8081", clean(cfg.Listen.Admin))
+		return "", errorf(errorcode.Config, "listen.admin %q is not an address such as 127.0.0.1:8081", clean(cfg.Listen.Admin))
 	}
 	if port == "0" {
-		return "", usagef("listen.admin %q takes any free port: name the one it took with --url http://127.0.0.1:PORT", cfg.Listen.Admin)
+		return "", errorf(errorcode.Config, "listen.admin %q takes any free port: name the one it took with --url http://127.0.0.1:PORT", cfg.Listen.Admin)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1" // it listens on every address, including the loopback address
@@ -86,7 +87,7 @@ func (s *shell) ready(ctx context.Context, at string) error {
 		if inner, ok := errors.AsType[*url.Error](err); ok {
 			cause = inner.Err
 		}
-		return tryLaterf("%s does not answer (%s): is `oncegate serve` running, and is this its listen.admin?", cleanURL(at), oneLine(cause.Error()))
+		return errorf(errorcode.ServerUnreachable, "%s does not answer (%s): is `oncegate serve` running, and is this its listen.admin?", cleanURL(at), oneLine(cause.Error()))
 	}
 	defer response.Body.Close()
 	var answer struct {
@@ -95,7 +96,7 @@ func (s *shell) ready(ctx context.Context, at string) error {
 	}
 	content, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if err != nil || json.Unmarshal(content, &answer) != nil || answer.Status == "" {
-		return &failure{text: fmt.Sprintf("%s answered %d, and not as Oncegate does: check --url or listen.admin", at, response.StatusCode)}
+		return errorf(errorcode.NotOncegate, "%s answered %d, and not as Oncegate does: check --url or listen.admin", at, response.StatusCode)
 	}
 	t := &table{header: []string{"CHECK", "STATE"}}
 	for _, name := range slices.Sorted(maps.Keys(answer.Checks)) {
@@ -105,7 +106,7 @@ func (s *shell) ready(ctx context.Context, at string) error {
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return &failure{text: "the process at " + at + " is not ready" + firstProblem(answer.Checks)}
+		return errorf(errorcode.NotReady, "%s", "the process at "+at+" is not ready"+firstProblem(answer.Checks))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/reconcile"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -62,11 +63,11 @@ func (s *shell) reconcile(ctx context.Context, caller control.Caller, r control.
 		switch {
 		case err == nil:
 		case ctx.Err() != nil && !r.DryRun:
-			return tryLaterf("interrupted; `oncegate reconcile %s --resume` continues it", clean(r.Source))
+			return errorf(errorcode.Unfinished, "interrupted; `oncegate reconcile %s --resume` continues it", clean(r.Source))
 		case problemCode(err) == control.CodeInvalid:
 			return refusedRequest(err)
 		case problemCode(err) == control.CodeLocked, problemCode(err) == control.CodeUnavailable:
-			return tryLaterf("%s", oneLine(err.Error()))
+			return tryLaterf(operationCode(problemCode(err)), "%s", oneLine(err.Error()))
 		default:
 			return err
 		}

@@ -101,7 +101,7 @@ func (s *shell) resolveReference(cmd *cobra.Command, kind read.Kind, arg string)
 	})
 	switch {
 	case problemCode(err) == control.CodeAmbiguous:
-		return "", usagef("%s", oneLine(err.Error()))
+		return "", refusef(operationCode(control.CodeAmbiguous), "%s", oneLine(err.Error()))
 	case err != nil:
 		return arg, nil // the command reports the error
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/inbox/refusal"
 	"github.com/oncegate/oncegate/internal/control"
@@ -61,7 +62,7 @@ func (s *shell) reverify(ctx context.Context, caller control.Caller, r control.R
 			bar.done()
 			_ = s.showReverified(sum, r.DryRun) // show what was done before the error
 			if isOverloaded(err) {
-				return tryLaterf("%v; run it again to continue", err)
+				return errorf(errorcode.Unfinished, "%v; run it again to continue", err)
 			}
 			return err
 		}

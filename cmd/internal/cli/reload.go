@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -54,7 +55,7 @@ func (s *shell) showReload(out control.Reloaded) error {
 	}
 	s.warnings(out.Warnings)
 	if restart {
-		return &failure{text: "the server cannot apply this without a restart"}
+		return errorf(errorcode.RestartNeeded, "the server cannot apply this without a restart")
 	}
 	return nil
 }

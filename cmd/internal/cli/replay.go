@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/config"
@@ -90,10 +91,10 @@ func checkRate(rate float32) error {
 func (s *shell) runReplay(ctx context.Context, caller control.Caller, plan *replay.Replay, start control.RunReplayRequest, d decision, follow bool) error {
 	switch {
 	case plan.State == replay.Planning:
-		return &failure{text: fmt.Sprintf("replay %s is still being planned: run it when `oncegate replay status %s` says that it is planned", plan.ID, plan.ID)}
+		return errorf(errorcode.WrongState, "replay %s is still being planned: run it when `oncegate replay status %s` says that it is planned", plan.ID, plan.ID)
 	case plan.State == replay.Planned && start.Digest == "" && !d.yes:
 		if !s.interactive() {
-			return usagef("there is no terminal to ask at: add the --digest that the plan printed, or --yes")
+			return errorf(errorcode.ConfirmationMissing, "there is no terminal to ask at: add the --digest that the plan printed, or --yes")
 		}
 		if err := s.confirm(d, plan.Digest[:replay.MinDigest], func() { s.showSummary(s.err, plan) }); err != nil {
 			return err
@@ -104,7 +105,7 @@ func (s *shell) runReplay(ctx context.Context, caller control.Caller, plan *repl
 	started, err := control.Call(ctx, caller, &control.RunReplay, start)
 	switch {
 	case problemCode(err) == control.CodeDigest:
-		return &failure{text: oneLine(err.Error()) + "; look at it again with `oncegate replay status " + start.ID.String() + "`"}
+		return failf(operationCode(problemCode(err)), "%s", oneLine(err.Error())+"; look at it again with `oncegate replay status "+start.ID.String()+"`")
 	case err != nil:
 		return err
 	}

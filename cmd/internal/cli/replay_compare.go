@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/control"
@@ -98,7 +98,7 @@ func (s *shell) compareRun(cmd *cobra.Command, f *compareFlags, ask control.Comp
 	return s.showAudit(audit, f.results)
 }
 
-var errRunDiffers = errors.New("not every step matches")
+var errRunDiffers = errorf(errorcode.CheckFailed, "not every step matches")
 
 func (s *shell) showAudit(audit *replay.Audit, results bool) error {
 	t := &table{
@@ -134,9 +134,9 @@ func (s *shell) showAudit(audit *replay.Audit, results bool) error {
 	}
 	switch {
 	case len(audit.Steps) == 0:
-		return &failure{text: noSteps(audit)}
+		return failf(operationCode(control.CodeNotFound), "%s", noSteps(audit))
 	case audit.Next != nil:
-		return &failure{text: "there are more steps: add --after " + audit.Next.String()}
+		return errorf(errorcode.MoreSteps, "%s", "there are more steps: add --after "+audit.Next.String())
 	case !audit.AllMatch() && s.output == "json":
 		return errSilent
 	case !audit.AllMatch():

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -67,7 +68,7 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 	var show int
 	cmd := &cobra.Command{
 		Use: "plan [id...]", Short: "Plan a replay without doing anything",
-		Long: "Write down what a replay would do, and do nothing: which effects would get fresh attempts, which\n" +
+		Long: "Write down what a replay would do, and do nothing: which effects would get new attempts, which\n" +
 			"are left out, and why. Name effects by ids or by a filter; there is no implicit everything. The\n" +
 			"plan can be run for an hour with `replay run` and the digest that this command prints.\n\n" +
 			"With --compare it plans nothing: it compares each step of a --run or of a --label with the request that\n" +
@@ -142,7 +143,7 @@ func (s *shell) planReplay(ctx context.Context, r control.PlanReplayRequest, d d
 		case err != nil:
 			return err
 		case plan.State != replay.Planned:
-			return &failure{text: fmt.Sprintf("the plan %s was given up: it was cancelled, or the log of the server has the reason", plan.ID)}
+			return errorf(errorcode.WrongState, "the plan %s was given up: it was cancelled, or the log of the server has the reason", plan.ID)
 		}
 		return then(caller, plan)
 	})

@@ -140,15 +140,15 @@ func routeProblem(err error, ask *control.MoveRouteRequest) error {
 		if about, ok := strings.CutPrefix(text, "to: "); ok {
 			text = "--to " + about
 		}
-		return usagef("%s", clean(text))
+		return refusef(operationCode(control.CodeInvalid), "%s", clean(text))
 	case control.CodeNotFound:
-		return &failure{text: fmt.Sprintf("no server was ever started with route %s, or with the one named by --to; `oncegate routes list` shows them", name)}
+		return failf(operationCode(control.CodeNotFound), "no server was ever started with route %s, or with the one named by --to; `oncegate routes list` shows them", name)
 	case control.CodeRouteKnown:
-		return &failure{text: fmt.Sprintf("route %s is not gone: the servers carry its effects out; nothing was changed", name)}
+		return failf(operationCode(control.CodeRouteKnown), "route %s is not gone: the servers carry its effects out; nothing was changed", name)
 	case control.CodeRouteGone:
-		return &failure{text: fmt.Sprintf("route %s is gone too: start a server with it first; nothing was changed", clean(ask.To))}
+		return failf(operationCode(control.CodeRouteGone), "route %s is gone too: start a server with it first; nothing was changed", clean(ask.To))
 	case control.CodeBound:
-		return &failure{text: fmt.Sprintf("more than %d effects wait for %s and nothing was changed; raise --max", ask.Max, name)}
+		return failf(operationCode(control.CodeBound), "more than %d effects wait for %s and nothing was changed; raise --max", ask.Max, name)
 	}
 	return err
 }

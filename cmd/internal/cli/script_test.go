@@ -23,7 +23,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/oncegate/oncegate/cmd/internal/cli"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/advisory"
 	"github.com/oncegate/oncegate/internal/drill/rig"
@@ -34,7 +33,7 @@ var updateScripts = flag.Bool("update", false, "write what the commands print in
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"oncegate": func() { os.Exit(cli.Main(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },
+		"oncegate": func() { os.Exit(mainWithCodes()) },
 	})
 }
 
@@ -50,6 +49,12 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			url, schema := inboxtest.EmptySchema(t)
+			uncoded := filepath.Join(t.TempDir(), "uncoded")
+			t.Cleanup(func() { // after the script, which is a parallel test
+				if found, err := os.ReadFile(uncoded); err == nil {
+					t.Errorf("errors without the right code:\n%s", found)
+				}
+			})
 			testscript.Run(t, testscript.Params{
 				Files:               []string{file},
 				UpdateScripts:       *updateScripts,
@@ -62,11 +67,12 @@ func TestScripts(t *testing.T) {
 					env.Setenv("PORT", "0")
 					env.Setenv("ONCEGATE_ADMIN", "127.0.0.1:0")
 					env.Setenv("NO_COLOR", "1")
-					env.Values[shopKey{}] = new(oldShop)
+					env.Setenv(uncodedFile, uncoded)
+					env.Values[shopKey{}], env.Values[programKey{}] = new(oldShop), new(localProgram)
 					// Without this, each command would sleep for a second at its end to detect late
 					// races.
 					env.Setenv("GORACE", "atexit_sleep_ms=0")
-					for _, name := range []string{"FREE_PUBLIC", "FREE_ADMIN", "FREE_PUBLIC_2", "FREE_ADMIN_2"} {
+					for _, name := range []string{"FREE_PUBLIC", "FREE_ADMIN", "FREE_PUBLIC_2", "FREE_ADMIN_2", "FREE_PROGRAM"} {
 						address, err := rig.FreeAddress()
 						if err != nil {
 							return err
@@ -77,7 +83,7 @@ func TestScripts(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"code": code, "eventually": eventually, "running": running, "same": same, "ready": ready, "refusal": refusal,
-					"target": target, "first": first, "digest": digest, "newer": newer, "node": node, "sql": sql, "pruning": pruning, "leaks": leaks, "flaky": flaky, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse, "hangup": hangup, "switching": switching,
+					"target": target, "first": first, "digest": digest, "newer": newer, "node": node, "sql": sql, "pruning": pruning, "leaks": leaks, "flaky": flaky, "program": program, "session": session, "revoked": revoked, "output": output, "asks": asks, "browse": browse, "hangup": hangup, "switching": switching,
 				},
 			})
 		})

@@ -2,22 +2,22 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
+	"github.com/oncegate/oncegate/internal/delivery"
 	"github.com/oncegate/oncegate/providers"
-	"github.com/oncegate/oncegate/providers/catalog"
 )
 
 type sendFlags struct {
@@ -27,23 +27,33 @@ type sendFlags struct {
 	concurrent                         bool
 	timeout                            time.Duration
 	at                                 time.Time // zero means now
+
+	fixture   string
+	all, list bool
+	payload   *delivery.Fixture // the fixture to send instead of the example; nil is none
 }
 
 func (s *shell) sendCommand() *cobra.Command {
 	var f sendFlags
 	cmd := &cobra.Command{
-		Use:   "send <provider>",
+		Use:   "send [provider | source]",
 		Short: "Send a delivery, signed as the provider signs, and show the answer",
 		Long: "Send a delivery, signed as the provider would sign it, and show the answer.\n\n" +
-			"Without --url and a secret it goes to the `oncegate dev` that runs from this directory. Exits with\n" +
-			"0 if every delivery was acknowledged, with 1 if one was refused, and with 75 if one is worth\n" +
+			"Without --url it goes to the `oncegate dev` that runs from this directory, else to the server of the\n" +
+			"configuration on this machine. It is signed with the secret that the source has there: name the source, or\n" +
+			"the provider if only one source is of it. The variables that the configuration names must be set here, too.\n\n" +
+			"The payload is the provider's example, a file, or with --fixture one that looks like a real one, with\n" +
+			"invented content; --list shows them. --all sends one delivery to each source.\n\n" +
+			"Exits with 0 if every delivery was acknowledged, with 1 if one was refused, and with 75 if one is worth\n" +
 			"trying again.",
 		Example: "  oncegate send stripe\n" +
 			"  oncegate send stripe --event-id evt_1 --duplicate 3 --concurrent\n" +
+			"  oncegate send --fixture github-push\n" +
+			"  oncegate send --all\n" +
 			"  oncegate send github --type push --file push.json --secret-env GITHUB_SECRET --url https://hooks.example.com/in/github\n" +
 			"  oncegate send slack --tamper timestamp",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return s.send(cmd.Context(), args[0], f) },
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return s.chooseSend(cmd, args, f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "url", "", "the `url` to send to (default the running oncegate dev, at /in/<provider>)")
@@ -51,6 +61,9 @@ func (s *shell) sendCommand() *cobra.Command {
 	flags.StringVar(&f.secretEnv, "secret-env", "", "environment variable with the signing secret")
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the signing secret")
 	flags.StringVar(&f.file, "file", "", "send this payload instead of the provider's example; - is stdin")
+	flags.StringVar(&f.fixture, "fixture", "", "send the payload of this `name`, or the one of this provider; help lists them")
+	flags.BoolVar(&f.list, "list", false, "list the fixtures, and send nothing")
+	flags.BoolVar(&f.all, "all", false, "send one delivery to each source")
 	flags.StringVar(&f.eventID, "event-id", "", "the event id (default a fresh one; with --file the payload's own)")
 	flags.StringVar(&f.kind, "type", "", "the event type (default the example's)")
 	flags.StringVar(&f.mode, "mode", "", "sign in this way of the provider's (default as the headers say; providers show lists them)")
@@ -64,11 +77,58 @@ func (s *shell) sendCommand() *cobra.Command {
 // delivered is one line of the output of send.
 type delivered struct {
 	Number  int     `json:"number"`
+	Source  string  `json:"source,omitempty"`
 	EventID string  `json:"event_id"`
 	Status  int     `json:"status"`
 	Outcome string  `json:"outcome"`
 	Event   string  `json:"event,omitempty"`
 	Millis  float64 `json:"ms"`
+}
+
+// notSent is the outcome of a source that `send --all` cannot send to.
+const notSent = "not sent"
+
+// chooseSend runs the variant of the command that the flags select.
+func (s *shell) chooseSend(cmd *cobra.Command, args []string, f sendFlags) error {
+	if f.list || f.fixture == "help" {
+		if others := changedFlags(cmd, "list", "fixture"); len(args) > 0 || len(others) > 0 {
+			return usagef("--list sends nothing: leave out %s", strings.Join(append(args, others...), ", "))
+		}
+		return s.listFixtures()
+	}
+	if f.all {
+		if others := changedFlags(cmd, "all", "timeout"); len(args) > 0 || len(others) > 0 {
+			return usagef("--all sends to each source: leave out %s", strings.Join(append(args, others...), ", "))
+		}
+		return s.sendAll(cmd.Context(), f)
+	}
+	if cmd.Flags().Changed("fixture") {
+		if f.file != "" {
+			return usagef("--fixture and --file exclude each other")
+		}
+		var err error
+		if f.payload, err = delivery.FindFixture(clean(f.fixture)); err != nil {
+			return errorf(errorcode.UnknownProvider, "--fixture %v", err)
+		}
+		if len(args) == 0 {
+			args = []string{f.payload.Provider}
+		}
+	}
+	if len(args) == 0 {
+		return usagef("say what to send: a provider or a source such as `oncegate send stripe`, --fixture NAME, or --all; see `oncegate send --help`")
+	}
+	return s.send(cmd.Context(), args[0], f)
+}
+
+// changedFlags returns the flags of the command that were given, except some, as they are written.
+func changedFlags(cmd *cobra.Command, except ...string) []string {
+	var out []string
+	cmd.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed && !slices.Contains(except, flag.Name) {
+			out = append(out, "--"+flag.Name)
+		}
+	})
+	return out
 }
 
 func (s *shell) send(ctx context.Context, name string, f sendFlags) error {
@@ -86,7 +146,7 @@ func (s *shell) send(ctx context.Context, name string, f sendFlags) error {
 	if err != nil {
 		return err
 	}
-	request, err := draft.sign(to, f.mode, f.tamper)
+	request, err := signFor(to, draft, f.mode, f.tamper)
 	if err != nil {
 		return err
 	}
@@ -94,26 +154,39 @@ func (s *shell) send(ctx context.Context, name string, f sendFlags) error {
 	if f.concurrent {
 		var wg sync.WaitGroup
 		for i := range out {
-			wg.Go(func() { out[i] = post(ctx, request, i+1, draft.id, f.timeout) })
+			wg.Go(func() { out[i] = post(ctx, request, i+1, draft.EventID, f.timeout) })
 		}
 		wg.Wait()
 	} else {
 		for i := range out {
-			out[i] = post(ctx, request, i+1, draft.id, f.timeout)
+			out[i] = post(ctx, request, i+1, draft.EventID, f.timeout)
 		}
 	}
+	if err := s.showDelivered(out); err != nil {
+		return err
+	}
+	return verdict(out, request.URL)
+}
+
+// showDelivered shows deliveries, with their sources if there are several.
+func (s *shell) showDelivered(out []delivered) error {
 	t := &table{header: []string{"#", "STATUS", "OUTCOME", "EVENT ID", "EVENT", "MS"}, spare: []string{"MS", "#"}, whole: []string{"OUTCOME"}}
+	named := len(out) > 0 && out[0].Source != ""
+	if named {
+		t.header = slices.Insert(t.header, 1, "SOURCE")
+	}
 	for _, d := range out {
 		status := "-"
 		if d.Status > 0 {
 			status = fmt.Sprint(d.Status)
 		}
-		t.add(fmt.Sprint(d.Number), status, d.Outcome, d.EventID, d.Event, fmt.Sprintf("%.1f", d.Millis))
+		cells := []string{fmt.Sprint(d.Number), status, d.Outcome, d.EventID, d.Event, fmt.Sprintf("%.1f", d.Millis)}
+		if named {
+			cells = slices.Insert(cells, 1, d.Source)
+		}
+		t.add(cells...)
 	}
-	if err := s.show(t, out); err != nil {
-		return err
-	}
-	return verdict(out, request.URL)
+	return s.show(t, out)
 }
 
 // verdict returns the error that determines the exit code. Failures worth retrying take precedence,
@@ -122,6 +195,7 @@ func verdict(out []delivered, url string) error {
 	refused, later := 0, 0
 	for _, d := range out {
 		switch {
+		case d.Outcome == notSent:
 		case d.Status == 0 || d.Status == http.StatusServiceUnavailable || d.Status == http.StatusTooManyRequests || d.Status >= 500:
 			later++
 		case d.Status < 200 || d.Status > 299:
@@ -130,9 +204,9 @@ func verdict(out []delivered, url string) error {
 	}
 	switch {
 	case later > 0:
-		return tryLaterf("%d of %s got no acknowledgement from %s; is it running? try again", later, plural(len(out), "delivery", "deliveries"), cleanURL(url))
+		return errorf(errorcode.NotAcknowledged, "%d of %s got no acknowledgement from %s; is it running? try again", later, plural(len(out), "delivery", "deliveries"), cleanURL(url))
 	case refused > 0:
-		return &failure{text: fmt.Sprintf("%d of %s refused by %s", refused, plural(len(out), "delivery was", "deliveries were"), cleanURL(url))}
+		return errorf(errorcode.DeliveryRefused, "%d of %s refused by %s", refused, plural(len(out), "delivery was", "deliveries were"), cleanURL(url))
 	}
 	return nil
 }
@@ -142,89 +216,6 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// addressee is the destination of a delivery and the secret that signs it.
-type addressee struct {
-	provider *providers.Provider
-	url      string
-	secret   providers.Secret
-}
-
-func (s *shell) addressee(name string, f sendFlags) (*addressee, error) {
-	if f.source != "" {
-		return s.configured(name, f)
-	}
-	cat := new(catalog.Lazy)
-	to := &addressee{provider: cat.Provider(name), url: f.url}
-	if to.provider == nil {
-		return nil, unknownProvider(name, cat)
-	}
-	state, running := s.readDevState()
-	if to.url == "" {
-		if !running {
-			return nil, usagef("no --url, and no `oncegate dev` runs from this directory: start ./scripts/run, or name an address")
-		}
-		to.url = state.Public + "/in/" + name
-	}
-	u, err := url.Parse(to.url)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, usagef("--url %q is not an address such as http://127.0.0.1:8080/in/%s", cleanURL(to.url), clean(name))
-	}
-	to.secret.Name = "send"
-	secret, err := s.givenSecret(f.secretEnv, f.secretFile)
-	if err != nil {
-		return nil, err
-	}
-	if secret == "" && running && strings.HasPrefix(to.url, state.Public+"/") {
-		secret = devSecret(name)
-	}
-	to.secret.Value = []byte(secret)
-	if len(to.secret.Value) == 0 {
-		return nil, usagef("no secret to sign with: add --secret-env NAME, --secret-file PATH or --source NAME")
-	}
-	return to, nil
-}
-
-// configured returns the addressee for a source of the configuration.
-func (s *shell) configured(name string, f sendFlags) (*addressee, error) {
-	cfg, err := s.load()
-	if err != nil {
-		return nil, err
-	}
-	source, err := findSource(cfg, f.source, name)
-	if err != nil {
-		return nil, err
-	}
-	bound, err := source.Provider.Bind(providers.Binding{Settings: source.Values()})
-	if err != nil {
-		return nil, usagef("%s", oneLine(err.Error()))
-	}
-	to := &addressee{provider: bound, url: cmp.Or(f.url, loopback(cfg.Listen.Public)+"/in/"+source.Name)}
-	if keys := source.Keys(); len(keys) > 0 {
-		to.secret = keys[0]
-	}
-	// A source that verifies with a public key has no secret that could sign.
-	given, err := s.givenSecret(f.secretEnv, f.secretFile)
-	if err != nil {
-		return nil, err
-	}
-	if given != "" {
-		to.secret = providers.Secret{Name: "send", Value: []byte(given)}
-	}
-	return to, nil
-}
-
-// loopback returns the address at which this machine reaches a listener.
-func loopback(listen string) string {
-	host, port, _ := strings.Cut(listen, ":")
-	if i := strings.LastIndexByte(listen, ':'); i >= 0 {
-		host, port = listen[:i], listen[i+1:]
-	}
-	if host == "" || host == "0.0.0.0" || host == "[::]" {
-		host = "127.0.0.1"
-	}
-	return "http://" + host + ":" + port
 }
 
 // post sends the request once.
@@ -252,25 +243,6 @@ func post(ctx context.Context, r *providers.Request, number int, id string, time
 	defer response.Body.Close()
 	content, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	out.Status = response.StatusCode
-	out.Event = response.Header.Get("Oncegate-Event")
-	var answer struct {
-		Event  string `json:"event"`
-		Status string `json:"status"`
-	}
-	if json.Unmarshal(content, &answer) == nil && answer.Status != "" {
-		out.Outcome = answer.Status
-		if out.Event == "" {
-			out.Event = answer.Event
-		}
-		return out
-	}
-	switch {
-	case out.Status >= 200 && out.Status < 300:
-		out.Outcome = "acknowledged"
-	case out.Status == http.StatusServiceUnavailable || out.Status == http.StatusTooManyRequests:
-		out.Outcome = "try later"
-	default:
-		out.Outcome = "refused"
-	}
+	out.Outcome, out.Event = delivery.Outcome(out.Status, response.Header, content)
 	return out
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/cmd/internal/telemetry"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/app"
@@ -121,11 +122,9 @@ func (s *shell) reloads() *server.ReloadConfig {
 
 // explained returns the text of an error in one line.
 func explained(err error) string {
-	var text strings.Builder
-	report(&text, err)
-	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	lines := messages(err)
 	for i := range lines {
-		lines[i] = strings.TrimPrefix(lines[i], "oncegate: ")
+		lines[i] = clean(lines[i])
 	}
 	return strings.Join(lines, "; ")
 }
@@ -135,7 +134,7 @@ func explained(err error) string {
 func (s *shell) run(ctx context.Context, cfg app.Config, reloads *server.ReloadConfig, ready func(*server.Server) error) error {
 	exported, err := telemetry.Open(ctx, telemetry.Config{Env: s.env, Logger: cfg.Logger, Version: cfg.Version, Instance: app.NodeName()})
 	if err != nil {
-		return usagef("%v", err)
+		return errorf(errorcode.Config, "%v", err)
 	}
 	cfg.Traces = exported.Traces()
 	cut := false // by a second signal, which waits for nothing

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/api"
 	"github.com/oncegate/oncegate/internal/config"
 )
@@ -19,7 +20,7 @@ const serverTimeout = 40 * time.Second
 // withoutServer lists the commands, or their first words, that work on this machine, on a
 // configuration or as a sender. All others use the server that --server names.
 var withoutServer = []string{
-	"call", "config", "dev", "drill", "history", "keys activate", "keys remove", "keys reseal", "keys rotate", "migrate", "providers draft", "providers inspect",
+	"call", "config", "dev", "drill", "explain", "history", "init", "keys activate", "keys remove", "keys reseal", "keys rotate", "migrate", "providers draft", "providers inspect",
 	"providers sign", "providers verify", "ready", "send", "serve", "version",
 }
 
@@ -51,11 +52,11 @@ func (s *shell) client() (*api.Client, error) {
 	if path := s.env("ONCEGATE_TOKEN_FILE"); token == "" && path != "" {
 		var err error
 		if token, err = config.ReadSecretFile(path); err != nil {
-			return nil, usagef("ONCEGATE_TOKEN_FILE: %v", err)
+			return nil, errorf(errorcode.TokenMissing, "ONCEGATE_TOKEN_FILE: %v", err)
 		}
 	}
 	if token == "" {
-		return nil, usagef("--server needs a token: set ONCEGATE_TOKEN; `oncegate tokens create` on the database makes one")
+		return nil, errorf(errorcode.TokenMissing, "--server needs a token: set ONCEGATE_TOKEN; `oncegate tokens create` on the database makes one")
 	}
 	return &api.Client{Server: s.server, Token: token, HTTP: &http.Client{Timeout: serverTimeout}}, nil
 }

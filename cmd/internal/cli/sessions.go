@@ -97,7 +97,7 @@ func (s *shell) revokeSessions(ctx context.Context, caller control.Caller, one c
 	case s.output == "json":
 		return s.json(control.RevokedSessions{Revoked: emptyList(out.Revoked)})
 	case len(out.Revoked) == 0:
-		return &failure{text: "no such session is open; nothing was changed"}
+		return failf(operationCode(control.CodeNotFound), "no such session is open; nothing was changed")
 	}
 	return s.print("%s revoked", plural(len(out.Revoked), "session is", "sessions are"))
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,8 @@ func (s *shell) sourcesCommand() *cobra.Command {
 func (s *shell) sourcesListCommand() *cobra.Command {
 	list := newList(s, &control.ListSources, &sourceColumns, &cobra.Command{
 		Short: "List every source that a server was ever started with",
-		Long: "List every source that a server was ever started with, with the path at which it takes deliveries. One\n" +
+		Long: "List every source that a server was ever started with, with the path at which it takes deliveries, or the broker from\n" +
+			"which it consumes. One\n" +
 			"that is not configured any more takes nothing, and keeps its events.",
 	})
 	list.on.settings = s.optionalConfig
@@ -40,7 +42,7 @@ var sourceColumns = columns[control.Source]{
 	header: []string{"NAME", "PROVIDER", "ADDRESS", "CONFIGURED", "CLASS", "TENANT", "CREATED", "SHADOW", "PAUSED"},
 	spare:  []string{"CREATED", "CLASS", "TENANT"}, ids: []string{"NAME", "ADDRESS"}, whole: []string{"CREATED"},
 	cells: func(row *control.Source) []any {
-		return []any{row.Name, row.Provider, row.Address, configuredText(row), row.Class, row.Tenant, row.CreatedAt, onlyIf(row.Shadow, "shadow"), pauseCell(row.Paused)}
+		return []any{row.Name, row.Provider, cmp.Or(row.Address, row.From), configuredText(row), row.Class, row.Tenant, row.CreatedAt, onlyIf(row.Shadow, "shadow"), pauseCell(row.Paused)}
 	},
 }
 
@@ -59,6 +61,25 @@ func configuredText(source *control.Source) string {
 	return text
 }
 
+// brokerPairs show how a source is consumed from its broker.
+func brokerPairs(b *control.SourceBroker) []pair {
+	if b == nil {
+		return nil
+	}
+	lag, reached := "unknown", "never"
+	if b.Lag != nil {
+		lag = count(int(*b.Lag), "message")
+	}
+	if b.Reached != nil {
+		reached = clock(*b.Reached)
+	}
+	failing := ""
+	if b.Failing != nil {
+		failing = b.Error + ", since " + clock(*b.Failing)
+	}
+	return []pair{{"group", b.Group}, {"consumed by", cmp.Or(strings.Join(b.Processes, ", "), "no process")}, {"lag", lag}, {"broker answered", reached}, {"failing", failing}}
+}
+
 func (s *shell) sourcesShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <name>", Short: "Show the configuration of one source, without its secrets", Args: cobra.ExactArgs(1),
@@ -71,6 +92,7 @@ func (s *shell) sourcesShowCommand() *cobra.Command {
 					{"source", source.Name},
 					{"provider", source.Provider},
 					{"address", source.Address},
+					{"from", source.From},
 					{"external url", source.ExternalURL},
 					{"configured", configuredText(&source.Source)},
 					{"shadow", shadowLine(source.Shadow)},
@@ -86,6 +108,7 @@ func (s *shell) sourcesShowCommand() *cobra.Command {
 					}
 					pairs = append(pairs, pair{"secret", strings.TrimSpace(secret.Credential+" "+secret.From) + until})
 				}
+				pairs = append(pairs, brokerPairs(source.Broker)...)
 				pairs = append(pairs, reconcilePairs(source.Reconcile)...)
 				for _, route := range source.Routes {
 					types := "all types"

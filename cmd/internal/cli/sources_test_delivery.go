@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -64,7 +65,7 @@ func (s *shell) showTest(source string, found *control.TestDelivery, dry bool) e
 	case dry || found.Status >= 200 && found.Status < 300:
 		return nil
 	case found.Status >= 500 || found.Status == http.StatusTooManyRequests:
-		return tryLaterf("the server did not record the delivery (%d); `oncegate status --server ...` says how it is", found.Status)
+		return errorf(errorcode.NotAcknowledged, "the server did not record the delivery (%d); `oncegate status --server ...` says how it is", found.Status)
 	}
-	return &failure{text: fmt.Sprintf("the delivery was refused with %d: `oncegate refusals list --source %s` says why", found.Status, clean(source))}
+	return errorf(errorcode.DeliveryRefused, "the delivery was refused with %d: `oncegate refusals list --source %s` says why", found.Status, clean(source))
 }

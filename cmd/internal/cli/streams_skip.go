@@ -58,7 +58,7 @@ func (s *shell) streamDecision(operation *decideStream, effect *decideEffect, cm
 	d.facts = func(ctx context.Context, caller control.Caller) (show func(), err error) {
 		would, err := control.Call(ctx, caller, operation, control.DecideStreamRequest{Ref: d.request.Ref, DryRun: true})
 		if problemCode(err) == control.CodeConflict && operation == &control.ApplyStream {
-			return nil, &failure{text: clean(control.ProblemOf(err).Error()) + "; see `oncegate streams list --undecided`"}
+			return nil, failf(operationCode(problemCode(err)), "%s", clean(control.ProblemOf(err).Error())+"; see `oncegate streams list --undecided`")
 		}
 		d.request.Ref, d.request.IfMatch = strconv.FormatInt(would.Stream, 10), would.Tag
 		if err == nil && !d.yes && s.interactive() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/control"
 )
@@ -43,10 +44,10 @@ func (s *shell) suppressionsImportCommand() *cobra.Command {
 		}
 		switch {
 		case len(file.invalid) > 0 && !skipInvalid:
-			return usagef("%s: %s, on %s: mend the file, or add --skip-invalid; nothing was changed",
+			return errorf(errorcode.File, "%s: %s, on %s: mend the file, or add --skip-invalid; nothing was changed",
 				clean(file.path), plural(file.bad, "line has no address", "lines have no address"), file.badLines())
 		case file.good == 0:
-			return usagef("%s contains no address", clean(file.path))
+			return errorf(errorcode.File, "%s contains no address", clean(file.path))
 		}
 		on := s.onSuppressions()
 		on.actor, r.Reason = d.actor, d.reason
@@ -154,7 +155,7 @@ func (f *addressFile) badLines() string {
 func (f *addressFile) each(do func(line int, address string) error) error {
 	file, err := os.Open(f.path)
 	if err != nil {
-		return usagef("reading the addresses: %v", err)
+		return errorf(errorcode.File, "reading the addresses: %v", err)
 	}
 	defer file.Close()
 	in := csv.NewReader(file)
@@ -166,7 +167,7 @@ func (f *addressFile) each(do func(line int, address string) error) error {
 			return nil
 		}
 		if err != nil {
-			return usagef("%s is no CSV file: %v", clean(f.path), err)
+			return errorf(errorcode.File, "%s is no CSV file: %v", clean(f.path), err)
 		}
 		line, _ := in.FieldPos(0)
 		if first {

@@ -34,8 +34,9 @@ type tail struct {
 	caller control.Caller
 	filter tailFilter
 
-	// event and effect are called to show one row.
-	event  func(*read.EventRow) error
+	// event and effect are called to show one row. If event returns an error, the next poll passes
+	// the row again. Without effect, effects are not read.
+	event  func(context.Context, *read.EventRow) error
 	effect func(*read.EffectRow) error
 
 	floor   time.Time // no older event can still appear
@@ -105,7 +106,8 @@ func (t *tail) poll(ctx context.Context) error {
 		if t.resumed[shortID(row.ID)] || t.filter.effectState != "" {
 			continue
 		}
-		if err := t.event(row); err != nil {
+		if err := t.event(ctx, row); err != nil {
+			delete(t.shown, row.ID)
 			return err
 		}
 	}
@@ -141,8 +143,8 @@ func (t *tail) events(ctx context.Context) ([]read.EventRow, error) {
 
 // pollEffects shows the effects that have ended or are waiting for a retry.
 func (t *tail) pollEffects(ctx context.Context) error {
-	if t.filter.admission != "" {
-		return nil // such events have no effects
+	if t.filter.admission != "" || t.effect == nil {
+		return nil // such events have no effects, or the tail does not show effects
 	}
 	request := control.ListEffectsRequest{
 		PageRequest: control.PageRequest{Limit: tailPage},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -39,7 +40,7 @@ func (s *shell) targetsTestCommand() *cobra.Command {
 					return err
 				}
 				if !found.Passed {
-					return &failure{text: fmt.Sprintf("target %s did not pass the test", clean(found.Target))}
+					return errorf(errorcode.CheckFailed, "target %s did not pass the test", clean(found.Target))
 				}
 				return nil
 			})

@@ -424,7 +424,7 @@ func TestTelemetryRefusesMistakes(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "oncegate", "serve")
 		cmd.Dir, cmd.Env = w.dir, append(slices.Clone(w.environ), c.environ...)
 		out, _ := cmd.CombinedOutput()
-		if got := strings.TrimSpace(string(out)); got != "oncegate: "+c.want || cmd.ProcessState.ExitCode() != 2 {
+		if got := strings.TrimSpace(string(out)); got != "oncegate: "+c.want+" [invalid_configuration]" || cmd.ProcessState.ExitCode() != 2 {
 			t.Errorf("%v: exit %d, %s\nwant %s", c.environ, cmd.ProcessState.ExitCode(), got, c.want)
 		}
 	}

@@ -3,6 +3,7 @@ package docs
 import (
 	"strconv"
 
+	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/control"
@@ -42,4 +43,13 @@ func apiCodes() string {
 		rows = append(rows, []string{`<a id="api-` + string(m.Code) + `"></a>` + code(string(m.Code)), strconv.Itoa(m.Status), m.Title, retriable, m.Next})
 	}
 	return table([]string{"code", "status", "title", "retriable", "what the caller should do next"}, rows)
+}
+
+// commandLineCodes documents the codes of the command line. Each row can be linked by "cli-" and its code.
+func commandLineCodes() string {
+	var rows [][]string
+	for _, m := range errorcode.All() {
+		rows = append(rows, []string{`<a id="cli-` + string(m.Code) + `"></a>` + code(string(m.Code)), strconv.Itoa(m.Exit), m.Title, m.Next})
+	}
+	return table([]string{"code", "exit code", "meaning", "what to do next"}, rows)
 }

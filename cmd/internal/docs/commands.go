@@ -1,35 +1,72 @@
 package docs
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
-// commands documents every command and its flags.
-func commands(root *cobra.Command) string {
-	var b strings.Builder
-	var rows [][]string
-	for _, cmd := range runnable(root) {
-		rows = append(rows, []string{"[`" + cmd.CommandPath() + "`](#" + anchor(cmd.CommandPath()) + ")", cmd.Short + "."})
+// commandTables returns the index of the commands and the content of their pages, by region.
+func commandTables(root *cobra.Command) (map[string]string, error) {
+	all := runnable(root)
+	if err := checkCommandGroups(all); err != nil {
+		return nil, err
 	}
-	b.WriteString(table([]string{"command", "what it does"}, rows))
-	b.WriteString("\n## Flags of every command\n\n" + flags(root.PersistentFlags()))
-	for _, cmd := range runnable(root) {
-		b.WriteString("\n## " + cmd.CommandPath() + "\n\n")
-		text := cmd.Long
-		if text == "" {
-			text = cmd.Short + "."
+	shared := sharedFlags(all)
+	out := map[string]string{"commands": commandIndex(all)}
+	maps.Copy(out, shared.tables(root))
+	for _, group := range commandGroups {
+		for _, page := range group.pages {
+			var texts []string
+			for _, cmd := range page.commands(all) {
+				texts = append(texts, command(cmd, shared))
+			}
+			out["commands-"+page.name] = strings.Join(texts, "\n")
 		}
-		b.WriteString(paragraphs(text) + "\n\n")
-		b.WriteString("    " + cmd.UseLine() + "\n")
-		if cmd.Example != "" {
-			b.WriteString("\nFor example:\n\n" + indented(cmd.Example) + "\n")
+	}
+	return out, nil
+}
+
+// commandIndex lists every command with a link to its page, one table for each group.
+func commandIndex(all []*cobra.Command) string {
+	var parts []string
+	for _, group := range commandGroups {
+		var rows [][]string
+		for _, page := range group.pages {
+			for _, cmd := range page.commands(all) {
+				rows = append(rows, []string{linked(cmd.CommandPath(), cmd.CommandPath(), "commands/"), cmd.Short + "."})
+			}
 		}
-		if cmd.LocalNonPersistentFlags().HasAvailableFlags() {
-			b.WriteString("\n" + flags(cmd.LocalNonPersistentFlags()))
-		}
+		parts = append(parts, "## "+group.title+"\n\n"+table([]string{"command", "what it does"}, rows))
+	}
+	return strings.Join(parts, "\n")
+}
+
+// linked returns a link to the section of a command, which begins with the name of the program. The
+// directory leads from the page with the link to the pages of commands.
+func linked(text, path, directory string) string {
+	return "[`" + text + "`](" + directory + pageOf(strings.Fields(path)[1]) + ".md#" + anchor(path) + ")"
+}
+
+// command documents one command.
+func command(cmd *cobra.Command, shared flagSets) string {
+	var b strings.Builder
+	b.WriteString("## " + cmd.CommandPath() + "\n\n")
+	text := cmd.Long
+	if text == "" {
+		text = cmd.Short + "."
+	}
+	b.WriteString(paragraphs(text) + "\n\n    " + cmd.UseLine() + "\n")
+	if cmd.Example != "" {
+		b.WriteString("\nFor example:\n\n" + indented(cmd.Example) + "\n")
+	}
+	own, others := shared.split(cmd)
+	if own != "" {
+		b.WriteString("\n" + own)
+	}
+	if others != "" {
+		b.WriteString("\n" + others + "\n")
 	}
 	return b.String()
 }
@@ -47,30 +84,6 @@ func runnable(cmd *cobra.Command) []*cobra.Command {
 		}
 	}
 	return out
-}
-
-func flags(set *pflag.FlagSet) string {
-	var rows [][]string
-	set.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" {
-			return
-		}
-		name := "--" + f.Name
-		if kind := f.Value.Type(); kind != "bool" {
-			value, _ := pflag.UnquoteUsage(f)
-			name += " " + value
-		}
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
-		}
-		def := f.DefValue
-		if def == "false" || def == "[]" || def == "0" || def == "0s" {
-			def = ""
-		}
-		_, usage := pflag.UnquoteUsage(f)
-		rows = append(rows, []string{code(name), code(def), usage})
-	})
-	return table([]string{"flag", "default", "meaning"}, rows)
 }
 
 // paragraphs joins the lines that the help text breaks for a terminal. It keeps indented lines.

@@ -24,6 +24,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/jobs/effect/effecttest"
 	"github.com/oncegate/oncegate/providers/listing/listingtest"
 )
 
@@ -66,8 +67,8 @@ func runSQL() {
 	}
 }
 
-// mostNotRun is how many blocks of all pages together may be marked as not run.
-const mostNotRun = 3
+// mostNotRun is how many blocks of all pages together may be marked as not run. Most of them need systemd, a cluster, a container engine or a published version.
+const mostNotRun = 10
 
 // Every command of README.md and docs runs. Each page runs separately in an empty directory: pages
 // of the tour with a development process, and guides with a server that uses the configuration in
@@ -110,7 +111,14 @@ func runPage(t *testing.T, path string, blocks []block) {
 	directory := t.TempDir()
 	world := worldOf(path)
 	url, schema := inboxtest.EmptySchema(t)
+	if strings.HasPrefix(path, "docs/recipes/") {
+		url, _ = inboxtest.Schema(t) // a database of its own, because recipes make schemas with equal names
+	}
 	target := targetServer(t)
+	recipes, err := filepath.Abs(filepath.Join(docs.Root, "docs/recipes"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	list := httptest.NewServer(listingtest.Senders()[0].Handler(&listingtest.API{})) // Stripe's
 	t.Cleanup(list.Close)
 	script := prelude + "\n" + world + "\n"
@@ -143,7 +151,7 @@ func runPage(t *testing.T, path string, blocks []block) {
 		case b.language == "console":
 			for i, part := range strings.Split("\n"+text, "\n$ ")[1:] {
 				command, output, _ := strings.Cut(part, "\n")
-				script += fmt.Sprintf("at='%s:%d, command %d'\n{ %s; } > output.%d 2>&1\n", path, b.line, i+1, stand(command), len(expected))
+				script += fmt.Sprintf("at='%s:%d, command %d'\n{ %s; } > \"$HOME/output.%d\" 2>&1\n", path, b.line, i+1, stand(command), len(expected))
 				expected = append(expected, output)
 			}
 		case b.background:
@@ -163,6 +171,7 @@ func runPage(t *testing.T, path string, blocks []block) {
 	environment := map[string]string{
 		"PATH": os.Getenv("PATH") + string(os.PathListSeparator) + programs.Dir, "HOME": directory, "USER": "ann", "NO_COLOR": "1", "GORACE": "atexit_sleep_ms=0",
 		"DATABASE_URL": url, "ONCEGATE_SCHEMA": schema, "TARGET": target,
+		"RECIPES": recipes, "SMTP_URL": "smtp://" + effecttest.NewMailServer(t, nil, nil, false).Address,
 		"STRIPE_SECRET": "whsec_stripe_value", "STRIPE_API_KEY": listingtest.Key, "AGENT_SECRET": "agent-secret-value", "ORDERS_SECRET": "whsec_b25jZWdhdGUtZGV2ZWxvcG1lbnQtc2VjcmV0LTMy",
 	}
 	for name, variable := range map[string]string{"ONCEGATE_PUBLIC": "ONCEGATE", "ONCEGATE_ADMIN": ""} {
@@ -185,9 +194,17 @@ func runPage(t *testing.T, path string, blocks []block) {
 	for name, value := range environment {
 		command.Env = append(command.Env, name+"="+value)
 	}
+	if path == goRecipe {
+		command.Env = append(command.Env, goCaches(t)...)
+	}
 	// A pg_dump that is unpacked and not installed needs its libraries.
 	command.Env = append(command.Env, slices.DeleteFunc(programs.Env(), func(s string) bool { return !strings.HasPrefix(s, "LD_LIBRARY_PATH=") })...)
 	if out, err := command.CombinedOutput(); err != nil {
+		for i := range expected { // what the last command printed says why
+			if text, err := os.ReadFile(filepath.Join(directory, fmt.Sprintf("output.%d", i))); err == nil {
+				out = append(out, text...)
+			}
+		}
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for i, want := range expected {
@@ -201,6 +218,23 @@ func runPage(t *testing.T, path string, blocks []block) {
 	}
 }
 
+// goRecipe is the recipe that is built where its module is.
+const goRecipe = "docs/recipes/go-service.md"
+
+// goCaches returns the variables with which go finds what it has compiled, because HOME is another one.
+func goCaches(t *testing.T) (out []string) {
+	t.Helper()
+	names := []string{"GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPROXY"}
+	values, err := exec.CommandContext(t.Context(), "go", append([]string{"env"}, names...)...).Output() // a line for each
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, value := range strings.Split(string(values), "\n")[:len(names)] {
+		out = append(out, names[i]+"="+value)
+	}
+	return out
+}
+
 var (
 	assignment  = regexp.MustCompile(`\b([a-z]+)=`)
 	placeholder = regexp.MustCompile(`<[a-z]+>`)
@@ -209,10 +243,16 @@ var (
 // worldOf returns the commands that prepare the processes for a page.
 func worldOf(path string) string {
 	switch path {
-	case "README.md", "docs/tour.md":
+	case "README.md", "docs/tour.md", "docs/guides/local-development.md":
 		return "develop"
 	case "docs/guides/first-source.md": // it starts its own
 		return "rm oncegate.yml; unset DATABASE_URL STRIPE_SECRET"
+	}
+	if path == goRecipe {
+		return `unset ONCEGATE_SCHEMA; cd "$RECIPES/go-service"`
+	}
+	if recipe, ok := strings.CutPrefix(path, "docs/recipes/"); ok { // it has a configuration, and its run starts a server
+		return `unset ONCEGATE_SCHEMA; cp -R "$RECIPES" recipes; cd recipes/` + strings.TrimSuffix(recipe, ".md")
 	}
 	return "oncegate migrate up 2>/dev/null; start oncegate serve"
 }

@@ -9,7 +9,9 @@ import (
 // configuration documents the keys of the configuration file, with one table per section.
 func configuration() string {
 	var b strings.Builder
-	for _, section := range config.Sections() {
+	sections := config.Sections()
+	for _, section := range sections {
+		keys := section.Own(sections)
 		b.WriteString("## " + section.Title + "\n\n")
 		if section.Text != "" {
 			b.WriteString(section.Text + "\n\n")
@@ -17,13 +19,13 @@ func configuration() string {
 		var rows [][]string
 		header := []string{"key", "default", "meaning"}
 		variables := false
-		for _, key := range section.Keys {
+		for _, key := range keys {
 			variables = variables || len(config.VariablesOf(section.Prefix+key.Name)) > 0
 		}
 		if variables {
 			header = []string{"key", "environment", "default", "meaning"}
 		}
-		for _, key := range section.Keys {
+		for _, key := range keys {
 			row := []string{code(section.Prefix + key.Name)}
 			if variables {
 				var names []string

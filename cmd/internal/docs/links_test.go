@@ -1,6 +1,8 @@
 package docs_test
 
 import (
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path"
@@ -17,19 +19,21 @@ import (
 
 var (
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	picture  = regexp.MustCompile(`\b(?:src|srcset)="([^"]+)"`)
 	heading  = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
 	fence    = regexp.MustCompile("(?ms)^```.*?^```$")
 	markdown = regexp.MustCompile("[`*]|\\[([^]]*)\\]\\([^)]*\\)")
 )
 
 // Every link inside the repository leads to an existing file and, if it names one, to an existing
-// heading.
+// heading. Pictures exist, too.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
 	checked := 0
 	for from, content := range all {
-		for _, m := range link.FindAllStringSubmatch(fence.ReplaceAllString(content, ""), -1) {
+		text := fence.ReplaceAllString(content, "")
+		for _, m := range slices.Concat(link.FindAllStringSubmatch(text, -1), picture.FindAllStringSubmatch(text, -1)) {
 			target, anchor, _ := strings.Cut(m[1], "#")
 			if strings.Contains(target, "://") {
 				continue
@@ -95,13 +99,21 @@ func TestAnchorsAreThoseOfGitHub(t *testing.T) {
 	}
 }
 
-// The index links to every page of docs.
+// The index links to every page of docs. A page in the directory of another page, such as
+// docs/reference/commands/events.md, is linked to by that page.
 func TestTheIndexNamesEveryPage(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
 	for name := range all {
-		if strings.HasPrefix(name, "docs/") && name != "docs/README.md" && !strings.Contains(all["docs/README.md"], "("+strings.TrimPrefix(name, "docs/")+")") {
-			t.Errorf("docs/README.md does not link to %s", name)
+		if !strings.HasPrefix(name, "docs/") || name == "docs/README.md" {
+			continue
+		}
+		index := "docs/README.md"
+		if parent := path.Dir(name) + ".md"; all[parent] != "" {
+			index = parent
+		}
+		if to := strings.TrimPrefix(name, path.Dir(index)+"/"); !strings.Contains(all[index], "]("+to) {
+			t.Errorf("%s does not link to %s", index, name)
 		}
 	}
 }
@@ -123,9 +135,7 @@ func TestNamesExist(t *testing.T) {
 		scriptName = regexp.MustCompile(`(?:^|[^\w/])(?:\./)?(scripts/[a-z-]+)`)
 		sourcePath = regexp.MustCompile("`((?:cmd|inbox|internal|jobs|providers|migrations)/[\\w./*]+)`")
 		metricName = regexp.MustCompile("`(oncegate_[a-z_]+[a-z])(?:\\{[^}]*\\})?`")
-		command    = regexp.MustCompile("`oncegate ([a-z]+(?: [a-z]+)?)")
 	)
-	root := cli.Command()
 	for from, content := range pages(t) {
 		for _, m := range testName.FindAllStringSubmatch(content, -1) {
 			if !tests[m[1]] {
@@ -149,13 +159,57 @@ func TestNamesExist(t *testing.T) {
 				t.Errorf("%s names the metric %s, which does not exist", from, m[1])
 			}
 		}
-		for _, m := range command.FindAllStringSubmatch(content, -1) {
-			words := strings.Fields(m[1])
-			found, _, err := root.Find(words)
-			if err != nil || found == root || found.HasSubCommands() && len(words) > 1 {
-				t.Errorf("%s names the command oncegate %s, which does not exist", from, m[1])
+		for _, name := range missingCommands(content) {
+			t.Errorf("%s names the command oncegate %s, which does not exist", from, name)
+		}
+	}
+}
+
+var namedCommand = regexp.MustCompile("`oncegate ([a-z]+(?: [a-z]+)?)")
+
+// missingCommands returns the commands that a text names and that do not exist.
+func missingCommands(text string) (missing []string) {
+	root := cli.Command()
+	for _, m := range namedCommand.FindAllStringSubmatch(text, -1) {
+		words := strings.Fields(m[1])
+		if found, _, err := root.Find(words); err != nil || found == root || found.HasSubCommands() && len(words) > 1 {
+			missing = append(missing, m[1])
+		}
+	}
+	return missing
+}
+
+// The doc comments of the packages that programs may import name commands that exist: `go doc` shows them.
+func TestCommandsInDocCommentsExist(t *testing.T) {
+	t.Parallel()
+	if got := missingCommands("see `oncegate keys init` and `oncegate keys list`"); len(got) != 1 || got[0] != "keys init" {
+		t.Fatalf("the check finds %q", got)
+	}
+	comments := 0
+	err := filepath.WalkDir(docs.Root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() && path != docs.Root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "internal" || entry.Name() == "cmd") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, group := range file.Comments {
+			comments++
+			for _, name := range missingCommands(strings.Join(strings.Fields(group.Text()), " ")) {
+				t.Errorf("%s names the command oncegate %s, which does not exist", path, name)
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if comments < 1000 {
+		t.Errorf("only %d comments were read", comments)
 	}
 }
 
@@ -183,7 +237,7 @@ func testFunctions(t *testing.T) map[string]bool {
 	return out
 }
 
-// The code on the pages is that of examples that are compiled and run: Go examples, and the files
+// The code on the pages is that of examples that are compiled and run: Go examples, recipes, and the files
 // of scripts/examples.
 func TestCodeIsThatOfExamples(t *testing.T) {
 	t.Parallel()
@@ -195,7 +249,8 @@ func TestCodeIsThatOfExamples(t *testing.T) {
 		}
 		language := extensions[filepath.Ext(path)]
 		example := strings.HasSuffix(path, "_test.go") && strings.Contains(entry.Name(), "example") ||
-			strings.HasPrefix(path, filepath.Join(docs.Root, "scripts", "examples")+string(filepath.Separator))
+			strings.HasPrefix(path, filepath.Join(docs.Root, "scripts", "examples")+string(filepath.Separator)) ||
+			strings.HasPrefix(path, filepath.Join(docs.Root, "docs", "recipes")+string(filepath.Separator))
 		if language == "" || !example {
 			return nil
 		}

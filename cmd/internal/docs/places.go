@@ -23,7 +23,7 @@ func places() string {
 		}
 		var commands []string
 		for _, command := range place.Commands {
-			commands = append(commands, "[`"+command+"`](commands.md#"+anchor("oncegate "+command)+")")
+			commands = append(commands, linked(command, "oncegate "+command, "commands/"))
 		}
 		rows = append(rows, []string{strings.Join(commands, ", "), operation, code(place.Page), place.Reason})
 	}

@@ -81,7 +81,7 @@ var typedAtServer = map[string][]string{
 	"effects resolve": {"effects resolve " + id + " --done" + decide, "effects resolve --source s --done" + decide, "effects resolve --all --dry-run"},
 	"erase":           {"erase --source s --key k" + decide, "erase --label a=b" + decide}, "events list": {"events list"}, "events tail": {"events tail --since 1h"},
 	"events show": {"events show " + id, "events show " + id + " --body"},
-	"keys list":   {"keys list"}, "logins link": {"logins link"}, "logins list": {"logins list"}, "logins revoke": {"logins revoke " + id + decide},
+	"listen":      {"listen --to 1 --since 1h"}, "keys list": {"keys list"}, "logins link": {"logins link"}, "logins list": {"logins list"}, "logins revoke": {"logins revoke " + id + decide},
 	"notifications list": {"notifications list"}, "notifications test": {"notifications test --reason test"},
 	"nodes list": {"nodes list"}, "outbox discard": {"outbox discard 7" + decide}, "outbox list": {"outbox list"}, "outbox show": {"outbox show 7"},
 	"providers list": {"providers list"}, "providers show": {"providers show stripe"}, "prune": {"prune --dry-run"}, "reload": {"reload --dry-run"},

@@ -40,7 +40,7 @@ func waitingFor(n int) string {
 func TestEveryRequirementIsShown(t *testing.T) {
 	t.Parallel()
 	tests := testFunctions(t)
-	for _, fault := range faultsOfRequirements(pages(t)["docs/reference/requirements.md"], func(name string) bool { return proofExists(t, tests, name) }) {
+	for _, fault := range faultsOfRequirements(pages(t)["internal/requirements.md"], func(name string) bool { return proofExists(t, tests, name) }) {
 		t.Error(fault)
 	}
 }

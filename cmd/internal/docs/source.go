@@ -132,6 +132,9 @@ func constantOf(spec *ast.ValueSpec) constant {
 			c.doc = strings.ToUpper(rest[:1]) + rest[1:]
 		}
 	}
+	if rest, ok := strings.CutPrefix(c.doc, c.name+" "); ok { // such as "HeaderName names the ..."
+		c.doc = strings.ToUpper(rest[:1]) + rest[1:]
+	}
 	c.doc = strings.NewReplacer("[", "`", "]", "`").Replace(c.doc)
 	return c
 }

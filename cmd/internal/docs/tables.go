@@ -16,10 +16,15 @@ func Tables(root *cobra.Command) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{"configuration": configuration(), "variables": variables(), "commands": commands(root), "codes": codes(), "next": nextMeanings(), "api-codes": apiCodes(), "places": places(), "metadata": metadata(), "invariants": invariants()}
+	out := map[string]string{"configuration": configuration(), "variables": variables(), "codes": codes(), "next": nextMeanings(), "api-codes": apiCodes(), "command-line-codes": commandLineCodes(), "places": places(), "metadata": metadata(), "invariants": invariants()}
 	if out["metrics"], err = metrics(); err != nil {
 		return nil, err
 	}
+	ofCommands, err := commandTables(root)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(out, ofCommands)
 	words, err := wordTables(all)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated regions into the pages")
 
-// pages returns README.md and everything under docs, by path from the root of the repository.
+// pages returns README.md, the pages for the people who work on Oncegate, and everything under docs, by path from the root of the repository.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -26,7 +26,7 @@ func pages(t *testing.T) map[string]string {
 		}
 		out[path] = string(content)
 	}
-	for _, path := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "GLOSSARY.md"} {
+	for _, path := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "internal/requirements.md"} {
 		read(path)
 	}
 	err := filepath.WalkDir(filepath.Join(docs.Root, "docs"), func(path string, entry fs.DirEntry, err error) error {

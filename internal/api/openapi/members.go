@@ -83,7 +83,7 @@ var members = map[string]string{
 	"outcome":          "How it ended.",
 	"path":             "The JSON path.",
 	"provider":         "The name of the provider.",
-	"rearms":           "How often it was given fresh attempts.",
+	"rearms":           "How often a redelivery gave it new attempts.",
 	"reason":           "Why.",
 	"received_at":      "When it was received.",
 	"recorded":         "How many events were recorded.",

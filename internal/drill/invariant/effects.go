@@ -35,7 +35,7 @@ func checkOneKey(e *evidence, f *finding) {
 			}
 		}
 		if r.Kind == Idempotent && effect.State == done && got.Answered == 0 {
-			f.addf(effect.Event, "is done, and %s never answered it with success", r.Name)
+			f.addf(effect.Event, "is done, and %s never answered it with success: it has the whole request %d times", r.Name, got.Complete)
 		}
 	}, Idempotent, Once, Mail)
 }
@@ -77,6 +77,7 @@ func checkExactlyOnce(e *evidence, f *finding) {
 func checkOneOwner(e *evidence, f *finding) {
 	type key struct{ route, subject string }
 	owners := map[key][]string{} // of each key; a key with no owner has only duplicates
+	states := map[string]string{}
 	e.effectsOf(func(effect *Effect, r *Route, got ledger.Requests) {
 		if !r.Keyed {
 			if effect.State == duplicate {
@@ -87,6 +88,7 @@ func checkOneOwner(e *evidence, f *finding) {
 		at := key{r.Name, e.Sent[effect.Event].Subject}
 		if effect.State != duplicate {
 			owners[at] = append(owners[at], effect.Event)
+			states[effect.Event] = effect.State
 			return
 		}
 		if owners[at] == nil {
@@ -102,7 +104,7 @@ func checkOneOwner(e *evidence, f *finding) {
 		case len(events) == 0:
 			f.addf("", "%s has only duplicates on route %s", at.subject, at.route)
 		case len(events) > 1:
-			f.addf(events[0], "is about the same subject as %v on route %s, and neither is a duplicate", events[1:], at.route)
+			f.addf(events[0], "is about the same subject as %v on route %s, and neither is a duplicate but %s and %s", events[1:], at.route, states[events[0]], states[events[1]])
 		}
 	}
 }

@@ -2,8 +2,8 @@ package rig
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -49,17 +49,23 @@ func CountBy(ctx context.Context, db Querier, query string, args ...any) (map[st
 const countUnfinished = `
 SELECT (SELECT count(*) FROM effect WHERE state IN ('pending', 'claimed', 'retry', 'held')) + (SELECT count(*) FROM replay WHERE state = 'running')`
 
-// Rest waits until no effect is under way and no replay runs. It returns how many are left when the limit has passed. The
-// search_path must be the schema.
+// Rest waits until no effect is under way and no replay runs. It returns how many remain if that number reaches no new minimum
+// within limit. There is no limit for the whole wait, because the backlog of a busy machine can take long. The search_path must be
+// the schema.
 func Rest(ctx context.Context, db Querier, limit time.Duration) (left int, err error) {
-	err = Poll(ctx, 50*time.Millisecond, limit, "the effects to come to rest", func() (bool, error) {
+	least, progress := math.MaxInt, time.Now()
+	for {
 		if err := db.QueryRow(ctx, countUnfinished).Scan(&left); err != nil {
-			return false, fmt.Errorf("counting what is not finished: %w", err)
+			return left, fmt.Errorf("counting what is not finished: %w", err)
 		}
-		return left == 0, nil
-	})
-	if errors.Is(err, ErrTimeout) {
-		return left, nil
+		if left < least {
+			least, progress = left, time.Now()
+		}
+		if left == 0 || time.Since(progress) >= limit {
+			return left, nil
+		}
+		if !Pause(ctx, 50*time.Millisecond) {
+			return left, fmt.Errorf("waiting for the effects to come to rest: %w", ctx.Err())
+		}
 	}
-	return left, err
 }

@@ -55,6 +55,7 @@ var rules = []struct {
 	{"inbox/decide", room("inbox/operation", "inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/suppression")},
 	{"inbox/gate/...", room("inbox/read", "inbox/operation", "inbox/decide")},
 	{"inbox/relay/...", room("inbox/gate", "inbox/refusal", "inbox/replay", "inbox/prune")},
+	{"inbox/consume/...", append(room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/read"), pgx)},
 	{"inbox/refusal/...", room("inbox/gate", "inbox/relay", "inbox/replay", "inbox/prune")},
 	{"inbox/reconcile/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/replay", "inbox/prune", "inbox/registry", "inbox/read", "internal/egress")},
 	{"inbox/replay/...", room("inbox/gate", "inbox/relay", "inbox/refusal", "inbox/prune")},

@@ -1,7 +1,7 @@
 // Command prose checks the English of the repository. It counts turns of phrase that a reader has to decode, in Go
 // comments, Markdown and the help of the command line, and it lists doc comments that do not begin with the name that
-// they document. It exits with 1 if a count is above its budget or if there is such a doc comment. Without an argument it
-// checks the working directory.
+// they document. In Markdown and the help it finds misspelt words, and it checks the headings of each page. It exits with
+// 1 if a count is above its budget or if there is another fault. Without an argument it checks the working directory.
 //
 //	prose DIRECTORY
 package main
@@ -9,7 +9,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 )
 
 func main() {
@@ -44,5 +46,25 @@ func run(root string, out, problems io.Writer) int {
 		code = 1
 		fmt.Fprintf(problems, "%s:%d: the doc comment of %s begins with %q, not with the name\n", u.file, u.number, u.name, u.begins)
 	}
+	for _, f := range found.faults() {
+		code = 1
+		fmt.Fprintf(problems, "%s:%d: %s\n", f.file, f.number, f.text)
+	}
 	return code
+}
+
+// fault is something wrong in a line of a text.
+type fault struct {
+	file   string
+	number int
+	text   string
+}
+
+// faults returns the faults of spelling and of headings.
+func (t *tree) faults() []fault {
+	out := slices.Concat(faultsOfSpelling(t.lines[markdown]), faultsOfSpelling(t.lines[help]))
+	for _, file := range slices.Sorted(maps.Keys(t.pages)) {
+		out = append(out, faultsOfHeadings(file, headingsIn(t.pages[file]))...)
+	}
+	return out
 }

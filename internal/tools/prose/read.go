@@ -17,12 +17,13 @@ import (
 // tree is the text of a repository.
 type tree struct {
 	lines   map[kind][]line
+	pages   map[string][]line // of Markdown, outside fenced code, by file
 	unnamed []unnamed
 }
 
 // read reads the Go files and the Markdown under root.
 func read(root string) (*tree, error) {
-	t := &tree{lines: map[kind][]line{}}
+	t := &tree{lines: map[kind][]line{}, pages: map[string][]line{}}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -54,12 +55,14 @@ func (t *tree) markdown(path string) error {
 	if err != nil {
 		return err
 	}
+	t.pages[path] = nil // also if it is empty
 	fenced := false
 	for i, text := range strings.Split(string(data), "\n") {
 		if strings.HasPrefix(strings.TrimSpace(text), "```") {
 			fenced = !fenced
 		} else if !fenced {
 			t.add(markdown, path, i+1, text)
+			t.pages[path] = append(t.pages[path], line{file: path, number: i + 1, text: text})
 		}
 	}
 	return nil

@@ -132,6 +132,7 @@ func (r *drainReport) compare() {
 		{subjectForward, subjectRiverSQL, .9},
 		{subjectSQL, subjectRiverNoop, 0},
 		{subjectForward, subjectRiverNoop, 0},
+		{subjectPublish, subjectRiverNoop, 0},
 	} {
 		if out, ok := newRatio(c.above+" / "+c.below, r.rates(c.above), r.rates(c.below), c.atLeast, 0); ok {
 			r.Ratios = append(r.Ratios, out)

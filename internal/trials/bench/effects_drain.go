@@ -26,6 +26,7 @@ import (
 const (
 	subjectSQL       = "sql"
 	subjectForward   = "forward"
+	subjectPublish   = "publish"
 	subjectRiverSQL  = "river-sql"
 	subjectRiverNoop = "river-noop"
 )
@@ -43,6 +44,7 @@ type drains struct {
 	effectsOptions
 	*testbed
 	target *rig.Target
+	stream string // the configuration of a target at a broker
 	runs   uint32
 }
 
@@ -52,6 +54,7 @@ func (d *drains) subjects() []drainSubject {
 		{subjectSQL, "oncegate, one row each, exactly once", "{ kind: sql, call: bench.apply_event }"},
 		{subjectRiverSQL, "River, the same SQL and JobCompleteTx", ""},
 		{subjectForward, "oncegate, a local target that answers at once", fmt.Sprintf("{ kind: forward, url: \"http://%s/\", idempotent: true }", d.target.Address)},
+		{subjectPublish, "oncegate, a stream of NATS in memory", d.stream},
 	}
 	for _, s := range all {
 		if s.name == d.only {
@@ -78,8 +81,11 @@ func (d *drains) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if d.stream, err = startStream(ctx, d.Dir); err != nil {
+		return err
+	}
 	if d.only != "" && len(d.subjects()) != 1 {
-		return fmt.Errorf("--only %q is unknown; known are %s", d.only, strings.Join([]string{subjectSQL, subjectForward, subjectRiverSQL, subjectRiverNoop}, ", "))
+		return fmt.Errorf("--only %q is unknown; known are %s", d.only, strings.Join([]string{subjectSQL, subjectForward, subjectPublish, subjectRiverSQL, subjectRiverNoop}, ", "))
 	}
 	return nil
 }

@@ -29,14 +29,16 @@ func (c *campaign) check(ctx context.Context) ([]rig.Violation, error) {
 	}
 	c.seen.mu.Lock()
 	defer c.seen.mu.Unlock()
-	e := &invariant.Evidence{Sent: c.seen.sent, Routes: []invariant.Route{
+	// The tables are read before the targets' ledgers, so that every effect that the tables call done is in the ledgers.
+	stored, err := invariant.Read(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	e := &invariant.Evidence{Stored: stored, Sent: c.seen.sent, Routes: []invariant.Route{
 		{Name: "once", Kind: invariant.Once, Requests: c.seen.once.Requests()},
 		{Name: "keyed", Kind: invariant.Idempotent, Requests: c.seen.keyed.Requests()},
 		{Name: "table", Kind: invariant.Table},
 	}}
-	if e.Stored, err = invariant.Read(ctx, db); err != nil {
-		return nil, err
-	}
 	current := map[string]trace{}
 	if err := c.readTraces(ctx, c.primary, time.Time{}, "the primary", current); err != nil {
 		return nil, err

@@ -117,10 +117,12 @@ func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
 	if _, err := rig.Rest(ctx, c.DB, waitLimit); err != nil { // the check reports unfinished effects
 		return nil, err
 	}
-	e := &Evidence{NeverInDoubt: c.neverInDoubt, Evidence: invariant.Evidence{Sent: sent.Events(), Routes: invariantRoutes(c.received.Requests())}}
-	if e.Stored, err = invariant.Read(ctx, c.DB); err != nil {
+	// The tables are read before the targets' ledger, so that every effect that the tables call done is in the ledger.
+	stored, err := invariant.Read(ctx, c.DB)
+	if err != nil {
 		return nil, err
 	}
+	e := &Evidence{NeverInDoubt: c.neverInDoubt, Evidence: invariant.Evidence{Stored: stored, Sent: sent.Events(), Routes: invariantRoutes(c.received.Requests())}}
 	if e.Early, err = readEvents(ctx, c.DB, readEarly, lease); err != nil {
 		return nil, err
 	}

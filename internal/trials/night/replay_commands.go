@@ -172,7 +172,7 @@ func (n *Campaign) hashTables(ctx context.Context) (map[string]string, error) {
 	rows, err := n.DB.Query(ctx, `
 		SELECT relname::text FROM pg_class
 		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname NOT LIKE 'river%'
-			AND relname NOT IN ('prune_walk', 'node', 'stat_flush', 'stat_minute')`)
+			AND relname NOT IN ('prune_walk', 'node', 'stat_flush', 'stat_minute', 'stat_hour')`)
 	if err != nil {
 		return nil, fmt.Errorf("listing tables: %w", err)
 	}

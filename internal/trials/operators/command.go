@@ -112,10 +112,9 @@ var (
 )
 
 // wrongExit describes what is wrong with a command's exit, or returns "". The exit status must be documented, and one
-// line must explain a failure so that a person can act on it.
+// line with a code must explain a failure so that a person can act on it.
 func wrongExit(a *act, usage string) string {
-	lines := strings.Split(strings.TrimSpace(a.Stderr), "\n")
-	last := lines[len(lines)-1]
+	text, worded := errorOf(a)
 	switch {
 	case a.killed, a.ExitCode == 0:
 		return ""
@@ -123,19 +122,35 @@ func wrongExit(a *act, usage string) string {
 		return fmt.Sprintf("%s did not end within %s", a, waitLimit)
 	case a.ExitCode != 1 && a.ExitCode != 2 && a.ExitCode != 75:
 		return fmt.Sprintf("%s ended with a status that is not documented: %s", a, a.Stderr)
-	case a.ExitCode == 2 && (usage == "" || !strings.Contains(last, usage)):
-		return fmt.Sprintf("%s was called right and says that it was not: %s", a, last)
+	case a.ExitCode == 2 && (usage == "" || !strings.Contains(text, usage)):
+		return fmt.Sprintf("%s was called right and says that it was not: %s", a, text)
 	case internalWords.MatchString(a.Stderr):
 		return fmt.Sprintf("%s failed with what no person can use: %s", a, a.Stderr)
-	case !strings.HasPrefix(last, "oncegate: "):
-		return fmt.Sprintf("%s failed without a word: %q", a, a.Stderr)
+	case !worded:
+		return fmt.Sprintf("%s failed without a word, or without a code: %q", a, a.Stderr)
 	}
 	return ""
 }
 
+// codedError is how a command without --output json ends the line of an error.
+var codedError = regexp.MustCompile(`^oncegate: (.*) \[[a-z_]+\]$`)
+
+// errorOf returns the error that a command has written last. worded says that it has a code, as text or in JSON.
+func errorOf(a *act) (text string, worded bool) {
+	lines := strings.Split(strings.TrimSpace(a.Stderr), "\n")
+	last := lines[len(lines)-1]
+	var object struct{ Error, Code string }
+	if json.Unmarshal([]byte(last), &object) == nil {
+		return object.Error, object.Error != "" && object.Code != ""
+	}
+	if m := codedError.FindStringSubmatch(last); m != nil {
+		return m[1], true
+	}
+	return last, false
+}
+
 // refusalReason is why a command refused, without the parts that vary.
 func refusalReason(a *act) string {
-	lines := strings.Split(strings.TrimSpace(a.Stderr), "\n")
-	text := varyingParts.ReplaceAllString(strings.TrimPrefix(lines[len(lines)-1], "oncegate: "), "#")
-	return a.kind + ": " + text
+	text, _ := errorOf(a)
+	return a.kind + ": " + varyingParts.ReplaceAllString(text, "#")
 }

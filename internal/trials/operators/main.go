@@ -73,6 +73,7 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 	c := newCampaign(o, w)
 	repeat := fmt.Sprintf("./scripts/operators -rounds %d -operators %d -acts %d -seed %d", o.rounds, o.operators, o.acts, o.seed)
 	if err := c.End(c.run(ctx), repeat); err != nil {
+		c.printViolations() // what was found before it ended early
 		return false, err
 	}
 	found := c.violations
@@ -83,12 +84,7 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 		}
 		fmt.Printf("   to repeat it: %s\n   the logs: %s\n", repeat, kept)
 	}
-	for _, v := range found[:min(len(found), o.violationLimit())] {
-		fmt.Println("  ", v)
-	}
-	if len(found) > o.violationLimit() {
-		fmt.Printf("   and %d more\n", len(found)-o.violationLimit())
-	}
+	c.printViolations()
 	if o.defects {
 		missed := c.unnoticedDefects()
 		fmt.Print(c.summary(time.Since(began)))
@@ -106,6 +102,16 @@ func run(ctx context.Context, args []string) (broken bool, err error) {
 		fmt.Printf("  %-11s %s\n", "not yet", strings.Join(never, ", "))
 	}
 	return len(found) > 0 || o.rounds >= fullRounds && len(never) > 0, nil
+}
+
+// printViolations prints the first violations.
+func (c *campaign) printViolations() {
+	for _, v := range c.violations[:min(len(c.violations), c.violationLimit())] {
+		fmt.Println("  ", v)
+	}
+	if len(c.violations) > c.violationLimit() {
+		fmt.Printf("   and %d more\n", len(c.violations)-c.violationLimit())
+	}
 }
 
 // fullRounds is the number of rounds from which on every kind of act and of end must have happened.

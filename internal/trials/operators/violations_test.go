@@ -219,16 +219,19 @@ func TestComplaintNoticesHowCommandsEnd(t *testing.T) {
 		want  bool
 	}{
 		"success":                      {act: act{}},
-		"a refusal":                    {act: act{CommandResult: lab.CommandResult{ExitCode: 1, Stderr: "oncegate: it is not dead\n"}}},
-		"try later":                    {act: act{CommandResult: lab.CommandResult{ExitCode: 75, Stderr: "oncegate: try again later\n"}}},
+		"a refusal":                    {act: act{CommandResult: lab.CommandResult{ExitCode: 1, Stderr: "oncegate: it is not dead [wrong_state]\n"}}},
+		"a refusal in JSON":            {act: act{CommandResult: lab.CommandResult{ExitCode: 1, Stderr: `{"error":"it is \"done\"","code":"wrong_state"}` + "\n"}}},
+		"a refusal without a code":     {act: act{CommandResult: lab.CommandResult{ExitCode: 1, Stderr: "oncegate: it is not dead\n"}}, want: true},
+		"JSON without a code":          {act: act{CommandResult: lab.CommandResult{ExitCode: 1, Stderr: `{"error":"it is not dead"}`}}, want: true},
+		"try later":                    {act: act{CommandResult: lab.CommandResult{ExitCode: 75, Stderr: "oncegate: try again later [unavailable]\n"}}},
 		"a kill by the campaign":       {act: act{CommandResult: lab.CommandResult{ExitCode: -1}, killed: true}},
 		"a kill by somebody else":      {act: act{CommandResult: lab.CommandResult{ExitCode: -1}}, want: true},
-		"a status of its own":          {act: act{CommandResult: lab.CommandResult{ExitCode: 3, Stderr: "oncegate: no\n"}}, want: true},
-		"wrong usage that is right":    {act: act{CommandResult: lab.CommandResult{ExitCode: 2, Stderr: "oncegate: say either --done or --resend\n"}}, want: true},
-		"usage that is expected":       {act: act{CommandResult: lab.CommandResult{ExitCode: 2, Stderr: "oncegate: `keys activate 2` finishes that rotation\n"}}, usage: "finishes that rotation"},
+		"a status of its own":          {act: act{CommandResult: lab.CommandResult{ExitCode: 3, Stderr: "oncegate: no [failed]\n"}}, want: true},
+		"wrong usage that is right":    {act: act{CommandResult: lab.CommandResult{ExitCode: 2, Stderr: "oncegate: say either --done or --resend [usage]\n"}}, want: true},
+		"usage that is expected":       {act: act{CommandResult: lab.CommandResult{ExitCode: 2, Stderr: "oncegate: `keys activate 2` finishes that rotation [wrong_state]\n"}}, usage: "finishes that rotation"},
 		"a panic":                      {act: act{CommandResult: lab.CommandResult{ExitCode: 2, Stderr: "panic: nil\n\ngoroutine 1 [running]:\n"}}, want: true},
 		"a failure without a word":     {act: act{CommandResult: lab.CommandResult{ExitCode: 1}}, want: true},
-		"a failure of the database's ": {act: act{CommandResult: lab.CommandResult{ExitCode: 1, Stderr: "oncegate: discarding: ERROR: deadlock detected (SQLSTATE 40P01)\n"}}, want: true},
+		"a failure of the database's ": {act: act{CommandResult: lab.CommandResult{ExitCode: 1, Stderr: "oncegate: discarding: ERROR: deadlock detected (SQLSTATE 40P01) [failed]\n"}}, want: true},
 	} {
 		if got := wrongExit(&c.act, c.usage); (got != "") != c.want {
 			t.Errorf("%s: found %q", name, got)

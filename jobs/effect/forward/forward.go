@@ -383,19 +383,9 @@ func failure(ctx context.Context, err error, s *stage) effect.Result {
 		}
 		return r
 	}
-	r := effect.Result{Outcome: effect.Retry, Reason: reasons.Connect, Cause: effect.SafeError(err)}
-	dns, isDNS := errors.AsType[*net.DNSError](err)
-	switch {
-	case errors.Is(err, egress.ErrRefused):
-		r.Reason = reasons.Address
-	case isDNS && dns != nil:
-		r.Reason = reasons.DNS
-	case s.handshake.Load():
+	r := effect.NotReached(ctx, err)
+	if s.handshake.Load() && r.Reason != reasons.Address && r.Reason != reasons.DNS {
 		r.Reason = reasons.TLS
-	case effect.TimedOut(ctx, err):
-		r.Reason = reasons.Timeout
-	case ctx.Err() != nil:
-		r.Reason = reasons.Stopped
 	}
 	return r
 }

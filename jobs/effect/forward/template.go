@@ -58,11 +58,8 @@ func SplitAddress(address string) (literals, expressions []string, err error) {
 }
 
 var (
-	errBraceOpen   = errors.New("url: a { has no }; write a literal brace as %7B or %7D")
-	errBraceClosed = errors.New("url: a } has no {; write a literal brace as %7B or %7D")
-	errBraceEmpty  = errors.New("url: there is no expression between { and }")
-	errPlace       = errors.New("url: a value can stand in the path and in the query only, never in the scheme, user, host or port")
-	errDots        = errors.New("url: with values, . and .. may not be steps of the path")
+	errPlace = errors.New("url: a value can stand in the path and in the query only, never in the scheme, user, host or port")
+	errDots  = errors.New("url: with values, . and .. may not be steps of the path")
 )
 
 // parseTemplate finds the expressions of an address, in its path and its query.
@@ -74,45 +71,19 @@ func parseTemplate(address string) (*template, error) {
 	return t, t.checkPlaces()
 }
 
-// splitTemplate finds the expressions of an address. Quotes and inner braces belong to an expression.
+// splitTemplate finds the expressions of an address.
 func splitTemplate(address string) (*template, error) {
-	t := &template{}
-	start, depth := 0, 0
-	var quote byte
-	for i := 0; i < len(address); i++ {
-		c := address[i]
-		switch {
-		case quote != 0:
-			if c == '\\' {
-				i++
-			} else if c == quote {
-				quote = 0
-			}
-		case depth > 0 && (c == '"' || c == '\''):
-			quote = c
-		case c == '{':
-			if depth++; depth == 1 {
-				t.literals = append(t.literals, address[start:i])
-				start = i + 1
-			}
-		case c == '}' && depth == 0:
-			return nil, errBraceClosed
-		case c == '}':
-			if depth--; depth > 0 {
-				continue
-			}
-			p := place{expression: strings.TrimSpace(address[start:i])}
-			if p.expression == "" {
-				return nil, errBraceEmpty
-			}
-			t.places = append(t.places, p)
-			start = i + 1
-		}
+	literals, expressions, err := effect.SplitBraces(address)
+	switch {
+	case errors.Is(err, effect.ErrBraceEmpty):
+		return nil, fmt.Errorf("url: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("url: %w; write a literal brace as %%7B or %%7D", err)
 	}
-	if depth > 0 {
-		return nil, errBraceOpen
+	t := &template{literals: literals}
+	for _, text := range expressions {
+		t.places = append(t.places, place{expression: text})
 	}
-	t.literals = append(t.literals, address[start:])
 	return t, nil
 }
 

@@ -146,7 +146,7 @@ func (m *Sender) Send(ctx context.Context, call *effect.Call) effect.Result {
 	}
 	conn, err := m.guard.DialContext(ctx, "tcp", m.address)
 	if err != nil {
-		return notReached(ctx, err)
+		return effect.NotReached(ctx, err)
 	}
 	conn = &bounded{Conn: conn, left: maxConversation}
 	defer conn.Close()
@@ -293,23 +293,6 @@ func replyCode(err error) int {
 		return 0
 	}
 	return reply.Code
-}
-
-// notReached classifies the error of a connection that could not be made.
-func notReached(ctx context.Context, err error) effect.Result {
-	r := effect.Result{Outcome: effect.Retry, Reason: reasons.Connect, Cause: effect.SafeError(err)}
-	_, isDNS := errors.AsType[*net.DNSError](err)
-	switch {
-	case errors.Is(err, egress.ErrRefused):
-		r.Reason = reasons.Address
-	case isDNS:
-		r.Reason = reasons.DNS
-	case effect.TimedOut(ctx, err):
-		r.Reason = reasons.Timeout
-	case ctx.Err() != nil:
-		r.Reason = reasons.Stopped
-	}
-	return r
 }
 
 var messageID = regexp.MustCompile(`^<[0-9a-f]{32}@[^<>\s]+>$`)

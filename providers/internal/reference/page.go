@@ -28,7 +28,9 @@ func Page(name string, p *providers.Provider) string {
 	b.setUp(name, p)
 	b.verified(p)
 	b.events(p)
-	b.answers(s)
+	if !p.IsMessage() { // a broker takes no answer
+		b.answers(s)
+	}
 	b.retention(s)
 	b.reconcile(s)
 	b.confidence(s)
@@ -93,6 +95,10 @@ var covers = map[string]string{
 func (b *page) verified(p *providers.Provider) {
 	s := p.Spec()
 	b.heading("Which parts are verified")
+	if p.IsMessage() {
+		b.item("None: the connection to the broker proves who sends, and the broker delivers a message as it got it.")
+		return
+	}
 	for _, v := range ways(s) {
 		if v.name != "" {
 			b.item("Mode `%s`, %s: %s.", v.name, when(s, v.name), proofOf(v.spec))

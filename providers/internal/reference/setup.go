@@ -10,7 +10,11 @@ import (
 func (b *page) setUp(name string, p *providers.Provider) {
 	s := p.Spec()
 	b.heading("Setting it up")
-	b.line("Give the sender the address `https://<your host>/in/" + name + "` (if your source has another name, use that name in the address), and declare the source:")
+	if p.IsMessage() {
+		b.line("Declare a source that consumes from a broker (see [Events from a broker](../../docs/guides/from-a-broker.md)):")
+	} else {
+		b.line("Give the sender the address `https://<your host>/in/" + name + "` (if your source has another name, use that name in the address), and declare the source:")
+	}
 	b.line("")
 	b.example(name, p, "")
 	for _, setup := range setups(s) {
@@ -65,6 +69,9 @@ func (b *page) example(name string, p *providers.Provider, setup string) {
 	b.line("sources:")
 	b.line("  " + name + ":")
 	b.line("    provider: " + name)
+	if p.IsMessage() {
+		b.line("    from: { url: \"nats://broker.internal\", stream: ORDERS }")
+	}
 	given, lines := map[string][]string{}, []string(nil)
 	for i := range s.Settings {
 		t := &s.Settings[i]

@@ -9,6 +9,10 @@ served=
 
 # start COMMAND...: runs a server until the page ends or stops it, and waits until it is ready.
 start() {
+  if [ -n "$served" ]; then
+    echo "$at: a server runs already, and this one would outlive the page" >&2
+    exit 1
+  fi
   "$@" >>serve.log 2>&1 &
   served=$!
   until oncegate ready >/dev/null 2>&1; do
