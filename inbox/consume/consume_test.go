@@ -152,7 +152,7 @@ func stop(t *testing.T, c *consume.Consumer, l *lanes) {
 // pass lets d pass, and then lets everything that happens at that instant happen: a message that the consumer takes at the
 // instant at which the test looks is neither acknowledged nor returned yet.
 func pass(d time.Duration) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 }
 
