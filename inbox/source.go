@@ -165,6 +165,9 @@ type Admission struct {
 	// so the key alone decides: such an admission never makes a conflict, and neither does a later delivery of its events.
 	Reconciled bool
 
+	// Buffered: the delivery was acknowledged when it went to the buffer, and is recorded now. ReceivedAt is when it arrived.
+	Buffered bool
+
 	Events []NewEvent
 }
 
@@ -290,3 +293,7 @@ const (
 // DetailReconciled is the detail of the admission of a usable event that [Admission.Reconciled] recorded.
 // Stored: never change.
 const DetailReconciled = "reconciled"
+
+// DetailBuffered is the detail of the admission of a usable event that [Admission.Buffered] recorded.
+// Stored: never change.
+const DetailBuffered = "buffered"

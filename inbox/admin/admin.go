@@ -32,8 +32,12 @@ type Config struct {
 	Gatherer prometheus.Gatherer
 	Logger   *slog.Logger
 
-	// Checks must all pass for the process to be ready.
+	// Checks must all pass for the process to be ready, except those that Degraded excuses.
 	Checks []Check
+
+	// Degraded decides about checks that have failed, by their names. If it returns a status, the process is ready all the same
+	// and answers with this status. nil means that every check must pass.
+	Degraded func(failed map[string]error) (status string)
 
 	// Hosts are names, without a port, at which /metrics is answered in addition to addresses, localhost, names without a
 	// dot and names that only a private network resolves, such as those below .internal. This keeps a

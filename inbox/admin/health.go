@@ -22,7 +22,7 @@ func (a *Admin) healthz(c echo.Context) error {
 
 // readiness is the answer of /readyz.
 type readiness struct {
-	Status string `json:"status"` // ready, not ready
+	Status string `json:"status"` // ready, not ready, or what Degraded says
 
 	// Checks contain "ok" or the problem, by the name of the check.
 	Checks map[string]string `json:"checks"`
@@ -33,6 +33,7 @@ func (a *Admin) readyz(c echo.Context) error {
 	defer cancel()
 	answer := readiness{Status: "ready", Checks: make(map[string]string, len(a.cfg.Checks))}
 	status := http.StatusOK
+	failed := map[string]error{}
 	for i, err := range a.check(ctx) {
 		name := a.cfg.Checks[i].Name
 		if err == nil {
@@ -40,8 +41,11 @@ func (a *Admin) readyz(c echo.Context) error {
 			continue
 		}
 		answer.Status, status = "not ready", http.StatusServiceUnavailable
-		answer.Checks[name] = err.Error()
+		answer.Checks[name], failed[name] = err.Error(), err
 		a.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "not ready", slog.String("check", name), slog.Any("error", err))
+	}
+	if degraded := a.degraded(failed); degraded != "" {
+		answer.Status, status = degraded, http.StatusOK
 	}
 	c.Response().Header().Set("Cache-Control", "no-store")
 	text, err := json.Marshal(answer)
@@ -49,6 +53,14 @@ func (a *Admin) readyz(c echo.Context) error {
 		return err
 	}
 	return c.JSONBlob(status, append(visible.JSON(text), '\n'))
+}
+
+// degraded returns the status of a process that is ready although checks have failed, or nothing.
+func (a *Admin) degraded(failed map[string]error) string {
+	if len(failed) == 0 || a.cfg.Degraded == nil {
+		return ""
+	}
+	return a.cfg.Degraded(failed)
 }
 
 // check runs all checks at the same time and waits for none beyond ctx.

@@ -137,8 +137,11 @@ func prepareEntry(d *delivery, item int, now time.Time) entry {
 		return e
 	}
 	e.admission = inbox.AdmissionUnrouted
-	if a.Reconciled {
+	switch {
+	case a.Reconciled:
 		e.detail = inbox.DetailReconciled
+	case a.Buffered:
+		e.detail = inbox.DetailBuffered
 	}
 	for i := range a.Source.Routes {
 		route := &a.Source.Routes[i]

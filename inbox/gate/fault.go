@@ -107,11 +107,14 @@ func (g *Gate) fail(deliveries []*delivery, err error) {
 	g.cfg.Logger.Error("deliveries not recorded", slog.String("source", first.source().Name),
 		slog.Int("deliveries", len(deliveries)), slog.String("reason", row.ErrorText(err)))
 	g.stats.failed.Add(uint64(len(deliveries)))
-	if classify(err) != faultSplit {
+	kind := ErrUnavailable
+	if classify(err) == faultSplit {
+		kind = errDelivery
+	} else {
 		g.health.failed(g.cfg.Clock.Local(), row.PublicErrorText(err))
 	}
 	for _, d := range deliveries {
-		d.answer(fmt.Errorf("%w: recording %s/%s: %s", ErrUnavailable, d.admission.Source.Name, d.entries[0].eventID, row.ErrorText(err)))
+		d.answer(fmt.Errorf("%w: recording %s/%s: %s", kind, d.admission.Source.Name, d.entries[0].eventID, row.ErrorText(err)))
 	}
 }
 

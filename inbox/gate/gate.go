@@ -28,6 +28,21 @@ var ErrOverloaded = errors.New("gate is overloaded")
 // asked to deliver again: if it was recorded, that will be a duplicate.
 var ErrUnavailable = errors.New("gate is unavailable")
 
+// ErrDelivery is wrapped, together with [ErrUnavailable], if the cause is the delivery itself, such as a value that cannot be
+// stored or the lock of its row. Other deliveries can be recorded meanwhile.
+var ErrDelivery = errors.New("the delivery cannot be recorded")
+
+// errDelivery reads as ErrUnavailable alone, because its text names the cause.
+var errDelivery error = deliveryError{}
+
+type deliveryError struct{}
+
+// Error implements error.
+func (deliveryError) Error() string { return ErrUnavailable.Error() }
+
+// Is makes it both errors.
+func (deliveryError) Is(target error) bool { return target == ErrUnavailable || target == ErrDelivery }
+
 var errStopping = fmt.Errorf("%w: it is stopping", ErrUnavailable)
 
 // Conn is what the gate needs of a database connection.
@@ -103,9 +118,12 @@ type Config struct {
 	QueueBytes  int64
 
 	// Deadline is when a delivery is answered at the latest, counted from when it entered the gate, however often its
-	// group runs. It defaults to 8 s.
+	// group runs. It defaults to [DefaultDeadline].
 	Deadline time.Duration
 }
+
+// DefaultDeadline is the default of [Config.Deadline]. Most senders wait ten seconds for an answer.
+const DefaultDeadline = 8 * time.Second
 
 func (c *Config) withDefaults() Config {
 	out := *c
@@ -117,7 +135,7 @@ func (c *Config) withDefaults() Config {
 	out.GroupBytes = cmp.Or(out.GroupBytes, 4<<20)
 	out.QueueEvents = cmp.Or(out.QueueEvents, 8192)
 	out.QueueBytes = cmp.Or(out.QueueBytes, 64<<20)
-	out.Deadline = cmp.Or(out.Deadline, 8*time.Second)
+	out.Deadline = cmp.Or(out.Deadline, DefaultDeadline)
 	if out.Acquire == nil && out.Pool != nil {
 		out.Acquire = acquireFrom(out.Pool)
 	}
@@ -280,7 +298,11 @@ func (g *Gate) settleConflict(ctx context.Context, e *entry, out *inbox.ItemRece
 	defer cancel()
 	p := conflict.Payload{Admission: e.delivery.admission, Item: e.item, EventID: e.eventID, SHA: e.sha, Recorded: e.row}
 	if err := g.cfg.Conflicts.Settle(ctx, &p, out); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		kind := ErrUnavailable
+		if classify(err) == faultSplit {
+			kind = errDelivery
+		}
+		return fmt.Errorf("%w: %w", kind, err)
 	}
 	return nil
 }

@@ -105,6 +105,9 @@ type EventDetail struct {
 // Reconciled reports whether the event was read from its sender's list and not delivered.
 func (e *EventDetail) Reconciled() bool { return e.AdmissionDetail == inbox.DetailReconciled }
 
+// Buffered reports whether the delivery of the event was acknowledged when it went to the buffer, before the event was recorded.
+func (e *EventDetail) Buffered() bool { return e.AdmissionDetail == inbox.DetailBuffered }
+
 // Erased reports whether [prune.EraseEvent] took the content of the event.
 func (e *EventDetail) Erased() bool { return e.Class == row.ErasedClass }
 

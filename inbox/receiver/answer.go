@@ -25,6 +25,8 @@ const (
 	// outcomeBeyondRetention means that the event says that it is older than keys are kept; it
 	// is recorded as a dead letter.
 	outcomeBeyondRetention outcome = "beyond_retention"
+	// outcomeBuffered means that the buffer keeps the delivery until the gate can record it.
+	outcomeBuffered outcome = "buffered"
 	// outcomeEmpty means that the delivery verified and carries no event.
 	outcomeEmpty outcome = "empty"
 	// outcomeHandshake means that the sender tested or registered the endpoint.
@@ -58,7 +60,7 @@ const (
 )
 
 var outcomes = [...]outcome{
-	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention, outcomeEmpty,
+	outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention, outcomeBuffered, outcomeEmpty,
 	outcomeInFlight, outcomeStatus, outcomeSession, outcomeHandshake, outcomeRefused, outcomeOverloaded, outcomeShed, outcomeUnavailable, outcomeDoubted,
 	outcomeKeyAwaited, outcomePaused,
 }
@@ -207,6 +209,8 @@ func answer(source *endpoint, res *result) providers.Reply {
 	switch res.outcome {
 	case outcomeRecorded, outcomeDuplicate, outcomeConflict, outcomeUnusable, outcomeBeyondRetention:
 		return acknowledge(source, res)
+	case outcomeBuffered:
+		return source.Provider.Answer(providers.Accepted, "", string(outcomeBuffered))
 	case outcomeEmpty:
 		return source.Provider.Answer(providers.Accepted, "", string(outcomeEmpty))
 	case outcomeHandshake:

@@ -84,6 +84,17 @@ func (r *Receiver) logReceipt(req *request, delivery *providers.Delivery, receip
 	}
 }
 
+// logBuffered writes the line of a delivery that is kept in the buffer. The line of each event follows when it is recorded.
+func (r *Receiver) logBuffered(req *request) {
+	ctx := req.http.Context()
+	if r.cfg.Logger.Enabled(ctx, slog.LevelInfo) {
+		r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "delivery buffered", req.withTraceID([]slog.Attr{
+			slog.String("source", req.source.name), slog.String("request", req.id),
+			slog.Float64("elapsed_ms", float64(r.cfg.Now().Sub(req.started).Microseconds())/1000),
+		})...)
+	}
+}
+
 // logRefusal writes at most one line a second for each source, unless the logger is one
 // that folds; the metrics count all.
 func (r *Receiver) logRefusal(req *request, why reason, detail string) {

@@ -62,6 +62,9 @@ type Source struct {
 
 	Provider Provider
 
+	// Buffered passes deliveries over HTTP to [Config.Buffer].
+	Buffered bool
+
 	// Secrets returns the secrets that are accepted now, newest first. It is called for every delivery, so that a
 	// rotation needs no restart.
 	Secrets func() []providers.Secret
@@ -129,6 +132,10 @@ type Source struct {
 // Config configures a [Receiver]. Gate and Logger are required.
 type Config struct {
 	Gate Accepter
+
+	// Buffer takes the deliveries of sources with [Source.Buffered] in place of Gate. It returns [buffer.ErrBuffered] for one
+	// that it keeps, and may still use the admission's body then. It may be nil if there is no such source.
+	Buffer Accepter
 
 	// Sources are served at /in/ followed by their key, or by one of their previous names.
 	Sources map[string]*Source
@@ -248,6 +255,9 @@ func New(cfg Config) (*Receiver, error) {
 		}
 		if source != nil && cfg.Outcomes == nil && (source.AnswerOutcome || e.limitsKeys()) {
 			errs = append(errs, fmt.Errorf("receiver: source %q: AnswerOutcome and quotas of new keys need Outcomes", name))
+		}
+		if source != nil && source.Buffered && cfg.Buffer == nil {
+			errs = append(errs, fmt.Errorf("receiver: source %q: Buffered needs Config.Buffer", name))
 		}
 		if e != nil && e.sessions != nil && cfg.Sessions == nil {
 			errs = append(errs, fmt.Errorf("receiver: source %q: Sessions.Longest needs Config.Sessions", name))

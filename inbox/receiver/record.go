@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/buffer"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/providers"
 )
@@ -65,7 +66,11 @@ func newAdmission(req *request, delivery *providers.Delivery) *inbox.Admission {
 func (r *Receiver) record(req *request, admission *inbox.Admission) (inbox.Receipt, error) {
 	entered := r.cfg.Now()
 	ended := req.traceGate(len(admission.Events))
-	receipt, err := r.cfg.Gate.Accept(req.http.Context(), admission)
+	to := r.cfg.Gate
+	if req.source.Buffered && req.message == nil {
+		to = r.cfg.Buffer
+	}
+	receipt, err := to.Accept(req.http.Context(), admission)
 	ended(err)
 	r.metrics.calls.gate.WithLabelValues(req.source.count.label).Observe(r.cfg.Now().Sub(entered).Seconds())
 	if err == nil && len(receipt.Items) != len(admission.Events) {
@@ -77,7 +82,11 @@ func (r *Receiver) record(req *request, admission *inbox.Admission) (inbox.Recei
 // unrecorded returns the result of a request that the gate did not record. held reports that the gate may still read the
 // body.
 func (r *Receiver) unrecorded(req *request, err error) (res result, held bool) {
-	if errors.Is(err, gate.ErrOverloaded) {
+	switch {
+	case errors.Is(err, buffer.ErrBuffered):
+		r.logBuffered(req)
+		return result{outcome: outcomeBuffered}, true
+	case errors.Is(err, gate.ErrOverloaded):
 		return result{outcome: outcomeOverloaded}, false
 	}
 	r.logUnrecorded(req, err)

@@ -46,7 +46,7 @@ func (a *App) makeAdmin() error {
 		{Name: "clock", Ready: func(context.Context) error { return a.clock.Check() }},
 	}
 	var err error
-	a.private, err = admin.New(admin.Config{Gatherer: a.registry, Logger: a.log, Checks: a.checks, Hosts: a.consoleHosts()})
+	a.private, err = admin.New(admin.Config{Gatherer: a.registry, Logger: a.log, Checks: a.checks, Degraded: a.buffering, Hosts: a.consoleHosts()})
 	return err
 }
 
@@ -82,14 +82,19 @@ func (a *App) onceStarted(ready func() error) func(context.Context) error {
 	}
 }
 
-// Ready returns why this process is not ready, one line for each failed check, or nil if it is. The text contains no
-// secret.
+// Ready returns why this process is not ready, one line for each failed check, or nil if it is. A process that buffers is ready.
+// The text contains no secret.
 func (a *App) Ready(ctx context.Context) error {
 	var errs []error
+	failed := map[string]error{}
 	for _, check := range a.checks {
 		if err := check.Ready(ctx); err != nil {
+			failed[check.Name] = err
 			errs = append(errs, fmt.Errorf("%s: %w", check.Name, err))
 		}
+	}
+	if a.buffering(failed) != "" {
+		return nil
 	}
 	return errors.Join(errs...)
 }

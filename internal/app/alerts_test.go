@@ -31,16 +31,18 @@ sources:
   code: { provider: gitlab, secrets: [env:SECRET], routes: [{ name: build, target: unsure }] }
 `
 
-// brokersFile adds a source whose broker is not there, and one that takes fewer messages than its broker has.
+// brokersFile adds a source whose broker is not there, one that takes fewer messages than its broker has, and a buffer that is
+// not there.
 const brokersFile = `
   gone: { from: { url: "kafka://127.0.0.1:1", topic: orders } }
   queued: { deliveries: 1/h, from: { url: "%s", stream: %s } }
+buffer: { url: "nats://127.0.0.1:1", replicas: 1 }
 `
 
 // alertsAtOnce are the alerts of the faults in TestAlertsFire, whose clock is right.
 func alertsAtOnce() []string {
 	return []string{
-		"OncegateIsDown", "OncegateIsNotReady", "OncegateDoesNotRecord", "OncegateUnknownOutcomes", "OncegateDeadLetters", "OncegateTargetIsDown", "OncegateBrokerFails", "OncegateBrokerLag", "OncegateConflicts", "OncegateRefusals",
+		"OncegateIsDown", "OncegateIsNotReady", "OncegateDoesNotRecord", "OncegateUnknownOutcomes", "OncegateDeadLetters", "OncegateTargetIsDown", "OncegateBrokerFails", "OncegateBrokerLag", "OncegateBuffering", "OncegateBufferFails", "OncegateConflicts", "OncegateRefusals",
 		"OncegateSenderGivesUp", "OncegateSourceIsSilent", "OncegateSecretExpires", "OncegateUnroutedEvents", "OncegateDuplicates", "OncegateStranded", "OncegateScheduledTooFarAhead",
 		"OncegatePausedFromOutside",
 	}

@@ -68,6 +68,9 @@ type Config struct {
 	// Traces, if set, makes the spans of deliveries and attempts.
 	Traces trace.TracerProvider
 
+	// Wait lets a process that receives start while the database is away, if it has a buffer: see [OpenWaiting].
+	Wait bool
+
 	// Patience is how long each step of a start waits for locks of tables. It defaults to a minute.
 	Patience time.Duration
 
@@ -138,6 +141,9 @@ type App struct {
 	listeners *listeners // nil where the program listens
 
 	consumers []*consumer // of the sources that consume from brokers
+
+	buffered *buffered  // nil without a buffer
+	waiting  *startNote // of a process that has started without the database; nil otherwise
 
 	taker    *receiver.Receiver // nil without the role
 	receiver http.Handler       // what takes deliveries; nil without the role
@@ -315,7 +321,13 @@ func (a *App) Assemble(ctx context.Context, parts Parts) (err error) {
 	if err := a.makeReadyMetric(); err != nil {
 		return err
 	}
-	return a.makeCommitProbe()
+	if err := a.makeCommitProbe(); err != nil {
+		return err
+	}
+	if a.waiting != nil {
+		a.onlyWaiting()
+	}
+	return nil
 }
 
 // Start listens if Parts.Listen is set, and starts all parts in the order in which they need each

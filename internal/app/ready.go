@@ -51,7 +51,7 @@ func (a *App) proveSessions(ctx context.Context) error {
 func (a *App) makeCommitProbe() error {
 	cfg := gate.CommitProbeConfig{Pool: a.adminPool, Asking: a.adminPool, Logger: a.log, Now: a.cfg.Now}
 	if a.gate != nil {
-		cfg.Pool, cfg.Committed = a.gatePool, a.gate.Committed
+		cfg.Pool, cfg.Committed = a.gatePool, a.committed
 	}
 	var err error
 	if a.commits, err = gate.NewCommitProbe(cfg); err != nil {
@@ -62,6 +62,14 @@ func (a *App) makeCommitProbe() error {
 		return a.commits.Start(ctx)
 	}})
 	return nil
+}
+
+// committed says that a commit on the gate's pool has succeeded, which began at the given time.
+func (a *App) committed(began time.Time) {
+	a.gate.Committed(began)
+	if a.buffered != nil {
+		a.buffered.Committed()
+	}
 }
 
 // checkDatabase returns why the database cannot be written now.

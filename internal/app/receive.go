@@ -28,6 +28,9 @@ func (a *App) makeReceive() error {
 	if err := a.collect(receiver.NewRefusalsCollector(refusals.Stats), receiver.NewClockCollector(a.clock.Stats)); err != nil {
 		return err
 	}
+	if err := a.makeBuffer(); err != nil {
+		return err
+	}
 	sources := make(map[string]*receiver.Source, len(a.settings.Sources))
 	keys, err := a.makeKeys()
 	if err != nil {
@@ -49,6 +52,7 @@ func (a *App) makeReceive() error {
 		}
 		sources[s.Name] = &receiver.Source{
 			Disabled:      s.Disabled,
+			Buffered:      a.buffered != nil && a.settings.Buffers(s),
 			Consumed:      s.From != nil,
 			Unserved:      !s.OverHTTP(),
 			Deliveries:    quotaOf(s.Deliveries),
@@ -72,10 +76,15 @@ func (a *App) makeReceive() error {
 	if a.tracer != nil {
 		tracer = a.tracer
 	}
+	var refused receiver.RefusalKeeper = refusals
+	if a.waiting != nil {
+		refused = nil // a refusal needs the id of its source
+	}
 	rcv, err := receiver.New(receiver.Config{
 		Tracer:   tracer,
+		Buffer:   a.buffered.accepter(),
 		Sessions: a.sessionStore(),
-		Gate:     failingGate(&fittingGate{a.gate, &a.fit}), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refusals, Installation: a.installation, Metrics: metrics, Rollup: a.rollup, Logger: a.log, Node: a.node, LogEvery: a.cfg.LogFolds,
+		Gate:     a.accepter(), Sources: sources, Outcomes: a.receiverOutcomes(), Refusals: refused, Installation: a.installation, Metrics: metrics, Rollup: a.rollup, Logger: a.log, Node: a.node, LogEvery: a.cfg.LogFolds,
 		Now: now, Doubted: a.clock.Doubted, SystemNow: a.cfg.Now, TrustedProxies: a.settings.Listen.TrustedProxies, BodyLimits: a.settings.Bodies,
 		TenantKeys: tenantKeys, TenantDeliveries: tenantDeliveries, After: a.receiverBefore(),
 	})
@@ -83,6 +92,9 @@ func (a *App) makeReceive() error {
 		return err
 	}
 	a.taker, a.receiver = rcv, rcv.Handler()
+	if a.waiting != nil {
+		a.receiver = a.waitingReceiver(a.receiver)
+	}
 	if a.parts.Listen {
 		if err := a.makePublic(); err != nil {
 			return err
@@ -96,6 +108,9 @@ func (a *App) makeReceive() error {
 	)
 	return a.makeConsumers()
 }
+
+// accepter returns the gate as deliveries enter it.
+func (a *App) accepter() receiver.Accepter { return failingGate(&fittingGate{a.gate, &a.fit}) }
 
 // receiverBefore returns the receiver of the App whose place this one takes, or nil.
 func (a *App) receiverBefore() *receiver.Receiver {

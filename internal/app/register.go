@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -128,7 +129,7 @@ func (a *App) suppose(rows []registry.Source) {
 	a.sources, a.series = make(map[string]registry.Registered, len(rows)), map[int32]inbox.Series{}
 	next := int32(0)
 	for i, row := range rows {
-		source := registry.Registered{ID: int32(i + 1), Name: row.Name, KeyName: row.Name, Routes: map[string]registry.RegisteredRoute{}}
+		source := registry.Registered{ID: int32(i + 1), Name: row.Name, KeyName: a.supposedFirstName(row.Name), Routes: map[string]registry.RegisteredRoute{}}
 		for _, route := range row.Routes {
 			next++
 			source.Routes[route.Name] = registry.RegisteredRoute{ID: next, Version: 1, Name: route.Name, KeyName: route.Name}
@@ -136,6 +137,14 @@ func (a *App) suppose(rows []registry.Source) {
 		}
 		a.sources[row.Name] = source
 	}
+}
+
+// supposedFirstName returns the name with which the keys of a source are made, if it is known without the database.
+func (a *App) supposedFirstName(name string) string {
+	if a.waiting != nil {
+		return cmp.Or(a.waiting.FirstNames[name], name)
+	}
+	return name
 }
 
 // every runs do in the background, once per pause, until the app stops.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // ConsumerConfig says what to consume. Place and Group are required.
@@ -18,6 +19,14 @@ type ConsumerConfig struct {
 	// Group is the name under which the broker remembers what was finished: a consumer group of Kafka, or a durable consumer
 	// of JetStream. Processes with the same group share the messages. RabbitMQ needs none, because its queue is the group.
 	Group string
+
+	// Filter is the subject of the messages to consume, with the wildcards of NATS. Empty consumes the whole stream. Other
+	// brokers have none.
+	Filter string
+
+	// ReturnAfter is how long NATS waits before it delivers a message again that was returned. 0 delivers it at once. Other
+	// brokers have no such time.
+	ReturnAfter time.Duration
 
 	// Ordered has the messages of a lane delivered to one process at a time, in their order. Kafka does that by itself. NATS
 	// then has one message under way at a time, and RabbitMQ one process that consumes.

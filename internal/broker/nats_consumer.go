@@ -54,7 +54,7 @@ func (c *natsConsumer) durable(ctx context.Context) (jetstream.Consumer, error) 
 	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrConsumerDoesNotExist):
 		found, err = js.CreateConsumer(ctx, c.cfg.Place, jetstream.ConsumerConfig{
 			Durable: c.cfg.Group, Description: "oncegate", AckPolicy: jetstream.AckExplicitPolicy, AckWait: natsAckWait,
-			DeliverPolicy: jetstream.DeliverAllPolicy, MaxAckPending: most, MaxDeliver: -1,
+			DeliverPolicy: jetstream.DeliverAllPolicy, MaxAckPending: most, MaxDeliver: -1, FilterSubject: c.cfg.Filter,
 		})
 	case err == nil && c.cfg.Ordered && found.CachedInfo().Config.MaxAckPending != most:
 		cfg := found.CachedInfo().Config
@@ -178,7 +178,12 @@ func (c *natsConsumer) Done(ctx context.Context, messages []Received) error {
 
 // Return implements [Consumer].
 func (c *natsConsumer) Return(_ context.Context, messages []Received) error {
-	return c.each(messages, func(msg jetstream.Msg, _ bool) error { return msg.Nak() })
+	return c.each(messages, func(msg jetstream.Msg, _ bool) error {
+		if c.cfg.ReturnAfter > 0 {
+			return msg.NakWithDelay(c.cfg.ReturnAfter)
+		}
+		return msg.Nak()
+	})
 }
 
 // each calls do for the messages, and returns its first error.

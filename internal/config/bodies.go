@@ -31,10 +31,7 @@ func (r *reader) checkBodies(cfg *Config) {
 		if !s.OverHTTP() {
 			continue
 		}
-		largest := s.MaxBody
-		if largest == 0 && s.Provider != nil {
-			largest = s.Provider.Limits().MaxBody
-		}
+		largest := s.LargestBody()
 		if needs, room := b.Needs(largest, len(cfg.Sources)); needs > room {
 			s.node.FailKey("a body of max_body, %s, takes up to %s of bodies.memory, of which it can have %s: set bodies.memory to %s or lower max_body",
 				yamltree.FormatSize(largest), yamltree.FormatSize((needs+1<<20-1)>>20<<20), yamltree.FormatSize(room>>20<<20), yamltree.FormatSize(sufficientMemory(cfg.Bodies, b.BodyBytes, largest, len(cfg.Sources))))
@@ -65,4 +62,12 @@ var byteRate = form[int64]{
 	},
 	show:   func(n int64) any { return yamltree.FormatSize(n) + "/s" },
 	schema: exactly(jsonSchema{"type": "string", "pattern": "^[0-9]+ *([KMG]iB|[kMG]?B)?/s$"}),
+}
+
+// LargestBody returns the largest accepted body in bytes.
+func (s *Source) LargestBody() int64 {
+	if s.MaxBody > 0 || s.Provider == nil {
+		return s.MaxBody
+	}
+	return s.Provider.Limits().MaxBody
 }

@@ -44,7 +44,9 @@ type Config struct {
 	Log     Log
 	Metrics Metrics
 	Gate    Gate
-	Work    Work
+	// Buffer configures where deliveries are kept while the database cannot record them.
+	Buffer Buffer
+	Work   Work
 	// Notifications configures what operators are told without asking.
 	Notifications Notifications
 

@@ -176,6 +176,7 @@ func (r *reader) check(cfg *Config, o Options) {
 		r.retention(cfg, s)
 	}
 	r.checkBodies(cfg)
+	r.checkBuffer(cfg)
 	r.checkConsole(cfg)
 	if l := cfg.Listen; l.Connections > 0 && l.ConnectionsPerPeer > l.Connections && r.sound("listen") {
 		r.report.Add("listen.connections_per_peer: %d is more than listen.connections, %d; lower it or leave it out", l.ConnectionsPerPeer, l.Connections)

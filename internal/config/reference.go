@@ -83,6 +83,7 @@ func Sections() []Section {
 		{Name: "log", Title: "Log", Prefix: "log.", Keys: c.Log.keys()},
 		{Name: "metrics", Title: "Metrics", Prefix: "metrics.", Keys: c.Metrics.keys()},
 		{Name: "gate", Title: "Gate", Prefix: "gate.", Keys: c.Gate.keys()},
+		{Name: "buffer", Title: "Buffer", Prefix: "buffer.", Text: "A stream of NATS JetStream that keeps verified deliveries while the database is away, so that they are acknowledged all the same. See [The buffer](../guides/buffer.md).", Keys: c.Buffer.keys()},
 		{Name: "bodies", Title: "Bodies", Prefix: "bodies.", Text: "See [Hostile senders](../guides/hostile-senders.md). `off` turns a reserve or the least rate off.", Keys: bodiesKeys(&c.Bodies)},
 		{Name: "work", Title: "Work", Prefix: "work.", Keys: c.Work.keys()},
 		{Name: "notifications", Title: "Notifications", Prefix: "notifications.", Text: "See [Notifications](../guides/notifications.md).", Keys: c.Notifications.keys()},

@@ -22,6 +22,7 @@ func (c *Config) keys() []Key {
 		inside("log", "log", c.Log.keys, "", "How the process writes its log."),
 		inside("metrics", "metrics", c.Metrics.keys, "", "How many series `/metrics` has."),
 		inside("gate", "gate", c.Gate.keys, "", "How many deliveries may wait for a commit."),
+		inside("buffer", "buffer", c.Buffer.keys, "off", "Where verified deliveries are kept while the database cannot record them. See [The buffer](../guides/buffer.md)."),
 		inside("bodies", "bodies", func() []Key { return bodiesKeys(&c.Bodies) }, "", "How much memory the bodies of deliveries may take."),
 		inside("work", "work", c.Work.keys, "", "How many effects run at once."),
 		inside("notifications", "notifications", c.Notifications.keys, "", "What operators are told without asking. See [Notifications](../guides/notifications.md)."),

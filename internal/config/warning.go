@@ -17,6 +17,7 @@ import (
 // warn collects warnings about valid settings that cannot be intended, because the configuration
 // loads but then does nothing.
 func (r *reader) warn(cfg *Config, now time.Time) {
+	r.warnings = append(r.warnings, bufferWarnings(cfg)...)
 	for _, t := range cfg.Targets {
 		addresses := []struct{ key, url string }{{"smtp", t.SMTP}}
 		if t.Kind == KindPublish {

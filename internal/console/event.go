@@ -87,9 +87,12 @@ func eventPage(r *request, v *eventView) *page {
 			Detail: "A replay that is planned to carry out what shadow mode skipped can still do so.",
 		}})
 	}
-	if e.Reconciled() {
+	switch {
+	case e.Buffered():
+		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "info", Text: "This event was buffered: it was recorded later than its delivery was acknowledged.", Detail: "The database could not record it when it arrived."}})
+	case e.Reconciled():
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "info", Text: "This event was not delivered: Oncegate read it from the sender's list of events.", Detail: "Its payload is the list's, which may differ from that of a delivery."}})
-	} else if e.AdmissionDetail != "" {
+	case e.AdmissionDetail != "":
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "bad", Text: "This event is " + strings.ReplaceAll(e.Admission, "_", " ") + ".", Detail: e.AdmissionDetail}})
 	}
 	p.Blocks = append(p.Blocks, eventRemedies(r, v.effects)...)

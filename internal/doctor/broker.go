@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/broker"
@@ -13,18 +14,21 @@ import (
 	"github.com/oncegate/oncegate/jobs/effect/publish"
 )
 
-// Brokers connects to the brokers of targets and sources, and returns what would lose, double or refuse messages. The Check
-// of a finding is "targets" or "sources". It publishes, consumes and creates nothing. resolver resolves the brokers' names;
+// Brokers connects to the brokers of targets and sources and to the buffer, and returns what would lose, double or refuse
+// messages. The Check of a finding is "targets", "sources" or "buffer". It publishes, consumes and creates nothing. resolver resolves the brokers' names;
 // nil is the standard library's.
 func Brokers(ctx context.Context, settings *config.Config, resolver *net.Resolver) []Finding {
-	targets, sources := targetBrokers(ctx, settings, resolver), sourceBrokers(ctx, settings, resolver)
+	targets, sources, buffer := targetBrokers(ctx, settings, resolver), sourceBrokers(ctx, settings, resolver), examineBuffer(ctx, settings, resolver)
 	for i := range targets {
 		targets[i].Check = "targets"
 	}
 	for i := range sources {
 		sources[i].Check = "sources"
 	}
-	return append(targets, sources...)
+	for i := range buffer {
+		buffer[i].Check = "buffer"
+	}
+	return slices.Concat(targets, sources, buffer)
 }
 
 // targetBrokers examines the broker of every target of kind publish.

@@ -88,6 +88,7 @@ var examinations = []examination{
 	{"configuration", "the configuration has no warnings", warnings},
 	{"targets", "every target can be reached", targets},
 	{"brokers", "every broker has what a source consumes from it", brokers},
+	{"buffer", "the buffer keeps deliveries while the database is away", bufferStream},
 	{"public", "the public address leads to a receiver", public},
 }
 

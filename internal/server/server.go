@@ -83,6 +83,9 @@ func (s *Server) follow(next *generation) { s.current.Store(next) }
 // [Server.Serve]. Call Close, Run or Serve to free the resources.
 func Open(ctx context.Context, cfg app.Config) (*Server, error) {
 	a, err := app.Open(ctx, cfg)
+	if err != nil && cfg.Wait && app.IsAway(err) {
+		a, err = openWaiting(ctx, cfg, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +123,10 @@ func (s *Server) run(ctx context.Context, listen bool) error {
 	if s.reloads.cfg.Load != nil {
 		following = background.Run(ctx, s.followDefinitions)
 	}
+	followed := func(context.Context) error { return nil }
+	if s.lead().app.Waiting() {
+		followed = background.Run(ctx, s.followWaiting)
+	}
 	var failure error
 	select {
 	case <-ctx.Done():
@@ -131,6 +138,7 @@ func (s *Server) run(ctx context.Context, listen bool) error {
 		s.endReloads()
 	}
 	_ = following(context.WithoutCancel(ctx)) // a reload that is under way has ended
+	_ = followed(context.WithoutCancel(ctx))
 	err := s.drain(ctx)
 	if err == nil {
 		s.lead().log.InfoContext(ctx, "stopped")
@@ -176,6 +184,9 @@ func (s *Server) start(ctx context.Context, listen bool) error {
 	}
 	first := s.lead()
 	s.failed = first.app.Failed()
+	if first.app.Waiting() {
+		return s.startWaiting(ctx, first)
+	}
 	if err := s.prepare(ctx, ctx, first, app.Parts{Handlers: s.handlers, Listen: listen}); err != nil {
 		return errors.Join(err, s.drain(ctx))
 	}

@@ -126,7 +126,10 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 
 // admissionWhy returns the reason of an event's admission.
 func admissionWhy(e *read.EventDetail) string {
-	if e.Reconciled() {
+	switch {
+	case e.Buffered():
+		return "its delivery was acknowledged when it went to the buffer, and recorded afterwards"
+	case e.Reconciled():
 		return "it was read from the sender's list by `oncegate reconcile`, not delivered"
 	}
 	return e.AdmissionDetail

@@ -60,6 +60,9 @@ func (s *shell) serveCommand() *cobra.Command {
 				logger.Warn("configuration", slog.String("warning", warning))
 			}
 			cfg, err := s.withDefinitions(cmd.Context(), file)
+			if err != nil && file.Buffer.On() && app.IsAway(err) {
+				cfg, err = file, nil // the start fails likewise, or takes deliveries into the buffer
+			}
 			if err != nil {
 				return err
 			}
@@ -69,7 +72,7 @@ func (s *shell) serveCommand() *cobra.Command {
 				}
 			}
 			return s.run(cmd.Context(), app.Config{
-				Settings: cfg, Logger: logger, LogFolds: true, Receive: receive, Work: work, Version: readBuild().Version,
+				Settings: cfg, Logger: logger, LogFolds: true, Receive: receive, Work: work, Wait: true, Version: readBuild().Version,
 			}, s.reloads(), func(srv *server.Server) error {
 				attrs := []any{slog.String("admin", srv.AdminAddr().String()), slog.Bool("receive", receive), slog.Bool("work", work)}
 				if addr := srv.PublicAddr(); addr != nil {

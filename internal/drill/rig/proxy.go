@@ -46,6 +46,8 @@ type Proxy struct {
 	slowWord string        // empty if no answer is delayed
 	slowBy   time.Duration // how long the answers to its statements are delayed
 
+	unreachable bool // every connection is dropped, and new ones are too
+
 	vanishWord string // empty if no host is to vanish
 	vanishDone chan struct{}
 	closed     chan struct{}
@@ -144,6 +146,18 @@ func (p *Proxy) Silence() int {
 	return n
 }
 
+// SetReachable says whether the server can be reached. If not, the proxy drops all connections, and new ones as they are made.
+func (p *Proxy) SetReachable(reachable bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unreachable = !reachable
+	if p.unreachable {
+		for c := range p.conns {
+			c.drop()
+		}
+	}
+}
+
 // Stall delays the bytes of both directions on all connections for the given time, and forwards them afterwards.
 func (p *Proxy) Stall(length time.Duration) {
 	p.mu.Lock()
@@ -214,6 +228,9 @@ func (p *Proxy) accept() {
 		c := &proxyConn{proxy: p, client: client, server: server, clientWords: map[string]bool{}}
 		p.mu.Lock()
 		p.conns[c] = struct{}{}
+		if p.unreachable {
+			c.drop()
+		}
 		p.mu.Unlock()
 		p.running.Go(func() { c.copyUntil(server, client, c.inspectClient); c.drop() })
 		p.running.Go(func() {
