@@ -72,6 +72,25 @@ own_postgres() {
   export PATH="$PATH:$programs"
 }
 
+# apt_install_stopped PACKAGE...: installs packages whose servers would start by themselves, without starting them.
+apt_install_stopped() {
+  local quiet="" installed=0
+  if [ ! -e /usr/sbin/policy-rc.d ]; then
+    quiet=/usr/sbin/policy-rc.d
+    printf '#!/bin/sh\nexit 101\n' >"$quiet"
+    chmod 755 "$quiet"
+  fi
+  apt_install "$@" || installed=1
+  [ -z "$quiet" ] || rm -f "$quiet"
+  return "$installed"
+}
+
+# own_nats: has the distribution's nats-server; on Debian and Ubuntu root installs it.
+own_nats() {
+  command -v nats-server >/dev/null || ! apt_usable || apt_install_stopped nats-server || true # what is missing is said by the next line
+  command -v nats-server >/dev/null || fail "there is no nats-server: install your distribution's package nats-server"
+}
+
 # own_pooler: has PgBouncer found by the tests that run one, likewise, and makes them fail instead of skip where there is
 # one. It is never installed, since its package starts a server of its own.
 own_pooler() {

@@ -1,0 +1,137 @@
+package outage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oncegate/oncegate/internal/drill/rig"
+)
+
+// The faults of the database.
+var databaseFaults = []string{"killed", "frozen", "cut off"}
+
+// What happens to the buffer meanwhile.
+var bufferFaults = []string{"whole", "whole", "one server killed", "leader killed", "all servers killed"}
+
+// buffered reports whether an answer says that the delivery is buffered.
+func buffered(answer string) bool { return strings.Contains(answer, `"buffered"`) }
+
+// cycle lets the database be away for a while, and servers of the buffer with it.
+func (c *campaign) cycle(ctx context.Context, cycle int) error {
+	database := databaseFaults[c.random.IntN(len(databaseFaults))]
+	servers := bufferFaults[c.random.IntN(len(bufferFaults))]
+	if cycle < len(bufferFaults) {
+		database, servers = databaseFaults[cycle%len(databaseFaults)], bufferFaults[cycle]
+	}
+	away := time.Duration(500+c.random.IntN(8000)) * time.Millisecond
+	c.Progress("cycle %d of %d: the database is %s for %s, the buffer: %s", cycle+1, c.options.Cycles, database, away.Round(100*time.Millisecond), servers)
+	c.evidence.Faults["database "+database]++
+	c.evidence.Faults["buffer "+servers]++
+	repair, err := c.fault(database)
+	if err != nil {
+		return err
+	}
+	rig.Pause(ctx, time.Duration(c.random.IntN(1000))*time.Millisecond)
+	mend, err := c.bufferFault(ctx, servers)
+	if err != nil {
+		return err
+	}
+	rig.Pause(ctx, away)
+	if c.random.IntN(2) == 0 {
+		err = errors.Join(mend(ctx), repair(ctx))
+	} else {
+		err = errors.Join(repair(ctx), mend(ctx))
+	}
+	if err != nil {
+		return err
+	}
+	rig.Pause(ctx, time.Duration(c.random.IntN(3000))*time.Millisecond)
+	return c.recovered(ctx)
+}
+
+// recovered waits until both nodes are ready and record again.
+func (c *campaign) recovered(ctx context.Context) error {
+	for _, n := range c.nodes {
+		err := rig.Poll(ctx, 100*time.Millisecond, time.Minute, "a node to record again", func() (bool, error) {
+			metrics, err := n.Metrics(ctx)
+			return err == nil && metrics["oncegate_buffer_active"] == 0 && metrics["oncegate_buffer_connected"] == 1, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fault makes the database unreachable. The function that it returns ends that.
+func (c *campaign) fault(name string) (repair func(context.Context) error, err error) {
+	switch name {
+	case "killed":
+		return func(ctx context.Context) error {
+			if err := c.Server.Restart(ctx); err != nil {
+				return err
+			}
+			return c.reconnect(ctx)
+		}, c.Server.Kill()
+	case "frozen":
+		return func(context.Context) error { return c.Server.Thaw() }, c.Server.Freeze()
+	case "cut off":
+		c.proxy.SetReachable(false)
+		return func(context.Context) error { c.proxy.SetReachable(true); return nil }, nil
+	}
+	return nil, fmt.Errorf("unknown fault %q", name)
+}
+
+// reconnect opens the campaign's own connection again.
+func (c *campaign) reconnect(ctx context.Context) error {
+	_ = c.DB.Close(ctx) // the server that it led to is gone
+	return rig.Poll(ctx, 100*time.Millisecond, time.Minute, "PostgreSQL to start", func() (bool, error) {
+		db, err := c.Connect(ctx, c.Schema)
+		if err == nil {
+			c.DB = db
+		}
+		return err == nil, nil
+	})
+}
+
+// bufferFault kills servers of the buffer. The function that it returns starts them again.
+func (c *campaign) bufferFault(ctx context.Context, name string) (mend func(context.Context) error, err error) {
+	var victims []int
+	switch name {
+	case "whole":
+		return func(context.Context) error { return nil }, nil
+	case "one server killed":
+		victims = []int{c.random.IntN(len(c.cluster.servers))}
+	case "leader killed":
+		leader, err := c.cluster.leader(ctx)
+		if err != nil {
+			return nil, err
+		}
+		victims = []int{leader}
+	case "all servers killed":
+		victims = []int{0, 1, 2}
+	}
+	end := func(context.Context) error { return nil }
+	if len(victims) > 1 {
+		end = c.excuse()
+	}
+	for _, i := range victims {
+		if err := c.cluster.servers[i].process.Kill(); err != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context) error {
+		for _, i := range victims {
+			if err := c.cluster.servers[i].start(ctx); err != nil {
+				return err
+			}
+		}
+		if err := c.cluster.settled(ctx); err != nil {
+			return err
+		}
+		return end(ctx)
+	}, nil
+}
