@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -91,47 +92,46 @@ func (b *Buffer) keys() []Key {
 		*url = b.Address.String()
 	}
 	return []Key{
-		reference("url", url, verbatim, "no buffer", "The NATS servers: `nats://` or `tls://` (NATS over TLS), and one host or several with commas between them. An account in it is never printed.").by(b.readURL),
+		reference("url", url, b.readAddress, "no buffer", "The NATS servers: `nats://` or `tls://` (NATS over TLS), and one host or several with commas between them. An account in it is never printed.").from("ONCEGATE_BUFFER_URL"),
 		value("stream", &b.Stream, words(checkedName), "`oncegate`", "The JetStream stream. Oncegate makes it if there is none, with the subjects `<stream>.>`. Two installations need two streams."),
-		value("replicas", &b.Replicas, integer(1), "`3`", "How many servers store a delivery before it is acknowledged. `1` is for development: the loss of that server loses what it keeps."),
-		value("when", &b.Mode, oneOf(BufferUnavailable, BufferAlways), "`unavailable`", "`unavailable`: deliveries go to the buffer while the gate cannot record them. `always`: every delivery goes to the buffer, and the gate records it afterwards."),
+		value("replicas", &b.Replicas, integer(1), "`3`", "How many servers store a delivery before it is acknowledged. `1` is for development: the loss of that server loses what it keeps.").from("ONCEGATE_BUFFER_REPLICAS"),
+		value("when", &b.Mode, oneOf(BufferUnavailable, BufferAlways), "`unavailable`", "`unavailable`: deliveries go to the buffer while the gate cannot record them. `always`: every delivery goes to the buffer, and the gate records it afterwards.").from("ONCEGATE_BUFFER_WHEN"),
 		value("after", &b.After, duration, "`2s`", "How long a delivery waits for its commit before it goes to the buffer; shorter than `gate.deadline`."),
 		reference("username", &b.Username, verbatim, "the account in `url`", "The account at the servers."),
 		secrets("password", &b.Password, "the password in `url`", "The password of the account, as a list with one secret reference. Without `username` it is a token, or the content of a credentials file."),
-		list("allow", &b.Allow, network, "none", "Private networks that the names of the servers may lead to. An IP address in `url` is always allowed."),
+		list("allow", &b.Allow, network, "none", "Private networks that the names of the servers may lead to. An IP address in `url` is always allowed.").from("ONCEGATE_BUFFER_ALLOW, separated by commas"),
 	}
 }
 
-// readURL reads the address of the servers.
-func (b *Buffer) readURL(r *reader, n *yamltree.Node) {
-	text, ok := r.resolved(n)
-	if !ok {
-		return
-	}
+// readAddress reads the address of the servers, and the account in it.
+func (b *Buffer) readAddress(text string) (string, error) {
 	address, user, password, err := broker.ParseAddress(text)
 	switch {
 	case err != nil:
-		n.Fail("%s", strings.TrimPrefix(err.Error(), "url: "))
+		return "", errors.New(strings.TrimPrefix(err.Error(), "url: "))
 	case address.Kind != broker.NATS:
-		n.Fail("the buffer is a stream of NATS JetStream: want nats:// or tls://")
-	default:
-		b.Address, b.urlUser, b.urlPassword = address, user, password
+		return "", errors.New("the buffer is a stream of NATS JetStream: want nats:// or tls://")
 	}
+	b.Address, b.urlUser, b.urlPassword = address, user, password
+	return address.String(), nil
 }
 
 // checkBuffer checks the buffer against the gate.
 func (r *reader) checkBuffer(cfg *Config) {
 	b, n := &cfg.Buffer, r.root.Member("buffer")
 	switch {
-	case n == nil || !n.Sound():
+	case n != nil && !n.Sound():
 		return
-	case n.Lacks("url"):
+	case n == nil:
+		n = r.root.Below("buffer")
+	case n.Lacks("url") && !b.On():
 		n.FailKey("url is missing: the NATS servers, such as nats://a:4222,b:4222,c:4222")
-		return
-	case !b.On():
 		return
 	case len(b.Password) > 1:
 		n.Below("password").Fail("NATS takes one")
+		return
+	}
+	if !b.On() {
 		return
 	}
 	stream := b.StreamConfig()

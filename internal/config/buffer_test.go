@@ -75,17 +75,17 @@ func TestBuffer(t *testing.T) {
 func TestWrongBuffers(t *testing.T) {
 	t.Parallel()
 	for buffer, want := range map[string]string{
-		`{ replicas: 3 }`:                            "url is missing: the NATS servers",
-		`{ url: "kafka://a" }`:                       "the buffer is a stream of NATS JetStream: want nats:// or tls://",
-		`{ url: "http://a" }`:                        "want kafka://",
-		`{ url: "nats://u:canary%zz@a" }`:            "percent-encode special characters",
-		`{ url: "nats://a", replicas: 7 }`:           "JetStream stores 1 to 5",
-		`{ url: "nats://a", replicas: 0 }`:           "replicas",
-		`{ url: "nats://a", stream: "a.b" }`:         "a name is at most 63 of a-z",
-		`{ url: "nats://a", when: sometimes }`:       "known are unavailable, always",
-		`{ url: "nats://a", after: 8s }`:             "must be shorter than gate.deadline, which is 8s",
-		`{ url: "nats://a", password: env:MISSING }`: "MISSING",
-		`{ url: "nats://a", username: u }`:           "",
+		`{ replicas: 3 }`:                                           "url is missing: the NATS servers",
+		`{ url: "kafka://a" }`:                                      "the buffer is a stream of NATS JetStream: want nats:// or tls://",
+		`{ url: "http://a" }`:                                       "want kafka://",
+		`{ url: "nats://u:canary%zz@a" }`:                           "percent-encode special characters",
+		`{ url: "nats://a", replicas: 7 }`:                          "JetStream stores 1 to 5",
+		`{ url: "nats://a", replicas: 0 }`:                          "replicas",
+		`{ url: "nats://a", stream: "a.b" }`:                        "a name is at most 63 of a-z",
+		`{ url: "nats://a", when: sometimes }`:                      "known are unavailable, always",
+		`{ url: "nats://a", after: 8s }`:                            "must be shorter than gate.deadline, which is 8s",
+		`{ url: "nats://a", password: env:MISSING }`:                "MISSING",
+		`{ url: "nats://a", username: u }`:                          "",
 		`{ url: "nats://a", password: [env:PASSWORD, env:SECRET] }`: "NATS takes one",
 		`[a]`: "mapping",
 	} {

@@ -23,6 +23,7 @@ listen: { public: ":7000", admin: "127.0.0.1:7001", trusted_proxies: [192.0.2.0/
 console: { url: "https://other.example" }
 log: { level: warn, format: text, events: errors }
 gate: { queue_events: 70, queue_bytes: 7MiB, deadline: 7s }
+buffer: { url: "nats://file.example", replicas: 2, when: unavailable, allow: [192.0.2.0/24] }
 bodies: { memory: 70MiB, timeout: 17s, least_rate: 7KiB/s, grace: 7s, small: 7KiB, small_reserve: 7MiB, source_reserve: 1MiB, peer_memory: 27MiB }
 work: { workers: 7, lease: 77s, sweep_every: 17s }
 drain: 7s
@@ -74,6 +75,10 @@ var overrides = map[string]variableCase{
 	"ONCEGATE_GATE_QUEUE_EVENTS":     {value: "71", sets: map[string]string{"gate.queueevents": "71"}, key: "gate.queue_events"},
 	"ONCEGATE_GATE_QUEUE_BYTES":      {value: "8MiB", sets: map[string]string{"gate.queuebytes": "8388608"}, key: "gate.queue_bytes"},
 	"ONCEGATE_GATE_DEADLINE":         {value: "3s", sets: map[string]string{"gate.deadline": "3s"}},
+	"ONCEGATE_BUFFER_URL":            {value: "tls://a.example,b.example", sets: map[string]string{"buffer.address": "tls://a.example:4222,b.example:4222"}, key: "buffer.url"},
+	"ONCEGATE_BUFFER_REPLICAS":       {value: "1", sets: map[string]string{"buffer.replicas": "1"}},
+	"ONCEGATE_BUFFER_WHEN":           {value: "always", sets: map[string]string{"buffer.mode": "always"}, key: "buffer.when"},
+	"ONCEGATE_BUFFER_ALLOW":          {value: "10.0.0.0/8", sets: map[string]string{"buffer.allow[0]": "10.0.0.0/8"}, key: "buffer.allow"},
 	"ONCEGATE_CONNECTIONS":           {value: "800", sets: map[string]string{"listen.connections": "800"}, key: "listen.connections"},
 	"ONCEGATE_CONNECTIONS_PER_PEER":  {value: "80", sets: map[string]string{"listen.connectionsperpeer": "80"}, key: "listen.connections_per_peer"},
 	"ONCEGATE_HEADER_TIMEOUT":        {value: "8s", sets: map[string]string{"listen.headertimeout": "8s"}, key: "listen.header_timeout"},
@@ -227,7 +232,7 @@ func settings(t *testing.T, all providers.Map, env []string) map[string]string {
 func flat(cfg *config.Config) map[string]string {
 	out := map[string]string{}
 	for name, part := range map[string]any{
-		"database": cfg.Database, "seal.keyring": cfg.Seal.Keyring, "listen": cfg.Listen, "console": cfg.Console, "log": cfg.Log, "metrics": cfg.Metrics, "gate": cfg.Gate, "bodies": cfg.Bodies, "work": cfg.Work, "drain": cfg.Drain, "draindelay": cfg.DrainDelay,
+		"database": cfg.Database, "seal.keyring": cfg.Seal.Keyring, "listen": cfg.Listen, "console": cfg.Console, "log": cfg.Log, "metrics": cfg.Metrics, "gate": cfg.Gate, "buffer": cfg.Buffer, "bodies": cfg.Bodies, "work": cfg.Work, "drain": cfg.Drain, "draindelay": cfg.DrainDelay,
 		"targets": cfg.Targets, "sources": cfg.Sources,
 	} {
 		flatten(name, reflect.ValueOf(part), out)

@@ -17,6 +17,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	nats "github.com/nats-io/nats-server/v2/server"
+
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 )
@@ -99,6 +101,29 @@ func TestComposeFileFitsTheSchema(t *testing.T) {
 		if _, err := time.ParseDuration(string(m[1])); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The configuration of the servers of the buffer is one that NATS reads: they write before they acknowledge.
+func TestComposeBuffer(t *testing.T) {
+	t.Parallel()
+	content, _ := composeFile(t)
+	var file struct {
+		Configs map[string]struct{ Content string }
+	}
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "nats.conf")
+	if err := os.WriteFile(path, []byte(file.Configs["nats"].Content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := nats.ProcessConfigFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.JetStream || !o.SyncAlways || len(o.Routes) != 3 || o.MaxPayload < 25<<20 {
+		t.Errorf("JetStream %t, sync always %t, %d routes, messages of %d bytes", o.JetStream, o.SyncAlways, len(o.Routes), o.MaxPayload)
 	}
 }
 
