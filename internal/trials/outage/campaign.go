@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -51,8 +50,9 @@ type Delivery struct {
 	// Status is that of the answer, or 0 without one.
 	Status int
 
-	// Excused means that the buffer was away for a part of the time that the delivery took.
-	Excused bool
+	// Excused means that the buffer was away for a part of the time that the delivery took. Electing means that its servers had
+	// lost their leader, and had not elected another one yet.
+	Excused, Electing bool
 }
 
 // Applied is one row of the ledger.
@@ -93,7 +93,10 @@ type campaign struct {
 }
 
 // span is a time. Its end is zero while it lasts.
-type span struct{ from, to time.Time }
+type span struct {
+	from, to time.Time
+	electing bool
+}
 
 // Run runs a campaign in a world with a PostgreSQL of its own.
 func Run(ctx context.Context, w *lab.World, o Options) (v *Evidence, err error) {
@@ -184,7 +187,11 @@ func (c *campaign) pace() time.Duration {
 func (c *campaign) note(d Delivery, answer string, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d.Excused = slices.ContainsFunc(c.excused, func(s span) bool { return s.to.IsZero() || s.to.After(began) })
+	for _, s := range c.excused {
+		if s.to.IsZero() || s.to.After(began) {
+			d.Excused, d.Electing = d.Excused || !s.electing, d.Electing || s.electing
+		}
+	}
 	c.evidence.Deliveries = append(c.evidence.Deliveries, d)
 	if took := time.Since(began); took > c.evidence.Slowest {
 		c.evidence.Slowest = took
@@ -194,15 +201,18 @@ func (c *campaign) note(d Delivery, answer string, began time.Time) {
 	}
 }
 
-// excuse begins a time in which deliveries may be refused. The function that it returns ends it a little later, because servers
-// that start need a moment to find a leader.
-func (c *campaign) excuse() (end func(ctx context.Context) error) {
+// excuse begins a time in which deliveries may be refused, because the buffer is away or elects a leader. The function that it
+// returns ends it a little later, because servers that start need a moment to find a leader.
+func (c *campaign) excuse(electing bool) (end func(ctx context.Context) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := len(c.excused)
-	c.excused = append(c.excused, span{from: time.Now()})
+	c.excused = append(c.excused, span{from: time.Now(), electing: electing})
 	return func(ctx context.Context) error {
-		err := c.cluster.settled(ctx)
+		var err error
+		if !electing {
+			err = c.cluster.settled(ctx)
+		}
 		rig.Pause(ctx, 2*time.Second) // the nodes connect again
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -35,7 +35,7 @@ func Check(v *Evidence) (found []rig.Violation) {
 		switch {
 		case d.Status/100 == 2 && times[at] == 0:
 			add(Lost, "delivery %d of customer %d was acknowledged, and has no effect", d.Number, d.Customer)
-		case d.Status/100 != 2 && !d.Excused:
+		case d.Status/100 != 2 && !d.Excused && !d.Electing:
 			add(Refused, "delivery %d of customer %d was answered %d while the buffer worked", d.Number, d.Customer, d.Status)
 		}
 	}
@@ -52,14 +52,17 @@ func Check(v *Evidence) (found []rig.Violation) {
 
 // Summary describes the campaign in one line.
 func (v *Evidence) Summary() string {
-	acknowledged, refused := 0, 0
+	acknowledged, refused, electing := 0, 0, 0
 	for _, d := range v.Deliveries {
-		if d.Status/100 == 2 {
+		switch {
+		case d.Status/100 == 2:
 			acknowledged++
-		} else {
+		case d.Excused:
 			refused++
+		case d.Electing:
+			electing++
 		}
 	}
-	return fmt.Sprintf("%d deliveries acknowledged, %d of them buffered; %d refused while the database and the buffer were away; %d effects; the slowest answer took %s; faults: %v",
-		acknowledged, v.Buffered, refused, len(v.Applied), v.Slowest.Round(1e6), v.Faults)
+	return fmt.Sprintf("%d deliveries acknowledged, %d of them buffered; %d refused while the database and the buffer were away, and %d while the database was away and the buffer elected a leader; %d effects; the slowest answer took %s; faults: %v",
+		acknowledged, v.Buffered, refused, electing, len(v.Applied), v.Slowest.Round(1e6), v.Faults)
 }

@@ -116,6 +116,14 @@ func (c *cluster) settled(ctx context.Context) error {
 	})
 }
 
+// led waits until the stream has a leader that is not the server that was killed.
+func (c *cluster) led(ctx context.Context, killed string) error {
+	return rig.Poll(ctx, 100*time.Millisecond, startWithin, "the buffer to elect a leader", func() (bool, error) {
+		info, err := c.stream(ctx)
+		return err == nil && info.Cluster != nil && info.Cluster.Leader != "" && info.Cluster.Leader != killed, nil
+	})
+}
+
 // leader returns which server leads the stream.
 func (c *cluster) leader(ctx context.Context) (int, error) {
 	if err := c.settled(ctx); err != nil {

@@ -41,7 +41,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	t.Parallel()
 	right := func() *outage.Evidence {
 		return &outage.Evidence{
-			Deliveries: []outage.Delivery{{1, 1, 200, false}, {1, 2, 503, true}, {1, 2, 200, false}, {2, 1, 0, true}, {2, 1, 200, true}},
+			Deliveries: []outage.Delivery{{1, 1, 200, false, false}, {1, 2, 503, true, false}, {1, 2, 200, false, false}, {2, 1, 0, false, true}, {2, 1, 200, true, false}},
 			Applied:    []outage.Applied{{1, 1}, {2, 1}, {1, 2}},
 		}
 	}
