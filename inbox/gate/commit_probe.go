@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
@@ -38,8 +38,13 @@ type CommitProbeConfig struct {
 	// not end.
 	Asking *pgxpool.Pool
 
-	// Committed is called after each commit, with the time at which it began; it may be nil.
-	Committed func(began time.Time)
+	// Durability is what its commits wait for, whatever the sessions of Pool do. Empty is [inbox.DurabilityServer]. Pass
+	// [Gate.Weakest], because a process that can acknowledge some deliveries must stay in use.
+	Durability inbox.Durability
+
+	// Committed is called after each commit, with the time at which it began and whether the server names synchronous
+	// standbys; it may be nil.
+	Committed func(began time.Time, named bool)
 
 	// Logger defaults to discarding.
 	Logger *slog.Logger
@@ -117,11 +122,11 @@ func (p *CommitProbe) Ready() error {
 func (p *CommitProbe) run(ctx context.Context) {
 	for {
 		began := p.cfg.Now()
-		err := p.try(ctx, began)
+		named, err := p.try(ctx, began)
 		if ctx.Err() != nil {
 			return
 		}
-		p.recordResult(ctx, began, err)
+		p.recordResult(ctx, began, named, err)
 		pause := CommitProbeEvery
 		if err != nil {
 			pause = commitRetry
@@ -133,14 +138,14 @@ func (p *CommitProbe) run(ctx context.Context) {
 }
 
 // recordResult records the result of a try, and logs the first failure.
-func (p *CommitProbe) recordResult(ctx context.Context, began time.Time, err error) {
+func (p *CommitProbe) recordResult(ctx context.Context, began time.Time, named bool, err error) {
 	p.mu.Lock()
 	p.began, p.pid, p.abandon, p.waitsFor = time.Time{}, 0, nil, ""
 	first := p.failing.IsZero()
 	if err == nil {
 		p.failing = time.Time{}
 	} else {
-		p.failed, p.problem = p.cfg.Now(), row.PublicErrorText(err)
+		p.failed, p.problem = p.cfg.Now(), publicErrorText(err)
 		if first {
 			p.failing = p.failed
 		}
@@ -148,12 +153,12 @@ func (p *CommitProbe) recordResult(ctx context.Context, began time.Time, err err
 	p.mu.Unlock()
 	switch {
 	case err != nil && first:
-		p.cfg.Logger.WarnContext(ctx, "the database did not take a commit", slog.String("reason", row.PublicErrorText(err)))
+		p.cfg.Logger.WarnContext(ctx, "the database did not take a commit", slog.String("reason", publicErrorText(err)))
 	case err == nil && !first:
 		p.cfg.Logger.InfoContext(ctx, "the database takes commits again")
 	}
 	if err == nil && p.cfg.Committed != nil {
-		p.cfg.Committed(began)
+		p.cfg.Committed(began, named)
 	}
 }
 
@@ -163,7 +168,7 @@ const lockGate = `LOCK TABLE ONLY inbox_event, ONLY effect IN ROW EXCLUSIVE MODE
 
 // try commits once. It sets no deadline, and the server must have none either: a COMMIT that is
 // cut off while it waits for a standby reports success.
-func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
+func (p *CommitProbe) try(ctx context.Context, began time.Time) (named bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.mu.Lock()
@@ -173,7 +178,7 @@ func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 	conn, err := p.cfg.Pool.Acquire(timed)
 	stop()
 	if err != nil {
-		return fmt.Errorf("getting a connection: %w", err)
+		return false, fmt.Errorf("getting a connection: %w", err)
 	}
 	defer conn.Release()
 	p.mu.Lock()
@@ -184,22 +189,27 @@ func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 	committed := false
 	b.Queue("BEGIN")
 	b.Queue("SET LOCAL statement_timeout = 0")
+	b.Queue(setCommit, p.cfg.Durability.SynchronousCommit())
 	b.Queue(lockGate)
 	b.Queue(emitMessage)
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		committed = tag.String() == "COMMIT"
 		return nil
 	})
+	queueReadStandbys(b, &named)
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = conn.Conn().Close(closing) // also ends the rest of the transaction
-		return err
+		return false, err
 	}
 	if !committed || session.TakeWarning(conn.Conn()) {
-		return errors.New("the commit was not confirmed")
+		return false, errors.New("the commit was not confirmed")
 	}
-	return nil
+	if !named && p.cfg.Durability.NeedsStandby() {
+		return false, ErrNoStandby
+	}
+	return named, nil
 }
 
 // syncRep is what PostgreSQL calls waiting for a synchronous standby.

@@ -18,6 +18,14 @@ const listConnections = 3
 // ListPool returns the pool for lists and details. It is read-only, and its statements have a short timeout.
 func (a *App) ListPool() *pgxpool.Pool { return a.lists }
 
+// DecidingPool returns a pool like that of the lists which always reads the primary, for what decisions depend on.
+func (a *App) DecidingPool() *pgxpool.Pool {
+	if a.deciding == nil {
+		return a.lists
+	}
+	return a.deciding
+}
+
 // openListPool opens the pool of lists as database.list_url says, if that is set. Deliveries need no list, so the
 // process starts even if the role lacks a right or cannot connect. The log then says what to do.
 func (a *App) openListPool(ctx context.Context) (err error) {
@@ -29,8 +37,14 @@ func (a *App) openListPool(ctx context.Context) (err error) {
 		return err
 	}
 	a.cleanups.add("list pool", func(ctx context.Context) error { return closePool(ctx, a.lists) })
+	if a.deciding, err = a.openPool(ctx, "decision pool", session.PoolList, listConnections); err != nil {
+		return err
+	}
 	if a.unasked {
 		return nil
+	}
+	if err := a.watchDataAge(); err != nil {
+		return err
 	}
 	if err := session.CheckListPool(ctx, a.adminPool, a.lists); errors.Is(err, session.ErrOtherDatabase) {
 		return err

@@ -51,7 +51,7 @@ func (a *App) proveSessions(ctx context.Context) error {
 func (a *App) makeCommitProbe() error {
 	cfg := gate.CommitProbeConfig{Pool: a.adminPool, Asking: a.adminPool, Logger: a.log, Now: a.cfg.Now}
 	if a.gate != nil {
-		cfg.Pool, cfg.Committed = a.gatePool, a.gate.Committed
+		cfg.Pool, cfg.Committed, cfg.Durability = a.gatePool, a.gate.Committed, a.gate.Weakest()
 	}
 	var err error
 	if a.commits, err = gate.NewCommitProbe(cfg); err != nil {

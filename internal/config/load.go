@@ -175,6 +175,7 @@ func (r *reader) check(cfg *Config, o Options) {
 	for _, s := range cfg.Sources {
 		r.retention(cfg, s)
 	}
+	r.checkDurability(cfg)
 	r.checkBodies(cfg)
 	r.checkConsole(cfg)
 	if l := cfg.Listen; l.Connections > 0 && l.ConnectionsPerPeer > l.Connections && r.sound("listen") {
