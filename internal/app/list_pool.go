@@ -29,6 +29,9 @@ func (a *App) DecidingPool() *pgxpool.Pool {
 // openListPool opens the pool of lists as database.list_url says, if that is set. Deliveries need no list, so the
 // process starts even if the role lacks a right or cannot connect. The log then says what to do.
 func (a *App) openListPool(ctx context.Context) (err error) {
+	if err := a.collect(a.newDataAgeMetric()); err != nil {
+		return err
+	}
 	if a.settings.Database.ListURL == "" {
 		a.lists, err = a.openPool(ctx, "list pool", session.PoolList, listConnections)
 		return err
@@ -43,9 +46,7 @@ func (a *App) openListPool(ctx context.Context) (err error) {
 	if a.unasked {
 		return nil
 	}
-	if err := a.watchDataAge(); err != nil {
-		return err
-	}
+	a.watchDataAge()
 	if err := session.CheckListPool(ctx, a.adminPool, a.lists); errors.Is(err, session.ErrOtherDatabase) {
 		return err
 	} else if err != nil {
