@@ -70,6 +70,7 @@ type CommitProbe struct {
 	failing  time.Time // of the first try that failed since one succeeded; zero if none
 	failed   time.Time // of the last one
 	problem  string
+	unmet    bool   // it failed because the server names no standby
 	waitsFor string // what the current try waits for, as the server reports it
 }
 
@@ -102,7 +103,8 @@ func (p *CommitProbe) Stop(context.Context) error {
 }
 
 // Ready returns an error while the current commit has waited for [CommitProbeSlow], or all that
-// were tried for that long have failed. One successful commit ends it.
+// were tried for that long have failed. It returns [ErrNoStandby] at once if the durability needs a standby and the server names none. One
+// successful commit ends it.
 func (p *CommitProbe) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,6 +114,9 @@ func (p *CommitProbe) Ready() error {
 			return fmt.Errorf("a commit has been waiting for a synchronous standby for %s: see that the standby runs, or take it out of synchronous_standby_names", waiting.Truncate(time.Second))
 		}
 		return fmt.Errorf("a commit has not been answered for %s", waiting.Truncate(time.Second))
+	}
+	if p.unmet {
+		return ErrNoStandby // nothing can be acknowledged, and waiting does not help
 	}
 	if !p.failing.IsZero() && p.failed.Sub(p.failing) >= CommitProbeSlow {
 		return fmt.Errorf("the database has taken no commit for %s: %s", now.Sub(p.failing).Truncate(time.Second), p.problem)
@@ -142,6 +147,7 @@ func (p *CommitProbe) recordResult(ctx context.Context, began time.Time, named b
 	p.mu.Lock()
 	p.began, p.pid, p.abandon, p.waitsFor = time.Time{}, 0, nil, ""
 	first := p.failing.IsZero()
+	p.unmet = errors.Is(err, ErrNoStandby)
 	if err == nil {
 		p.failing = time.Time{}
 	} else {

@@ -164,10 +164,13 @@ func (c *Config) Durability(s *Source) inbox.Durability {
 	return c.Database.Durability
 }
 
-// Durabilities returns those that the classes of the configuration have, the weakest first, each once.
+// Durabilities returns those that the classes of the configuration have, the weakest first, each once. There is at least one.
 func (c *Config) Durabilities() (all []inbox.Durability) {
 	for _, class := range c.Classes {
 		all = append(all, cmp.Or(class.Durability, c.Database.Durability))
+	}
+	if len(all) == 0 {
+		all = append(all, c.Database.Durability)
 	}
 	slices.SortFunc(all, inbox.Durability.Compare)
 	return slices.Compact(all)
