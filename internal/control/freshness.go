@@ -14,7 +14,7 @@ func (s *Service) Freshness() session.Freshness {
 	return s.cfg.Freshness()
 }
 
-// ReadsLists reports whether an operation shows data that may be behind.
+// ReadsLists reports whether an operation reads lists, which may lag the primary.
 func (d Description) ReadsLists() bool { return d.Method == http.MethodGet || d.Reads }
 
 // explainLists says that it is the database of the lists that does not answer, if it is that one.

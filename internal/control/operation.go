@@ -81,7 +81,7 @@ func (o *Operation[Request, Response]) Run(ctx context.Context, s *Service, acce
 		return nil, err
 	}
 	if !o.Describe().ReadsLists() {
-		s = s.deciding // the lists may be behind, and a decision applies to the current state
+		s = s.deciding // the lists may lag the primary, and a decision applies to the current state
 	}
 	answer, err := o.Do(ctx, s, access, request)
 	if err != nil {

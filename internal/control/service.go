@@ -30,7 +30,7 @@ type Config struct {
 	// defaults to Pool.
 	Lists *pgxpool.Pool
 
-	// Deciding reads what decisions depend on. It is like Lists and always reads the primary, because Lists may be behind. It
+	// Deciding reads what decisions depend on. It is like Lists and always reads the primary, because Lists may lag. It
 	// defaults to Lists.
 	Deciding *pgxpool.Pool
 

@@ -21,8 +21,8 @@ import (
 	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
-// leader is the server that is to be the primary. It answers HAProxy's checks as the REST API of Patroni does: 200 for the server that has the
-// leader's lock and takes writes, and 503 for all others, also for a former primary that comes back.
+// leader knows which server has the leader's lock. It answers HAProxy's checks as the REST API of Patroni does: 200 for that server while it
+// takes writes, and 503 for all others, also for a former primary that comes back.
 type leader struct{ server atomic.Pointer[devpg.Server] }
 
 func (l *leader) is(s *devpg.Server) { l.server.Store(s) }
