@@ -76,6 +76,11 @@ func RunPromotions(ctx context.Context, w *lab.World, o PromotionOptions) (_ *Re
 		c.summary.Pauses[fault] = append(c.summary.Pauses[fault], pause)
 		c.Progress("promotion %d of %d: %s, acknowledged again after %.1f s (%.1f s)", i+1, o.Promotions, fault, pause.Seconds(), time.Since(began).Seconds())
 	}
+	for _, n := range c.nodes {
+		if !n.Running() {
+			return nil, fmt.Errorf("a process has ended: %w", n.Err())
+		}
+	}
 	r := &Result{}
 	if r.Violations, err = c.check(ctx); err != nil {
 		return nil, err
