@@ -38,7 +38,7 @@ type CommitProbeConfig struct {
 	// not end.
 	Asking *pgxpool.Pool
 
-	// Durability is what its commits wait for, whatever the sessions of Pool do. Empty is [inbox.DurabilityServer]. Pass
+	// Durability is what its commits wait for. It overrides the sessions of Pool. Empty is [inbox.DurabilityServer]. Pass
 	// [Gate.Weakest], because a process that can acknowledge some deliveries must stay in use.
 	Durability inbox.Durability
 

@@ -8,7 +8,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 )
 
-// lane is the queue of the deliveries whose commits wait for the same. Each lane has flushers of its own, so that a standby that
+// lane is the queue of the deliveries of one durability. Each lane has flushers of its own, so that a standby that
 // hangs stops only the lanes that wait for it.
 type lane struct {
 	durability inbox.Durability // the strictest of those that commit in the same way

@@ -18,7 +18,7 @@ const listConnections = 3
 // ListPool returns the pool for lists and details. It is read-only, and its statements have a short timeout.
 func (a *App) ListPool() *pgxpool.Pool { return a.lists }
 
-// DecidingPool returns a pool like that of the lists which always reads the primary, for what decisions depend on.
+// DecidingPool returns a pool with the settings of the list pool. It always reads the primary, because decisions depend on the current state.
 func (a *App) DecidingPool() *pgxpool.Pool {
 	if a.deciding == nil {
 		return a.lists

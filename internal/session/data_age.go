@@ -54,7 +54,7 @@ type place struct {
 	at  time.Time
 }
 
-// NewDataAge makes a DataAge. lists is a pool whose data may be behind that of primary.
+// NewDataAge makes a DataAge. lists is a pool whose server may lag that of primary.
 func NewDataAge(primary, lists *pgxpool.Pool, now func() time.Time) *DataAge {
 	return &DataAge{primary: primary, lists: lists, now: now}
 }
@@ -66,8 +66,8 @@ func (a *DataAge) Freshness() Freshness {
 	return a.fresh
 }
 
-// Every commit that other sessions can see is flushed, unless it does not wait for the disk. The end of what is inserted would not do: at
-// the end of a page it lies behind the last record, where an idle standby never arrives.
+// Every commit that other sessions can see is flushed, unless it does not wait for the disk. The insert position
+// can be past the end of the last record, at the start of a page, and an idle standby never replays that far.
 const readFlushed = `SELECT pg_current_wal_flush_lsn()::text`
 
 // The time of the last replayed transaction is only asked for where no place is remembered that is old enough.
