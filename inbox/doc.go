@@ -167,7 +167,8 @@
 // The gate inserts River's jobs with its own SQL, each with an id from River's sequence that is in
 // the effect's row, so that one round trip writes both; a test compares the rows with those that River makes. Connections of the
 // gate plan without sequential scans and with generic plans: every statement has its index, and the tables start empty
-// and never analysed. Every pool sets synchronous_commit itself, so that the database's setting does not matter. The
+// and never analysed. Every pool sets synchronous_commit itself, so that the database's setting does not matter: to on, except that the gate's
+// commits wait for what the source's [Durability] says. The
 // second flusher begins only when the first stalls: two groups at once are half as large and cost more each. Two small
 // packages are not in the design, because more than one package needs each of them: egress, the one guard of everything
 // that leaves, and expression, which evaluates the configuration's expressions about an event. In mode latest an

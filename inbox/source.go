@@ -24,6 +24,9 @@ type Source struct {
 	// Class is the retention class: the partition its bodies go to.
 	Class string
 
+	// Durability is what the commits of the source's events wait for. Empty is [DurabilityServer].
+	Durability Durability
+
 	// Tenant owns the source's events if their admission does not name a tenant. Empty means that they have none.
 	Tenant string
 

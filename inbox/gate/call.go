@@ -224,7 +224,7 @@ func (g *Gate) refuseByCall(d *delivery, err error) bool {
 	if why == nil {
 		return false
 	}
-	g.health.succeeded()
+	d.lane.health.succeeded()
 	d.answer(why)
 	return true
 }

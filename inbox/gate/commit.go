@@ -100,7 +100,7 @@ SELECT k.ord, e.id, e.body_sha256, e.admission, false
 FROM unnest($1::int[], $2::text[]) WITH ORDINALITY AS k (source_id, transmission, ord)
 JOIN inbox_event e ON e.source_id = k.source_id AND e.transmission = k.transmission AND e.transmission IS NOT NULL`
 
-// If a synchronous standby is configured, the COMMIT of a group that wrote nothing must still wait for it.
+// If a synchronous standby is named, the COMMIT of a group that wrote nothing must still wait for it.
 // Otherwise a duplicate could be acknowledged before its original is replicated.
 const emitMessage = `SELECT pg_logical_emit_message(true, 'oncegate', '')`
 
@@ -138,7 +138,7 @@ func (g *Gate) runAtOnce(ctx context.Context, conn Conn, group *group) error {
 	b := begin(group)
 	g.queueInsert(b, group)
 	woke := g.queueNew(b, group, group.keyEntries)
-	return g.sendCommit(ctx, conn, b, woke)
+	return g.sendCommit(ctx, conn, b, group.lane, woke)
 }
 
 // runInSteps inserts the events of the group, learns which of them are new, and writes what belongs to each in a second
@@ -152,30 +152,35 @@ func (g *Gate) runInSteps(ctx context.Context, conn Conn, group *group) (sent bo
 		return false, err
 	}
 	wrote, woke := g.queueFound(b, group)
-	if !wrote && g.standby {
+	if !wrote && (g.standby.Load() || group.lane.durability.NeedsStandby()) {
 		b.Queue(emitMessage)
 	}
-	return true, g.sendCommit(ctx, conn, b, woke)
+	return true, g.sendCommit(ctx, conn, b, group.lane, woke)
 }
 
 // sendCommit ends the batch with a COMMIT, and after it, if woke, with the notification of the workers.
-func (g *Gate) sendCommit(ctx context.Context, conn Conn, b *pgx.Batch, woke bool) error {
-	committed := false
+func (g *Gate) sendCommit(ctx context.Context, conn Conn, b *pgx.Batch, l *lane, woke bool) error {
+	committed, named := false, true
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		committed = tag.String() == "COMMIT"
 		return nil
 	})
+	if l.durability.NeedsStandby() {
+		queueReadStandbys(b, &named)
+	}
 	if woke {
 		g.cfg.Enqueuer.Notify(b)
 	}
 	if err := conn.SendBatch(ctx, b).Close(); err != nil && !(committed && isRefused(err)) {
 		return err
 	}
-	if !committed {
+	switch {
+	case !committed:
 		return fmt.Errorf("%w: COMMIT was answered by a rollback", ErrUnavailable)
-	}
-	if conn.Warned() {
+	case conn.Warned():
 		return fmt.Errorf("%w: the commit was not confirmed by the standby", ErrUnavailable)
+	case !named:
+		return ErrNoStandby
 	}
 	return nil
 }
@@ -193,6 +198,9 @@ func begin(group *group) *pgx.Batch {
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 	if group.lock < gateLockTimeout {
 		b.Queue(setLockTimeout, strconv.FormatInt(max(group.lock.Milliseconds(), 1), 10))
+	}
+	if group.lane.commits != "" {
+		b.Queue(setCommit, group.lane.commits)
 	}
 	return b
 }

@@ -41,7 +41,7 @@ func (g *Gate) commit(deliveries []*delivery) {
 	for _, d := range deliveries {
 		if g.timeLeft(d) < g.cfg.Deadline/8 {
 			g.stats.failed.Add(1)
-			g.health.failed(g.cfg.Clock.Local(), "commits take longer than a delivery may")
+			d.lane.health.failed(g.cfg.Clock.Local(), "commits take longer than a delivery may")
 			d.answer(fmt.Errorf("%w: the delivery waited for almost all of its deadline of %s", ErrUnavailable, g.cfg.Deadline))
 			continue
 		}
@@ -134,7 +134,7 @@ func (g *Gate) commitGroup(group *group, lock time.Duration) error {
 	if group.labelled && g.cfg.Labelled != nil {
 		g.cfg.Labelled()
 	}
-	g.health.succeeded()
+	group.lane.health.succeeded()
 	for _, d := range group.deliveries {
 		d.answer(nil)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
@@ -38,8 +38,13 @@ type CommitProbeConfig struct {
 	// not end.
 	Asking *pgxpool.Pool
 
-	// Committed is called after each commit, with the time at which it began; it may be nil.
-	Committed func(began time.Time)
+	// Durability is what its commits wait for. It overrides the sessions of Pool. Empty is [inbox.DurabilityServer]. Pass
+	// [Gate.Weakest], because a process that can acknowledge some deliveries must stay in use.
+	Durability inbox.Durability
+
+	// Committed is called after each commit, with the time at which it began and whether the server names synchronous
+	// standbys; it may be nil.
+	Committed func(began time.Time, named bool)
 
 	// Logger defaults to discarding.
 	Logger *slog.Logger
@@ -65,6 +70,7 @@ type CommitProbe struct {
 	failing  time.Time // of the first try that failed since one succeeded; zero if none
 	failed   time.Time // of the last one
 	problem  string
+	unmet    bool   // it failed because the server names no standby
 	waitsFor string // what the current try waits for, as the server reports it
 }
 
@@ -97,7 +103,8 @@ func (p *CommitProbe) Stop(context.Context) error {
 }
 
 // Ready returns an error while the current commit has waited for [CommitProbeSlow], or all that
-// were tried for that long have failed. One successful commit ends it.
+// were tried for that long have failed. It returns [ErrNoStandby] at once if the durability needs a standby and the server names none. One
+// successful commit ends it.
 func (p *CommitProbe) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,6 +115,9 @@ func (p *CommitProbe) Ready() error {
 		}
 		return fmt.Errorf("a commit has not been answered for %s", waiting.Truncate(time.Second))
 	}
+	if p.unmet {
+		return ErrNoStandby // nothing can be acknowledged, and waiting does not help
+	}
 	if !p.failing.IsZero() && p.failed.Sub(p.failing) >= CommitProbeSlow {
 		return fmt.Errorf("the database has taken no commit for %s: %s", now.Sub(p.failing).Truncate(time.Second), p.problem)
 	}
@@ -117,11 +127,11 @@ func (p *CommitProbe) Ready() error {
 func (p *CommitProbe) run(ctx context.Context) {
 	for {
 		began := p.cfg.Now()
-		err := p.try(ctx, began)
+		named, err := p.try(ctx, began)
 		if ctx.Err() != nil {
 			return
 		}
-		p.recordResult(ctx, began, err)
+		p.recordResult(ctx, began, named, err)
 		pause := CommitProbeEvery
 		if err != nil {
 			pause = commitRetry
@@ -133,14 +143,15 @@ func (p *CommitProbe) run(ctx context.Context) {
 }
 
 // recordResult records the result of a try, and logs the first failure.
-func (p *CommitProbe) recordResult(ctx context.Context, began time.Time, err error) {
+func (p *CommitProbe) recordResult(ctx context.Context, began time.Time, named bool, err error) {
 	p.mu.Lock()
 	p.began, p.pid, p.abandon, p.waitsFor = time.Time{}, 0, nil, ""
 	first := p.failing.IsZero()
+	p.unmet = errors.Is(err, ErrNoStandby)
 	if err == nil {
 		p.failing = time.Time{}
 	} else {
-		p.failed, p.problem = p.cfg.Now(), row.PublicErrorText(err)
+		p.failed, p.problem = p.cfg.Now(), publicErrorText(err)
 		if first {
 			p.failing = p.failed
 		}
@@ -148,12 +159,12 @@ func (p *CommitProbe) recordResult(ctx context.Context, began time.Time, err err
 	p.mu.Unlock()
 	switch {
 	case err != nil && first:
-		p.cfg.Logger.WarnContext(ctx, "the database did not take a commit", slog.String("reason", row.PublicErrorText(err)))
+		p.cfg.Logger.WarnContext(ctx, "the database did not take a commit", slog.String("reason", publicErrorText(err)))
 	case err == nil && !first:
 		p.cfg.Logger.InfoContext(ctx, "the database takes commits again")
 	}
 	if err == nil && p.cfg.Committed != nil {
-		p.cfg.Committed(began)
+		p.cfg.Committed(began, named)
 	}
 }
 
@@ -163,7 +174,7 @@ const lockGate = `LOCK TABLE ONLY inbox_event, ONLY effect IN ROW EXCLUSIVE MODE
 
 // try commits once. It sets no deadline, and the server must have none either: a COMMIT that is
 // cut off while it waits for a standby reports success.
-func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
+func (p *CommitProbe) try(ctx context.Context, began time.Time) (named bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.mu.Lock()
@@ -173,7 +184,7 @@ func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 	conn, err := p.cfg.Pool.Acquire(timed)
 	stop()
 	if err != nil {
-		return fmt.Errorf("getting a connection: %w", err)
+		return false, fmt.Errorf("getting a connection: %w", err)
 	}
 	defer conn.Release()
 	p.mu.Lock()
@@ -184,22 +195,27 @@ func (p *CommitProbe) try(ctx context.Context, began time.Time) error {
 	committed := false
 	b.Queue("BEGIN")
 	b.Queue("SET LOCAL statement_timeout = 0")
+	b.Queue(setCommit, p.cfg.Durability.SynchronousCommit())
 	b.Queue(lockGate)
 	b.Queue(emitMessage)
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		committed = tag.String() == "COMMIT"
 		return nil
 	})
+	queueReadStandbys(b, &named)
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = conn.Conn().Close(closing) // also ends the rest of the transaction
-		return err
+		return false, err
 	}
 	if !committed || session.TakeWarning(conn.Conn()) {
-		return errors.New("the commit was not confirmed")
+		return false, errors.New("the commit was not confirmed")
 	}
-	return nil
+	if !named && p.cfg.Durability.NeedsStandby() {
+		return false, ErrNoStandby
+	}
+	return named, nil
 }
 
 // syncRep is what PostgreSQL calls waiting for a synchronous standby.

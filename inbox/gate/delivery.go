@@ -17,6 +17,7 @@ type delivery struct {
 	queuedAt  time.Time
 	entered   time.Time // by the machine's own clock; the deadline counts from it
 	entries   []entry
+	lane      *lane // in which it waits
 
 	// stored: the body is committed, so that events may point to it.
 	stored bool

@@ -24,10 +24,10 @@ func (g *Gate) record(d *delivery) error {
 		return d.err
 	}
 	size := int64(d.size())
-	if !g.reserve(size) {
+	if !g.reserve(d.lane, size) {
 		return ErrOverloaded
 	}
-	defer g.queuedBytes.Add(-size)
+	defer d.lane.queuedBytes.Add(-size)
 	length := max(g.cfg.GroupEvents/2, 1)
 	for from := 0; from < len(d.entries); from += length {
 		part := d.part(from, min(from+length, len(d.entries)))
@@ -48,7 +48,7 @@ func (g *Gate) record(d *delivery) error {
 func (d *delivery) part(from, to int) *delivery {
 	return &delivery{
 		admission: d.admission, bodyID: d.bodyID, queuedAt: d.queuedAt, entered: d.entered, entries: d.entries[from:to],
-		partOf: d, secret: d.secret, done: make(chan struct{}),
+		partOf: d, lane: d.lane, secret: d.secret, done: make(chan struct{}),
 	}
 }
 

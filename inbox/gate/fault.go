@@ -44,6 +44,9 @@ const (
 // end the connection, and may answer a COMMIT that took effect. pgconn.SafeToRetry is
 // not used, because it is wrong for COMMIT.
 func classify(err error) fault {
+	if errors.Is(err, ErrNoStandby) {
+		return faultServer // it is committed, and another run would find the same
+	}
 	if errors.Is(err, errKeyNotFound) || errors.Is(err, errBodyGone) || errors.Is(err, errSameParent) {
 		return faultSplit
 	}
@@ -111,10 +114,14 @@ func (g *Gate) fail(deliveries []*delivery, err error) {
 	if classify(err) == faultSplit {
 		kind = errDelivery
 	} else {
-		g.health.failed(g.cfg.Clock.Local(), row.PublicErrorText(err))
+		first.delivery.lane.health.failed(g.cfg.Clock.Local(), publicErrorText(err))
 	}
 	for _, d := range deliveries {
-		d.answer(fmt.Errorf("%w: recording %s/%s: %s", kind, d.admission.Source.Name, d.entries[0].eventID, row.ErrorText(err)))
+		why := fmt.Errorf("%w: recording %s/%s: %s", kind, d.admission.Source.Name, d.entries[0].eventID, row.ErrorText(err))
+		if errors.Is(err, ErrNoStandby) {
+			why = fmt.Errorf("%w: recording %s/%s: %w", ErrUnavailable, d.admission.Source.Name, d.entries[0].eventID, ErrNoStandby)
+		}
+		d.answer(why)
 	}
 }
 

@@ -73,8 +73,13 @@ type Conflicts interface {
 // Config configures a [Gate]. Pool, Enqueuer and Clock are required.
 type Config struct {
 	// Pool is the gate's own pool, opened as [session.PoolGate], so that no other load can
-	// starve it. It needs Flushers connections and two more for conflicts.
+	// starve it. It needs Flushers connections for each of Durabilities and two more for conflicts.
 	Pool *pgxpool.Pool
+
+	// Durabilities are those that sources may have; none means [inbox.DurabilityServer] alone. The sessions of Pool must commit with
+	// the strictest of them, so that nothing else that the gate writes is weaker. Deliveries of one durability are
+	// committed in groups of their own, so that one that waits for a standby delays none that does not.
+	Durabilities []inbox.Durability
 
 	// Acquire replaces Pool as the source of connections, in tests; nil uses Pool.
 	Acquire Acquire
@@ -102,7 +107,7 @@ type Config struct {
 	// Logger defaults to discarding.
 	Logger *slog.Logger
 
-	// Flushers is how many groups may be committed at once. It defaults to 2, so
+	// Flushers is how many groups of one durability may be committed at once. It defaults to 2, so
 	// that one lock wait does not stop all. A second group is only begun while the
 	// first takes unusually long.
 	Flushers int
@@ -113,7 +118,7 @@ type Config struct {
 	GroupEvents, GroupBytes int
 
 	// QueueEvents and QueueBytes bound the queue. They default to 8,192 deliveries and 64 MiB; a delivery that does not
-	// fit is refused with [ErrOverloaded].
+	// fit is refused with [ErrOverloaded]. If there are several Durabilities, the deliveries of each have an equal share.
 	QueueEvents int
 	QueueBytes  int64
 
@@ -149,22 +154,18 @@ func (c *Config) withDefaults() Config {
 // and their jobs. Concurrent admissions are committed together; a lone one is
 // committed at once.
 type Gate struct {
-	cfg      Config
-	queue    chan *delivery
-	overflow chan *delivery // deliveries that were taken but did not fit a group
-	turn     chan struct{}  // held by the flusher that commits
+	cfg   Config
+	lanes []*lane // the weakest durability first
 
 	insertEffects, insertOrdered statement // the statements with the Enqueuer's ids
 
-	queuedBytes atomic.Int64
-	repeated    atomic.Bool // the last group had an event that was recorded before
-	standby     bool        // a synchronous standby is configured
+	repeated atomic.Bool // the last group had an event that was recorded before
+	standby  atomic.Bool // the server names synchronous standbys
 
-	mu      sync.RWMutex // guards stopped against sends on queue
+	mu      sync.RWMutex // guards stopped against sends on queues
 	stopped bool
 	running sync.WaitGroup
 	stats   counters
-	health  health
 	order   inbox.OrderCounters
 }
 
@@ -195,10 +196,8 @@ func New(cfg Config) (*Gate, error) {
 	cfg = cfg.withDefaults()
 	return &Gate{
 		insertEffects: insertEffectsOf(cfg.Enqueuer.JobID()), insertOrdered: insertOrderedOf(cfg.Enqueuer.JobID()),
-		cfg:      cfg,
-		queue:    make(chan *delivery, cfg.QueueEvents),
-		overflow: make(chan *delivery, cfg.Flushers),
-		turn:     make(chan struct{}, 1),
+		cfg:   cfg,
+		lanes: makeLanes(&cfg),
 	}, nil
 }
 
@@ -207,11 +206,15 @@ const readStandbys = `SELECT current_setting('synchronous_standby_names') <> ''`
 
 // Start begins to commit. It returns an error if the database cannot be reached.
 func (g *Gate) Start(ctx context.Context) error {
-	if err := g.cfg.Pool.QueryRow(ctx, readStandbys).Scan(&g.standby); err != nil {
+	var named bool
+	if err := g.cfg.Pool.QueryRow(ctx, readStandbys).Scan(&named); err != nil {
 		return fmt.Errorf("starting the gate: %w", err)
 	}
-	for range g.cfg.Flushers {
-		g.running.Go(g.flush)
+	g.standby.Store(named)
+	for _, l := range g.lanes {
+		for range g.cfg.Flushers {
+			g.running.Go(func() { g.flush(l) })
+		}
 	}
 	return nil
 }
@@ -222,7 +225,9 @@ func (g *Gate) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	if !g.stopped {
 		g.stopped = true
-		close(g.queue)
+		for _, l := range g.lanes {
+			close(l.queue)
+		}
 	}
 	g.mu.Unlock()
 	done := make(chan struct{})
@@ -244,7 +249,7 @@ func (g *Gate) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, e
 		return inbox.Receipt{}, nil // an empty batch is a legal heartbeat
 	}
 	d := prepare(a, g.cfg.Clock.Now())
-	d.entered = g.cfg.Clock.Local()
+	d.entered, d.lane = g.cfg.Clock.Local(), g.laneOf(a.Source.Durability)
 	d.seal(g.cfg.Keyring)
 	d.hash(g.cfg.Installation)
 	d.label(g.cfg.Installation.Value)
@@ -305,128 +310,4 @@ func (g *Gate) settleConflict(ctx context.Context, e *entry, out *inbox.ItemRece
 		return fmt.Errorf("%w: %w", kind, err)
 	}
 	return nil
-}
-
-func (g *Gate) enqueue(d *delivery) error {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	if g.stopped {
-		return errStopping
-	}
-	size := int64(d.size())
-	if !g.reserve(size) {
-		return ErrOverloaded
-	}
-	select {
-	case g.queue <- d:
-		return nil
-	default:
-		g.queuedBytes.Add(-size)
-		g.stats.overloads.Add(1)
-		return ErrOverloaded
-	}
-}
-
-// reserve takes bytes of the queue's budget, or counts an overload. A delivery that
-// is larger than the budget passes when nothing else waits.
-func (g *Gate) reserve(size int64) bool {
-	if waiting := g.queuedBytes.Add(size); waiting > g.cfg.QueueBytes && waiting > size {
-		g.queuedBytes.Add(-size)
-		g.stats.overloads.Add(1)
-		return false
-	}
-	return true
-}
-
-// flush takes all deliveries that wait, without lingering for more, and commits them.
-func (g *Gate) flush() {
-	for {
-		first := g.take()
-		if first == nil {
-			return
-		}
-		mine := g.takeTurn()
-		group, rest := g.fillGroup(first)
-		if rest != nil {
-			g.overflow <- rest // there is room for one of each flusher
-		}
-		bytes := 0
-		for _, d := range group {
-			bytes += d.size()
-		}
-		g.commit(group)
-		g.queuedBytes.Add(-int64(bytes))
-		if mine {
-			<-g.turn
-		}
-	}
-}
-
-// take waits for a delivery. It first takes one that did not fit a group, whichever flusher left it. It returns nil
-// when the gate is stopped and the queue is empty. A flusher that left a delivery takes it next, unless another one has
-// taken it.
-func (g *Gate) take() *delivery {
-	select {
-	case d := <-g.overflow:
-		return d
-	default:
-	}
-	select {
-	case d := <-g.overflow:
-		return d
-	case d, open := <-g.queue:
-		if open {
-			return d
-		}
-	}
-	select {
-	case d := <-g.overflow:
-		return d
-	default:
-		return nil
-	}
-}
-
-// turnTimeout is how long a flusher waits for the one that commits: longer than a group takes, shorter than a person
-// notices.
-const turnTimeout = 10 * time.Millisecond
-
-// takeTurn waits until no other flusher commits, or until that has taken so long
-// that it must be waiting for a lock. Groups that are committed one after the
-// other are larger than groups committed at once, and cost less each.
-func (g *Gate) takeTurn() (taken bool) {
-	select {
-	case g.turn <- struct{}{}:
-		return true
-	default:
-	}
-	timer := time.NewTimer(turnTimeout)
-	defer timer.Stop()
-	select {
-	case g.turn <- struct{}{}:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
-// fillGroup adds to first the waiting deliveries that fit; rest is one that was taken and did not fit.
-func (g *Gate) fillGroup(first *delivery) (group []*delivery, rest *delivery) {
-	group = append(group, first)
-	events, bytes := len(first.entries), first.size()
-	for {
-		select {
-		case d, ok := <-g.queue:
-			if !ok {
-				return group, nil
-			}
-			events, bytes = events+len(d.entries), bytes+d.size()
-			if events > g.cfg.GroupEvents || bytes > g.cfg.GroupBytes {
-				return group, d
-			}
-			group = append(group, d)
-		default:
-			return group, nil
-		}
-	}
 }

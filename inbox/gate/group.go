@@ -14,6 +14,8 @@ type group struct {
 	deliveries []*delivery
 	keyEntries []*keyEntry
 
+	lane *lane // of its deliveries
+
 	// transmissions: at least one event has a second key.
 	transmissions bool
 
@@ -51,7 +53,7 @@ type key struct {
 // newGroup collapses equal keys and sorts by (source id, event id bytes): two
 // groups that hold the same keys then lock them in the same order.
 func newGroup(deliveries []*delivery) *group {
-	g := &group{deliveries: deliveries}
+	g := &group{deliveries: deliveries, lane: deliveries[0].lane}
 	leads := make(map[key]*keyEntry)
 	for _, d := range deliveries {
 		for i := range d.entries {

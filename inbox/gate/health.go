@@ -45,21 +45,25 @@ func (h *health) succeeded() {
 
 // Ready returns an error while every commit of the gate has failed for [FailingAfter]. The first
 // one that succeeds clears it, and so does [Gate.Committed] when nothing has failed for
-// [HealthyAfter].
-func (g *Gate) Ready() error {
-	h := &g.health
+// [HealthyAfter]. If there are several durabilities, only deliveries of the weakest one count, because a process that can
+// acknowledge those must stay in use; see [Gate.Durable] for the others.
+func (g *Gate) Ready() error { return g.lanes[0].ready(g.cfg.Clock.Local()) }
+
+func (l *lane) ready(now time.Time) error {
+	h := &l.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if failing := h.last.Sub(h.first); !h.first.IsZero() && failing >= FailingAfter {
-		return fmt.Errorf("deliveries have not been recorded for %s: %s", g.cfg.Clock.Local().Sub(h.first).Truncate(time.Second), h.reason)
+		return fmt.Errorf("deliveries have not been recorded for %s: %s", now.Sub(h.first).Truncate(time.Second), h.reason)
 	}
 	return nil
 }
 
-// Committed reports that a commit which began at the given time, by the machine's clock, has
-// succeeded on the gate's pool without a delivery; see [CommitProbe].
-func (g *Gate) Committed(began time.Time) {
-	h := &g.health
+// Committed reports that a commit of the weakest durability which began at the given time, by the machine's clock, has
+// succeeded on the gate's pool without a delivery, and whether the server then named synchronous standbys; see [CommitProbe].
+func (g *Gate) Committed(began time.Time, named bool) {
+	g.standby.Store(named)
+	h := &g.lanes[0].health
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.first.IsZero() && began.Sub(h.last) >= HealthyAfter {

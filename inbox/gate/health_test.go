@@ -92,10 +92,10 @@ func TestWhatMakesAGateNotReady(t *testing.T) {
 			if err := g.Ready(); (err != nil) != test.counts {
 				t.Errorf("after nothing but failures for an hour: %v", err)
 			}
-			if g.Committed(after(gate.HealthyAfter - time.Second)); (g.Ready() != nil) != test.counts {
+			if g.Committed(after(gate.HealthyAfter-time.Second), false); (g.Ready() != nil) != test.counts {
 				t.Errorf("a commit right after the last failure: %v", g.Ready())
 			}
-			if g.Committed(after(time.Second)); g.Ready() != nil {
+			if g.Committed(after(time.Second), false); g.Ready() != nil {
 				t.Errorf("a commit after a quiet time: %v", g.Ready())
 			}
 			fails()

@@ -58,12 +58,16 @@ func (g *Gate) count(d *delivery) {
 
 // Stats counts in memory and does not query the database.
 func (g *Gate) Stats() Stats {
+	queued, bytes := 0, int64(0)
+	for _, l := range g.lanes {
+		queued, bytes = queued+len(l.queue), bytes+l.queuedBytes.Load()
+	}
 	return Stats{
 		Groups: g.stats.groups.Load(), Events: g.stats.events.Load(), Duplicates: g.stats.duplicates.Load(),
 		Conflicts: g.stats.conflicts.Load(), Displaced: g.cfg.Conflicts.Displaced(), Ambiguous: g.stats.ambiguous.Load(), Splits: g.stats.splits.Load(),
 		Partitions: g.stats.partitions.Load(), Overloads: g.stats.overloads.Load(), Failed: g.stats.failed.Load(),
 		Answered: g.stats.answered.Load(), Waited: time.Duration(g.stats.waited.Load()),
-		QueuedEvents: len(g.queue), QueuedBytes: g.queuedBytes.Load(),
+		QueuedEvents: queued, QueuedBytes: bytes,
 	}
 }
 

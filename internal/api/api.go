@@ -124,6 +124,9 @@ func (a *API) serve(operation control.Definition) http.Handler {
 		}
 		ctx, cancel := a.detached(r.Context(), key)
 		defer cancel()
+		if d.ReadsLists() {
+			writeFreshness(w.Header(), a.cfg.Service.Freshness())
+		}
 		var begun *control.RequestInProgress
 		answer, err := operation.Run(ctx, a.cfg.Service, access, func(request any) error {
 			err := decode(w, r, d, reflect.ValueOf(request).Elem())

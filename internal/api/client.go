@@ -15,9 +15,11 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
@@ -34,6 +36,16 @@ type Client struct {
 
 	// Pause is how long the client waits before it repeats a request that got no answer. It defaults to 1 s.
 	Pause time.Duration
+
+	fresh atomic.Pointer[session.Freshness]
+}
+
+// Freshness returns how old the data of the last answer is.
+func (c *Client) Freshness() session.Freshness {
+	if f := c.fresh.Load(); f != nil {
+		return *f
+	}
+	return session.Freshness{}
 }
 
 const (
@@ -59,6 +71,7 @@ func (c *Client) Call(ctx context.Context, operation control.Definition, request
 		text, header, err := c.send(ctx, made)
 		switch {
 		case err == nil:
+			c.fresh.Store(new(readFreshness(header)))
 			return readAnswer(text, header, response)
 		case made.key == "":
 			return err

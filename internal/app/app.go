@@ -109,6 +109,9 @@ type App struct {
 
 	adminPool, gatePool, workPool, queuePool, lists *pgxpool.Pool
 
+	deciding *pgxpool.Pool    // nil if the lists are read by database.url
+	dataAge  *session.DataAge // likewise
+
 	sessions session.Guard     // of all pools
 	standbys *session.Standbys // nil of a process that works on nothing
 	tables   int64             // in which this process has registered its sources

@@ -18,9 +18,20 @@ const listConnections = 3
 // ListPool returns the pool for lists and details. It is read-only, and its statements have a short timeout.
 func (a *App) ListPool() *pgxpool.Pool { return a.lists }
 
+// DecidingPool returns a pool with the settings of the list pool. It always reads the primary, because decisions depend on the current state.
+func (a *App) DecidingPool() *pgxpool.Pool {
+	if a.deciding == nil {
+		return a.lists
+	}
+	return a.deciding
+}
+
 // openListPool opens the pool of lists as database.list_url says, if that is set. Deliveries need no list, so the
 // process starts even if the role lacks a right or cannot connect. The log then says what to do.
 func (a *App) openListPool(ctx context.Context) (err error) {
+	if err := a.collect(a.newDataAgeMetric()); err != nil {
+		return err
+	}
 	if a.settings.Database.ListURL == "" {
 		a.lists, err = a.openPool(ctx, "list pool", session.PoolList, listConnections)
 		return err
@@ -29,9 +40,13 @@ func (a *App) openListPool(ctx context.Context) (err error) {
 		return err
 	}
 	a.cleanups.add("list pool", func(ctx context.Context) error { return closePool(ctx, a.lists) })
+	if a.deciding, err = a.openPool(ctx, "decision pool", session.PoolList, listConnections); err != nil {
+		return err
+	}
 	if a.unasked {
 		return nil
 	}
+	a.watchDataAge()
 	if err := session.CheckListPool(ctx, a.adminPool, a.lists); errors.Is(err, session.ErrOtherDatabase) {
 		return err
 	} else if err != nil {

@@ -90,7 +90,7 @@ func (a *App) makeGate() error {
 	if err := a.makeRollup(); err != nil { // in a command it does not exist yet
 		return err
 	}
-	if a.gatePool, err = a.openPool(context.Background(), "gate pool", session.PoolGate, a.settings.Database.GateConnections); err != nil {
+	if err := a.openGatePool(); err != nil {
 		return err
 	}
 	if err := a.readInstallation(); err != nil {
@@ -103,8 +103,9 @@ func (a *App) makeGate() error {
 	limits := a.settings.Gate
 	a.gate, err = gate.New(gate.Config{
 		Pool: a.gatePool, Acquire: failingAcquire(a.gatePool), Enqueuer: jobs.NewQueue(jobs.QueueConfig{Now: a.cfg.Now}), Clock: a.clock, Logger: a.log, Keyring: a.keys, Installation: a.installation, Counted: a.countEvents,
-		Labelled:    indexer.Wake,
-		QueueEvents: limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
+		Durabilities: a.settings.Durabilities(),
+		Labelled:     indexer.Wake,
+		QueueEvents:  limits.QueueEvents, QueueBytes: limits.QueueBytes, Deadline: limits.Deadline,
 	})
 	if err != nil {
 		return err
@@ -112,9 +113,10 @@ func (a *App) makeGate() error {
 	a.orderStats = append(a.orderStats, a.gate.OrderStats)
 	a.starts = append(a.starts, step{name: "gate", run: func(ctx context.Context) error {
 		a.cleanups.add("gate", a.gate.Stop)
+		a.warnOfDurability(ctx)
 		return a.gate.Start(context.WithoutCancel(ctx))
 	}})
-	return a.collect(receiver.NewGateCollector(a.gate.Stats))
+	return a.collect(receiver.NewGateCollector(a.gate.Stats), a.newDurabilityMetric())
 }
 
 // makeRelay makes the relay, which brings emitted events to the gate.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/devpg"
@@ -54,7 +55,14 @@ func asynchronous(t *testing.T) *devpg.Server {
 // started runs a process on the database until the test ends.
 func started(t *testing.T, url, schema, target string) (*app.App, func(id string) int) {
 	t.Helper()
+	return startedWith(t, url, schema, target, inbox.DurabilityServer)
+}
+
+// startedWith is started with a durability.
+func startedWith(t *testing.T, url, schema, target string, durability inbox.Durability) (*app.App, func(id string) int) {
+	t.Helper()
 	cfg := settings(t, url, schema, target)
+	cfg.Database.Durability = durability
 	a := newApp(t, cfg)
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func (a *App) proveSessions(ctx context.Context) error {
 func (a *App) makeCommitProbe() error {
 	cfg := gate.CommitProbeConfig{Pool: a.adminPool, Asking: a.adminPool, Logger: a.log, Now: a.cfg.Now}
 	if a.gate != nil {
-		cfg.Pool, cfg.Committed = a.gatePool, a.committed
+		cfg.Pool, cfg.Committed, cfg.Durability = a.gatePool, a.committed, a.gate.Weakest()
 	}
 	var err error
 	if a.commits, err = gate.NewCommitProbe(cfg); err != nil {
@@ -64,9 +64,10 @@ func (a *App) makeCommitProbe() error {
 	return nil
 }
 
-// committed says that a commit on the gate's pool has succeeded, which began at the given time.
-func (a *App) committed(began time.Time) {
-	a.gate.Committed(began)
+// committed says that a commit on the gate's pool has succeeded, which began at the given time, and whether the server then named
+// synchronous standbys.
+func (a *App) committed(began time.Time, named bool) {
+	a.gate.Committed(began, named)
 	if a.buffered != nil {
 		a.buffered.Committed()
 	}

@@ -168,7 +168,7 @@ func bound(s *config.Source, o outside) (*providers.Provider, error) {
 func (a *App) inboxSource(s *config.Source) *inbox.Source {
 	registered := a.sources[s.Name]
 	out := &inbox.Source{
-		ID: registered.ID, Name: s.Name, KeyName: registered.KeyName, Class: s.Class, Tenant: s.Tenant, Strict: s.Provider.IsOperation(), Rearm: s.Rearm, Shadow: s.Shadow,
+		ID: registered.ID, Name: s.Name, KeyName: registered.KeyName, Class: s.Class, Durability: a.settings.Durability(s), Tenant: s.Tenant, Strict: s.Provider.IsOperation(), Rearm: s.Rearm, Shadow: s.Shadow,
 		Tombstone: s.Keep.Tombstone, SequenceTimes: publishesTimes(s),
 		Canonical: s.Provider.Canonical, Differences: s.Provider.Differences, Comparisons: comparisons(s), Shown: shown(s),
 		Labels: a.labelsOf(s, registered),

@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/expression"
@@ -93,9 +94,9 @@ type Database struct {
 	ListURL string
 	// Schema contains all tables, including River's. It defaults to oncegate.
 	Schema string
-	// Durability is what Oncegate waits for before it answers 2xx. Only local, a commit on the
-	// primary's disk, is implemented.
-	Durability string
+	// Durability is what a commit waits for before Oncegate answers 2xx, unless the source's class says otherwise. It defaults to
+	// [inbox.DurabilityServer].
+	Durability inbox.Durability
 	// GateConnections is the size of the gate's own pool. It defaults to 6; the minimum is 4.
 	GateConnections int32
 	// WorkConnections is the size of the effect worker's pool. It defaults to 16.

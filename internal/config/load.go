@@ -175,6 +175,7 @@ func (r *reader) check(cfg *Config, o Options) {
 	for _, s := range cfg.Sources {
 		r.retention(cfg, s)
 	}
+	r.checkDurability(cfg)
 	r.checkBodies(cfg)
 	r.checkBuffer(cfg)
 	r.checkConsole(cfg)

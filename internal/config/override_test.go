@@ -59,7 +59,7 @@ var overrides = map[string]variableCase{
 	"ONCEGATE_LIST_DATABASE_URL": {value: "postgres://lists@db/x", sets: map[string]string{"database.listurl": "postgres://lists@db/x"}, key: "database.list_url"},
 	"ONCEGATE_SCHEMA":            {value: "given", sets: map[string]string{"database.schema": "given"}},
 	"ONCEGATE_CONSOLE_URL":       {value: "https://oncegate.example", sets: map[string]string{"console.url": "https://oncegate.example"}},
-	"ONCEGATE_DURABILITY":        {value: "local", sets: nil}, // there is no other value yet
+	"ONCEGATE_DURABILITY":        {value: "quorum", sets: map[string]string{"database.durability": "quorum"}},
 	"ONCEGATE_GATE_CONNECTIONS":  {value: "11", sets: map[string]string{"database.gateconnections": "11"}, key: "database.gate_connections"},
 	"ONCEGATE_WORK_CONNECTIONS":  {value: "12", sets: map[string]string{"database.workconnections": "12"}, key: "database.work_connections"},
 	"ONCEGATE_QUEUE_CONNECTIONS": {value: "13", sets: map[string]string{"database.queueconnections": "13"}, key: "database.queue_connections"},
@@ -168,9 +168,6 @@ func TestOverrides(t *testing.T) {
 				if key == "" {
 					key = setting
 				}
-			}
-			if name == "ONCEGATE_DURABILITY" {
-				key = "database.durability"
 			}
 			if !strings.Contains(key, "<name>") && !slices.Contains(config.VariablesOf(key), name) {
 				t.Errorf("the reference names %q for %s and not %s", config.VariablesOf(key), key, name)

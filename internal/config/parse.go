@@ -129,16 +129,6 @@ func schemaName(s string) (string, error) {
 	return s, nil
 }
 
-func durability(s string) (string, error) {
-	switch s {
-	case "local":
-		return s, nil
-	case "quorum", "apply":
-		return "", errors.New("not built yet; known is local")
-	}
-	return "", errors.New("unknown; known is local")
-}
-
 // connections is the form of the size of a pool.
 func connections(least int64) form[int32] {
 	return form[int32]{

@@ -22,6 +22,9 @@ type Class struct {
 	// Tombstone is the configured time for which keys reject duplicates. Zero means as long as the
 	// event's other data is kept, and at least as long as the provider requires.
 	Tombstone time.Duration
+
+	// Durability is what the commits of its sources' events wait for. Empty means as the database's.
+	Durability inbox.Durability
 }
 
 // unknownWindow is assumed for a provider's window that is not well known, or if no window is
@@ -151,6 +154,50 @@ func (r *reader) retention(cfg *Config, s *Source) {
 	r.keepOperations(s)
 }
 
+// Durability returns what the commits of a source's events wait for.
+func (c *Config) Durability(s *Source) inbox.Durability {
+	for _, class := range c.Classes {
+		if class.Name == s.Class {
+			return cmp.Or(class.Durability, c.Database.Durability)
+		}
+	}
+	return c.Database.Durability
+}
+
+// Durabilities returns those that the classes of the configuration have, the weakest first, each once. There is at least one.
+func (c *Config) Durabilities() (all []inbox.Durability) {
+	for _, class := range c.Classes {
+		all = append(all, cmp.Or(class.Durability, c.Database.Durability))
+	}
+	if len(all) == 0 {
+		all = append(all, c.Database.Durability)
+	}
+	slices.SortFunc(all, inbox.Durability.Compare)
+	return slices.Compact(all)
+}
+
+// NeedStandby returns the keys that ask for synchronous standbys.
+func (c *Config) NeedStandby() (keys []string) {
+	if c.Database.Durability.NeedsStandby() {
+		keys = append(keys, "database.durability")
+	}
+	for _, class := range c.Classes {
+		if class.Durability.NeedsStandby() {
+			keys = append(keys, "classes."+class.Name+".durability")
+		}
+	}
+	return keys
+}
+
+// checkDurability refuses a pool of the gate that is too small for the groups that may be committed at once.
+func (r *reader) checkDurability(cfg *Config) {
+	n := len(cfg.Durabilities())
+	if least := int32(2*n + 2); n > 1 && cfg.Database.GateConnections < least && r.sound("database") && r.sound("classes") {
+		r.report.Add("database.gate_connections: %d are too few for classes with %d durabilities, whose groups are committed apart: use at least %d",
+			cfg.Database.GateConnections, n, least)
+	}
+}
+
 func (c *Class) keys() []Key {
 	return []Key{
 		value("body", &c.Body, duration, "the built-in class's", "How long bodies and headers are kept."),
@@ -158,6 +205,7 @@ func (c *Class) keys() []Key {
 		value("tombstone", &c.Tombstone, duration, "three times the provider's longest window, at least 30 days", "How long an event's key recognises duplicates. A value below the provider's longest window is refused."),
 		value("refusals", &c.Refusals, duration, "the built-in class's", "How long refused deliveries are kept."),
 		value("audit", &c.Audit, duration, "the built-in class's", "How long the audit is kept."),
+		value("durability", &c.Durability, durabilities, "as `database.durability`", "What a 2xx to a sender of its sources waits for, as [`database.durability`](#database) says."),
 	}
 }
 

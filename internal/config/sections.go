@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/internal/fold"
 	"github.com/oncegate/oncegate/internal/yamltree"
@@ -46,12 +47,15 @@ func (d *Database) keys() []Key {
 			from("ONCEGATE_DATABASE_URL, before DATABASE_URL", "DATABASE_URL").by((*reader).databaseURL).masked(RedactURL),
 		reference("list_url", &d.ListURL, connectionString, "as `url`", "The connection string by which the console, the API and the commands read their lists. It must lead to the same database; its role needs [no more than SELECT](../guides/production.md#a-database-role-for-lists). `env:NAME` and `file:/path` are accepted.").from("ONCEGATE_LIST_DATABASE_URL").masked(RedactURL),
 		value("schema", &d.Schema, words(schemaName), "`oncegate`", "The schema of all tables, including River's.").from("ONCEGATE_SCHEMA").starts(),
-		value("durability", &d.Durability, words(durability), "`local`", "What a 2xx waits for: a commit on the primary's disk. No other value is built yet.").from("ONCEGATE_DURABILITY").starts(),
-		value("gate_connections", &d.GateConnections, connections(4), "`6`", "The size of the pool that records deliveries; at least 4.").from("ONCEGATE_GATE_CONNECTIONS").starts(),
+		value("durability", &d.Durability, durabilities, "`server`", "What a 2xx waits for: `local`, the primary's disk; `server`, also the standbys that the server's `synchronous_standby_names` asks for; `quorum`, the same, and 503 while it names none; `apply`, also that they have applied it. [Classes](#retention-classes) may differ. See [What an acknowledgement survives](../guides/several-machines.md#what-an-acknowledgement-survives).").from("ONCEGATE_DURABILITY").starts(),
+		value("gate_connections", &d.GateConnections, connections(4), "`6`", "The size of the pool that records deliveries; at least 4, and with classes of several durabilities at least 2 for each and 2 more.").from("ONCEGATE_GATE_CONNECTIONS").starts(),
 		value("work_connections", &d.WorkConnections, connections(2), "`16`", "The size of the worker's pool; at least 2.").from("ONCEGATE_WORK_CONNECTIONS").starts(),
 		value("queue_connections", &d.QueueConnections, connections(8), "`8`", "The size of River's pool; at least 8.").from("ONCEGATE_QUEUE_CONNECTIONS").starts(),
 	}
 }
+
+// durabilities is the form of what a commit waits for.
+var durabilities = oneOf(inbox.Durabilities()...)
 
 // databaseURL reads the address, unless an environment variable sets it.
 func (r *reader) databaseURL(n *yamltree.Node) {

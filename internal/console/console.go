@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/session"
 )
 
 // Config configures a [Console]. Caller, Authenticate and Logger are required.
@@ -31,6 +32,9 @@ type Config struct {
 
 	// Logger gets the errors of pages that fail for a reason that the user cannot fix.
 	Logger *slog.Logger
+
+	// Freshness returns how old the data of the pages is. It is nil if the pages show what the primary has.
+	Freshness func() session.Freshness
 
 	// Done ends the live lists when it is closed, which happens when the process stops. nil never ends them.
 	Done <-chan struct{}
@@ -120,6 +124,7 @@ type request struct {
 	access  control.Access
 	caller  control.Caller
 	now     time.Time
+	fresh   session.Freshness // of the data that the page shows
 	w       http.ResponseWriter
 
 	// known has the names that filters offer. It is nil until a page needs them.
@@ -165,6 +170,7 @@ func (c *Console) page(draw func(*request) (*page, error)) http.Handler {
 		defer cancel()
 		hr.Body = http.MaxBytesReader(w, hr.Body, maxForm)
 		r := &request{Request: hr.WithContext(ctx), console: c, access: access, caller: c.cfg.Caller(access), now: c.cfg.Now(), w: w}
+		r.fresh = c.freshness() // before the data is read, so that the data is at least as new
 		if hr.Method == http.MethodPost {
 			if err := r.ParseForm(); err != nil {
 				c.fail(r, &control.Problem{Code: control.CodeInvalid, Detail: "the form cannot be read"})

@@ -49,6 +49,7 @@ type frame struct {
 	Done   string
 	Query  string
 	Scopes string
+	Data   *dataAge
 }
 
 // render writes a page. It renders the whole page first, so that an error does not leave half of a page.
@@ -56,6 +57,7 @@ func (c *Console) render(r *request, status int, p *page) {
 	f := frame{
 		page: p, Now: r.now, Theme: theme(r.Request), Menu: menu(r.URL.Path), Actor: r.access.Actor, Tenant: r.access.Tenant,
 		Done: doneTexts[r.query("done")], Query: r.query("q"), Scopes: r.access.Scopes.String(),
+		Data: dataAgeOf(r.fresh, r.now),
 	}
 	var out bytes.Buffer
 	if err := templates.ExecuteTemplate(&out, "layout", f); err != nil {

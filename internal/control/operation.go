@@ -80,9 +80,12 @@ func (o *Operation[Request, Response]) Run(ctx context.Context, s *Service, acce
 	if err := access.checkSearches(reflect.ValueOf(request)); err != nil {
 		return nil, err
 	}
+	if !o.Describe().ReadsLists() {
+		s = s.deciding // the lists may lag the primary, and a decision applies to the current state
+	}
 	answer, err := o.Do(ctx, s, access, request)
 	if err != nil {
-		return nil, access.maskError(err)
+		return nil, access.maskError(s.explainLists(err))
 	}
 	if err := s.checkNames(ctx, access, request, answer); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/oncegate/oncegate/inbox/suppression"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/providers"
 )
 
@@ -28,6 +29,13 @@ type Config struct {
 	// Lists is for operations that only read. Its sessions are read-only and have a short statement_timeout. It
 	// defaults to Pool.
 	Lists *pgxpool.Pool
+
+	// Deciding reads what decisions depend on. It is like Lists and always reads the primary, because Lists may lag. It
+	// defaults to Lists.
+	Deciding *pgxpool.Pool
+
+	// Freshness returns how old the data of Lists is. It is nil if that is the primary's.
+	Freshness func() session.Freshness
 
 	// Plans is for planning replays, which reads many rows. It needs at least three connections and defaults to Pool.
 	Plans *pgxpool.Pool
@@ -93,6 +101,8 @@ type Service struct {
 	operations   *operation.Store
 	suppressions *suppression.Store
 
+	deciding *Service // reads the primary; the Service itself if its lists do
+
 	acting
 }
 
@@ -103,6 +113,9 @@ func NewService(cfg Config) (*Service, error) {
 	}
 	if cfg.Lists == nil {
 		cfg.Lists = cfg.Pool
+	}
+	if cfg.Deciding == nil {
+		cfg.Deciding = cfg.Lists
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -116,6 +129,27 @@ func NewService(cfg Config) (*Service, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	s, err := newReading(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if s.acting, err = newActing(cfg); err != nil {
+		return nil, err
+	}
+	s.deciding = s
+	if cfg.Deciding != cfg.Lists {
+		current := cfg
+		current.Lists = cfg.Deciding
+		if s.deciding, err = newReading(current); err != nil {
+			return nil, err
+		}
+		s.deciding.acting, s.deciding.deciding = s.acting, s.deciding
+	}
+	return s, nil
+}
+
+// newReading makes the part of a Service that reads.
+func newReading(cfg Config) (*Service, error) {
 	s := &Service{cfg: cfg, lister: read.NewLister(cfg.Lists).WithKeyring(cfg.Keyring).WithMessages(app.DescribeMessage).WithBudget(cmp.Or(cfg.ListBudget, read.ListBudget))}
 	effects, err := app.NewStore(cfg.Lists, cfg.Keyring)
 	if err != nil {
@@ -130,6 +164,5 @@ func NewService(cfg Config) (*Service, error) {
 	if s.suppressions, err = suppression.New(suppression.Config{Pool: cfg.Lists, Keyring: cfg.Keyring, ListBudget: cfg.ListBudget, Now: cfg.Now}); err != nil {
 		return nil, err
 	}
-	s.acting, err = newActing(cfg)
-	return s, err
+	return s, nil
 }

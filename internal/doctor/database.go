@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,16 @@ func durability(ctx context.Context, cfg *Config) (found []Finding, err error) {
 			State: Fault, Subject: name, Text: name + " is off: a crash of the server's machine can lose events that were acknowledged",
 			Remedy: "ALTER SYSTEM SET " + name + " = on; SELECT pg_reload_conf();",
 		})
+	}
+	if err != nil {
+		return found, err
+	}
+	err = inbox.CheckStandbys(ctx, cfg.Pool, cfg.Settings.NeedStandby())
+	if lacks, ok := errors.AsType[*inbox.NoStandbyError](err); ok {
+		return append(found, Finding{
+			State: Fault, Subject: strings.Join(lacks.Keys, ", "), Text: "the server names no synchronous standby, so deliveries are answered 503",
+			Remedy: "set synchronous_standby_names at the server, or the key to server, which waits for standbys only while the server names some",
+		}), nil
 	}
 	return found, err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -145,10 +146,19 @@ func TestDurability(t *testing.T) {
 			wants = append(wants, "fault "+setting+": ...acknowledged")
 		}
 	}
+	volatile := wants
 	if wants == nil {
 		wants = []string{"ok "}
 	}
 	i.expect("durability", wants...)
+	for _, durability := range inbox.Durabilities() {
+		i.Settings.Database.Durability = durability
+		if !durability.NeedsStandby() {
+			i.expect("durability", wants...)
+			continue
+		}
+		i.expect("durability", append(slices.Clone(volatile), "fault database.durability: ...answered 503")...)
+	}
 }
 
 func TestStandbys(t *testing.T) {

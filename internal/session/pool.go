@@ -168,6 +168,11 @@ func CarriesOut() PoolOption {
 	return func(o *poolOptions) { o.effects = true }
 }
 
+// Commits makes the pool's sessions commit with a value of synchronous_commit other than "on", which every pool has by default.
+func Commits(synchronousCommit string) PoolOption {
+	return func(o *poolOptions) { o.settings["synchronous_commit"] = synchronousCommit }
+}
+
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }

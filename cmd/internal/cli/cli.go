@@ -17,6 +17,7 @@ import (
 
 	"github.com/oncegate/oncegate/cmd/internal/errorcode"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
 	"github.com/oncegate/oncegate/internal/yamltree"
 	"github.com/oncegate/oncegate/providers"
 	"github.com/oncegate/oncegate/providers/catalog"
@@ -46,6 +47,8 @@ type shell struct {
 	server     string // the address of a server to use instead of the database
 
 	view listView
+
+	freshness func() session.Freshness // of the lists that the command reads; nil if unknown
 }
 
 // Main runs the command line and returns the exit code. It writes every error to stderr, one line

@@ -26,6 +26,9 @@ func (s *shell) checkDatabase(ctx context.Context, cfg *config.Config) (*databas
 		return nil, err
 	}
 	defer pool.Close()
+	if err := inbox.CheckStandbys(ctx, pool, cfg.NeedStandby()); err != nil {
+		return nil, err
+	}
 	status, err := migrations.Read(ctx, pool)
 	if err != nil {
 		return nil, err

@@ -65,6 +65,7 @@ func (s *shell) controlWith(ctx context.Context, on onDatabase, do func(control.
 		if err != nil {
 			return err
 		}
+		s.freshness = client.Freshness
 		return do(client)
 	}
 	var settings *config.Config
@@ -80,9 +81,9 @@ func (s *shell) controlWith(ctx context.Context, on onDatabase, do func(control.
 				return err
 			}
 		}
-		return s.withListPool(ctx, pool, func(lists *pgxpool.Pool) error {
+		return s.withListPool(ctx, pool, func(lists, deciding *pgxpool.Pool) error {
 			service, err := control.NewService(control.Config{
-				Pool: pool, Lists: lists, Keyring: keys, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, AskTargets: on.results, CheckDefinition: s.checkDefinition, Progress: on.progress.doing,
+				Pool: pool, Lists: lists, Deciding: deciding, Freshness: s.freshness, Keyring: keys, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, AskTargets: on.results, CheckDefinition: s.checkDefinition, Progress: on.progress.doing,
 			})
 			if err != nil {
 				return err

@@ -201,6 +201,7 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, c *columns[Ro
 		s.rememberList(cmd, entries)
 	}
 	s.sayMore(page.HasMore, page.Next, page.SearchedTo)
+	s.sayAge()
 	return nil
 }
 

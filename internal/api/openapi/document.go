@@ -89,7 +89,7 @@ func (b *builder) operation(d *control.Description) *openapi3.Operation {
 	out.Responses.Set("default", &openapi3.ResponseRef{Ref: "#/components/responses/Problem"})
 	if d.Method == http.MethodGet && d.Response != reflect.TypeFor[control.Content]() {
 		text := "The answer is still the one with the ETag that If-None-Match names. It has no body."
-		out.Responses.Set("304", &openapi3.ResponseRef{Value: &openapi3.Response{Description: &text, Headers: headers("X-Request-Id", "ETag")}})
+		out.Responses.Set("304", &openapi3.ResponseRef{Value: &openapi3.Response{Description: &text, Headers: headers("X-Request-Id", "ETag", "Oncegate-Data-As-Of")}})
 		out.AddParameter(openapi3.NewHeaderParameter("If-None-Match").WithSchema(openapi3.NewStringSchema()).WithDescription(
 			"The ETag of an answer that you have. If it is still the answer, the status is 304, without a body."))
 	}
@@ -167,8 +167,9 @@ func (b *builder) answer(d *control.Description) *openapi3.Response {
 	}
 	switch d.Method {
 	case http.MethodGet:
-		out.Headers = headers("X-Request-Id", "ETag")
+		out.Headers = headers("X-Request-Id", "ETag", "Oncegate-Data-As-Of")
 	case http.MethodPost:
+		out.Headers = headers("X-Request-Id", "Oncegate-Data-As-Of")
 		if !d.Reads {
 			out.Headers = headers("X-Request-Id", "Idempotent-Replayed")
 		}
@@ -181,6 +182,7 @@ func (b *builder) answer(d *control.Description) *openapi3.Response {
 var headerTexts = map[string]string{
 	"X-Request-Id":        "The id of the request, by which the log of the server names it.",
 	"ETag":                "Names the state that the answer shows: If-Match and If-None-Match take it.",
+	"Oncegate-Data-As-Of": "The time, by the server's clock, up to which the answer certainly shows everything. It is there only if the server reads its lists from a standby.",
 	"Idempotent-Replayed": "`true` if the request had happened before under its Idempotency-Key: this is what was answered then.",
 }
 

@@ -11,6 +11,11 @@
 // standby, the trial reads what it received last: every effect that happened twice is reported with the database from which it was
 // sent each time.
 //
+// With -promotions there are three servers, whose commits wait for one of two standbys, and database.durability is one of its values
+// ([RunPromotions]). The standby that has received more is promoted, as Patroni chooses it, and the other one follows it. The processes
+// know all three hosts, or reach the primary through HAProxy. Nothing that was acknowledged may be lost, except under local, where it is
+// counted, although the same standbys are there.
+//
 // With -wrong the binary has a mistake that the trial must notice: it uses any session, even on a former primary (unfenced), or
 // sends before a standby has received the effect (work-unreceived).
 package failover
