@@ -107,6 +107,9 @@ func (s *pass) conflicts(ctx context.Context) error {
 			sources, cutoffs = append(sources, source.ID), append(cutoffs, s.retention.now.Add(-source.Keep.Body))
 		}
 	}
+	if s.cfg.Archive.Configured() {
+		return s.archiveConflicts(ctx, sources, cutoffs)
+	}
 	return s.drain(ctx, "conflict", deleteConflicts, sources, cutoffs)
 }
 
