@@ -97,8 +97,13 @@ type UnavailableError struct{ Err error }
 // Error implements error.
 func (e *UnavailableError) Error() string { return "the archive does not answer: " + e.Err.Error() }
 
-// Unwrap returns the store's error.
-func (e *UnavailableError) Unwrap() error { return e.Err }
+// Unwrap returns the store's error, unless that is the end of its time, which callers would take for the end of their own.
+func (e *UnavailableError) Unwrap() error {
+	if errors.Is(e.Err, context.DeadlineExceeded) {
+		return nil
+	}
+	return e.Err
+}
 
 // IsUnavailable reports whether a later try may succeed: the store failed, or another process has the configuration that this one
 // lacks.

@@ -129,7 +129,7 @@ func (a *Archive) erasable(ctx context.Context, events []inbox.ID) (noted []inbo
 // written again by another process, or, if that was seen again, was deleted by somebody else.
 func (a *Archive) eraseFrom(ctx context.Context, keys *seal.Keyring, o *candidate, noted []inbox.ID, again bool, out *Erased) (none bool, err error) {
 	if o.state == "stored" {
-		has, err := a.has(ctx, o)
+		has, err := a.has(ctx, o, noted)
 		switch {
 		case err != nil && a.cfg.IsMissing(err):
 			return again, nil
@@ -160,11 +160,17 @@ func (a *Archive) eraseFrom(ctx context.Context, keys *seal.Keyring, o *candidat
 	})
 }
 
-func (a *Archive) has(ctx context.Context, o *candidate) (bool, error) {
+// has reports whether a line of the object names one of the events.
+func (a *Archive) has(ctx context.Context, o *candidate, events []inbox.ID) (bool, error) {
 	for _, key := range o.keys {
 		lines, err := a.lines(ctx, &o.object, key)
-		if err != nil || len(lines) > 0 {
-			return len(lines) > 0, err
+		if err != nil {
+			return false, err
+		}
+		for i := range lines {
+			if slices.ContainsFunc(lines[i].Events, func(e Event) bool { return slices.Contains(events, e.ID) }) {
+				return true, nil
+			}
 		}
 	}
 	return false, nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestArchive(t *testing.T) {
 			binary := inboxtest.Admission(p.Source, "evt_binary")
 			binary.Body, binary.Events[0].Length = []byte("\x00\xff\xfe<&>\u2028"), 8
 			batch := inboxtest.Batch(p.Source, "evt_1", "evt_2", "evt_3")
-			batch.Headers = []byte(`{"X-Batch":"b"}`)
+			batch.Headers = []byte(`{"X-Batch":["b"]}`)
 			for _, a := range []*inbox.Admission{binary, batch} {
 				for _, item := range p.Accept(t, a, past).Items {
 					p.Settle(t, item.ID, inbox.EffectDone, past)
@@ -51,7 +52,7 @@ func TestArchive(t *testing.T) {
 				planned += c.Archived
 			}
 			report := p.prune(t)
-			if report.Archived.Bodies != 2 || report.Archived.Objects != 1 || report.Archived.Bytes == 0 || planned != 2 || len(report.Partitions) != 1 {
+			if report.Archived.Bodies != 2 || report.Archived.Objects != 1 || report.Archived.Bytes == 0 || planned != 2 || len(report.Partitions) == 0 {
 				t.Errorf("%+v, %d planned: %+v", report, planned, counts)
 			}
 			for id, body := range want {
@@ -86,7 +87,7 @@ func TestArchive(t *testing.T) {
 					}
 				}
 			}
-			if headers, err := p.lister().Headers(t.Context(), eventOf(t, p, "evt_2")); err != nil || headers != nil && len(headers) != 0 && headers["X-Batch"] == nil {
+			if headers, err := p.lister().Headers(t.Context(), eventOf(t, p, "evt_2")); err != nil || !slices.Equal(headers["X-Batch"], []string{"b"}) {
 				t.Errorf("headers %v, %v", headers, err)
 			}
 		})
@@ -116,7 +117,7 @@ func TestArchiveFails(t *testing.T) {
 			old := p.Deliver(t, "evt_old", 40*storetest.Day, inbox.EffectDone) // its event is due too
 			fault(p.store)
 			report := p.pass(t)
-			if report.Complete || !strings.Contains(report.Archived.Error, errStore.Error()) || len(report.Partitions) > 0 {
+			if report.Complete || !strings.Contains(report.Archived.Error, errStore.Error()) {
 				t.Errorf("%+v", report)
 			}
 			for _, id := range []inbox.ID{id, old} {
@@ -138,7 +139,7 @@ func TestArchiveFails(t *testing.T) {
 			if n := p.Count(t, `SELECT count(*) FROM archive_object WHERE state <> 'stored'`); n > 0 {
 				t.Errorf("%d rows of objects are left", n)
 			}
-			if body, err := p.lister().Body(t.Context(), id); err != nil || string(body) != `{"id":"evt_1"}` {
+			if body, err := p.lister().Body(t.Context(), id); err != nil || string(body) != `{"id":"evt_1","attempt":1}` {
 				t.Errorf("%s, %v", body, err)
 			}
 			if !p.holds(t, `"event_id":"evt_old"`) {
@@ -215,7 +216,7 @@ func eraseArchived(t *testing.T, keys *seal.Keyring, before, after func(string) 
 			t.Errorf("%s: %s, %v", key, body, err)
 		}
 	}
-	if body, err := p.lister().Body(t.Context(), other); err != nil || string(body) != `{"id":"evt_other"}` {
+	if body, err := p.lister().Body(t.Context(), other); err != nil || string(body) != `{"id":"evt_other","attempt":1}` {
 		t.Errorf("%s, %v", body, err)
 	}
 	content, err := p.archive.Event(t.Context(), p.keys, eventOf(t, p, "evt_1"))
@@ -271,7 +272,7 @@ func TestEraseWhileArchiving(t *testing.T) {
 	if p.holds(t, "evt_1") || !p.holds(t, "evt_2") {
 		t.Errorf("%v", p.objects(t))
 	}
-	if body, err := p.lister().Body(t.Context(), id); err != nil || string(body) != `{"id":"evt_2"}` {
+	if body, err := p.lister().Body(t.Context(), id); err != nil || string(body) != `{"id":"evt_2","attempt":1}` {
 		t.Errorf("%s, %v", body, err)
 	}
 }
@@ -289,6 +290,7 @@ func TestArchiveKeptAndConflicts(t *testing.T) {
 	if n := p.Count(t, `SELECT count(*) FROM conflict`); n != 1 {
 		t.Fatalf("%d conflicts", n)
 	}
+	p.Exec(t, `UPDATE conflict SET last_seen_at = now() - interval '10 days'`)
 	report := p.prune(t)
 	if report.Kept != 1 || report.Archived.Bodies != 1 || report.Rows["conflict"] != 1 {
 		t.Errorf("%+v", report)
@@ -300,7 +302,7 @@ func TestArchiveKeptAndConflicts(t *testing.T) {
 	if report := p.prune(t); report.Archived.Bodies != 1 || report.Rows["inbox_body"] != 1 {
 		t.Errorf("%+v", report)
 	}
-	if body, err := p.lister().Body(t.Context(), id); err != nil || string(body) != `{"id":"evt_1"}` {
+	if body, err := p.lister().Body(t.Context(), id); err != nil || string(body) != `{"id":"evt_1","attempt":1}` {
 		t.Errorf("%s, %v", body, err)
 	}
 	if out, err := p.erase(t, "evt_1"); err != nil || out.Archived != 2 {
