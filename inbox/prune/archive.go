@@ -87,7 +87,7 @@ const (
 func (p *partition) archiveWalkName() string { return p.name + " archived" }
 
 // The next body of a day.
-const readNextBody = `SELECT id FROM %s WHERE id > $1 ORDER BY id LIMIT 1`
+const readNextBody = `SELECT id FROM %[1]s WHERE id > $1 ORDER BY id LIMIT 1`
 
 // archivedEvents are the events of body b, by their common millisecond: those that are not erased, the ranges of those that are,
 // and whether one of them has its body in class $1. A body without any event is archived too.
@@ -166,7 +166,7 @@ func (s *pass) behindArchive(cutoff inbox.ID) inbox.ID {
 }
 
 // bodyArchived is the condition that no kept body of event e waits for the archive.
-const bodyArchived = ` AND (e.class <> 'kept' OR NOT EXISTS (SELECT FROM inbox_body_kept w WHERE w.class = 'kept' AND w.id = e.body_id))`
+const bodyArchived = ` AND (e.class <> 'kept' OR NOT EXISTS (SELECT FROM inbox_body_kept w WHERE w.class = 'kept' AND w.id = e.body_id OFFSET 0))`
 
 // archiveBodies writes one object and returns how many bodies it looked at; 0 at the end of the day.
 func (s *pass) archiveBodies(ctx context.Context, p *partition, position *string) (n int, err error) {
