@@ -56,8 +56,11 @@ func (s *pass) count1(w archive.Written) {
 
 // archiveLeftovers removes what a crash left in the archive, and completes the erasures that it interrupted.
 func (s *pass) archiveLeftovers(ctx context.Context) error {
-	if !s.cfg.Archive.Configured() || s.report.Archived.Error != "" {
+	if s.report.Archived.Error != "" {
 		return nil
+	}
+	if !s.cfg.Archive.Configured() {
+		return s.checkUnconfigured(ctx)
 	}
 	if err := s.cfg.Archive.RemoveLeftovers(ctx); err != nil {
 		return s.unlessArchive(s.archiveFailed(ctx, err))
@@ -65,6 +68,17 @@ func (s *pass) archiveLeftovers(ctx context.Context) error {
 	if _, err := s.cfg.Archive.Erase(ctx, s.cfg.Keyring, nil); err != nil {
 		return s.unlessArchive(s.archiveFailed(ctx, err))
 	}
+	return nil
+}
+
+// checkUnconfigured keeps all bodies if there is an archive and this process does not know it: a command or a server that lacks the
+// section must not remove what the others would archive.
+func (s *pass) checkUnconfigured(ctx context.Context) error {
+	if err := s.conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archive_object)`).Scan(&s.withoutArchive); err != nil || !s.withoutArchive {
+		return err
+	}
+	s.report.Archived.Error = "there is an archive, and this configuration names none: set archive.url"
+	s.cfg.Logger.WarnContext(ctx, "bodies stay in the database: there is an archive, and the configuration of this process names none: set archive.url")
 	return nil
 }
 

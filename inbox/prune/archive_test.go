@@ -149,6 +149,23 @@ func TestArchiveFails(t *testing.T) {
 	}
 }
 
+// TestPruneWithoutArchive: a process whose configuration lacks the archive removes no body once there is one.
+func TestPruneWithoutArchive(t *testing.T) {
+	t.Parallel()
+	p := newArchived(t, nil)
+	p.Deliver(t, "evt_1", past, inbox.EffectDone)
+	p.prune(t)
+	id := p.Deliver(t, "evt_2", past, inbox.EffectDone)
+	report, err := p.Pruner(t).Run(t.Context(), prune.Run{Anew: true})
+	if _, _, body := p.Has(t, id); err != nil || !body || report.Complete || !strings.Contains(report.Archived.Error, "archive.url") {
+		t.Errorf("body %v, %+v, %v", body, report, err)
+	}
+	p.prune(t)
+	if body, err := p.lister().Body(t.Context(), id); err != nil || string(body) != `{"id":"evt_2","attempt":1}` {
+		t.Errorf("%s, %v", body, err)
+	}
+}
+
 // TestEraseArchived: an erasure reaches the archive whichever request fails. It says that it is complete only when no object
 // contains the event, and the other events keep their bytes.
 func TestEraseArchived(t *testing.T) {

@@ -102,6 +102,10 @@ func (s *pass) bodies(ctx context.Context) error {
 		if stuck[p.class] || !s.retention.due(p) {
 			continue
 		}
+		if s.withoutArchive {
+			s.holdEvents(p.day)
+			continue
+		}
 		if s.timeIsUp(ctx) {
 			return errTimeIsUp
 		}
@@ -320,6 +324,9 @@ WHERE b.class = 'kept' AND b.id = k.id AND NOT EXISTS (
 
 // keptBodies removes kept bodies that are no longer needed.
 func (s *pass) keptBodies(ctx context.Context) error {
+	if s.withoutArchive {
+		return nil
+	}
 	sources, since := s.longerKeepingSources()
 	return s.runWalk(ctx, &walk{
 		name: "inbox_body/kept", table: "inbox_body", first: inbox.ID{}.String(), restartAfter: restartEvery, patient: true,

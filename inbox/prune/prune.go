@@ -206,6 +206,9 @@ type pass struct {
 
 	// unarchived is the first day whose bodies wait for the archive; zero if none does.
 	unarchived time.Time
+
+	// withoutArchive keeps all bodies, because there is an archive that this process does not know.
+	withoutArchive bool
 }
 
 // errTimeIsUp means that the budget or the context ended; the next pass does the rest.

@@ -100,6 +100,9 @@ func (s *pass) refusals(ctx context.Context) error {
 }
 
 func (s *pass) conflicts(ctx context.Context) error {
+	if s.withoutArchive {
+		return nil
+	}
 	var sources []int32
 	var cutoffs []time.Time
 	for _, source := range s.retention.sources {
