@@ -83,10 +83,10 @@ WHERE e.id = ANY ($1::uuid[])`
 	readEffectsThere = `SELECT id FROM effect WHERE id = ANY ($1::uuid[])`
 )
 
-const lockEffects = `
+var lockEffects = `
 SELECT x.id, x.event_id, x.route_id, x.state, coalesce(x.reason, ''), x.attempts, x.version, x.revision, x.item, x.idempotency_key,
     x.sequence_key_hash, x.rendered IS NOT NULL,
-    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), ` + row.CalledAgain + `,
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class) OR ` + row.Archived + `, ` + row.CalledAgain + `,
     coalesce((SELECT ` + row.GoneRoute + ` FROM route r WHERE r.id = x.route_id), false), x.send_started_at, x.shadow, now()
 FROM effect x
 JOIN inbox_event v ON v.id = x.event_id

@@ -69,7 +69,7 @@ func (a attempt) of(claim *inbox.Claim) attempt {
 // statement returns what to run for one claim of a group. Without a statement, the settlement says
 // how the claim ends.
 func (a attempt) statement(ctx context.Context, kind groupable) (_ string, args []any, hash []byte, _ inbox.Settlement) {
-	if s := a.checkSealingKey(ctx); s != nil {
+	if s := a.checkContent(ctx); s != nil {
 		return "", nil, nil, *s
 	}
 	result := effect.Result{Outcome: effect.Dead, Reason: string(a.claim.Event.GoneReason)}

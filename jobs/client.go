@@ -15,6 +15,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/archive"
 	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/prune"
 	"github.com/oncegate/oncegate/inbox/replay"
@@ -39,6 +40,9 @@ type Config struct {
 	// Senders and Transactionals carry effects out, by the name of the target.
 	Senders        map[string]effect.Sender
 	Transactionals map[string]effect.Transactional
+
+	// Archive has bodies that prune has removed and that an effect needs, after a replay. nil has none.
+	Archive *archive.Archive
 
 	// Replays are carried out by this client, if set.
 	Replays *replay.Store

@@ -71,7 +71,7 @@ func (a attempt) forgetUnsent() {
 // may not be made now. held is false if this process has lost the claim.
 func (a attempt) fetchFirst(ctx context.Context) (s *inbox.Settlement, held bool) {
 	claim, fetch := a.claim, a.route.Fetch
-	if s := a.checkSealingKey(ctx); s != nil {
+	if s := a.checkContent(ctx); s != nil {
 		return s, true
 	}
 	switch {

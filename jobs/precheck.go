@@ -17,7 +17,7 @@ import (
 // non-nil settlement means that no attempt is made. held is false if this process has lost the
 // claim.
 func (a attempt) check(ctx context.Context, tx pgx.Tx) (s *inbox.Settlement, held bool, err error) {
-	if s := a.checkSealingKey(ctx); s != nil {
+	if s := a.checkContent(ctx); s != nil {
 		return s, true, nil
 	}
 	if a.route.stored.Forgotten(a.claim.UnknownSince, a.claim.StartedAt) {

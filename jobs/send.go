@@ -15,7 +15,7 @@ func (a attempt) send(ctx context.Context) error {
 	if route.sender == nil { // the store knows the route, this client does not
 		return a.putBack(ctx, reasons.Route, longPause)
 	}
-	if s := a.checkSealingKey(ctx); s != nil {
+	if s := a.checkContent(ctx); s != nil {
 		return a.settle(ctx, *s)
 	}
 	if claim.Event.BodyGone && (claim.Item == 0 || claim.Rendered == nil) {

@@ -19,7 +19,7 @@ func (a attempt) rehearse(ctx context.Context) error {
 	if !a.route.configured { // the store knows the route, this client does not
 		return a.putBack(ctx, reasons.Route, longPause)
 	}
-	if s := a.checkSealingKey(ctx); s != nil {
+	if s := a.checkContent(ctx); s != nil {
 		return a.settle(ctx, *s)
 	}
 	seen := a.previewer.Preview(a.claim)

@@ -102,11 +102,15 @@ func (s *pass) bodies(ctx context.Context) error {
 		if stuck[p.class] || !s.retention.due(p) {
 			continue
 		}
+		if s.withoutArchive {
+			s.holdEvents(p.day)
+			continue
+		}
 		if s.timeIsUp(ctx) {
 			return errTimeIsUp
 		}
 		if err := s.drop(ctx, p); err != nil {
-			if !s.isBlocked(ctx, err) {
+			if !errors.Is(err, errArchive) && !s.isBlocked(ctx, err) {
 				return err
 			}
 			stuck[p.class] = true
@@ -121,12 +125,15 @@ func (s *pass) isBlocked(ctx context.Context, err error) bool {
 	return errors.Is(err, errTimeIsUp) && !s.timeIsUp(ctx)
 }
 
-// drop keeps the bodies that are still needed, detaches the day from its class and
-// drops it. It looks for needed bodies again after detaching, to keep those that became
+// drop keeps the bodies that are still needed, archives the others, detaches the day from its class and
+// drops it. It archives before it detaches, so that a day that waits for the archive can be read. It looks for needed bodies again after detaching, to keep those that became
 // needed meanwhile: no new event can refer to the detached day.
 func (s *pass) drop(ctx context.Context, p *partition) error {
 	if p.attached {
 		if err := s.copyNeededBodies(ctx, p); err != nil {
+			return err
+		}
+		if err := s.archiveDay(ctx, p); err != nil {
 			return err
 		}
 		s.cfg.Progress(Progress{Step: p.name, Removed: s.report.Removed()})
@@ -138,9 +145,12 @@ func (s *pass) drop(ctx context.Context, p *partition) error {
 	if err := s.copyNeededBodies(ctx, p); err != nil {
 		return err
 	}
+	if err := s.archiveDay(ctx, p); err != nil {
+		return err
+	}
 	// Before the table is dropped, and not after, so that the walk over another table
 	// of that name starts from the beginning.
-	if _, err := s.conn.Exec(ctx, deleteCopyPositions, p.copyWalkNames()); err != nil {
+	if _, err := s.conn.Exec(ctx, deleteCopyPositions, append(p.copyWalkNames(), p.archiveWalkName())); err != nil {
 		return fmt.Errorf("forgetting how far %s is: %w", p.name, err)
 	}
 	if err := s.ddl(ctx, p, "DROP TABLE "+p.name); err != nil {
@@ -314,6 +324,9 @@ WHERE b.class = 'kept' AND b.id = k.id AND NOT EXISTS (
 
 // keptBodies removes kept bodies that are no longer needed.
 func (s *pass) keptBodies(ctx context.Context) error {
+	if s.withoutArchive {
+		return nil
+	}
 	sources, since := s.longerKeepingSources()
 	return s.runWalk(ctx, &walk{
 		name: "inbox_body/kept", table: "inbox_body", first: inbox.ID{}.String(), restartAfter: restartEvery, patient: true,
@@ -321,6 +334,9 @@ func (s *pass) keptBodies(ctx context.Context) error {
 			after, err := inbox.ParseID(position)
 			if err != nil {
 				return batchResult{}, err
+			}
+			if s.cfg.Archive.Configured() {
+				return s.archiveKept(ctx, tx, after, n)
 			}
 			rows, err := tx.Query(ctx, lockKeptBodies, floor(after), n)
 			if err != nil {

@@ -28,6 +28,11 @@ type Count struct {
 
 	// Bytes is what a day of bodies takes on disk; 0 for other tables.
 	Bytes int64 `json:"bytes,omitempty"`
+
+	// Archived is how many of Rows would be written to the archive first, and ArchivedBytes their size before they are compressed. Like
+	// Rows, both are at least that if AtLeast is true.
+	Archived      int64 `json:"archived,omitempty"`
+	ArchivedBytes int64 `json:"archived_bytes,omitempty"`
 }
 
 // cap says whether the count reached its limit.
@@ -181,6 +186,26 @@ CROSS JOIN LATERAL (
         WHERE e.id >= (left(b.id::text, 13) || '-0000-0000-000000000000')::uuid AND e.id <= (left(b.id::text, 13) || '-ffff-ffff-ffffffffffff')::uuid
             AND e.body_id = b.id AND e.class = 'kept' AND ` + neededEvent + ` OFFSET 0) AS needed OFFSET 0) n`
 
+// The bodies of a day that the archive would take: those of which an event has its body in the class, or that have no event. It is the
+// condition of [archivedEvents], less the bodies that are still needed and would move to the class "kept".
+const sizeDay = `
+SELECT count(*), coalesce(sum(octet_length(b.headers) + octet_length(b.body)), 0)::bigint
+FROM (SELECT * FROM %[1]s LIMIT $4) b
+CROSS JOIN LATERAL (
+    SELECT coalesce(bool_or(e.class = $3 AND NOT ` + neededEvent + `), true) AS goes
+    FROM inbox_event e
+    WHERE e.id >= (left(b.id::text, 13) || '-0000-0000-000000000000')::uuid AND e.id <= (left(b.id::text, 13) || '-ffff-ffff-ffffffffffff')::uuid
+        AND e.body_id = b.id) v
+WHERE v.goes`
+
+const sizeKept = `
+SELECT count(*), coalesce(sum(octet_length(b.headers) + octet_length(b.body)), 0)::bigint
+FROM (SELECT * FROM inbox_body_kept ORDER BY id LIMIT $3) b
+WHERE NOT EXISTS (
+    SELECT FROM inbox_event e
+    WHERE e.id >= (left(b.id::text, 13) || '-0000-0000-000000000000')::uuid AND e.id <= (left(b.id::text, 13) || '-ffff-ffff-ffffffffffff')::uuid
+        AND e.body_id = b.id AND e.class = 'kept' AND ` + neededEvent + `)`
+
 // DryRun counts what [Pruner.Run] would remove now, by class, and removes nothing. The counts are exact up to
 // [Config.CountLimit] rows of a table, and at least what they say beyond it.
 func (p *Pruner) DryRun(ctx context.Context, run Run) (counts []Count, err error) {
@@ -278,11 +303,21 @@ func (s *pass) countBodies(ctx context.Context, tx pgx.Tx) (out []Count, err err
 		}
 		c.Rows -= c.Stays
 		c.cap(c.Rows+c.Stays == s.cfg.CountLimit)
+		if s.cfg.Archive.Takes(p.class) {
+			if err := tx.QueryRow(ctx, fmt.Sprintf(sizeDay, p.name), sources, since, p.class, s.cfg.CountLimit).Scan(&c.Archived, &c.ArchivedBytes); err != nil {
+				return nil, err
+			}
+		}
 		out = append(out, c)
 	}
 	c := Count{Class: row.KeptClass, Table: "inbox_body"}
 	if err := tx.QueryRow(ctx, countKept, sources, since, s.cfg.CountLimit).Scan(&c.Rows, &c.Stays); err != nil {
 		return nil, err
+	}
+	if s.cfg.Archive.Configured() {
+		if err := tx.QueryRow(ctx, sizeKept, sources, since, s.cfg.CountLimit).Scan(&c.Archived, &c.ArchivedBytes); err != nil {
+			return nil, err
+		}
 	}
 	if c.cap(c.Rows+c.Stays == s.cfg.CountLimit); c.AtLeast || c.Rows+c.Stays > 0 {
 		out = append(out, c)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/archive"
 	"github.com/oncegate/oncegate/inbox/internal/locks"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/labels"
@@ -27,6 +28,9 @@ type Erase struct {
 
 	// Keyring opens refusals and bodies that are sealed; nil where nothing is.
 	Keyring *seal.Keyring
+
+	// Archive loses the event too. With nil, an event that the archive has is not erased completely, and the error says so.
+	Archive *archive.Archive
 }
 
 // Erased counts what was removed.
@@ -59,6 +63,7 @@ type Erased struct {
 	Refusals    int  `json:"refusals"`     // that named the event
 	Unreadable  int  `json:"unreadable"`   // refusals under a key that is not in the keyring
 	NotSearched bool `json:"not_searched"` // the id is too short to be looked for in refusals
+	Archived    int  `json:"archived"`     // bodies in the archive that were removed or blanked
 
 	// Admitted are the ids of the events as which such payloads were admitted. They are separate events
 	// and keep their content: erase each of them separately.
@@ -166,31 +171,67 @@ WHERE id = ANY ($1::bigint[]) AND (key_label IS NOT NULL OR key_label_sealed IS 
 // keep theirs at the same places; a signature over such a body no longer verifies. The headers stay
 // until the last of its events is erased. A delivery with only this event is deleted without being
 // opened, so that it works even if its key is lost.
+//
+// If the archive does not answer, the event is erased in the database and EraseEvent returns the error of the archive: the next
+// pass of prune removes it there, or a repetition does.
 func EraseEvent(ctx context.Context, pool *pgxpool.Pool, r Erase) (Erased, error) {
-	var out Erased
-	if err := inbox.CheckExplanation(r.Actor, r.Reason); err != nil {
-		return out, fmt.Errorf("erasing %s/%s: %w", r.Source, r.EventID, err)
+	e, err := r.begin(ctx, pool)
+	if err == nil {
+		err = r.eraseArchived(ctx, pool, &e)
 	}
-	var source int32
-	err := locks.Retry(ctx, inbox.ErrLocked, func() error {
-		out = Erased{}
+	if err == nil {
+		err = r.finish(ctx, pool, &e)
+	}
+	if err != nil {
+		return e.out, fmt.Errorf("erasing %s/%s: %w", r.Source, r.EventID, err)
+	}
+	return e.out, nil
+}
+
+// erasure is how far the erasure of an event is.
+type erasure struct {
+	out    Erased
+	source int32
+	events []inbox.ID // that lost their content
+}
+
+// begin erases the event in its own tables.
+func (r *Erase) begin(ctx context.Context, pool *pgxpool.Pool) (e erasure, err error) {
+	if err := inbox.CheckExplanation(r.Actor, r.Reason); err != nil {
+		return e, err
+	}
+	err = locks.Retry(ctx, inbox.ErrLocked, func() error {
+		e = erasure{}
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-			source, err = r.eraseTx(ctx, tx, &out)
+			e.source, e.events, err = r.eraseTx(ctx, tx, &e.out)
 			return err
 		})
 	})
-	if err == nil {
-		// Refusals belong to no event, so they can be deleted after it, in small steps, because all
-		// refusals of the source must be searched.
-		err = r.eraseRefusals(ctx, pool, source, &out)
+	return e, err
+}
+
+// eraseArchived erases the events in the archive.
+func (r *Erase) eraseArchived(ctx context.Context, pool *pgxpool.Pool, e *erasure) error {
+	done, err := archiveOf(r.Archive, pool).Erase(ctx, r.Keyring, e.events)
+	e.out.Archived, e.out.Unopened = done.Lines, e.out.Unopened || done.Unopened > 0
+	return err
+}
+
+// archiveOf returns a, or an archive that only knows what it cannot reach.
+func archiveOf(a *archive.Archive, pool *pgxpool.Pool) *archive.Archive {
+	if a == nil {
+		a, _ = archive.New(archive.Config{Pool: pool}) // New fails only without a pool
 	}
-	if err == nil {
-		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return r.audit(ctx, tx, "done", &out) })
+	return a
+}
+
+// finish erases what refers to no event, and records that the erasure is complete. Refusals belong to no event, so they can be
+// deleted after it, in small steps, because all refusals of the source must be searched.
+func (r *Erase) finish(ctx context.Context, pool *pgxpool.Pool, e *erasure) error {
+	if err := r.eraseRefusals(ctx, pool, e.source, &e.out); err != nil {
+		return err
 	}
-	if err != nil {
-		return out, fmt.Errorf("erasing %s/%s: %w", r.Source, r.EventID, err)
-	}
-	return out, nil
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return r.audit(ctx, tx, "done", &e.out) })
 }
 
 // erased is an event that loses its content.
@@ -204,66 +245,69 @@ func (e *erased) overlaps(o *erased) bool {
 	return e.offset < o.offset+o.length && o.offset < e.offset+e.length
 }
 
-func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int32, err error) {
+func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int32, ids []inbox.ID, err error) {
 	var body inbox.ID
 	var class string
 	err = tx.QueryRow(ctx, findErased, r.Source, r.EventID).Scan(&out.Event, &class, &body, &source)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, inbox.ErrNotFound
+		return 0, nil, inbox.ErrNotFound
 	}
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if _, err := tx.Exec(ctx, lockErasedBody, class, body); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	d, err := siblings(ctx, tx, out.Event, body)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	ids := make([]inbox.ID, len(d.erase))
+	ids = make([]inbox.ID, len(d.erase))
 	for i := range d.erase {
 		ids[i] = d.erase[i].id
 	}
 	out.Others = len(d.erase) - 1
 	rows, err := tx.Query(ctx, lockErasedStreams, ids)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	streams, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	var effects []inbox.ID
 	var underway int
 	if err := tx.QueryRow(ctx, lockErasedEffects, ids).Scan(&effects, &underway); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if underway > 0 {
-		return 0, ErrInFlight
+		return 0, nil, ErrInFlight
 	}
 	if err := r.eraseBody(ctx, tx, &d, body, out); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if _, err := tx.Exec(ctx, row.RaiseRevisions, effects); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	var events []inbox.ID
 	if err := tx.QueryRow(ctx, eraseDuplicates, effects).Scan(&out.Duplicates, &events); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if _, err := tx.Exec(ctx, eraseOutbox, r.Source, r.EventID); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if err := tx.QueryRow(ctx, eraseConflicts, ids).Scan(&out.Conflicts, &out.Admitted); err != nil {
-		return 0, err
+		return 0, nil, err
+	}
+	if err := r.Archive.NoteErasure(ctx, tx, ids); err != nil {
+		return 0, nil, err
 	}
 	if err := labels.MoveEvents(ctx, tx, ids); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	tag, err := tx.Exec(ctx, eraseStreams, streams)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	out.Streams = int(tag.RowsAffected())
 	for _, step := range []struct {
@@ -282,11 +326,11 @@ func (r *Erase) eraseTx(ctx context.Context, tx pgx.Tx, out *Erased) (source int
 	} {
 		tag, err := tx.Exec(ctx, step.sql, step.ids)
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		*step.count = int(tag.RowsAffected())
 	}
-	return source, r.audit(ctx, tx, "begun", out)
+	return source, ids, r.audit(ctx, tx, "begun", out)
 }
 
 // deliveryEvents are the events of one delivery: those to erase, those that keep their bytes, and those

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/archive"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -24,8 +25,9 @@ type EraseMany struct {
 	// Actor and Reason go into the audit of each event. Both are required.
 	Actor, Reason string
 
-	// Keyring is as in [Erase].
+	// Keyring and Archive are as in [Erase].
 	Keyring *seal.Keyring
+	Archive *archive.Archive
 }
 
 // ErasedMany counts the results for the events.
@@ -55,7 +57,8 @@ WHERE e.id = ANY ($1::uuid[]) AND e.class <> 'erased'`
 
 // EraseEvents erases events one after the other, each as [EraseEvent] does and with its own entries in the audit. It handles the
 // first ones of Events until Within has passed, and at least one. If it fails, the events that are erased stay erased, and a
-// repetition continues with the others.
+// repetition continues with the others. The archive is written again once for all of them, at the end: if it does not answer, none is
+// reported as erased completely, and a repetition, or the next pass of prune, completes them.
 func EraseEvents(ctx context.Context, pool *pgxpool.Pool, r EraseMany) (out ErasedMany, err error) {
 	rows, err := pool.Query(ctx, readErasable, r.Events)
 	if err != nil {
@@ -63,10 +66,11 @@ func EraseEvents(ctx context.Context, pool *pgxpool.Pool, r EraseMany) (out Eras
 	}
 	keys := make(map[inbox.ID]Erase, len(r.Events))
 	var id inbox.ID
-	one := Erase{Actor: r.Actor, Reason: r.Reason, Keyring: r.Keyring}
+	one := Erase{Actor: r.Actor, Reason: r.Reason, Keyring: r.Keyring, Archive: r.Archive}
 	if _, err := pgx.ForEachRow(rows, []any{&id, &one.Source, &one.EventID}, func() error { keys[id] = one; return nil }); err != nil {
 		return out, fmt.Errorf("reading the events to erase: %w", err)
 	}
+	var finish []func() error
 	turn, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if r.Within > 0 {
@@ -82,19 +86,29 @@ func EraseEvents(ctx context.Context, pool *pgxpool.Pool, r EraseMany) (out Eras
 			out.Gone++
 			continue
 		}
-		erased, err := EraseEvent(ctx, pool, key)
+		begun, err := key.begin(ctx, pool)
 		switch {
 		case errors.Is(err, inbox.ErrNotFound):
 			out.Gone++
 		case errors.Is(err, ErrInFlight), errors.Is(err, inbox.ErrLocked):
 			out.InFlight++
 		case err != nil:
-			return out, err
+			return out, fmt.Errorf("erasing %s/%s: %w", key.Source, key.EventID, err)
 		default:
 			out.Erased++
-			for _, admitted := range erased.Admitted {
+			finish = append(finish, func() error { return key.finish(ctx, pool, &begun) })
+			for _, admitted := range begun.out.Admitted {
 				out.Admitted = append(out.Admitted, key.Source+"/"+admitted)
 			}
+		}
+	}
+	// All notes, and not only those of these events: a repetition does not see the events that are erased already.
+	if _, err := archiveOf(r.Archive, pool).Erase(ctx, r.Keyring, nil); err != nil {
+		return out, fmt.Errorf("erasing events in the archive: %w", err)
+	}
+	for _, last := range finish {
+		if err := last(); err != nil {
+			return out, err
 		}
 	}
 	return out, nil

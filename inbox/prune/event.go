@@ -16,16 +16,16 @@ import (
 // removableEvent is the condition for deleting an event e. An event's row is its tombstone. It may be deleted when it is past its horizon ($1), counted from its receipt or from
 // its own time, whichever is later, and no guard needs it. (The gate counts from the event's own time, but ignores one
 // that is more than a day ahead.) A dead letter itself is deleted only if it was discarded or named ($2), and an event
-// in an open replay only if replays are named ($3).
-func removableEvent(without ...string) string {
+// in an open replay only if replays are named ($3). condition is a further one.
+func removableEvent(condition string, without ...string) string {
 	return `
     greatest(e.received_at, least(e.occurred_at, e.received_at + interval '1 day')) < $1::timestamptz
     AND ($2::boolean OR e.admission NOT IN ('unusable', 'beyond_retention') OR e.discarded_at IS NOT NULL)` +
-		inbox.KeptRows("inbox_event", strings.NewReplacer(tableNames("{replays}", "$3::boolean")...), without...)
+		condition + inbox.KeptRows("inbox_event", strings.NewReplacer(tableNames("{replays}", "$3::boolean")...), without...)
 }
 
 // lockDueEvents locks the events to delete. A row that another transaction has locked is being delivered again, resolved or erased: it is left for the next walk.
-func lockDueEvents(without ...string) string {
+func lockDueEvents(condition string, without ...string) string {
 	return `
 WITH page AS MATERIALIZED (
     SELECT id, source_id FROM inbox_event WHERE id > $4::uuid AND id < $5::uuid ORDER BY id LIMIT $6),
@@ -33,7 +33,7 @@ due AS MATERIALIZED (
     SELECT e.id
     FROM page p
     JOIN inbox_event e ON e.id = p.id
-    WHERE p.source_id = ANY ($7::int[]) AND ` + removableEvent(without...) + `
+    WHERE p.source_id = ANY ($7::int[]) AND ` + removableEvent(condition, without...) + `
     ORDER BY e.id
     FOR UPDATE OF e SKIP LOCKED)
 SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM page WHERE source_id = ANY ($7::int[])),
@@ -44,10 +44,10 @@ SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM page WHERE source_id =
 // it checks everything again. It deletes the row that says which call follows which together with the last of the two
 // events, because the row prevents a second call from following the earlier one, and says what the later call must
 // leave out.
-func deleteEvents(without ...string) string {
+func deleteEvents(condition string, without ...string) string {
 	return `
 WITH gone AS (
-    DELETE FROM inbox_event e WHERE e.id = ANY ($4::uuid[]) AND ` + removableEvent(without...) + ` RETURNING e.id),
+    DELETE FROM inbox_event e WHERE e.id = ANY ($4::uuid[]) AND ` + removableEvent(condition, without...) + ` RETURNING e.id),
 results AS (
     DELETE FROM operation_result o USING gone WHERE o.event_id = gone.id RETURNING 1),
 labels AS (
@@ -69,7 +69,7 @@ const groupSpan = time.Minute
 // of a source with a long one again and again.
 func (s *pass) events(ctx context.Context) error {
 	for _, g := range s.bySource(tombstones) {
-		cutoff := s.behindEffects(s.retention.cutoff(g.horizon))
+		cutoff := s.behindArchive(s.behindEffects(s.retention.cutoff(g.horizon)))
 		if err := labels.MoveBefore(ctx, s.conn, inbox.FirstID(cutoff.Time().Add(groupSpan))); err != nil {
 			return err
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/archive"
+	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/advisory"
 )
 
@@ -24,6 +26,12 @@ type Config struct {
 
 	// Effects settles what Include names; nil refuses Include.
 	Effects *inbox.Effects
+
+	// Archive takes bodies before they are removed. Nil, or one that is not configured, takes none.
+	Archive *archive.Archive
+
+	// Keyring opens the bodies with erased events before they are archived; nil where nothing is sealed.
+	Keyring *seal.Keyring
 
 	// Logger defaults to discarding.
 	Logger *slog.Logger
@@ -101,6 +109,9 @@ type Report struct {
 	// Left counts the rows past their horizon that this pass read and kept, because they are still needed.
 	Left int64 `json:"left"`
 
+	// Archived is what the pass wrote to the archive.
+	Archived Archived `json:"archived"`
+
 	// Contended names the walks that ended because another session kept locks for too long; the next pass tries
 	// again.
 	Contended []string `json:"contended,omitempty"`
@@ -130,7 +141,7 @@ func (r Report) Plus(other Report) Report {
 	}
 	return Report{
 		Obtained: other.Obtained, Complete: other.Complete, Rows: rows, Partitions: slices.Concat([]string{}, r.Partitions, other.Partitions), Kept: r.Kept + other.Kept,
-		Left: r.Left + other.Left, Contended: other.Contended, Batches: r.Batches + other.Batches, Elapsed: r.Elapsed + other.Elapsed, Busy: r.Busy + other.Busy,
+		Left: r.Left + other.Left, Archived: r.Archived.plus(other.Archived), Contended: other.Contended, Batches: r.Batches + other.Batches, Elapsed: r.Elapsed + other.Elapsed, Busy: r.Busy + other.Busy,
 	}
 }
 
@@ -175,7 +186,7 @@ func New(cfg Config) (*Pruner, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(Progress) {}
 	}
-	return &Pruner{cfg: cfg, sql: newStatements()}, nil
+	return &Pruner{cfg: cfg, sql: newStatements(cfg.Archive.Configured())}, nil
 }
 
 // pass is one run over everything.
@@ -192,6 +203,12 @@ type pass struct {
 
 	// unfinished are the positions, by table, at which walks ended before their end.
 	unfinished map[string][]string
+
+	// unarchived is the first day whose bodies wait for the archive; zero if none does.
+	unarchived time.Time
+
+	// withoutArchive keeps all bodies, because there is an archive that this process does not know.
+	withoutArchive bool
 }
 
 // errTimeIsUp means that the budget or the context ended; the next pass does the rest.
@@ -257,7 +274,7 @@ func (p *Pruner) Run(ctx context.Context, run Run) (Report, error) {
 	for errors.Is(err, errTimeIsUp) && s.hasTimeLeft(ctx) {
 		err = s.runSteps(ctx) // a step that had too little time gets some more
 	}
-	s.report.Complete = err == nil && len(s.report.Contended) == 0
+	s.report.Complete = err == nil && len(s.report.Contended) == 0 && s.report.Archived.Error == ""
 	if errors.Is(err, errTimeIsUp) {
 		err = nil
 	}
@@ -302,7 +319,7 @@ func (p *Pruner) checkRun(run *Run) error {
 // its share of the remaining budget, so that a long step does not starve the later ones.
 func (s *pass) runSteps(ctx context.Context) error {
 	steps := []func(context.Context) error{
-		s.bodies, s.keptBodies, s.conflicts, s.settleIncluded, s.keys, s.effects, s.events, s.streams, s.refusals, s.agentSessions, s.logins, s.apiRequests, s.replays,
+		s.archiveLeftovers, s.bodies, s.keptBodies, s.conflicts, s.settleIncluded, s.keys, s.effects, s.events, s.streams, s.refusals, s.agentSessions, s.logins, s.apiRequests, s.replays,
 		s.suppressions, s.statistics, s.runs, s.audits,
 	}
 	ends, short := s.passDeadline, false

@@ -100,12 +100,18 @@ func (s *pass) refusals(ctx context.Context) error {
 }
 
 func (s *pass) conflicts(ctx context.Context) error {
+	if s.withoutArchive {
+		return nil
+	}
 	var sources []int32
 	var cutoffs []time.Time
 	for _, source := range s.retention.sources {
 		if source.Keep.Body > 0 {
 			sources, cutoffs = append(sources, source.ID), append(cutoffs, s.retention.now.Add(-source.Keep.Body))
 		}
+	}
+	if s.cfg.Archive.Configured() {
+		return s.archiveConflicts(ctx, sources, cutoffs)
 	}
 	return s.drain(ctx, "conflict", deleteConflicts, sources, cutoffs)
 }

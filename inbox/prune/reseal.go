@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/archive"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
@@ -19,6 +20,9 @@ import (
 type ResealConfig struct {
 	Pool    *pgxpool.Pool
 	Keyring *seal.Keyring
+
+	// Archive is resealed too; nil leaves objects, if there are any, as they are.
+	Archive *archive.Archive
 
 	// Pause is the rest between two batches, so that the walk leaves the database
 	// to deliveries. It defaults to none.
@@ -78,6 +82,9 @@ func Reseal(ctx context.Context, cfg ResealConfig) (ResealProgress, error) {
 			}
 		}
 	}
+	if err := cfg.resealArchive(ctx, &p); err != nil {
+		return p, fmt.Errorf("resealing the archive: %w", err)
+	}
 	if err := cfg.hashLabels(ctx, &p); err != nil {
 		return p, fmt.Errorf("hashing labels: %w", err)
 	}
@@ -90,6 +97,25 @@ func Reseal(ctx context.Context, cfg ResealConfig) (ResealProgress, error) {
 		return p, fmt.Errorf("keying the hashes of recent_call: %w", err)
 	}
 	return p, nil
+}
+
+// resealArchive seals the lines of the archive again.
+func (cfg *ResealConfig) resealArchive(ctx context.Context, p *ResealProgress) error {
+	p.Table, p.Looked = "archive_object", 0
+	before := *p
+	_, err := archiveOf(cfg.Archive, cfg.Pool).Reseal(ctx, cfg.Keyring, func(done archive.Resealed) {
+		p.Looked++
+		p.Resealed, p.Unreadable = before.Resealed+done.Lines, before.Unreadable+done.Unreadable
+		for _, id := range done.MissingKeys {
+			if !slices.Contains(p.MissingKeys, id) {
+				p.MissingKeys = append(slices.Clip(p.MissingKeys), id)
+			}
+		}
+		if cfg.Progress != nil {
+			cfg.Progress(*p)
+		}
+	})
+	return err
 }
 
 type resealRow struct {

@@ -227,5 +227,7 @@ UNION ALL SELECT 'suppression', 'address', coalesce(key_id, 0), count(*) FROM su
 UNION ALL SELECT 'event_label', 'value', 0, sum(l.n)::bigint FROM (
     SELECT count(*) AS n FROM event_label WHERE secret_id IS NULL
     UNION ALL SELECT coalesce(sum(cardinality(event_id)), 0) FROM event_label_batch WHERE secret_id IS NULL) l HAVING sum(l.n) > 0
+UNION ALL SELECT 'archive_object', 'body', k.id, sum(k.lines)::bigint
+    FROM archive_object a CROSS JOIN LATERAL unnest(a.key_ids, a.key_lines) AS k (id, lines) WHERE a.state = 'stored' GROUP BY 3
 UNION ALL SELECT 'replay_item', 'diff', coalesce(diff_key_id, 0), count(*) FROM replay_item WHERE diff IS NOT NULL GROUP BY 3
 ORDER BY 1, 2, 3`

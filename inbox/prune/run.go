@@ -37,6 +37,10 @@ type PastRun struct {
 	Kept int64 `json:"kept"`
 	Left int64 `json:"left"`
 
+	// Archived is how many bodies it wrote to the archive, and ArchiveError why the archive took no more of them.
+	Archived     int64  `json:"archived,omitempty"`
+	ArchiveError string `json:"archive_error,omitempty"`
+
 	// Contended names the walks that ended because other sessions kept locks for too long.
 	Contended []string `json:"contended"`
 
@@ -47,14 +51,14 @@ type PastRun struct {
 }
 
 const insertRun = `
-INSERT INTO prune_run (id, ended_at, complete, removed, partitions, kept, left_behind, contended, include, actor)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, ''))`
+INSERT INTO prune_run (id, ended_at, complete, removed, partitions, kept, left_behind, contended, include, actor, archived, archive_error)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, ''), $11, nullif($12, ''))`
 
 // record keeps what the pass did, unless that is nothing. Rows of earlier records are not counted: each record would make
 // one more.
 func (s *pass) record(ctx context.Context, began time.Time) error {
 	r := &s.report
-	if r.Complete && r.Removed() == 0 && len(r.Partitions) == 0 && len(s.run.Include) == 0 {
+	if r.Complete && r.Removed() == 0 && len(r.Partitions) == 0 && len(s.run.Include) == 0 && r.Archived.Bodies == 0 {
 		return nil
 	}
 	rows := maps.Clone(r.Rows)
@@ -68,7 +72,7 @@ func (s *pass) record(ctx context.Context, began time.Time) error {
 		include = append(include, string(name))
 	}
 	contended := append([]string{}, r.Contended...)
-	_, err = s.conn.Exec(ctx, insertRun, inbox.NewID(began), began.Add(r.Elapsed), r.Complete, removed, r.Partitions, r.Kept, r.Left, contended, include, s.run.Actor)
+	_, err = s.conn.Exec(ctx, insertRun, inbox.NewID(began), began.Add(r.Elapsed), r.Complete, removed, r.Partitions, r.Kept, r.Left, contended, include, s.run.Actor, r.Archived.Bodies, r.Archived.Error)
 	if err != nil {
 		return fmt.Errorf("recording the pass: %w", err)
 	}
@@ -87,7 +91,7 @@ func (s *pass) runs(ctx context.Context) error {
 
 // A range of the primary key, from its end.
 const listRuns = `
-SELECT p.id, p.ended_at, p.complete, p.removed, p.partitions, p.kept, p.left_behind, p.contended, p.include, coalesce(p.actor, '')
+SELECT p.id, p.ended_at, p.complete, p.removed, p.partitions, p.kept, p.left_behind, p.contended, p.include, coalesce(p.actor, ''), p.archived, coalesce(p.archive_error, '')
 FROM prune_run p
 WHERE $1::uuid IS NULL OR p.id < $1
 ORDER BY p.id DESC
@@ -100,7 +104,7 @@ func Runs(ctx context.Context, db row.Querier, before inbox.ID, limit int) ([]Pa
 		return nil, fmt.Errorf("listing passes of prune: %w", err)
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r PastRun, err error) {
-		err = row.Scan(&r.ID, &r.EndedAt, &r.Complete, &r.Rows, &r.Partitions, &r.Kept, &r.Left, &r.Contended, &r.Include, &r.Actor)
+		err = row.Scan(&r.ID, &r.EndedAt, &r.Complete, &r.Rows, &r.Partitions, &r.Kept, &r.Left, &r.Contended, &r.Include, &r.Actor, &r.Archived, &r.ArchiveError)
 		r.BeganAt = r.ID.Time()
 		return r, err
 	})

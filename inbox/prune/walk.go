@@ -128,6 +128,8 @@ func (s *pass) batches(ctx context.Context, w *walk, position *string) (ended bo
 			tries = 0
 		case ctx.Err() != nil:
 			return false, errTimeIsUp
+		case errors.Is(err, errArchive):
+			return false, nil // the next pass tries again
 		case isLockConflict(err) && tries < 5:
 			tries++
 			size = max(size/2, 1)

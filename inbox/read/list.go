@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/archive"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -29,6 +30,8 @@ type Lister struct {
 	now    func() time.Time
 
 	describe func(rendered []byte) (Message, bool)
+
+	archive *archive.Archive
 }
 
 // NewLister makes a Lister that reads through pool. It needs no transaction that
@@ -75,6 +78,7 @@ type EventDetail struct {
 	BodySHA256      string     `json:"body_sha256,omitempty" shows:"hash"`
 	BodyLength      int        `json:"body_length" shows:"length"`
 	BodyKept        bool       `json:"body_kept"`
+	BodyArchived    bool       `json:"body_archived,omitempty"` // in the archive, whether or not it is also kept
 	SuspectedReplay bool       `json:"suspected_replay"`
 	ConflictAt      *time.Time `json:"conflict_at,omitempty"`
 	ConflictPaths   []string   `json:"conflict_paths,omitempty" shows:"member"`
@@ -111,11 +115,11 @@ func (e *EventDetail) Buffered() bool { return e.AdmissionDetail == inbox.Detail
 // Erased reports whether [prune.EraseEvent] took the content of the event.
 func (e *EventDetail) Erased() bool { return e.Class == row.ErasedClass }
 
-const showEvent = `
+var showEvent = `
 SELECT v.id, s.name, v.event_id, v.type, v.received_at, v.admission, v.deliveries, v.conflicts,
        s.provider, v.class, coalesce(v.admission_detail, ''), v.occurred_at, v.last_delivery_at,
        CASE WHEN octet_length(v.body_sha256) > 32 THEN '' ELSE encode(v.body_sha256, 'hex') END, v.body_length,
-       EXISTS (SELECT FROM inbox_body b WHERE b.class = v.class AND b.id = v.body_id),
+       EXISTS (SELECT FROM inbox_body b WHERE b.class = v.class AND b.id = v.body_id), ` + row.Archived + `,
        v.suspected_replay, v.conflict_at, v.conflict_paths,
        (SELECT count(*) FROM conflict c WHERE c.event_id = v.id), coalesce(v.tenant, s.tenant), v.shadow, ` + traceID + `
 FROM inbox_event v JOIN source s ON s.id = v.source_id
@@ -137,7 +141,7 @@ func (l *Lister) Event(ctx context.Context, ref string) (*EventDetail, error) {
 	err = l.pool.QueryRow(ctx, showEvent, id).Scan(
 		&d.ID, &d.Source, &d.EventID, &d.Type, &d.ReceivedAt, &d.Admission, &d.Deliveries, &d.Conflicts,
 		&d.Provider, &d.Class, &d.AdmissionDetail, &d.OccurredAt, &d.LastDeliveryAt,
-		&d.BodySHA256, &d.BodyLength, &d.BodyKept, &d.SuspectedReplay, &d.ConflictAt, &d.ConflictPaths, &d.ConflictsKept, &d.Tenant, &d.Shadow, &d.TraceID)
+		&d.BodySHA256, &d.BodyLength, &d.BodyKept, &d.BodyArchived, &d.SuspectedReplay, &d.ConflictAt, &d.ConflictPaths, &d.ConflictsKept, &d.Tenant, &d.Shadow, &d.TraceID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("event %s: %w", ref, inbox.ErrNotFound)
 	}
@@ -171,8 +175,8 @@ SELECT CASE WHEN b.key_id IS NULL THEN substr(b.body, e.body_offset + 1, e.body_
 FROM inbox_event e JOIN inbox_body b ON b.id = e.body_id AND b.class = e.class
 WHERE e.id = $1`
 
-// Body returns the exact bytes of one event. It returns [inbox.ErrNotFound] if they are no longer
-// kept.
+// Body returns the exact bytes of one event, from the archive if the database no longer has them. It returns [inbox.ErrNotFound] if
+// neither has.
 func (l *Lister) Body(ctx context.Context, id inbox.ID) ([]byte, error) {
 	var (
 		body           []byte
@@ -185,7 +189,11 @@ func (l *Lister) Body(ctx context.Context, id inbox.ID) ([]byte, error) {
 	}
 	err := l.pool.QueryRow(ctx, readBody, id).Scan(&body, &keyID, &bodyID, &offset, &length)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fmt.Errorf("body of event %s: %w", id, inbox.ErrNotFound)
+		content, err := l.archived(ctx, id)
+		if err != nil {
+			return nil, fmt.Errorf("body of event %s: %w", id, err)
+		}
+		return content.Body, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the body of event %s: %w", id, err)

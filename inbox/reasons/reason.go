@@ -39,6 +39,11 @@ const (
 	Paused Reason = "paused"
 	// BodyGone means that the body was pruned or erased before the effect happened.
 	BodyGone Reason = "body_gone"
+	// ArchiveUnavailable means that the body is in the archive, and the archive does not answer or this process has none
+	// configured; no attempt was made.
+	ArchiveUnavailable Reason = "archive_unavailable"
+	// ArchiveDamaged means that the archive's body is not the one that was recorded.
+	ArchiveDamaged Reason = "archive_damaged"
 	// KeyMissing means that this process lacks the key that the effect is sealed with;
 	// the effect waits until some process has it.
 	KeyMissing Reason = "sealed_key_missing"
@@ -134,7 +139,7 @@ func (r Reason) Known() (retriable, ok bool) {
 	case Status410, BodyGone, Render, Condition, Discarded, Cancelled, KeyWindow, Elsewhere, Restored, Mail5xx, Pruned,
 		NoKey, NoNumber, Tie, Ahead, Late, Type, ListOrder, Suppressed, Shadow, ShadowFailed, ParentDone, ParentPartial, ParentGone:
 		return false, true
-	case KeyMissing, Damaged, Exhausted, Deadline, Resent, LeaseExpired, Stopped, Panic, Saturated, Route, Paused,
+	case KeyMissing, Damaged, ArchiveUnavailable, ArchiveDamaged, Exhausted, Deadline, Resent, LeaseExpired, Stopped, Panic, Saturated, Route, Paused,
 		Address, DNS, Connect, TLS, Timeout, Connection, Reply,
 		Informational, Redirect, Status408, Status409, Status425, Status429,
 		Status4xx, Status503, Status5xx, Mapping, Breaker, Rate, Mail4xx,

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/archive"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -116,6 +117,9 @@ type AuditConfig struct {
 
 	// Keyring opens bodies; nil if none is sealed.
 	Keyring *seal.Keyring
+
+	// Archive has bodies that prune has removed; nil has none.
+	Archive *archive.Archive
 
 	// Now is the clock of [AuditRequest.Within]. It defaults to time.Now.
 	Now func() time.Time
@@ -312,7 +316,7 @@ func (a *Auditor) recorded(ctx context.Context, tx pgx.Tx, events []inbox.ID, re
 			return nil, err
 		}
 	}
-	recorded, err := recordedEvents(ctx, tx, a.cfg.Keyring, events)
+	recorded, err := recordedEvents(ctx, tx, a.cfg.Keyring, a.cfg.Archive, events)
 	for _, r := range recorded {
 		r.Effects = effects[r.Event.ID]
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 // The caller has locked the events. A call that a later call follows gets no more effects, because the later call does the work.
-const readNewEvents = `
+var readNewEvents = `
 SELECT v.id, coalesce(s.key_name, s.name), v.event_id, r.id, coalesce(r.key_name, r.name), r.version,
-    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class), v.discarded_at IS NOT NULL,
+    EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class) OR ` + row.Archived + `, v.discarded_at IS NOT NULL,
     v.class = 'erased' OR EXISTS (SELECT FROM conflict c WHERE c.event_id = v.id AND c.admitted_at >= $3)
         OR EXISTS (SELECT FROM operation_follow f WHERE f.parent = v.id), now()
 FROM unnest($1::uuid[], $2::int[]) AS a (event_id, route_id)

@@ -27,10 +27,10 @@ type candidate struct {
 // partition; an item of a list needs none, because it was rendered when it was written. A
 // plan takes each effect once. LIMIT 1 makes PostgreSQL look up each effect among the plan's
 // items; otherwise each page would read the whole plan.
-const readCandidates = `
+var readCandidates = `
 SELECT a.id, x.id, x.event_id, e.event_id, coalesce(x.route_id, e.route_id), coalesce(x.version, 0), coalesce(x.state, ''),
     coalesce(x.reason, ''), coalesce(x.revision, 0), x.unknown_since, now(),
-    NOT EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class) AND (x.item = 0 OR x.rendered IS NULL),
+    NOT (EXISTS (SELECT FROM inbox_body b WHERE b.id = v.body_id AND b.class = v.class) OR ` + row.Archived + `) AND (x.item = 0 OR x.rendered IS NULL),
     l.listed IS NOT NULL, x.id IS NOT NULL AND ` + row.CalledAgain + `, coalesce(x.shadow, false)
 FROM unnest($1::uuid[]) WITH ORDINALITY AS a (id, place)
 JOIN effect e ON e.id = a.id

@@ -12,8 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/archive"
 	"github.com/oncegate/oncegate/inbox/internal/place"
 	"github.com/oncegate/oncegate/inbox/internal/row"
+	"github.com/oncegate/oncegate/inbox/reasons"
 	"github.com/oncegate/oncegate/inbox/seal"
 )
 
@@ -59,12 +61,41 @@ func recordedChunks(ctx context.Context, db row.Querier, events, effects []inbox
 }
 
 // recordedEvents reads one chunk of events completely, because judging them may take long.
-func recordedEvents(ctx context.Context, db row.Querier, keys *seal.Keyring, events []inbox.ID) ([]*RecordedEvent, error) {
+// Bodies that are not in the database any more are read from arch.
+func recordedEvents(ctx context.Context, db row.Querier, keys *seal.Keyring, arch *archive.Archive, events []inbox.ID) ([]*RecordedEvent, error) {
 	rows, err := db.Query(ctx, readRecordedEvents, events)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*RecordedEvent, error) { return scanRecordedEvent(row, keys) })
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*RecordedEvent, error) { return scanRecordedEvent(row, keys) })
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range out {
+		if r.Event.BodyGone && r.Event.GoneReason == "" {
+			if err := r.readArchived(ctx, arch, keys); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// readArchived sets the delivery from the archive. An archive that does not answer is an error, because the judgement would be
+// another one.
+func (r *RecordedEvent) readArchived(ctx context.Context, arch *archive.Archive, keys *seal.Keyring) error {
+	content, err := arch.Event(ctx, keys, r.Event.ID)
+	switch {
+	case err == nil:
+		r.Event.Headers, r.Event.Body, r.Delivery, r.Event.BodyGone = content.Headers, content.Body, content.Delivery, false
+	case archive.IsUnavailable(err):
+		return err
+	case errors.Is(err, archive.ErrDamaged):
+		r.Event.GoneReason = reasons.ArchiveDamaged
+	case !errors.Is(err, archive.ErrNotArchived):
+		r.Event.GoneReason, r.Event.MissingKey = inbox.UnopenedReason(err)
+	}
+	return nil
 }
 
 // The statement reads the present effects of events. Of the items of lists it reads only the
@@ -130,7 +161,7 @@ func (p *plan) judgeChunk(ctx context.Context, events, effects []inbox.ID, do fu
 	if err != nil {
 		return err
 	}
-	read, err := recordedEvents(ctx, p.pool, p.store.Keyring(), events)
+	read, err := recordedEvents(ctx, p.pool, p.store.Keyring(), p.arch, events)
 	if err != nil {
 		return err
 	}

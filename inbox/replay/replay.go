@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/archive"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/reasons"
 )
@@ -155,6 +156,9 @@ type Config struct {
 	// verdicts and no new routes. Only Plan calls it.
 	Judge Judge
 
+	// Archive has bodies that prune has removed. Plan reads them; nil has none.
+	Archive *archive.Archive
+
 	// Expiry is how long a plan may be run. 0 is the default of 1 h.
 	Expiry time.Duration
 
@@ -172,6 +176,7 @@ type Store struct {
 	pool   *pgxpool.Pool
 	store  *inbox.Effects
 	judge  Judge
+	arch   *archive.Archive
 	expiry time.Duration
 	page   int
 	chunk  int
@@ -186,7 +191,7 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Expiry < 0 || cfg.Page < 0 || cfg.Chunk < 0 {
 		return nil, errors.New("the expiry, page and chunk of replays must not be negative")
 	}
-	r := &Store{pool: cfg.Pool, store: cfg.Store, judge: cfg.Judge, expiry: cfg.Expiry, page: cfg.Page, chunk: cfg.Chunk, budget: cfg.ListBudget}
+	r := &Store{pool: cfg.Pool, store: cfg.Store, judge: cfg.Judge, arch: cfg.Archive, expiry: cfg.Expiry, page: cfg.Page, chunk: cfg.Chunk, budget: cfg.ListBudget}
 	if r.expiry == 0 {
 		r.expiry = time.Hour
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/admin"
+	"github.com/oncegate/oncegate/inbox/archive"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/node"
 	"github.com/oncegate/oncegate/inbox/operation"
@@ -117,7 +118,8 @@ type App struct {
 	tables   int64             // in which this process has registered its sources
 	commits  *gate.CommitProbe // set when all parts are made
 
-	keys       *seal.Keyring          // nil if nothing is sealed
+	keys       *seal.Keyring // nil if nothing is sealed
+	archive    *archive.Archive
 	differing  string                 // which live processes have another configuration
 	keyTrouble atomic.Pointer[string] // how they conflict with the keys of other processes
 	work       *jobs.Client           // nil without the role
@@ -257,6 +259,9 @@ func open(ctx context.Context, cfg Config, unasked bool) (_ *App, err error) {
 		return nil, err
 	}
 	if err := a.openListPool(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.makeArchive(); err != nil {
 		return nil, err
 	}
 	if err := a.makeAdmin(); err != nil {

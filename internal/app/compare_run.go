@@ -22,7 +22,7 @@ func CompareRun(ctx context.Context, cfg JudgeConfig, ask replay.AuditRequest, r
 		defer asked.Close()
 		comparison, ask.Results = asked.Comparison(), true
 	}
-	auditor, err := replay.NewAuditor(replay.AuditConfig{Pool: cfg.Pool, Keyring: cfg.Keyring, Comparer: comparison, Now: cfg.Now})
+	auditor, err := replay.NewAuditor(replay.AuditConfig{Pool: cfg.Pool, Keyring: cfg.Keyring, Archive: cfg.Archive, Comparer: comparison, Now: cfg.Now})
 	if err != nil {
 		return nil, err
 	}

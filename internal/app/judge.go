@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/archive"
 	"github.com/oncegate/oncegate/inbox/registry"
 	"github.com/oncegate/oncegate/inbox/replay"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -30,6 +31,9 @@ type JudgeConfig struct {
 
 	// Keyring opens the secrets under which sequence keys are hashed. It is nil if there are none.
 	Keyring *seal.Keyring
+
+	// Archive has the bodies that prune has removed. It is nil if there is none.
+	Archive *archive.Archive
 
 	// DevURL is the same as in [Config].
 	DevURL string

@@ -14,7 +14,7 @@ import (
 
 // makePruner makes the pruner that the prune job runs.
 func (a *App) makePruner() (*prune.Pruner, error) {
-	return prune.New(prune.Config{Pool: a.adminPool, Logger: a.log, Budget: jobs.DefaultPruneBudget, Now: a.cfg.Now})
+	return prune.New(prune.Config{Pool: a.adminPool, Archive: a.archive, Keyring: a.keys, Logger: a.log, Budget: jobs.DefaultPruneBudget, Now: a.cfg.Now})
 }
 
 // pruneMetrics show whether pruning keeps up. Every process reads the backlog, because it matters most while no process
@@ -26,6 +26,8 @@ type pruneMetrics struct {
 	mu     sync.Mutex
 	watch  prune.Watch
 	behind bool
+
+	archivedBodies, archivedBytes, archiveFailures prometheus.Counter
 
 	rows       *prometheus.CounterVec
 	partitions prometheus.Counter
@@ -47,6 +49,15 @@ func (a *App) newPruneMetrics(pruner *prune.Pruner) (*pruneMetrics, error) {
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oncegate_pruned_rows_total", Help: "Rows removed because they were past their horizon, by table.",
 		}, []string{"table"}),
+		archivedBodies: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "oncegate_archived_bodies_total", Help: "Bodies and payloads of conflicts written to the archive before they were removed.",
+		}),
+		archivedBytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "oncegate_archived_bytes_total", Help: "Bytes written to the archive, compressed.",
+		}),
+		archiveFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "oncegate_archive_failures_total", Help: "Passes of prune that removed no more bodies because the archive did not take them.",
+		}),
 		partitions: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "oncegate_pruned_partitions_total", Help: "Days of bodies removed.",
 		}),
@@ -67,7 +78,7 @@ func (a *App) newPruneMetrics(pruner *prune.Pruner) (*pruneMetrics, error) {
 		a.readEvery(ctx, "prune backlog", jobs.DefaultPruneEvery, m.readBacklog)
 		return nil
 	}})
-	return m, a.collect(m.rows, m.partitions, m.passes, m.seconds, m.incoming, m.drained, m.backlog, m.oldest, m.headroom)
+	return m, a.collect(m.archivedBodies, m.archivedBytes, m.archiveFailures, m.rows, m.partitions, m.passes, m.seconds, m.incoming, m.drained, m.backlog, m.oldest, m.headroom)
 }
 
 // readBacklog sets the gauges of the backlog.
@@ -102,6 +113,11 @@ func (m *pruneMetrics) pruned(ctx context.Context, report prune.Report) {
 	m.passes.WithLabelValues(outcome).Inc()
 	m.seconds.Observe(report.Elapsed.Seconds())
 	m.partitions.Add(float64(len(report.Partitions)))
+	m.archivedBodies.Add(float64(report.Archived.Bodies))
+	m.archivedBytes.Add(float64(report.Archived.Bytes))
+	if report.Archived.Error != "" {
+		m.archiveFailures.Inc()
+	}
 	for table, n := range report.Rows {
 		m.rows.WithLabelValues(table).Add(float64(n))
 	}

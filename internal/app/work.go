@@ -108,7 +108,7 @@ func (a *App) makeWork() error {
 	}
 	client, err := jobs.New(jobs.Config{
 		Tracer: tracer,
-		Pool:   a.queuePool, Store: store, Routes: routes, Replays: replays, Deliveries: a.deliveries, Peers: a.fleet.Peers(),
+		Pool:   a.queuePool, Store: store, Routes: routes, Archive: a.archive, Replays: replays, Deliveries: a.deliveries, Peers: a.fleet.Peers(),
 		Transactions: max(int(a.settings.Database.WorkConnections)-4, 1),
 		Senders:      targets.senders, Transactionals: targets.transactionals, Targets: targets.limits,
 		After: a.clientBefore(), Unchanged: a.targetUnchanged,

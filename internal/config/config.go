@@ -37,6 +37,8 @@ type Config struct {
 
 	Database Database
 	Seal     Seal
+	// Archive configures where bodies go before they are removed.
+	Archive Archive
 	// Suppressions configures how suppressed addresses are stored.
 	Suppressions Suppressions
 	Listen       Listen

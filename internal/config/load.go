@@ -51,6 +51,9 @@ type Options struct {
 	// ignores sources, targets and their secrets.
 	DatabaseOnly bool
 
+	// Archive reads the section of the archive too, although DatabaseOnly is set.
+	Archive bool
+
 	// Definitions are the sources in the database. Load adds them to the sources in the file.
 	Definitions Definitions
 
@@ -83,6 +86,9 @@ func Load(o Options) (*Config, error) {
 			r.quickstart(cfg)
 		}
 		r.checkSeal(cfg, o)
+		if o.Archive || !o.DatabaseOnly {
+			r.checkArchive(cfg, o)
+		}
 		r.check(cfg, o)
 	}
 	if err := r.report.Err(); err != nil {
@@ -140,7 +146,7 @@ func (r *reader) sections(o Options) {
 	r.root.Fields(known)
 	for _, k := range keys {
 		n := r.root.Member(k.Name)
-		if n == nil || k.read == nil || o.DatabaseOnly && !slices.Contains([]string{"database", "seal", "suppressions"}, k.Name) {
+		if n == nil || k.read == nil || o.DatabaseOnly && !slices.Contains([]string{"database", "seal", "suppressions"}, k.Name) && !(o.Archive && k.Name == "archive") {
 			continue
 		}
 		k.read(r, n)

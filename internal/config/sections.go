@@ -17,6 +17,7 @@ func (c *Config) keys() []Key {
 	return []Key{
 		inside("database", "database", c.Database.keys, "", "Where the tables are."),
 		inside("seal", "seal", c.Seal.keys, "", "The keyring that bodies are encrypted with."),
+		inside("archive", "archive", c.Archive.keys, "", "Where bodies go before they are removed. See [The archive](../guides/archive.md)."),
 		inside("suppressions", "suppressions", c.Suppressions.keys, "", "How suppressed addresses are kept."),
 		inside("listen", "listen", c.Listen.keys, "", "The two listeners and the limits of their connections."),
 		inside("console", "console", c.Console.keys, "", "How people reach the console and log in to it.").later(), // roles name tenants

@@ -62,6 +62,9 @@ func previewPrune(r *request) (*page, error) {
 			if c.Bytes > 0 {
 				size = text(byteSize(c.Bytes))
 			}
+			if c.Archived > 0 {
+				size.Detail = groupDigits(c.Archived) + " to the archive first"
+			}
 			going, stays := number(c.Rows), cell{Text: groupDigits(c.Stays), Number: true, Detail: "still needed"}
 			if c.AtLeast {
 				going.Text, stays = "at least "+going.Text, text("not counted")
@@ -104,6 +107,8 @@ func runPrune(r *request) (*page, error) {
 		b.Table = nil
 	}
 	switch {
+	case report.Archived.Error != "":
+		b.Notice.Kind, b.Notice.Detail = "warn", "The archive took no bodies, so they stay in the database: "+report.Archived.Error
 	case len(report.Contended) > 0:
 		b.Notice.Kind, b.Notice.Detail = "warn", strings.Join(report.Contended, ", ")+" could not be done, because others hold locks. The next pass tries again."
 	case !report.Complete:

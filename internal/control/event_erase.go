@@ -32,7 +32,7 @@ var EraseEvent = Operation[EraseEventRequest, prune.Erased]{
 			return out, err
 		}
 		return prune.EraseEvent(ctx, s.cfg.Pool, prune.Erase{
-			Source: event.Source, EventID: event.EventID, Actor: access.Actor, Reason: r.Reason, Keyring: s.cfg.Keyring,
+			Source: event.Source, EventID: event.EventID, Actor: access.Actor, Reason: r.Reason, Keyring: s.cfg.Keyring, Archive: s.cfg.Archive,
 		})
 	},
 }

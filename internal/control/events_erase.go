@@ -96,7 +96,7 @@ var EraseEvents = Operation[EraseEventsRequest, ErasedEvents]{
 			return out, err
 		}
 		out.ErasedMany, err = prune.EraseEvents(ctx, s.cfg.Pool, prune.EraseMany{
-			Events: sightIDs(found), Within: eraseWithin, Actor: access.Actor, Reason: r.Reason, Keyring: s.cfg.Keyring,
+			Events: sightIDs(found), Within: eraseWithin, Actor: access.Actor, Reason: r.Reason, Keyring: s.cfg.Keyring, Archive: s.cfg.Archive,
 		})
 		left := found[out.Handled():]
 		out.Matched, out.Left, out.Seen = len(found), len(left), seenOf(left)

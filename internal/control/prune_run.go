@@ -51,7 +51,7 @@ var RunPrune = Operation[RunPruneRequest, Pruned]{
 			budget = 0
 		}
 		pruner, err := prune.New(prune.Config{
-			Pool: s.cfg.Pool, Effects: s.store, Logger: s.cfg.Logger, Budget: budget, Now: s.cfg.Now,
+			Pool: s.cfg.Pool, Effects: s.store, Archive: s.cfg.Archive, Keyring: s.cfg.Keyring, Logger: s.cfg.Logger, Budget: budget, Now: s.cfg.Now,
 			Progress: func(p prune.Progress) {
 				s.cfg.Progress(fmt.Sprintf("pruning %s %3.0f %%", p.Step, p.Done*100), p.Removed)
 			},

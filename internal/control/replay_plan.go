@@ -173,7 +173,7 @@ func (s *Service) planner(ctx context.Context, access Access) (*replay.Store, []
 	for _, route := range s.namedTo(access, judge.Stale) {
 		warnings = append(warnings, fmt.Sprintf("route %s is not what the servers were started with: restart them before the replay is run", route))
 	}
-	store, err := replay.New(replay.Config{Pool: s.cfg.Plans, Store: s.store, Judge: judge})
+	store, err := replay.New(replay.Config{Pool: s.cfg.Plans, Store: s.store, Judge: judge, Archive: s.cfg.Archive})
 	return store, warnings, err
 }
 

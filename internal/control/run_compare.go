@@ -115,7 +115,7 @@ var CompareRun = Operation[CompareRunRequest, read.Page[ComparedStep]]{
 			return page, err
 		}
 		defer func() { <-s.comparing }()
-		cfg := app.JudgeConfig{Settings: settings, Pool: s.cfg.Plans, Keyring: s.cfg.Keyring, Logger: s.cfg.Logger, DevURL: s.cfg.DevURL, Now: s.cfg.Now}
+		cfg := app.JudgeConfig{Settings: settings, Pool: s.cfg.Plans, Keyring: s.cfg.Keyring, Archive: s.cfg.Archive, Logger: s.cfg.Logger, DevURL: s.cfg.DevURL, Now: s.cfg.Now}
 		audit, err := app.CompareRun(ctx, cfg, ask, s.cfg.AskTargets, func(steps int) { s.cfg.Progress("asking the targets", int64(steps)) })
 		if err != nil {
 			return page, err

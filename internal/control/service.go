@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/archive"
 	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
@@ -42,6 +43,9 @@ type Config struct {
 
 	// Keyring opens sealed data. It is nil if nothing is sealed.
 	Keyring *seal.Keyring
+
+	// Archive has the bodies that prune has removed, and takes those that it removes. Nil has none.
+	Archive *archive.Archive
 
 	// Settings are the configuration of the process or of the command. It is nil for a command that has only the
 	// address of the database. Operations that need the configuration then return a Problem.
@@ -150,7 +154,7 @@ func NewService(cfg Config) (*Service, error) {
 
 // newReading makes the part of a Service that reads.
 func newReading(cfg Config) (*Service, error) {
-	s := &Service{cfg: cfg, lister: read.NewLister(cfg.Lists).WithKeyring(cfg.Keyring).WithMessages(app.DescribeMessage).WithBudget(cmp.Or(cfg.ListBudget, read.ListBudget))}
+	s := &Service{cfg: cfg, lister: read.NewLister(cfg.Lists).WithKeyring(cfg.Keyring).WithArchive(cfg.Archive).WithMessages(app.DescribeMessage).WithBudget(cmp.Or(cfg.ListBudget, read.ListBudget))}
 	effects, err := app.NewStore(cfg.Lists, cfg.Keyring)
 	if err != nil {
 		return nil, err

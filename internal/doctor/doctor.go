@@ -1,7 +1,7 @@
 // Package doctor examines an installation for what would make its promises false or its operation slow. [Examine] runs
 // every examination and returns its findings, each with the setting to change.
 //
-// It only reads: it sends no event, changes no row and keeps no lock.
+// It sends no event, changes no row and keeps no lock. In an archive it writes an object and deletes it.
 package doctor
 
 import (
@@ -87,6 +87,7 @@ var examinations = []examination{
 	{"keyring", "every process can read what the others seal", keyring},
 	{"configuration", "the configuration has no warnings", warnings},
 	{"targets", "every target can be reached", targets},
+	{"archive", "the archive can be written, read and deleted, or none is configured", archive},
 	{"brokers", "every broker has what a source consumes from it", brokers},
 	{"buffer", "the buffer keeps deliveries while the database is away", bufferStream},
 	{"public", "the public address leads to a receiver", public},

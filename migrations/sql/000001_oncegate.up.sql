@@ -192,6 +192,38 @@ END $$;
 CREATE TABLE inbox_body_kept PARTITION OF inbox_body FOR VALUES IN ('kept')
     WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 
+-- The objects of the archive, which contain bodies that prune has removed. The row is written before its object, so that no object
+-- is without a row: an erasure finds each by its row.
+CREATE TABLE archive_object (
+    name          text NOT NULL,  -- below the archive's address
+    kind          text NOT NULL,
+    class         text NOT NULL,
+    day           date NOT NULL,  -- of the keys, in UTC
+    first_key     uuid NOT NULL,  -- the least and the greatest key of its lines: of a body its id, of a conflict the id of its event
+    last_key      uuid NOT NULL,
+    generation    int NOT NULL,   -- raised whenever the lines are written again
+    state         text NOT NULL,
+    lines         int NOT NULL DEFAULT 0,
+    size          bigint NOT NULL DEFAULT 0,
+    index_offset  bigint NOT NULL DEFAULT 0,
+    key_ids       int[] NOT NULL DEFAULT '{}', -- the sealing keys of its lines, 0 for plain ones, and how many lines each has
+    key_lines     int[] NOT NULL DEFAULT '{}',
+    written_at    timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT archive_object_pkey PRIMARY KEY (name),
+    CONSTRAINT archive_object_kind CHECK (kind IN ('body', 'conflict')),
+    CONSTRAINT archive_object_state CHECK (state IN ('writing', 'stored', 'removing')),
+    CONSTRAINT archive_object_range CHECK (first_key <= last_key)
+);
+CREATE INDEX archive_object_day_idx ON archive_object (kind, day, first_key);
+
+-- Events that were erased and that an object of the archive may still contain.
+CREATE TABLE archive_erasure (
+    event_id   uuid NOT NULL,
+    body_id    uuid NOT NULL,
+    erased_at  timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT archive_erasure_pkey PRIMARY KEY (event_id)
+);
+
 -- Payloads that were acknowledged under the id of an event with another payload. Oncegate keeps each until the body horizon of its
 -- class, so that nothing acknowledged is lost: an operator can compare it with the event and admit it as another event.
 CREATE TABLE conflict (
@@ -988,6 +1020,8 @@ CREATE TABLE prune_run (
     contended   text[] NOT NULL,      -- walks that another session's locks ended
     include     text[] NOT NULL,
     actor       text,                 -- NULL: the schedule started it
+    archived    bigint NOT NULL DEFAULT 0, -- bodies that were written to the archive
+    archive_error text,               -- why the archive took no more of them; NULL: it took all
     CONSTRAINT prune_run_pkey PRIMARY KEY (id)
 );
 

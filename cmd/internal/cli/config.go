@@ -129,11 +129,11 @@ func (s *shell) configCommand() *cobra.Command {
 	return group("config", "Check or print the configuration", check, show, schema)
 }
 
-// brokerWarnings returns what the brokers of the targets and sources do less safely than they could. It fails if one of them loses or refuses
-// messages.
+// brokerWarnings returns what the brokers of the targets and sources, and the archive, do less safely than they could. It fails if one of them
+// loses or refuses messages or bodies.
 func brokerWarnings(ctx context.Context, cfg *config.Config) (warnings []string, err error) {
 	var problems config.Problems
-	for _, f := range doctor.Brokers(ctx, cfg, nil) {
+	for _, f := range append(doctor.Brokers(ctx, cfg, nil), doctor.Archive(ctx, cfg)...) {
 		text := f.Check + "." + f.Subject + ": " + f.Text + "; " + f.Remedy
 		if f.State == doctor.Fault {
 			problems = append(problems, config.Problem{File: cfg.Origin, Text: text})

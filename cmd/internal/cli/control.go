@@ -82,8 +82,12 @@ func (s *shell) controlWith(ctx context.Context, on onDatabase, do func(control.
 			}
 		}
 		return s.withListPool(ctx, pool, func(lists, deciding *pgxpool.Pool) error {
+			archive, err := s.archive(pool, keys)
+			if err != nil {
+				return err
+			}
 			service, err := control.NewService(control.Config{
-				Pool: pool, Lists: lists, Deciding: deciding, Freshness: s.freshness, Keyring: keys, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, AskTargets: on.results, CheckDefinition: s.checkDefinition, Progress: on.progress.doing,
+				Pool: pool, Lists: lists, Deciding: deciding, Freshness: s.freshness, Keyring: keys, Archive: archive, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, AskTargets: on.results, CheckDefinition: s.checkDefinition, Progress: on.progress.doing,
 			})
 			if err != nil {
 				return err

@@ -77,12 +77,14 @@ func (s *shell) showErased(event *read.EventDetail, out *prune.Erased) error {
 		body = "blanked in its delivery, whose other events keep theirs"
 	case out.Body:
 		body = "erased with its delivery"
+	case out.Archived > 0:
+		body = "erased in the archive"
 	}
 	page(s.out, []pair{
 		{"event", out.Event.String()}, {"body", body}, {"other events", nonzero(out.Others)},
 		{"effects", nonzero(out.Effects)}, {"attempts", nonzero(out.Attempts)}, {"duplicates", nonzero(out.Duplicates)},
 		{"documents", nonzero(out.Results)}, {"replay diffs", nonzero(out.Diffs)}, {"refusals", nonzero(out.Refusals)}, {"conflicts", nonzero(out.Conflicts)},
-		{"sequence keys", nonzero(out.Streams)},
+		{"sequence keys", nonzero(out.Streams)}, {"in the archive", nonzero(out.Archived)},
 		{"unreadable refusals", nonzero(out.Unreadable)},
 	})
 	if out.Unopened {

@@ -75,6 +75,8 @@ func (s *shell) showEvent(e *read.EventDetail) error {
 	switch {
 	case e.Erased():
 		kept = "erased"
+	case !e.BodyKept && e.BodyArchived:
+		kept = "archived"
 	case !e.BodyKept:
 		kept = "pruned"
 	}

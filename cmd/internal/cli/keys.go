@@ -369,8 +369,12 @@ func (s *shell) resealCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			archive, err := s.archive(pool, keys)
+			if err != nil {
+				return err
+			}
 			bar := s.progress(-1, "resealing")
-			end, err := prune.Reseal(ctx, prune.ResealConfig{Pool: pool, Keyring: keys, Progress: func(p prune.ResealProgress) {
+			end, err := prune.Reseal(ctx, prune.ResealConfig{Pool: pool, Keyring: keys, Archive: archive, Progress: func(p prune.ResealProgress) {
 				bar.describe("resealing " + p.Table)
 				bar.at(p.Looked)
 			}})

@@ -99,6 +99,8 @@ func (s *shell) prune(ctx context.Context, caller control.Caller, r control.RunP
 		return tryLaterf(operationCode(control.CodeLocked), "another pass is under way, which removes no effects that are %s: run the command again", joined(r.Include))
 	case !report.Obtained:
 		return nil // the other pass removes the same rows
+	case report.Archived.Error != "":
+		return errorf(errorcode.Failed, "the archive took no bodies, so they stay in the database: %s; examine it with `oncegate doctor`", clean(report.Archived.Error))
 	case !report.Complete && len(report.Contended) == 0:
 		return errorf(errorcode.Unfinished, "the server did not come to the end in the time of one request; prune on the database itself, without --server")
 	case !report.Complete:
@@ -129,6 +131,9 @@ func (s *shell) pruned(report prune.Report, stopped, included bool) {
 	}
 	fmt.Fprintf(s.out, "%d rows and %s removed in %s; %s kept, since they are still needed\n", report.Removed(),
 		count(len(report.Partitions), "day")+" of bodies", report.Elapsed.Round(time.Millisecond), plural(int(report.Kept), "body", "bodies"))
+	if a := report.Archived; a.Bodies > 0 {
+		fmt.Fprintf(s.out, "%s archived before, %d bytes in %s\n", plural(int(a.Bodies), "body", "bodies"), a.Bytes, count(int(a.Objects), "object"))
+	}
 	if stopped {
 		fmt.Fprintln(s.out, "stopped; the next pass removes the rest")
 	}
@@ -167,7 +172,7 @@ func pruneAll(ctx context.Context, caller control.Caller, r control.RunPruneRequ
 		// Rows selected by Include can be anywhere, and each request searches for them from the
 		// beginning.
 		stuck := len(r.Include) > 0 && removed == 0
-		if sum.Complete || !sum.Obtained || len(sum.Contended) > 0 || stuck || ctx.Err() != nil {
+		if sum.Complete || !sum.Obtained || len(sum.Contended) > 0 || sum.Archived.Error != "" || stuck || ctx.Err() != nil {
 			return sum, nil //nolint:nilerr // the error is only the context's; the caller shows what was done so far
 		}
 		r.Resume = true
@@ -194,7 +199,13 @@ func (s *shell) pruneDry(ctx context.Context, caller control.Caller, r control.R
 	t.write(s.out, s.width())
 	fmt.Fprintln(s.out)
 	t = &table{header: []string{"CLASS", "TABLE", "GO", "STAY", "BYTES"}, whole: []string{"TABLE"}}
+	var archived, archivedBytes int64
+	var atLeast string
 	for _, c := range out.Counts {
+		archived, archivedBytes = archived+c.Archived, archivedBytes+c.ArchivedBytes
+		if c.AtLeast && c.Archived > 0 {
+			atLeast = "at least "
+		}
 		bytes := ""
 		if c.Bytes > 0 {
 			bytes = strconv.FormatInt(c.Bytes, 10)
@@ -210,5 +221,8 @@ func (s *shell) pruneDry(ctx context.Context, caller control.Caller, r control.R
 		return nil
 	}
 	t.write(s.out, s.width())
+	if archived > 0 {
+		fmt.Fprintf(s.out, "\n%s%s, %d bytes before compression, would be written to the archive first\n", atLeast, plural(int(archived), "body", "bodies"), archivedBytes)
+	}
 	return nil
 }
