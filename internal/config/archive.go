@@ -51,7 +51,7 @@ func (r *reader) checkArchive(cfg *Config, o Options) {
 		return
 	}
 	if a.URL == "" {
-		if a.Endpoint != "" || a.Region != "" || a.AccessKey != "" || len(a.SecretKey) > 0 || len(a.Classes) > 0 {
+		if a.Endpoint != "" || a.AccessKey != "" || len(a.SecretKey) > 0 || len(a.Classes) > 0 {
 			r.report.Add("archive.url: missing; set it to s3://bucket/prefix or file:///directory")
 		}
 		return

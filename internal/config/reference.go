@@ -78,6 +78,7 @@ func Sections() []Section {
 		{Name: "configuration", Title: "Top level", Text: "The file is one YAML mapping with these keys. All of them are optional except `database.url`.", Keys: c.keys()},
 		{Name: "database", Title: "Database", Prefix: "database.", Keys: c.Database.keys()},
 		{Name: "seal", Title: "Sealing", Prefix: "seal.", Keys: c.Seal.keys()},
+		{Name: "archive", Title: "The archive", Prefix: "archive.", Text: "See [The archive](../guides/archive.md).", Keys: c.Archive.keys()},
 		{Name: "suppressions", Title: "Suppressed addresses", Prefix: "suppressions.", Text: "See [Suppressed addresses](../guides/suppressions.md).", Keys: c.Suppressions.keys()},
 		{Name: "listen", Title: "Listeners", Prefix: "listen.", Keys: c.Listen.keys()},
 		{Name: "log", Title: "Log", Prefix: "log.", Keys: c.Log.keys()},

@@ -50,7 +50,7 @@ func sections() map[string]string {
 		"mail":          target + source + `routes: [{ name: r, target: t, mail: { nonsense: 1 } }] } }`,
 		"secret":        `sources: { s: { provider: stripe, secrets: [{ nonsense: 1 }] } }`,
 	}
-	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "metrics", "gate", "buffer", "bodies", "work", "notifications"} {
+	for _, name := range []string{"database", "seal", "suppressions", "listen", "log", "metrics", "gate", "buffer", "archive", "bodies", "work", "notifications"} {
 		out[name] = name + `: { nonsense: 1 }`
 	}
 	for _, kind := range []string{"forward", "publish", "sql", "mail", "suppress", "noop"} {

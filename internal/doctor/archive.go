@@ -7,8 +7,17 @@ import (
 	"github.com/oncegate/oncegate/internal/objectstore"
 )
 
-// archive examines the archive of the configuration.
-func archive(ctx context.Context, cfg *Config) ([]Finding, error) { return Archive(ctx, cfg.Settings), nil }
+// archive examines the archive of the configuration, and whether one is missing there.
+func archive(ctx context.Context, cfg *Config) ([]Finding, error) {
+	if cfg.Settings.Archive.URL != "" {
+		return Archive(ctx, cfg.Settings), nil
+	}
+	var exists bool
+	if err := cfg.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archive_object)`).Scan(&exists); err != nil || !exists {
+		return nil, err
+	}
+	return []Finding{{State: Fault, Text: "bodies are in an archive that the configuration does not name, so prune removes none", Remedy: "set archive.url"}}, nil
+}
 
 // Archive writes an object to the archive, reads it and deletes it, and asks whether the store keeps what is deleted. It finds
 // nothing if no archive is configured.

@@ -28,7 +28,7 @@ func (s *shell) configCommand() *cobra.Command {
 			"With --against-database it also reads the database, with the sources that are defined there, and lists the sources and routes that a start would\n" +
 			"rename, the data and effects of removed ones with the commands that clear them, and the effect on streams\n" +
 			"of a route whose order has changed. It refuses a configuration that would make old events new again.\n\n" +
-			"With --against-brokers it also connects to the message brokers of targets and sources, and refuses one that cannot be reached, lacks the\n" +
+			"With --against-brokers it also connects to the archive and the message brokers of targets and sources, and refuses one that cannot be reached, lacks the\n" +
 			"stream, topic or exchange, or would lose or double messages. It publishes nothing.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			load := s.load

@@ -22,7 +22,7 @@ func (s *shell) doctorCommand() *cobra.Command {
 		Long: "Examine the database, the processes, the targets and, with --url, the public address, and name for\n" +
 			"everything that is wrong the setting to change. A fault breaks a promise or stops a part; a warning\n" +
 			"costs safety or speed. The checks: " + strings.Join(doctor.Checks(), ", ") + ".\n\n" +
-			"It only reads. It connects to every target without sending a request, and has the database prepare the\n" +
+			"It changes nothing in the database. In an archive it writes an object and deletes it. It connects to every target without sending a request, and has the database prepare the\n" +
 			"statements of targets without running them. With --url it sends two requests that record no event; one\n" +
 			"of them shows among the refusals, with the reason method.\n\n" +
 			"Exits with 0 if there is no fault, so that a deployment can wait for it, with 1 if there is one (with\n" +
