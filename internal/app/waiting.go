@@ -64,7 +64,7 @@ func (a *App) rememberStart(ctx context.Context) error {
 	for name := range a.sources {
 		note.FirstNames[name] = a.sources[name].KeyName
 	}
-	text, err := json.Marshal(note)
+	text, err := json.Marshal(note) //nolint:gosec // there is no secret unless the note is sealed
 	if err != nil {
 		return err
 	}

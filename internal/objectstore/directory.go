@@ -14,7 +14,9 @@ type directory string
 
 func (d directory) String() string { return "file://" + string(d) }
 
-func (d directory) path(name string) string { return filepath.Join(string(d), filepath.FromSlash(name)) }
+func (d directory) path(name string) string {
+	return filepath.Join(string(d), filepath.FromSlash(name))
+}
 
 // Put implements [Store]. A reader sees the whole object or none, because the file is renamed into place.
 func (d directory) Put(_ context.Context, name string, content []byte) error {

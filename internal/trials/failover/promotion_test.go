@@ -2,7 +2,6 @@ package failover_test
 
 import (
 	"flag"
-	"fmt"
 	"os/exec"
 	"slices"
 	"testing"
@@ -46,8 +45,8 @@ func TestPromotions(t *testing.T) { //nolint:paralleltest // it needs the machin
 		pauses = append(pauses, some...)
 	}
 	slices.Sort(pauses)
-	t.Log(fmt.Sprintf("durability %s through %s: %d promotions, lost %d of %d acknowledged, pause median %.1f s, most %.1f s",
-		o.Durability, *through, result.Summary.Cycles, result.Summary.Lost, result.Summary.Acked, pauses[len(pauses)/2].Seconds(), pauses[len(pauses)-1].Seconds()))
+	t.Logf("durability %s through %s: %d promotions, lost %d of %d acknowledged, pause median %.1f s, most %.1f s",
+		o.Durability, *through, result.Summary.Cycles, result.Summary.Lost, result.Summary.Acked, pauses[len(pauses)/2].Seconds(), pauses[len(pauses)-1].Seconds())
 	for _, line := range rig.List(result.Violations) {
 		t.Error(line)
 	}

@@ -69,7 +69,8 @@ func (c *trio) startProxy(ctx context.Context, program string, servers []*devpg.
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf(proxyConfiguration, front)
+	var text strings.Builder
+	fmt.Fprintf(&text, proxyConfiguration, front)
 	for i, s := range servers {
 		address, err := url.Parse(s.DSN())
 		if err != nil {
@@ -83,10 +84,10 @@ func (c *trio) startProxy(ctx context.Context, program string, servers []*devpg.
 		go func() { _ = server.Serve(listener) }() // it ends with Close
 		c.OnEnd(server.Close)
 		_, port, _ := strings.Cut(listener.Addr().String(), ":")
-		text += fmt.Sprintf("    server pg%d %s check port %s\n", i, address.Host, port)
+		fmt.Fprintf(&text, "    server pg%d %s check port %s\n", i, address.Host, port)
 	}
 	file := filepath.Join(c.Dir, "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		return "", fmt.Errorf("writing HAProxy's configuration: %w", err)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, "-db", "-f", file) //nolint:gosec // the program that the caller names
@@ -109,7 +110,7 @@ func (c *trio) startProxy(ctx context.Context, program string, servers []*devpg.
 		defer cancel()
 		conn, err := pgx.Connect(timed, through)
 		if err != nil {
-			return false, nil //nolint:nilerr // not yet
+			return false, nil // not yet
 		}
 		return true, conn.Close(ctx)
 	})

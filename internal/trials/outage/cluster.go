@@ -104,7 +104,7 @@ func (c *cluster) stream(ctx context.Context) (*jetstream.StreamInfo, error) {
 func (c *cluster) settled(ctx context.Context) error {
 	return rig.Poll(ctx, 200*time.Millisecond, startWithin, "the buffer to have a leader", func() (bool, error) {
 		info, err := c.stream(ctx)
-		if err != nil || info.Cluster == nil || info.Cluster.Leader == "" {
+		if leaderless := err != nil || info.Cluster == nil || info.Cluster.Leader == ""; leaderless {
 			return false, nil
 		}
 		for _, r := range info.Cluster.Replicas {
