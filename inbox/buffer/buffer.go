@@ -171,8 +171,8 @@ func (b *Buffer) ask(ctx context.Context, a *inbox.Admission) (inbox.Receipt, er
 	}
 }
 
-// The pauses between the tries to publish a delivery, which double. A cluster that has lost a server is without a leader for a
-// moment.
+// leastPause and mostPause are the pauses between the tries to publish a delivery, which double. A cluster that has lost a server is
+// without a leader for a moment.
 const leastPause, mostPause = 50 * time.Millisecond, time.Second
 
 // publish publishes a delivery, and tries again until the deadline unless the stream will never take it.

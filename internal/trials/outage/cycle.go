@@ -10,10 +10,10 @@ import (
 	"github.com/oncegate/oncegate/internal/drill/rig"
 )
 
-// The faults of the database.
+// databaseFaults are the faults of the database.
 var databaseFaults = []string{"killed", "frozen", "cut off"}
 
-// What happens to the buffer meanwhile.
+// bufferFaults are what happens to the buffer meanwhile.
 var bufferFaults = []string{"whole", "whole", "one server killed", "leader killed", "all servers killed"}
 
 // buffered reports whether an answer says that the delivery is buffered.
