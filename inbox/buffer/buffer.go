@@ -37,7 +37,7 @@ type Config struct {
 	// Name is the name of the stream, with which its subjects begin.
 	Name string
 
-	// Always publishes every delivery, and leaves the gate to [Buffer.Admit].
+	// Always publishes every delivery, and leaves the gate to [Buffer.Admit] as long as the stream works.
 	Always bool
 
 	// After is how long a delivery waits for the gate before it is published. It defaults to 2 s.
@@ -117,32 +117,50 @@ func isAway(err error) bool {
 // errLate means that the gate did not answer within After.
 var errLate = fmt.Errorf("%w: the commit takes long", gate.ErrUnavailable)
 
-// Accept passes a delivery to the gate, or publishes it if the gate cannot record it. It returns [ErrBuffered] if the stream has
-// stored it, and otherwise what the gate returned. If the error is ErrBuffered, the gate may still read the body of a.
+// Accept passes a delivery to the gate, or publishes it if the gate cannot record it. With [Config.Always] it is the other way
+// round, except that the gate is not asked about a source whose deliveries must keep their order. Accept returns [ErrBuffered] if
+// the stream has stored the delivery, and otherwise what the gate returned. If the error is ErrBuffered, the gate may still read the
+// body of a.
 func (b *Buffer) Accept(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 	if len(a.Events) == 0 {
 		return inbox.Receipt{}, nil // an empty batch is a legal heartbeat
 	}
-	deadline := b.cfg.Now().Add(b.cfg.Deadline)
-	var receipt inbox.Receipt
-	err := errUnasked
-	if !b.cfg.Always {
-		receipt, err = b.breaker.Execute(func() (inbox.Receipt, error) { return b.ask(ctx, a) })
-		switch {
-		case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
-			err = errUnasked
-		case !isAway(err):
-			return receipt, err
-		}
+	if b.cfg.Always {
+		return b.acceptAlways(ctx, a)
 	}
+	deadline := b.cfg.Now().Add(b.cfg.Deadline)
+	receipt, err := b.ask(ctx, a)
+	if !isAway(err) {
+		return receipt, err
+	}
+	return inbox.Receipt{}, b.keep(ctx, a, deadline, err)
+}
+
+// acceptAlways publishes a delivery, and asks the gate about one that the stream does not store within After.
+func (b *Buffer) acceptAlways(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	now, ordered := b.cfg.Now(), b.cfg.Ordered(a.Source)
+	deadline := now.Add(b.cfg.After)
+	if ordered {
+		deadline = now.Add(b.cfg.Deadline)
+	}
+	err := b.keep(ctx, a, deadline, errUnasked)
+	if ordered || errors.Is(err, ErrBuffered) {
+		return inbox.Receipt{}, err
+	}
+	return b.ask(ctx, a)
+}
+
+// keep publishes a delivery that the gate did not record because of why. It returns ErrBuffered, or why with the reason for which
+// the stream did not store it.
+func (b *Buffer) keep(ctx context.Context, a *inbox.Admission, deadline time.Time, why error) error {
 	if failed := b.publish(context.WithoutCancel(ctx), a, deadline); failed != nil {
 		b.failed.Add(1)
 		b.lastError.Store(new(failed.Error()))
-		return inbox.Receipt{}, fmt.Errorf("%w; and it cannot be buffered: %w", err, failed)
+		return fmt.Errorf("%w; and it cannot be buffered: %w", why, failed)
 	}
 	b.buffered.Add(1)
 	b.lastError.Store(nil)
-	return inbox.Receipt{}, ErrBuffered
+	return ErrBuffered
 }
 
 // Committed says that the database has taken a commit, so that the gate is asked again at once. [gate.CommitProbeConfig] calls it.
@@ -150,8 +168,17 @@ func (b *Buffer) Committed() {
 	_, _ = b.breaker.Execute(func() (inbox.Receipt, error) { return inbox.Receipt{}, nil }) // it has no effect while the breaker is open
 }
 
-// ask passes a delivery to the gate and waits for it, but not longer than After. The gate may still record it afterwards.
+// ask passes a delivery to the gate, unless the gate does not work.
 func (b *Buffer) ask(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
+	receipt, err := b.breaker.Execute(func() (inbox.Receipt, error) { return b.await(ctx, a) })
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		err = errUnasked
+	}
+	return receipt, err
+}
+
+// await passes a delivery to the gate and waits for it, but not longer than After. The gate may still record it afterwards.
+func (b *Buffer) await(ctx context.Context, a *inbox.Admission) (inbox.Receipt, error) {
 	type answer struct {
 		receipt inbox.Receipt
 		err     error

@@ -287,6 +287,38 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestAlwaysWithoutTheStream checks that the gate takes a delivery that the stream does not, unless it would overtake earlier ones.
+func TestAlwaysWithoutTheStream(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		down    error
+		ordered bool
+		took    time.Duration
+	}{
+		"the servers are away":           {down: broker.ErrUnreachable, took: 2 * time.Second},
+		"too large":                      {down: broker.ErrTooLarge},
+		"the servers are away, in order": {down: broker.ErrUnreachable, ordered: true, took: gate.DefaultDeadline},
+		"too large, in order":            {down: broker.ErrTooLarge, ordered: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g, began := &fakeGate{}, time.Now()
+				receipt, err := newBuffer(t, g, &fakeStream{down: c.down}, options{always: true, ordered: c.ordered}).Accept(t.Context(), admission())
+				if recorded := err == nil && len(receipt.Items) == 2; recorded == c.ordered || g.asked() == 1 == c.ordered {
+					t.Errorf("%+v, %v, the gate was asked %d times", receipt, err, g.asked())
+				}
+				if c.ordered && (!errors.Is(err, gate.ErrUnavailable) || !errors.Is(err, c.down)) {
+					t.Error(err)
+				}
+				if took := time.Since(began); took > c.took {
+					t.Errorf("answered after %s", took)
+				}
+			})
+		})
+	}
+}
+
 // TestNothingIsSettledUnrecorded checks that a message stays in the stream unless the gate has recorded it.
 func TestNothingIsSettledUnrecorded(t *testing.T) {
 	t.Parallel()

@@ -388,7 +388,7 @@ func (a *App) startParts(ctx context.Context) error {
 		var last []step
 		steps = nil
 		for _, s := range a.starts {
-			if s.name == jobsStep || s.name == consumersStep {
+			if s.name == jobsStep || s.name == consumersStep || s.name == bufferStep {
 				last = append(last, s)
 			} else {
 				steps = append(steps, s)

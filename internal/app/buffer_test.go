@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -266,4 +267,39 @@ func TestBothAway(t *testing.T) {
 	}
 	o.proxy.SetReachable(true)
 	inboxtest.Until(t, "deliveries are recorded", func() bool { status, _ := o.deliver(t, a, "hub", "e", `{}`); return status == http.StatusOK })
+}
+
+// TestRefusedConfigurationLeavesTheBuffer checks that an App that does not take over neither consumes the buffer nor says that its
+// configuration was accepted.
+func TestRefusedConfigurationLeavesTheBuffer(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	before := o.settings(t, "unavailable")
+	a := o.start(t, "unavailable")
+	cfg := func(settings *config.Config) app.Config {
+		return app.Config{Settings: settings, Logger: slog.New(slog.DiscardHandler), Receive: true, Work: true, Version: "test"}
+	}
+	waits := func(settings *config.Config) bool {
+		w, err := app.OpenWaiting(t.Context(), cfg(settings))
+		return err == nil && w.Stop(t.Context()) == nil
+	}
+	inboxtest.Until(t, "the note of the start", func() bool { return waits(before) })
+	refused := o.settings(t, "always")
+	next, err := app.Open(t.Context(), cfg(refused))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = next.Stop(context.WithoutCancel(t.Context())) }()
+	if err := next.Assemble(t.Context(), app.Parts{Listen: true, After: a}); err != nil {
+		t.Fatal(err)
+	}
+	next.Leave() // it is never ready
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := next.Start(ctx); err == nil {
+		t.Fatal("an App that is not ready took over")
+	}
+	if !waits(before) || waits(refused) {
+		t.Error("the refused configuration counts as accepted")
+	}
 }

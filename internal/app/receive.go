@@ -110,7 +110,12 @@ func (a *App) makeReceive() error {
 }
 
 // accepter returns the gate as deliveries enter it.
-func (a *App) accepter() receiver.Accepter { return failingGate(&fittingGate{a.gate, &a.fit}) }
+func (a *App) accepter() receiver.Accepter {
+	if a.waiting != nil {
+		return awayGate{}
+	}
+	return failingGate(&fittingGate{a.gate, &a.fit})
+}
 
 // receiverBefore returns the receiver of the App whose place this one takes, or nil.
 func (a *App) receiverBefore() *receiver.Receiver {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/broker"
 	"github.com/oncegate/oncegate/internal/session"
@@ -155,6 +156,14 @@ func (a *App) Waiting() bool { return a.waiting != nil }
 
 // DatabaseBack reports whether the database takes writes again, for an App that waits for it.
 func (a *App) DatabaseBack(ctx context.Context) bool { return inbox.Writable(ctx, a.adminPool) == nil }
+
+// awayGate is the gate of a process that waits for the database.
+type awayGate struct{}
+
+// Accept implements [inbox.Accepter].
+func (awayGate) Accept(context.Context, *inbox.Admission) (inbox.Receipt, error) {
+	return inbox.Receipt{}, fmt.Errorf("%w: the database is away", gate.ErrUnavailable)
+}
 
 // onlyWaiting removes the steps of the start that need the database.
 func (a *App) onlyWaiting() {
