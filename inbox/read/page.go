@@ -18,6 +18,14 @@ type Page[Row any] struct {
 	// SearchedTo is how far back the list was searched when its time ran out. Rows that are older are found with Next.
 	// It is nil where the page is full, or where the list was searched to its end.
 	SearchedTo *time.Time `json:"searched_to,omitempty"`
+
+	// Databases are the names of the databases that have the rows, in the order of Data. It is empty in a process with one
+	// database.
+	Databases []string `json:"databases,omitempty"`
+
+	// Away are the names of the databases that did not answer, so that the page lacks their rows. Next finds them when they are
+	// back.
+	Away []string `json:"away,omitempty"`
 }
 
 // IsEmpty reports whether the list has nothing, and everything was searched.

@@ -35,6 +35,9 @@ type Config struct {
 	Timeout time.Duration
 }
 
+// databaseHeader names the database that carries the request out, of a server with several.
+const databaseHeader = "Oncegate-Database"
+
 // maxRequest is the largest body of a request, in bytes. Lists of ids are the largest requests.
 const maxRequest = 4 << 20
 
@@ -117,6 +120,7 @@ func (a *API) serve(operation control.Definition) http.Handler {
 			a.refuse(w, r, err)
 			return
 		}
+		access.Database = r.Header.Get(databaseHeader)
 		key, err := readKey(r)
 		if err != nil {
 			a.refuse(w, r, err)

@@ -31,6 +31,10 @@ type Client struct {
 	// Token is sent with every request.
 	Token string
 
+	// Database is the name of the database that carries the requests out, of a server with several. Empty means every one that a
+	// request concerns.
+	Database string
+
 	// HTTP makes the requests; its Timeout bounds each.
 	HTTP *http.Client
 
@@ -164,6 +168,9 @@ func (c *Client) send(ctx context.Context, made *outgoing) ([]byte, http.Header,
 	maps.Copy(r.Header, made.match)
 	r.Header.Set("Authorization", "Bearer "+c.Token)
 	r.Header.Set("Accept", "application/json")
+	if c.Database != "" {
+		r.Header.Set(databaseHeader, c.Database)
+	}
 	if made.body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncegate/oncegate/inbox/admin"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/session"
 )
 
@@ -46,7 +47,7 @@ func (a *App) makeAdmin() error {
 		{Name: "clock", Ready: func(context.Context) error { return a.clock.Check() }},
 	}
 	var err error
-	a.private, err = admin.New(admin.Config{Gatherer: a.registry, Logger: a.log, Checks: a.checks, Degraded: a.buffering, Hosts: a.consoleHosts()})
+	a.private, err = admin.New(admin.Config{Gatherer: a.registry, Logger: a.log, Checks: a.checks, Degraded: a.buffering, Hosts: ConsoleHosts(a.settings)})
 	return err
 }
 
@@ -99,9 +100,9 @@ func (a *App) Ready(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// consoleHosts returns the host of console.url, at which people reach the private listener.
-func (a *App) consoleHosts() []string {
-	at, err := url.Parse(a.settings.Console.URL)
+// ConsoleHosts returns the host of console.url, at which people reach the private listener.
+func ConsoleHosts(settings *config.Config) []string {
+	at, err := url.Parse(settings.Console.URL)
 	if err != nil || at.Host == "" {
 		return nil
 	}

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oncegate/oncegate/inbox/receiver"
 	"github.com/oncegate/oncegate/jobs"
@@ -41,12 +44,43 @@ func (a *App) makeConnections() (*receiver.Connections, error) {
 // filesElsewhere returns how many files this process may have open in addition to connections of
 // senders: its connections to the database, and the connections of its workers to targets.
 func (a *App) filesElsewhere() int {
-	db := a.settings.Database
-	files := filesBeside + int(db.GateConnections+db.WorkConnections+db.QueueConnections)
-	if a.cfg.Work {
-		files += cmp.Or(a.settings.Work.Workers, jobs.DefaultMaxWorkers)
+	files := filesBeside
+	for _, name := range a.settings.DatabaseNames() {
+		part := a.settings.Part(name)
+		files += int(part.Database.GateConnections + part.Database.WorkConnections + part.Database.QueueConnections)
+		if a.cfg.Work {
+			files += cmp.Or(part.Work.Workers, jobs.DefaultMaxWorkers)
+		}
 	}
 	return files
+}
+
+// NewPublicServer makes the public listener's server for a process with several Apps, which do not listen themselves. The settings are
+// those of the whole process. The metrics of its connections are registered with reg.
+func NewPublicServer(cfg Config, handler http.Handler, reg prometheus.Registerer) (*http.Server, *receiver.Connections, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	a := &App{cfg: cfg, settings: cfg.Settings, log: cfg.Logger}
+	connections, err := a.makeConnections()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := reg.Register(receiver.NewConnectionsCollector(connections.Stats)); err != nil {
+		return nil, nil, err
+	}
+	public, err := receiver.NewServer(receiver.ServerConfig{
+		Handler: handler, Logger: cfg.Logger, Connections: connections,
+		ReadHeaderTimeout: a.settings.Listen.HeaderTimeout, IdleTimeout: a.settings.Listen.IdleTimeout, WriteTimeout: a.writeTimeout(),
+	})
+	return public, connections, err
+}
+
+// NewRegistry makes a registry with the metrics that every process has.
+func NewRegistry(version string) *prometheus.Registry {
+	registry := newRegistry()
+	registry.MustRegister(newBuildInfo(version))
+	return registry
 }
 
 // writeTimeout returns enough time to read a body, to commit it and to wait for the result of an

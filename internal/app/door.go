@@ -97,5 +97,12 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 // if this process has the role and does not listen itself. Otherwise it answers 503.
 func (a *App) Deliveries() http.Handler { return a.door }
 
+// Admit serves a delivery. It reports false, and answers nothing, if the App does not accept any: before Start, and after its stop or
+// another App's take-over.
+func (a *App) Admit(w http.ResponseWriter, r *http.Request) bool { return a.door.admit(w, r) }
+
+// Refuse answers 503, so that the sender delivers again.
+func Refuse(w http.ResponseWriter, r *http.Request) { refuse(w, r) }
+
 // Admin returns the handler of /healthz, /readyz, /metrics and everything that is mounted.
 func (a *App) Admin() http.Handler { return a.private.Handler() }

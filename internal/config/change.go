@@ -67,18 +67,30 @@ func (c *Config) target(name string) *Target {
 func (c *Config) unmasked() yaml.MapSlice {
 	tree := c.effective()
 	for i := range tree {
-		if section, ok := tree[i].Value.(yaml.MapSlice); ok && tree[i].Key == "database" {
-			for j := range section {
-				switch section[j].Key {
-				case "url":
-					section[j].Value = c.Database.URL
-				case "list_url":
-					section[j].Value = c.Database.ListURL
-				}
+		section, ok := tree[i].Value.(yaml.MapSlice)
+		switch {
+		case !ok:
+		case tree[i].Key == "database":
+			c.Database.unmask(section)
+		case tree[i].Key == "databases":
+			for j, d := range c.Databases { // in the order in which they are printed
+				d.unmask(section[j].Value.(yaml.MapSlice)) //nolint:forcetypeassert // as named prints it
 			}
 		}
 	}
 	return tree
+}
+
+// unmask writes the whole addresses into the printed section.
+func (d *Database) unmask(section yaml.MapSlice) {
+	for j := range section {
+		switch section[j].Key {
+		case "url":
+			section[j].Value = d.URL
+		case "list_url":
+			section[j].Value = d.ListURL
+		}
+	}
 }
 
 // compareMaps notes the keys in which two mappings differ. A list is compared as a whole.
@@ -111,7 +123,7 @@ func compareMaps(path string, before, after yaml.MapSlice, note func(key, what s
 // fixed reports whether a process keeps a key as long as it runs: where it listens, and where its data is.
 func fixed(key string) bool {
 	section, _, _ := strings.Cut(key, ".")
-	return section == "listen" || key == "database.url" || key == "database.schema"
+	return section == "listen" || section == "databases" || key == "database.url" || key == "database.schema"
 }
 
 // sameDatabase reports whether two connection strings lead to the same database as the same user. The password and other

@@ -35,8 +35,14 @@ type Config struct {
 	// Origin is the file that was read. It is empty if only environment variables were used.
 	Origin string
 
+	// Database is the database that is named [DefaultDatabase], or the one of which this is the part: see [Config.Part].
 	Database Database
-	Seal     Seal
+	// Databases are the other databases, sorted by name. It is empty in a part.
+	Databases []*Database
+	// Spread are the names of the databases among which tenants are spread.
+	Spread []string
+
+	Seal Seal
 	// Archive configures where bodies go before they are removed.
 	Archive Archive
 	// Suppressions configures how suppressed addresses are stored.
@@ -89,6 +95,8 @@ type Config struct {
 
 // Database configures the database connections and the schema.
 type Database struct {
+	// Name is [DefaultDatabase] or the name under `databases`.
+	Name string
 	// URL is the connection string. It contains a password: print it only through RedactURL.
 	URL string
 	// ListURL is the connection string for reading lists. It defaults to URL. Its role needs only
@@ -326,6 +334,10 @@ type Mail struct {
 type Source struct {
 	Name     string
 	Provider *providers.Provider
+
+	// Database is the name of the database in which the source lives, as the file says it. Empty means that of its tenant:
+	// see [Config.HomeOf].
+	Database string
 
 	// Stored says that the source is in the database and not in the file.
 	Stored bool

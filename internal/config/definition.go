@@ -65,15 +65,15 @@ func (r *reader) include(n *yamltree.Node) {
 	}
 }
 
-// stored reads the sources of the database.
-func (r *reader) stored(all []Definition) {
+// stored reads the sources of a database. They live there.
+func (r *reader) stored(all []Definition, home string) {
 	for i := range all {
 		d := &all[i]
 		part := r.report.Part("source " + d.Name + " of the database")
 		part.Unplaced = true
 		r.storing, r.storedSecrets = true, 0
 		if s := r.apart(d.Name, d.Content, part); s != nil {
-			s.Stored, s.Disabled = true, s.Disabled || d.Disabled
+			s.Stored, s.Database, s.Disabled = true, home, s.Disabled || d.Disabled
 		}
 		r.storing = false
 	}
@@ -104,6 +104,9 @@ func (r *reader) apart(name string, content []byte, report *yamltree.Report) *So
 func (r *reader) checkStored(n *yamltree.Node) {
 	if at := n.Member("previous_names"); at != nil {
 		at.FailKey("a source of the database cannot be renamed")
+	}
+	if at := n.Member("database"); at != nil {
+		at.FailKey("the source lives in the database that has it; leave this out")
 	}
 	if at := n.Member("from"); at != nil {
 		at.FailKey("only the file may name a broker, because the servers connect to it")

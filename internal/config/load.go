@@ -54,6 +54,9 @@ type Options struct {
 	// Archive reads the section of the archive too, although DatabaseOnly is set.
 	Archive bool
 
+	// Database, if set, is the name of a database. Load returns its part of the configuration: see [Config.Part].
+	Database string
+
 	// Definitions are the sources in the database. Load adds them to the sources in the file.
 	Definitions Definitions
 
@@ -71,7 +74,7 @@ func Load(o Options) (*Config, error) {
 		env: newEnvironment(o.Environ), report: &yamltree.Report{Redact: RedactURLs}, handlers: o.Handlers, dev: o.Dev, catalog: o.Catalog,
 		unusable: map[string]bool{}, badVariables: map[string]bool{}, takingNothing: map[[2]string]string{}, sourceNames: map[string]bool{},
 	}
-	cfg := &Config{Classes: builtInClasses(), Providers: providers.Map{}}
+	cfg := &Config{Database: Database{Name: DefaultDatabase}, Classes: builtInClasses(), Providers: providers.Map{}}
 	r.cfg = cfg
 	start(cfg.keys())
 	content, err := r.open(o)
@@ -102,6 +105,9 @@ func Load(o Options) (*Config, error) {
 	r.warn(cfg, now())
 	cfg.Warnings, cfg.references = r.warnings, maps.Clone(r.env.led)
 	cfg.fingerprint = sync.OnceValue(cfg.digest)
+	if o.Database != "" {
+		return cfg.Part(o.Database), nil
+	}
 	return cfg, nil
 }
 
@@ -146,7 +152,7 @@ func (r *reader) sections(o Options) {
 	r.root.Fields(known)
 	for _, k := range keys {
 		n := r.root.Member(k.Name)
-		if n == nil || k.read == nil || o.DatabaseOnly && !slices.Contains([]string{"database", "seal", "suppressions"}, k.Name) && !(o.Archive && k.Name == "archive") {
+		if n == nil || k.read == nil || o.DatabaseOnly && !slices.Contains([]string{"database", "databases", "seal", "suppressions"}, k.Name) && !(o.Archive && k.Name == "archive") {
 			continue
 		}
 		k.read(r, n)
@@ -155,7 +161,7 @@ func (r *reader) sections(o Options) {
 		if n := r.root.Member("include"); n != nil {
 			r.include(n)
 		}
-		r.stored(o.Definitions.Sources)
+		r.stored(o.Definitions.Sources, cmp.Or(o.Database, DefaultDatabase))
 		r.cfg.Revision = o.Definitions.Revision
 		r.checkSourceNames()
 		r.fields(r.root.Member("console"), r.cfg.Console.keys())
@@ -173,6 +179,7 @@ func (r *reader) check(cfg *Config, o Options) {
 		r.report.Add("database.url: %v", err)
 	}
 	if o.DatabaseOnly {
+		r.checkDatabaseNames(cfg, o)
 		return
 	}
 	if len(cfg.Sources) == 0 && r.report.Len() == 0 && !r.root.Member("sources").IsMapping() {
@@ -181,6 +188,7 @@ func (r *reader) check(cfg *Config, o Options) {
 	for _, s := range cfg.Sources {
 		r.retention(cfg, s)
 	}
+	r.checkDatabases(cfg, o)
 	r.checkDurability(cfg)
 	r.checkBodies(cfg)
 	r.checkBuffer(cfg)
@@ -211,6 +219,7 @@ func (r *reader) check(cfg *Config, o Options) {
 }
 
 func sortByName(cfg *Config) {
+	slices.SortFunc(cfg.Databases, func(a, b *Database) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(cfg.Classes, func(a, b *Class) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(cfg.Tenants, func(a, b *Tenant) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(cfg.Targets, func(a, b *Target) int { return cmp.Compare(a.Name, b.Name) })

@@ -23,7 +23,7 @@ func (c *Config) Fingerprint() string {
 func (c *Config) digest() string {
 	var shared yaml.MapSlice
 	for _, part := range c.effective() { // not redacted, so that a changed token changes the digest
-		if !slices.Contains([]any{"database", "listen", "console", "bodies", "log"}, part.Key) {
+		if !slices.Contains([]any{"database", "databases", "listen", "console", "bodies", "log"}, part.Key) {
 			shared = append(shared, part)
 		}
 	}

@@ -196,6 +196,12 @@ func (r *reader) checkDurability(cfg *Config) {
 		r.report.Add("database.gate_connections: %d are too few for classes with %d durabilities, whose groups are committed apart: use at least %d",
 			cfg.Database.GateConnections, n, least)
 	}
+	for _, d := range cfg.Databases {
+		if least := int32(2*n + 2); n > 1 && d.GateConnections > 0 && d.GateConnections < least && r.sound("databases") && r.sound("classes") {
+			r.report.Add("databases.%s.gate_connections: %d are too few for classes with %d durabilities, whose groups are committed apart: use at least %d",
+				d.Name, d.GateConnections, n, least)
+		}
+	}
 }
 
 func (c *Class) keys() []Key {

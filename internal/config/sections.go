@@ -16,6 +16,8 @@ import (
 func (c *Config) keys() []Key {
 	return []Key{
 		inside("database", "database", c.Database.keys, "", "Where the tables are."),
+		named("databases", "database", &c.Databases, func(d *Database) string { return d.Name }, (*Database).keys, "none", "Further databases, by name, in which sources live with their events, effects and workers. What one leaves out, but for `url` and `list_url`, is as in `database`. See [Several databases](../guides/several-databases.md).").by((*reader).databases),
+		list("spread", &c.Spread, words(verbatim), "none", "The databases among which tenants are spread: the sources of a tenant live in the one that a digest of its name selects, unless the source or the tenant names another. `default` is the one of `database`."),
 		inside("seal", "seal", c.Seal.keys, "", "The keyring that bodies are encrypted with."),
 		inside("archive", "archive", c.Archive.keys, "", "Where bodies go before they are removed. See [The archive](../guides/archive.md)."),
 		inside("suppressions", "suppressions", c.Suppressions.keys, "", "How suppressed addresses are kept."),
@@ -45,7 +47,7 @@ func (c *Config) keys() []Key {
 func (d *Database) keys() []Key {
 	return []Key{
 		reference("url", &d.URL, verbatim, "required", "The connection string of PostgreSQL 15 or newer, direct or through a [pooler in session mode](../guides/poolers.md). `env:NAME` and `file:/path` are accepted.").shown().
-			from("ONCEGATE_DATABASE_URL, before DATABASE_URL", "DATABASE_URL").by((*reader).databaseURL).masked(RedactURL),
+			from("ONCEGATE_DATABASE_URL, before DATABASE_URL", "DATABASE_URL").by(d.readURL).masked(RedactURL),
 		reference("list_url", &d.ListURL, connectionString, "as `url`", "The connection string by which the console, the API and the commands read their lists. It must lead to the same database; its role needs [no more than SELECT](../guides/production.md#a-database-role-for-lists). `env:NAME` and `file:/path` are accepted.").from("ONCEGATE_LIST_DATABASE_URL").masked(RedactURL),
 		value("schema", &d.Schema, words(schemaName), "`oncegate`", "The schema of all tables, including River's.").from("ONCEGATE_SCHEMA").starts(),
 		value("durability", &d.Durability, durabilities, "`server`", "What a 2xx waits for: `local`, the primary's disk; `server`, also the standbys that the server's `synchronous_standby_names` asks for; `quorum`, the same, and 503 while it names none; `apply`, also that they have applied it. [Classes](#retention-classes) may differ. See [What an acknowledgement survives](../guides/several-machines.md#what-an-acknowledgement-survives).").from("ONCEGATE_DURABILITY").starts(),
@@ -58,8 +60,12 @@ func (d *Database) keys() []Key {
 // durabilities is the form of what a commit waits for.
 var durabilities = oneOf(inbox.Durabilities()...)
 
-// databaseURL reads the address, unless an environment variable sets it.
-func (r *reader) databaseURL(n *yamltree.Node) {
+// readURL reads the address. A variable of the environment comes before that of the default database.
+func (d *Database) readURL(r *reader, n *yamltree.Node) {
+	if d != &r.cfg.Database {
+		r.readReference(n, setter(&d.URL, connectionString))
+		return
+	}
 	if r.env.has("ONCEGATE_DATABASE_URL") || r.env.has("DATABASE_URL") && n.Value() == "env:DATABASE_URL" {
 		return
 	}

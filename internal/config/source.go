@@ -65,6 +65,7 @@ func (s *Source) keysWith(provider *string) []Key {
 			},
 		},
 		value("class", &s.Class, words(verbatim), "`default`", "The [retention class](#retention-classes).").starts().by(func(r *reader, n *yamltree.Node) { r.class(s, n) }),
+		value("database", &s.Database, words(checkedName), "as the tenant's", "The [database](../guides/several-databases.md) in which the source lives: `default`, or one of `databases`. It cannot change."),
 		tenantKey(&s.Tenant, "none", "Who the events of the source belong to: recorded with each event, a label of the metrics of deliveries and a filter of lists. A credential's own tenant is stronger."),
 		reference("external_url", &s.ExternalURL, httpURL, "the request's", "The address that the sender uses, for providers that sign it."),
 		value("max_body", &s.MaxBody, size, "the provider's", "The largest body."),

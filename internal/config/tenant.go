@@ -16,6 +16,8 @@ type Tenant struct {
 	// Deliveries limits how many verified deliveries the webhook sources of the tenant accept in this
 	// process, all together. The zero Rate means no limit.
 	Deliveries Rate
+	// Database is the name of the database in which the tenant's sources live. Empty means the one that [Config.Spread] selects.
+	Database string
 }
 
 // tenants reads the section tenants. Call it before the sources are read: if the section has a
@@ -34,6 +36,7 @@ func (r *reader) tenants(n *yamltree.Node) {
 func (t *Tenant) keys() []Key {
 	return []Key{
 		value("new_keys", &t.NewKeys, perTime, "no limit", "How many new keys operations take for the tenant in each process, in all sources together, such as `1000/m`."),
+		value("database", &t.Database, words(checkedName), "by `spread`", "The [database](../guides/several-databases.md) in which the sources of the tenant live."),
 		value("deliveries", &t.Deliveries, perTime, "no limit", "How many verified deliveries the other sources of the tenant take in each process, all together, such as `1000/m`. One beyond it is answered with 429 and Retry-After and not recorded. A sender that does not deliver again loses it: `oncegate providers show` says how long each tries."),
 	}
 }

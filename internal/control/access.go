@@ -74,6 +74,10 @@ type Access struct {
 	// Tenant limits the caller to the objects of one tenant; for the caller, others do not exist. Empty is no
 	// limit.
 	Tenant string
+
+	// Database is the name of the database that the caller chose, of a process with several. Empty means every one that the
+	// operation concerns.
+	Database string
 }
 
 // Everything returns the access of a caller who has direct access to the database.

@@ -8,6 +8,9 @@ import (
 
 // Freshness returns how old the data is that operations which only read show.
 func (s *Service) Freshness() session.Freshness {
+	if s.front != nil {
+		return s.front.freshness()
+	}
 	if s.cfg.Freshness == nil {
 		return session.Freshness{}
 	}

@@ -46,6 +46,9 @@ type Definition interface {
 
 	// Run carries the operation out. decode fills the request to which it gets a pointer.
 	Run(ctx context.Context, s *Service, access Access, decode func(request any) error) (any, error)
+
+	// carry does the operation on the database of s, with a request of the operation's type that Run has checked.
+	carry(ctx context.Context, s *Service, access Access, request any) (any, error)
 }
 
 // Description is what the API's description and the client need to know about an operation.
@@ -65,7 +68,7 @@ func (o *Operation[Request, Response]) Describe() Description {
 	}
 }
 
-// Run carries the operation out, if access allows it.
+// Run carries the operation out, if access allows it, on the databases that it concerns.
 func (o *Operation[Request, Response]) Run(ctx context.Context, s *Service, access Access, decode func(request any) error) (any, error) {
 	if err := access.check(o.Scope); err != nil {
 		return nil, err
@@ -80,6 +83,17 @@ func (o *Operation[Request, Response]) Run(ctx context.Context, s *Service, acce
 	if err := access.checkSearches(reflect.ValueOf(request)); err != nil {
 		return nil, err
 	}
+	if s.front != nil {
+		return s.front.run(ctx, o, access, request)
+	}
+	if err := s.checkDatabase(access.Database); err != nil {
+		return nil, err
+	}
+	return o.carry(ctx, s, access, request)
+}
+
+func (o *Operation[Request, Response]) carry(ctx context.Context, s *Service, access Access, given any) (any, error) {
+	request, _ := given.(Request) // Run made it
 	if !o.Describe().ReadsLists() {
 		s = s.deciding // the lists may lag the primary, and a decision applies to the current state
 	}

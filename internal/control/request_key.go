@@ -78,6 +78,9 @@ WHERE key_hash = $1`
 // [Problem] if the request is under way, if the key was used for another request, or if the outcome of the request is
 // unknown.
 func (s *Service) BeginRequest(ctx context.Context, k KeyedRequest) (*RequestInProgress, error) {
+	if s.front != nil {
+		return s.front.begin(ctx, k)
+	}
 	if k.Key == "" || len(k.Key) > maxRequestKey {
 		return nil, invalid("Idempotency-Key: must have from 1 to %d bytes", maxRequestKey)
 	}

@@ -106,6 +106,7 @@ type Service struct {
 	suppressions *suppression.Store
 
 	deciding *Service // reads the primary; the Service itself if its lists do
+	front    *front   // of a Service for several databases, which has nothing else
 
 	acting
 }

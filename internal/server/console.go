@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 
 	"github.com/oncegate/oncegate/internal/access"
@@ -11,10 +12,10 @@ import (
 
 // newConsole returns the console. Its pages do what the API does, with the access of the logged-in
 // person.
-func newConsole(ctx context.Context, g *generation, service *control.Service, who *access.Access) (http.Handler, error) {
+func newConsole(ctx context.Context, log *slog.Logger, service *control.Service, authenticate func(*http.Request) (control.Access, error), protect func(http.Handler) http.Handler) (http.Handler, error) {
 	return console.New(console.Config{
 		Caller:       func(access control.Access) control.Caller { return &control.Local{Service: service, Access: access} },
-		Authenticate: who.Authenticate, Login: access.LoginAddress, Protect: who.Protect, Logger: g.log, Done: ctx.Done(), Freshness: service.Freshness,
+		Authenticate: authenticate, Login: access.LoginAddress, Protect: protect, Logger: log, Done: ctx.Done(), Freshness: service.Freshness,
 	})
 }
 

@@ -22,7 +22,7 @@ const (
 	planConnections    = 4
 )
 
-// mountPrivate creates the API and the console of a generation and serves them on the private listener. The pages of the
+// mountPrivate creates the API and the console of a generation and serves them on the private listener, unless a Group does that. The pages of the
 // console that are kept open end with running.
 func (s *Server) mountPrivate(ctx, running context.Context, g *generation) error {
 	pool, err := g.app.OpenPool(ctx, "control pool", controlConnections)
@@ -59,13 +59,16 @@ func (s *Server) mountPrivate(ctx, running context.Context, g *generation) error
 	if err != nil {
 		return err
 	}
+	if g.service, g.who = service, who; s.member {
+		return nil
+	}
 	handler, err := api.New(api.Config{Service: service, Authenticate: who.Authenticate, Logger: g.log})
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix+"/", handler)
-	pages, err := newConsole(running, g, service, who)
+	pages, err := newConsole(running, g.log, service, who.Authenticate, who.Protect)
 	if err != nil {
 		return err
 	}

@@ -251,7 +251,7 @@ func (s *Server) reloadNow(ctx, running context.Context, request control.ReloadR
 	if next.app, err = app.Open(ctx, cfg); err != nil {
 		return out, s.kept(reloadFailed, cause(ctx, err))
 	}
-	if err := s.prepare(ctx, running, next, app.Parts{Listen: true, After: before.app}); err != nil {
+	if err := s.prepare(ctx, running, next, app.Parts{Listen: s.listens, After: before.app}); err != nil {
 		s.reregister(ctx, before)
 		return out, s.kept(reloadFailed, cause(ctx, err))
 	}

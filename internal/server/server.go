@@ -16,9 +16,11 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/oncegate/oncegate/internal/access"
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/background"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/control"
 )
 
 // ErrClosed is wrapped by the errors of a [Server] after Close, or after Run has ended.
@@ -49,6 +51,8 @@ func (p phase) refusal() error {
 // concurrent use.
 type Server struct {
 	cfg     app.Config
+	listens bool // on addresses of its own; set by Serve
+	member  bool // of a Group, which has the API and the console
 	current atomic.Pointer[generation]
 	reloads *reloads
 
@@ -71,6 +75,9 @@ type generation struct {
 	log      *slog.Logger
 	release  func()             // for the log; may be nil
 	end      context.CancelFunc // ends pages that are kept open
+
+	service *control.Service // once it is prepared
+	who     *access.Access   // likewise
 }
 
 // lead returns the generation that serves.
@@ -99,20 +106,23 @@ func Open(ctx context.Context, cfg app.Config) (*Server, error) {
 // Run accepts deliveries through [Server.Deliveries], runs effects, and maintains the tables until ctx ends. Then it
 // stops accepting, finishes running work within the configured time, closes everything and returns nil. An error
 // describes what prevented it from starting, continuing or finishing. A Server can run only once.
-func (s *Server) Run(ctx context.Context) error { return s.run(ctx, false) }
+func (s *Server) Run(ctx context.Context) error { return s.run(ctx) }
 
 // Serve is like [Server.Run], and listens on the addresses of the configuration. The limits on senders' connections
 // apply only here.
-func (s *Server) Serve(ctx context.Context) error { return s.run(ctx, true) }
+func (s *Server) Serve(ctx context.Context) error {
+	s.listens = true
+	return s.run(ctx)
+}
 
-func (s *Server) run(ctx context.Context, listen bool) error {
+func (s *Server) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := s.begin(ctx, cancel); err != nil {
 		return err
 	}
 	defer s.finish()
-	if err := s.start(ctx, listen); err != nil {
+	if err := s.start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // ctx ended during the start, which was undone
 		}
@@ -178,7 +188,7 @@ func (s *Server) finish() {
 }
 
 // start assembles and starts the parts. If it fails, it closes everything again.
-func (s *Server) start(ctx context.Context, listen bool) error {
+func (s *Server) start(ctx context.Context) error {
 	if err := s.complete(); err != nil {
 		return errors.Join(err, s.drain(ctx))
 	}
@@ -187,7 +197,7 @@ func (s *Server) start(ctx context.Context, listen bool) error {
 	if first.app.Waiting() {
 		return s.startWaiting(ctx, first)
 	}
-	if err := s.prepare(ctx, ctx, first, app.Parts{Handlers: s.handlers, Listen: listen}); err != nil {
+	if err := s.prepare(ctx, ctx, first, app.Parts{Handlers: s.handlers, Listen: s.listens}); err != nil {
 		return errors.Join(err, s.drain(ctx))
 	}
 	return first.app.Start(ctx)

@@ -32,7 +32,7 @@ func (s *Server) startWaiting(ctx context.Context, first *generation) error {
 	first.end = func() {}
 	err := s.reloadable()
 	if err == nil {
-		err = first.app.Assemble(ctx, app.Parts{Listen: true})
+		err = first.app.Assemble(ctx, app.Parts{Listen: s.listens})
 	}
 	if err != nil {
 		return errors.Join(err, s.drain(ctx))

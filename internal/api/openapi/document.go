@@ -35,6 +35,8 @@ func Build(root string) (*openapi3.T, error) {
 				Type: "http", Scheme: "bearer", Description: "A token of `oncegate tokens create`.",
 			}}},
 			Responses: openapi3.ResponseBodies{},
+			Parameters: openapi3.ParametersMap{"Database": {Value: openapi3.NewHeaderParameter("Oncegate-Database").WithSchema(openapi3.NewStringSchema()).WithDescription(
+				"The name of the database that carries the request out, of a server with several. Without it, those do that the request concerns: the one in which the source lives or that has the object, all of them for a list, otherwise the default one.")}},
 		},
 		Security: openapi3.SecurityRequirements{{"token": {}}},
 	}
@@ -84,6 +86,7 @@ func (b *builder) operation(d *control.Description) *openapi3.Operation {
 		Responses:   openapi3.NewResponses(),
 		Extensions:  map[string]any{"x-oncegate-scope": d.Scope},
 	}
+	out.Parameters = append(out.Parameters, &openapi3.ParameterRef{Ref: "#/components/parameters/Database"})
 	out.Responses = openapi3.NewResponses(openapi3.WithStatus(http.StatusOK, &openapi3.ResponseRef{Value: b.answer(d)}),
 		openapi3.WithName("default", &openapi3.Response{}))
 	out.Responses.Set("default", &openapi3.ResponseRef{Ref: "#/components/responses/Problem"})

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // schema is the schema of the tables, in a PostgreSQL that the campaign starts.
@@ -27,6 +28,9 @@ var variants = []variant{
 }
 
 const secretKey = "operators-0123456789abcdef" // of servers that live for minutes
+
+// briefKept is how long the effects of the source brief are kept, as in the configuration.
+const briefKept = 15 * time.Second
 
 // Effects of the source brief are pruned after some seconds, and those of other sources not within a campaign. The route extra
 // has the target of charge and takes the events that charge does not take, so that effects can be moved between them. The

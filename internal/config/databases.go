@@ -1,0 +1,173 @@
+package config
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/oncegate/oncegate/internal/yamltree"
+)
+
+// DefaultDatabase is the name of the database that the section `database` configures.
+const DefaultDatabase = "default"
+
+// databases reads the section databases.
+func (r *reader) databases(n *yamltree.Node) {
+	for _, member := range n.Members() {
+		if !r.named(member) {
+			continue
+		}
+		d := &Database{Name: member.Name()}
+		r.fields(member, d.keys())
+		switch {
+		case d.Name == DefaultDatabase:
+			member.FailKey("the section database configures that one; give this one another name")
+			continue
+		case d.URL == "" && member.Sound():
+			member.Fail("needs url: the connection string of PostgreSQL")
+		}
+		r.cfg.Databases = append(r.cfg.Databases, d)
+	}
+}
+
+// DatabaseNames returns the names of all databases, the default one first.
+func (c *Config) DatabaseNames() []string {
+	names := []string{c.Database.Name}
+	for _, d := range c.Databases {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// HomeOf returns the name of the database in which a source lives. It is empty for a name that no source has or had.
+func (c *Config) HomeOf(source string) string {
+	for _, s := range c.Sources {
+		if s.Name == source || slices.Contains(s.Previous.Names, source) {
+			return c.homeOf(s)
+		}
+	}
+	return ""
+}
+
+func (c *Config) homeOf(s *Source) string {
+	home := s.Database
+	if home == "" && s.Tenant != "" {
+		for _, t := range c.Tenants {
+			if t.Name == s.Tenant {
+				home = t.Database
+			}
+		}
+		if home == "" {
+			home = spread(s.Tenant, c.Spread)
+		}
+	}
+	return cmp.Or(home, c.Database.Name)
+}
+
+// spread selects a database for a tenant: the one whose digest with the tenant's name is the greatest. If a database is added, only
+// the tenants that it gets change theirs. It is empty without databases. Tenants stay where they are only if this never changes.
+func spread(tenant string, databases []string) (selected string) {
+	var greatest [sha256.Size]byte
+	for _, name := range databases {
+		if d := sha256.Sum256([]byte(name + "\x00" + tenant)); selected == "" || slices.Compare(d[:], greatest[:]) > 0 {
+			selected, greatest = name, d
+		}
+	}
+	return selected
+}
+
+// Part returns the configuration as it is for one database: Database is that one, and Sources are those that live there. It returns
+// nil if no database has the name. A configuration with one database is its own part.
+func (c *Config) Part(name string) *Config {
+	if len(c.Databases) == 0 && name == c.Database.Name {
+		return c
+	}
+	part := *c
+	part.Databases, part.Spread, part.Sources, part.Warnings = nil, nil, nil, nil
+	if name != c.Database.Name {
+		at := slices.IndexFunc(c.Databases, func(d *Database) bool { return d.Name == name })
+		if at < 0 {
+			return nil
+		}
+		part.Database = c.Databases[at].like(&c.Database)
+		// Each database has a stream and a directory of its own, because the process that reads them knows only its sources.
+		if part.Buffer.On() {
+			part.Buffer.Stream = cmp.Or(part.Buffer.Stream, defaultBufferStream) + "-" + name
+		}
+		if part.Archive.URL != "" {
+			part.Archive.URL = strings.TrimSuffix(part.Archive.URL, "/") + "/" + name
+		}
+	}
+	others := map[string]bool{}
+	for _, s := range c.Sources {
+		if c.homeOf(s) == name {
+			part.Sources = append(part.Sources, s)
+		} else {
+			others[s.Name] = true
+		}
+	}
+	for _, warning := range c.Warnings {
+		source, _, _ := strings.Cut(strings.TrimPrefix(warning, "sources."), ".")
+		source, _, _ = strings.Cut(source, ":")
+		about := strings.HasPrefix(warning, "sources.")
+		if about && !others[source] || !about && name == c.Database.Name {
+			part.Warnings = append(part.Warnings, warning)
+		}
+	}
+	part.fingerprint = sync.OnceValue(part.digest)
+	return &part
+}
+
+// like returns the database with what it leaves out as in another one.
+func (d *Database) like(other *Database) Database {
+	out := *d
+	out.Schema = cmp.Or(d.Schema, other.Schema)
+	out.Durability = cmp.Or(d.Durability, other.Durability)
+	out.GateConnections = cmp.Or(d.GateConnections, other.GateConnections)
+	out.WorkConnections = cmp.Or(d.WorkConnections, other.WorkConnections)
+	out.QueueConnections = cmp.Or(d.QueueConnections, other.QueueConnections)
+	return out
+}
+
+// checkDatabaseNames refuses to load the part of a database that the configuration does not have.
+func (r *reader) checkDatabaseNames(cfg *Config, o Options) {
+	if names := cfg.DatabaseNames(); o.Database != "" && !slices.Contains(names, o.Database) && r.sound("databases") {
+		r.report.Add("no database is named %s; %sthose of the configuration are %s", visible(o.Database), yamltree.DidYouMean(names, o.Database), strings.Join(names, ", "))
+	}
+}
+
+// checkDatabases checks the names of databases wherever they are written, and that no two names mean the same database.
+func (r *reader) checkDatabases(cfg *Config, o Options) {
+	r.checkDatabaseNames(cfg, o)
+	if !r.sound("databases") {
+		return
+	}
+	names := cfg.DatabaseNames()
+	known := func(where, name string) {
+		if name != "" && !slices.Contains(names, name) {
+			r.report.Add("%s: no database is named %s; %sthose of the configuration are %s", where, visible(name), yamltree.DidYouMean(names, name), strings.Join(names, ", "))
+		}
+	}
+	for _, name := range cfg.Spread {
+		known("spread", name)
+	}
+	for _, t := range cfg.Tenants {
+		known("tenants."+t.Name+".database", t.Database)
+	}
+	for _, s := range cfg.Sources {
+		known("sources."+s.Name+".database", s.Database)
+	}
+	all := make([]Database, 0, len(names))
+	all = append(all, cfg.Database)
+	for _, d := range cfg.Databases {
+		one := d.like(&cfg.Database)
+		for i := range all {
+			if one.Schema == all[i].Schema && sameDatabase(one.URL, all[i].URL) {
+				r.report.Add("databases.%s: it is the same database as %s; leave one of them out", one.Name, all[i].Name)
+			}
+		}
+		all = append(all, one)
+	}
+}

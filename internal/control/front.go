@@ -1,0 +1,267 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/session"
+)
+
+// Database is one of the databases of a process with several.
+type Database struct {
+	// Name is the name in the configuration.
+	Name string
+
+	// Service returns the service for this database. It returns nil while the database is away.
+	Service func() *Service
+}
+
+// front chooses the databases that an operation concerns.
+type front struct {
+	databases []Database
+	home      func(source string) string
+}
+
+// NewFront makes a Service for several databases, of which the first is the default one. It carries each operation out on those that
+// it concerns:
+//   - the one that the caller names;
+//   - the one in which the source of the request lives, which home returns, or "" for a name that it does not know;
+//   - the one that has the object which the request names by its id;
+//   - all of them for a list, which it merges, and for a decision about a target;
+//   - otherwise the default one.
+//
+// A decision about many objects that names neither a database nor a source is refused.
+func NewFront(databases []Database, home func(source string) string) *Service {
+	return &Service{front: &front{databases: databases, home: home}}
+}
+
+// checkDatabase refuses the name of another database than the only one.
+func (s *Service) checkDatabase(name string) error {
+	own := config.DefaultDatabase
+	if s.cfg.Settings != nil {
+		own = s.cfg.Settings.Database.Name
+	}
+	if name == "" || name == own {
+		return nil
+	}
+	return unknownDatabase(name, own)
+}
+
+func unknownDatabase(name, known string) error {
+	return &Problem{Code: CodeUnknownName, Detail: fmt.Sprintf("no database is named %q; those of the configuration are %s", name, known)}
+}
+
+// onEach are the decisions that hold in every database.
+var onEach = map[string]bool{
+	"pause_target": true, "resume_target": true, "reload_configuration": true, "add_suppression": true, "import_suppressions": true, "remove_suppression": true,
+}
+
+// onDefault are the operations of the installation as a whole, and those whose answer concerns one database. The default one carries
+// them out unless the caller names another.
+var onDefault = map[string]bool{
+	"create_source": true, "create_token": true, "create_login_link": true, "test_notifications": true, "run_prune": true, "test_target": true,
+}
+
+// run carries an operation out.
+func (f *front) run(ctx context.Context, o Definition, access Access, request any) (any, error) {
+	d := o.Describe()
+	in, err := f.chosen(access, request, d)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(in) == 1:
+		return f.carry(ctx, in[0], o, access, request)
+	case answersList(d.Response) && d.ReadsLists():
+		return f.merge(ctx, o, access, request, in)
+	case onEach[d.ID]:
+		return f.each(ctx, o, access, request, in)
+	case d.ReadsLists():
+		_, answer, err := f.find(ctx, o, access, request, in)
+		return answer, err
+	}
+	at, err := f.locate(ctx, d, access, request, in)
+	if err != nil {
+		return nil, err
+	}
+	return f.carry(ctx, at, o, access, request)
+}
+
+// chosen returns the databases among which an operation finds what it concerns.
+func (f *front) chosen(access Access, request any, d Description) ([]Database, error) {
+	if access.Database != "" {
+		for _, one := range f.databases {
+			if one.Name == access.Database {
+				return []Database{one}, nil
+			}
+		}
+		return nil, unknownDatabase(access.Database, f.names())
+	}
+	if name := f.home(sourceOf(request, d)); name != "" {
+		for _, one := range f.databases {
+			if one.Name == name {
+				return []Database{one}, nil
+			}
+		}
+	}
+	switch {
+	case onDefault[d.ID], d.ReadsLists() && !answersList(d.Response) && !namesObject(d):
+		return f.databases[:1], nil
+	case d.ReadsLists(), onEach[d.ID], namesObject(d):
+		return f.databases, nil
+	}
+	return nil, invalid("which database? the request names neither a database nor a source; the databases are %s", f.names())
+}
+
+func (f *front) names() string {
+	names := make([]string, len(f.databases))
+	for i, one := range f.databases {
+		names[i] = one.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// namesObject reports whether the path of an operation names one object.
+func namesObject(d Description) bool { return strings.Contains(d.Path, "{") }
+
+// sourceOf returns the source that a request names. It is empty if the request names none.
+func sourceOf(request any, d Description) string {
+	var f filterNames
+	f.read(reflect.ValueOf(request))
+	if f.source == "" && strings.HasPrefix(d.Path, "/sources/{name}") {
+		f.source = reflect.ValueOf(request).FieldByName("Name").String()
+	}
+	return f.source
+}
+
+// carry carries an operation out on one database.
+func (f *front) carry(ctx context.Context, in Database, o Definition, access Access, request any) (any, error) {
+	s := in.Service()
+	if s == nil {
+		return nil, in.away()
+	}
+	return o.carry(ctx, s, access, request)
+}
+
+// away returns that the database does not answer.
+func (d Database) away() error {
+	return &Problem{Code: CodeUnavailable, Detail: "the database " + d.Name + " does not answer"}
+}
+
+// each carries an operation out on every database, and returns the first answer. If one of them fails, the others have done it, and
+// the same request again does what is missing.
+func (f *front) each(ctx context.Context, o Definition, access Access, request any, in []Database) (answer any, err error) {
+	var failed []error
+	for _, one := range in {
+		made, err := f.carry(ctx, one, o, access, request)
+		switch {
+		case err != nil:
+			failed = append(failed, fmt.Errorf("database %s: %w", one.Name, err))
+		case answer == nil:
+			answer = made
+		}
+	}
+	if len(failed) == len(in) || len(failed) == 0 {
+		return answer, errors.Join(failed...)
+	}
+	code := ProblemOf(failed[0]).Code
+	return nil, &Problem{Code: code, Detail: fmt.Sprintf("it was done in %d of %d databases; repeat it for the others: %v", len(in)-len(failed), len(in), errors.Join(failed...))}
+}
+
+// find reads an object from the database that has it.
+func (f *front) find(ctx context.Context, o Definition, access Access, request any, in []Database) (at Database, answer any, err error) {
+	var missing, away error
+	found := 0
+	for _, one := range in {
+		made, err := f.carry(ctx, one, o, access, request)
+		switch code := ProblemOf(err).Code; {
+		case err == nil:
+			at, answer = one, made
+			found++
+		case code == CodeNotFound || code == CodeUnknownName:
+			missing = err
+		case code == CodeUnavailable || code == CodeTimeout:
+			away = err
+		default:
+			return at, nil, err
+		}
+	}
+	switch {
+	case found > 1:
+		return at, nil, &Problem{Code: CodeAmbiguous, Detail: "several databases have what the request names: name one of " + f.names()}
+	case found == 1 && (away == nil || namesUUID(request)):
+		return at, answer, nil
+	case away != nil:
+		return at, nil, away
+	}
+	return at, nil, missing
+}
+
+// locate returns the database that has the object which a decision names. Every database is asked, because ids that are numbers exist
+// in several.
+func (f *front) locate(ctx context.Context, d Description, access Access, request any, in []Database) (Database, error) {
+	for _, o := range Operations() {
+		reads := o.Describe()
+		path, _, _ := strings.Cut(d.Path, "}")
+		if reads.Method != http.MethodGet || reads.Path != path+"}" || answersList(reads.Response) {
+			continue
+		}
+		asked := reflect.New(reads.Request).Elem()
+		copyFields(asked, reflect.ValueOf(request))
+		at, _, err := f.find(ctx, o, Access{Actor: access.Actor, Credential: access.Credential, Scopes: Scopes{ReadMetadata}, Tenant: access.Tenant}, asked.Interface(), in)
+		return at, err
+	}
+	return Database{}, invalid("which database? name one of %s", f.names())
+}
+
+// copyFields copies the fields that both requests have.
+func copyFields(to, from reflect.Value) {
+	for i := range to.NumField() {
+		field := to.Type().Field(i)
+		if had := from.FieldByName(field.Name); had.IsValid() && had.Type() == field.Type {
+			to.Field(i).Set(had)
+		}
+	}
+}
+
+// namesUUID reports whether the object that a request names has an id that no other database gives.
+func namesUUID(request any) bool {
+	id := reflect.ValueOf(request).FieldByName("ID")
+	return id.IsValid() && id.Type() == reflect.TypeFor[inbox.ID]()
+}
+
+// begin begins a keyed request in the database that carries it out, so that its repetition finds it.
+func (f *front) begin(ctx context.Context, k KeyedRequest) (*RequestInProgress, error) {
+	in, err := f.chosen(k.Access, k.Request, k.Operation)
+	if err != nil {
+		return nil, err
+	}
+	at := in[0]
+	if len(in) > 1 && !onEach[k.Operation.ID] {
+		if at, err = f.locate(ctx, k.Operation, k.Access, k.Request, in); err != nil {
+			return nil, err
+		}
+	}
+	s := at.Service()
+	if s == nil {
+		return nil, at.away()
+	}
+	return s.BeginRequest(ctx, k)
+}
+
+// freshness returns how old the oldest data is that lists show.
+func (f *front) freshness() (oldest session.Freshness) {
+	for _, one := range f.databases {
+		if s := one.Service(); s != nil {
+			if fresh := s.Freshness(); fresh.Standby && (!oldest.Standby || fresh.Err != nil || fresh.AsOf.Before(oldest.AsOf)) {
+				oldest = fresh
+			}
+		}
+	}
+	return oldest
+}

@@ -1,0 +1,289 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/control"
+	"github.com/oncegate/oncegate/internal/sleep"
+)
+
+// GroupConfig configures a [Group]. All fields are required.
+type GroupConfig struct {
+	// App configures the process. Its Settings are the whole configuration.
+	App app.Config
+
+	// Load reads the configuration again: the whole one, with the sources that are stored in one database, which may be away. It
+	// returns the whole one without stored sources for an empty name.
+	Load func(ctx context.Context, database string) (*Loaded, error)
+
+	// LoadWith reads the configuration with one source that is stored in a database, and without the others.
+	LoadWith func(database string, d config.Definition) (*config.Config, error)
+
+	// Explain returns a text of one line for an error, without secrets.
+	Explain func(error) string
+}
+
+// Group is one process that serves several databases: a [Server] for each, behind common listeners. Each Server has the sources that live in
+// its database, with pools, a gate and workers of its own, so that a database which fails affects only its own sources. [OpenGroup]
+// returns a Group. It is safe for concurrent use.
+type Group struct {
+	cfg     GroupConfig
+	log     *slog.Logger
+	members []*member
+
+	registry *prometheus.Registry // what the process has once
+	front    *control.Service
+	started  chan struct{}
+	draining atomic.Bool
+
+	publicAddr, adminAddr net.Addr
+}
+
+// member is one database of a Group.
+type member struct {
+	name   string
+	group  *Group
+	server atomic.Pointer[Server] // nil while the database is away
+
+	mu       sync.Mutex
+	withheld map[string]bool // sources that wait for a database which may have them
+}
+
+// OpenGroup makes a Group. It opens nothing before [Group.Serve].
+func OpenGroup(cfg GroupConfig) *Group {
+	g := &Group{cfg: cfg, log: cfg.App.Logger, registry: app.NewRegistry(cfg.App.Version), started: make(chan struct{})}
+	var databases []control.Database
+	for _, name := range cfg.App.Settings.DatabaseNames() {
+		m := &member{name: name, group: g}
+		g.members = append(g.members, m)
+		databases = append(databases, control.Database{Name: name, Service: m.service})
+	}
+	g.front = control.NewFront(databases, g.homeOf)
+	return g
+}
+
+// service returns the service for the database, or nil while it is away.
+func (m *member) service() *control.Service {
+	if s := m.serving(); s != nil {
+		return s.lead().service
+	}
+	return nil
+}
+
+// serving returns the Server, or nil while the database is away.
+func (m *member) serving() *Server {
+	s := m.server.Load()
+	if s == nil {
+		return nil
+	}
+	select {
+	case <-s.Started():
+		return s
+	default:
+		return nil
+	}
+}
+
+// homeOf returns the name of the database in which a source lives, or "" for a name that no source has.
+func (g *Group) homeOf(source string) string {
+	if source == "" {
+		return ""
+	}
+	for _, m := range g.members {
+		if s := m.serving(); s != nil && s.lead().settings.HomeOf(source) != "" {
+			return m.name
+		}
+	}
+	return g.cfg.App.Settings.HomeOf(source)
+}
+
+// Serve listens on the addresses of the configuration, and serves each database until ctx ends. It starts if at least one database
+// answers, and begins with the others when they do. Its error is that of a database if none of them can be served, or if one refuses
+// the configuration.
+func (g *Group) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // the databases are served until the listeners have closed
+	defer stop()
+	var running sync.WaitGroup
+	defer func() { stop(); running.Wait() }()
+	if err := g.startMembers(ctx, serving, &running); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	failed := make(chan error, 2)
+	closing, err := g.listen(ctx, serving, failed)
+	if err != nil {
+		return err
+	}
+	close(g.started)
+	var failure error
+	select {
+	case <-ctx.Done():
+		g.leave(failed)
+	case failure = <-failed:
+		g.log.Error("stopping", slog.Any("error", failure))
+	}
+	ended := make(chan error, 1)
+	drain, cut := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.App.Settings.Drain)
+	defer cut()
+	go func() { ended <- closing(drain) }()
+	stop() // callers that wait for an operation are let go, so that the listeners can close
+	running.Wait()
+	err = errors.Join(failure, <-ended)
+	if err == nil {
+		g.log.Info("stopped")
+	}
+	return err
+}
+
+// leave keeps everything working for the configured delay, while the process says that it is not ready.
+func (g *Group) leave(failed <-chan error) {
+	g.draining.Store(true)
+	if g.cfg.App.Settings.DrainDelay <= 0 {
+		return
+	}
+	timer := time.NewTimer(g.cfg.App.Settings.DrainDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-failed:
+	}
+}
+
+// startMembers serves each database. It returns when each is served or away.
+func (g *Group) startMembers(ctx, serving context.Context, running *sync.WaitGroup) error {
+	first := make(chan error, len(g.members))
+	for _, m := range g.members {
+		running.Go(func() { m.follow(serving, first) })
+	}
+	var away, refused []error
+	for range g.members {
+		select {
+		case err := <-first:
+			switch {
+			case err == nil:
+			case app.IsAway(err):
+				away = append(away, err)
+			default:
+				refused = append(refused, err)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if len(refused) > 0 {
+		return errors.Join(refused...)
+	}
+	if len(away) == len(g.members) {
+		return errors.Join(away...)
+	}
+	return nil
+}
+
+const (
+	// memberAgain is how long a database that is away is left alone before it is tried again.
+	memberAgain = time.Second
+
+	// memberRefused is how long one is left alone whose start failed for another reason.
+	memberRefused = 10 * time.Second
+)
+
+// follow serves the database until ctx ends. It sends to first how the first attempt to start ended.
+func (m *member) follow(ctx context.Context, first chan<- error) {
+	log := m.group.log.With(slog.String("database", m.name))
+	told := ""
+	for ctx.Err() == nil {
+		err := m.serve(ctx, func() {
+			if first != nil {
+				first <- nil
+				first = nil
+			}
+			told = ""
+		})
+		if first != nil {
+			first <- err
+			first = nil
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		pause := memberRefused
+		if app.IsAway(err) {
+			pause = memberAgain
+		}
+		if err != nil && told != err.Error() {
+			told = err.Error()
+			log.ErrorContext(ctx, "the database is not served: its sources are answered with 503 until it is", slog.String("error", m.group.cfg.Explain(err)))
+		}
+		if sleep.For(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// serve opens a Server for the database and runs it. It calls started once it serves.
+func (m *member) serve(ctx context.Context, started func()) error {
+	loaded, err := m.load(ctx)
+	if err != nil {
+		return err
+	}
+	cfg := m.group.cfg.App
+	cfg.Settings, cfg.Logger = loaded.Settings, loaded.Logger
+	s, err := Open(ctx, cfg)
+	if err != nil {
+		m.release(loaded)
+		return err
+	}
+	s.member = true
+	s.Reloads(ReloadConfig{
+		Load: func() (*Loaded, error) { return m.load(context.Background()) },
+		LoadWith: func(d config.Definition) (*config.Config, error) {
+			whole, err := m.group.cfg.LoadWith(m.name, d)
+			if err != nil {
+				return nil, err
+			}
+			return m.part(whole), nil
+		},
+		Explain: m.group.cfg.Explain,
+	})
+	s.lead().release = loaded.Release
+	m.server.Store(s)
+	defer m.server.Store(nil)
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-s.Started():
+			started()
+			m.group.release(watching)
+		case <-watching.Done():
+		}
+	}()
+	return s.Run(ctx)
+}
+
+func (m *member) release(loaded *Loaded) {
+	if loaded.Release != nil {
+		loaded.Release()
+	}
+}
+
+// part returns the part of a whole configuration, which is served by this Group: the delay before a stop is the process's.
+func (m *member) part(whole *config.Config) *config.Config {
+	part := *whole.Part(m.name)
+	part.DrainDelay = 0
+	return &part
+}

@@ -1,0 +1,290 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/oncegate/oncegate/inbox/admin"
+	"github.com/oncegate/oncegate/inbox/receiver"
+	"github.com/oncegate/oncegate/internal/access"
+	"github.com/oncegate/oncegate/internal/api"
+	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/control"
+)
+
+// listen opens both listeners. closing shuts them down and waits for the requests under way.
+func (g *Group) listen(ctx, pages context.Context, failed chan<- error) (closing func(context.Context) error, err error) {
+	settings := g.cfg.App.Settings
+	private, err := g.private(pages)
+	if err != nil {
+		return nil, err
+	}
+	open := []struct {
+		name, address string
+		server        *http.Server
+		bound         *net.Addr
+		connections   *receiver.Connections
+	}{{name: "admin", address: settings.Listen.Admin, server: private, bound: &g.adminAddr}}
+	if g.cfg.App.Receive {
+		public, connections, err := app.NewPublicServer(g.cfg.App, http.HandlerFunc(g.deliver), g.registry)
+		if err != nil {
+			return nil, err
+		}
+		open = slices.Insert(open, 0, struct {
+			name, address string
+			server        *http.Server
+			bound         *net.Addr
+			connections   *receiver.Connections
+		}{"public", settings.Listen.Public, public, &g.publicAddr, connections})
+	}
+	var sockets []net.Listener
+	for _, o := range open {
+		var lc net.ListenConfig
+		socket, err := lc.Listen(ctx, "tcp", o.address)
+		if err != nil {
+			for _, s := range sockets {
+				_ = s.Close()
+			}
+			return nil, fmt.Errorf("listening on the %s address %s: %w", o.name, o.address, err)
+		}
+		*o.bound, sockets = socket.Addr(), append(sockets, socket)
+	}
+	for i, o := range open {
+		socket := sockets[i]
+		if o.connections != nil {
+			socket = o.connections.Listen(socket)
+		}
+		go func() {
+			if err := o.server.Serve(socket); err != nil && !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("%s listener: %w", o.name, err)
+			}
+		}()
+	}
+	return func(ctx context.Context) error {
+		errs := make([]error, len(open))
+		for i, o := range open {
+			if errs[i] = o.server.Shutdown(ctx); errs[i] != nil {
+				_ = o.server.Close()
+			}
+		}
+		return errors.Join(errs...)
+	}, nil
+}
+
+// deliver serves a delivery by the database in which its source lives. While a database is away, a name that no other one has may be
+// one of its sources, so it is answered with 503.
+func (g *Group) deliver(w http.ResponseWriter, r *http.Request) {
+	if g.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/in/"), "/")
+	home := g.homeOf(name)
+	var any *Server
+	away := false
+	for _, m := range g.members {
+		s := m.serving()
+		switch {
+		case s == nil:
+			away = true
+		case home == m.name:
+			s.admit(w, r)
+			return
+		case any == nil:
+			any = s
+		}
+	}
+	if any == nil || home != "" || away {
+		app.Refuse(w, r)
+		return
+	}
+	any.admit(w, r)
+}
+
+// admit serves a delivery by the App that leads. An App may lose the lead while a request looks for it, so the request then goes to the
+// next one.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
+	for {
+		lead := s.lead()
+		if lead.app.Admit(w, r) {
+			return
+		}
+		if s.lead() == lead {
+			app.Refuse(w, r)
+			return
+		}
+	}
+}
+
+// private makes the server of the private listener. Pages that are kept open end with pages.
+func (g *Group) private(pages context.Context) (*http.Server, error) {
+	checks := []admin.Check{{Name: "process", Ready: func(context.Context) error {
+		if g.draining.Load() {
+			return errors.New("stopping")
+		}
+		return nil
+	}}}
+	for _, m := range g.members {
+		checks = append(checks, admin.Check{Name: m.name, Ready: m.ready})
+	}
+	private, err := admin.New(admin.Config{Gatherer: g, Logger: g.log, Checks: checks, Degraded: g.degraded, Hosts: g.hosts()})
+	if err != nil {
+		return nil, err
+	}
+	handler, err := api.New(api.Config{Service: g.front, Authenticate: g.authenticate, Logger: g.log})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle(api.Prefix+"/", handler)
+	shown := http.Handler(handler) // which has no pages
+	if !g.cfg.App.Settings.Console.Off {
+		protect := func(next http.Handler) http.Handler {
+			return g.byAccess(func(a *access.Access) http.Handler { return a.Protect(next) })
+		}
+		if shown, err = newConsole(pages, g.log, g.front, g.authenticate, protect); err != nil {
+			return nil, err
+		}
+	}
+	mux.Handle("/", shown)
+	logins := g.byAccess((*access.Access).Handler)
+	for _, path := range []string{access.LoginPath, access.LoginPath + "/", access.LogoutPath} {
+		mux.Handle(path, logins)
+	}
+	private.Mount(mux)
+	return private.NewServer(), nil
+}
+
+// hosts are the names of the console.
+func (g *Group) hosts() []string { return app.ConsoleHosts(g.cfg.App.Settings) }
+
+// ready returns why the database cannot be served now, in one line.
+func (m *member) ready(ctx context.Context) error {
+	s := m.serving()
+	if s == nil {
+		return errors.New("not served yet: the log says why")
+	}
+	if err := s.Ready(ctx); err != nil {
+		return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+// degraded returns the status of a process that is ready although databases have failed: it serves the sources of the others.
+func (g *Group) degraded(failed map[string]error) string {
+	if failed["process"] != nil || len(failed) >= len(g.members) {
+		return ""
+	}
+	return "degraded"
+}
+
+// byAccess serves requests with the logins of the first database that is served.
+func (g *Group) byAccess(handler func(*access.Access) http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, m := range g.members {
+			if s := m.serving(); s != nil && s.lead().who != nil {
+				handler(s.lead().who).ServeHTTP(w, r)
+				return
+			}
+		}
+		app.Refuse(w, r)
+	})
+}
+
+// authenticate identifies the caller by the tokens and logins of any database, so that people can look at the others while one is away.
+func (g *Group) authenticate(r *http.Request) (control.Access, error) {
+	var refused, unavailable error
+	for _, m := range g.members {
+		s := m.serving()
+		if s == nil || s.lead().who == nil {
+			unavailable = &control.Problem{Code: control.CodeUnavailable, Detail: "the database " + m.name + ", which may have the token or login, does not answer"}
+			continue
+		}
+		found, err := s.lead().who.Authenticate(r)
+		switch code := control.ProblemOf(err).Code; {
+		case err == nil:
+			return found, nil
+		case code == control.CodeUnavailable:
+			unavailable = err
+		case refused == nil || control.ProblemOf(refused).Code == control.CodeUnauthorized:
+			refused = err
+		}
+	}
+	if unavailable != nil && (refused == nil || control.ProblemOf(refused).Code == control.CodeUnauthorized) && hasCredential(r) {
+		return control.Access{}, unavailable
+	}
+	return control.Access{}, refused
+}
+
+// hasCredential reports whether a request has a token or a cookie that a database could know.
+func hasCredential(r *http.Request) bool {
+	return r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != ""
+}
+
+// Gather implements [prometheus.Gatherer] with the metrics of the process and of each database, which have the label database.
+func (g *Group) Gather() ([]*dto.MetricFamily, error) {
+	all, err := g.registry.Gather()
+	errs := []error{err}
+	families := map[string]*dto.MetricFamily{}
+	for _, f := range all {
+		families[f.GetName()] = f
+	}
+	for _, m := range g.members {
+		s := m.serving()
+		if s == nil {
+			continue
+		}
+		gathered, err := s.Gather()
+		errs = append(errs, err)
+		for _, f := range gathered {
+			if strings.HasPrefix(f.GetName(), "go_") || strings.HasPrefix(f.GetName(), "process_") || f.GetName() == "oncegate_build_info" {
+				continue // the process has them once
+			}
+			for _, metric := range f.Metric {
+				labels := slices.Clone(metric.GetLabel()) // the metric keeps its own
+				metric.Label = append(labels, &dto.LabelPair{Name: new("database"), Value: new(m.name)})
+				slices.SortFunc(metric.Label, func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
+			}
+			if have := families[f.GetName()]; have != nil {
+				have.Metric = append(have.Metric, f.Metric...)
+				continue
+			}
+			families[f.GetName()] = f
+			all = append(all, f)
+		}
+	}
+	slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return all, errors.Join(errs...)
+}
+
+var _ prometheus.Gatherer = (*Group)(nil)
+
+// Reload has each database serve the configuration as it is now. A database that keeps the one before does not keep the others from
+// applying it.
+func (g *Group) Reload(ctx context.Context) error {
+	var errs []error
+	for _, m := range g.members {
+		if s := m.serving(); s != nil {
+			if err := s.Reload(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("database %s: %w", m.name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Started returns a channel that is closed when the Group serves.
+func (g *Group) Started() <-chan struct{} { return g.started }
+
+// PublicAddr returns the address of the public listener once the Group has Started. It is nil without the role receive.
+func (g *Group) PublicAddr() net.Addr { return g.publicAddr }
+
+// AdminAddr returns the address of the private listener once the Group has Started.
+func (g *Group) AdminAddr() net.Addr { return g.adminAddr }
