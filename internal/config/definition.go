@@ -25,6 +25,9 @@ type Definition struct {
 
 // Definitions are the sources of the database at one moment.
 type Definitions struct {
+	// Database is the name of the database that has them. Empty means [DefaultDatabase].
+	Database string
+
 	// Revision increases with every change of a definition. It is 0 if there never was one.
 	Revision int64
 

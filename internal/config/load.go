@@ -161,7 +161,7 @@ func (r *reader) sections(o Options) {
 		if n := r.root.Member("include"); n != nil {
 			r.include(n)
 		}
-		r.stored(o.Definitions.Sources, cmp.Or(o.Database, DefaultDatabase))
+		r.stored(o.Definitions.Sources, cmp.Or(o.Definitions.Database, DefaultDatabase))
 		r.cfg.Revision = o.Definitions.Revision
 		r.checkSourceNames()
 		r.fields(r.root.Member("console"), r.cfg.Console.keys())

@@ -105,6 +105,9 @@ type table struct {
 
 	// SearchedTo is how far the list was searched within its time. It is zero if everything was searched.
 	SearchedTo time.Time
+
+	// Away names the databases that did not answer.
+	Away string
 }
 
 // filter is a form that narrows a list. It is sent by GET, so that the address contains the whole filter.

@@ -23,6 +23,13 @@ func tableOf[Row any](r *request, p read.Page[Row], empty string, heads []string
 	for _, row := range p.Data {
 		t.Rows = append(t.Rows, cells(row))
 	}
+	if len(p.Databases) == len(p.Data) && len(p.Data) > 0 {
+		t.Heads = append(slices.Clone(heads), "Database")
+		for i, name := range p.Databases {
+			t.Rows[i] = append(t.Rows[i], cell{Text: name})
+		}
+	}
+	t.Away = strings.Join(p.Away, ", ")
 	if p.HasMore {
 		t.Next = r.with("after", p.Next)
 	}

@@ -265,3 +265,14 @@ func (f *front) freshness() (oldest session.Freshness) {
 	}
 	return oldest
 }
+
+// SourceNames returns the names of the sources of the service's configuration, with those that they had before.
+func (s *Service) SourceNames() (names []string) {
+	if s.cfg.Settings == nil {
+		return nil
+	}
+	for _, source := range s.cfg.Settings.Sources {
+		names = append(append(names, source.Name), source.Previous.Names...)
+	}
+	return names
+}

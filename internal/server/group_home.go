@@ -27,7 +27,7 @@ func (m *member) load(ctx context.Context) (*Loaded, error) {
 		return nil, fmt.Errorf("databases cannot change while the process runs (they were %v and are %v): restart it; nothing was applied", want, got)
 	}
 	loaded.Settings = m.part(whole)
-	withheld, err := m.checkHomes(ctx, whole, loaded.Settings)
+	withheld, err := m.checkHomes(ctx, whole)
 	if err != nil {
 		m.release(loaded)
 		return nil, err
@@ -42,30 +42,31 @@ func (m *member) load(ctx context.Context) (*Loaded, error) {
 	return loaded, nil
 }
 
-// checkHomes returns the sources of the part that have to wait for another database, and an error if another database has one of them:
-// its keys are there, and every event would be new here.
-func (m *member) checkHomes(ctx context.Context, whole, part *config.Config) (withheld map[string]bool, err error) {
-	own, err := registered(ctx, part)
-	if err != nil {
+// checkHomes returns the sources of this database that have to wait for another one. It refuses the whole configuration if a database
+// has a source that should live in another: its keys are there, and every event would be new elsewhere. So no database applies a
+// configuration that another one refuses.
+func (m *member) checkHomes(ctx context.Context, whole *config.Config) (withheld map[string]bool, err error) {
+	sources, unknown := map[string]map[string]bool{}, map[string]error{}
+	for _, one := range m.group.members {
+		sources[one.name], unknown[one.name] = registered(ctx, whole.Part(one.name))
+	}
+	if err := unknown[m.name]; err != nil {
 		return nil, err
 	}
 	withheld = map[string]bool{}
-	for _, other := range m.group.members {
-		if other == m {
-			continue
+	for _, s := range whole.Sources {
+		has := func(database string) bool {
+			return sources[database][s.Name] || slices.ContainsFunc(s.Previous.Names, func(name string) bool { return sources[database][name] })
 		}
-		theirs, err := registered(ctx, whole.Part(other.name))
-		for _, s := range part.Sources {
-			names := append(slices.Clone(s.Previous.Names), s.Name)
-			has := func(registered map[string]bool) bool {
-				return slices.ContainsFunc(names, func(name string) bool { return registered[name] })
-			}
+		home := whole.HomeOf(s.Name)
+		for _, other := range m.group.members {
 			switch {
-			case err != nil && !has(own):
-				withheld[s.Name] = true
-			case has(theirs):
+			case other.name == home:
+			case has(other.name):
 				return nil, fmt.Errorf("sources.%s: its events and keys are in the database %s, and every event would be new in %s: restore `database: %s`, or give the source another name",
-					s.Name, other.name, m.name, other.name)
+					s.Name, other.name, home, other.name)
+			case home == m.name && unknown[other.name] != nil && !has(home):
+				withheld[s.Name] = true
 			}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // archive returns the archive of the configuration. Without a configuration, it is one that has no store.
 func (s *shell) archive(pool *pgxpool.Pool, keys *seal.Keyring) (*archive.Archive, error) {
 	settings := new(config.Archive)
-	if _, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true}); err == nil {
-		cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true, Archive: true})
+	if _, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, DatabaseOnly: true}); err == nil {
+		cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, DatabaseOnly: true, Archive: true})
 		if err != nil {
 			return nil, errorf(errorcode.Config, "%v", err)
 		}

@@ -46,6 +46,8 @@ type shell struct {
 	configFile string
 	server     string // the address of a server to use instead of the database
 
+	databaseName string // of the database that --database names; empty for every one that the command concerns
+
 	view listView
 
 	freshness func() session.Freshness // of the lists that the command reads; nil if unknown
@@ -87,6 +89,9 @@ func (s *shell) root() *cobra.Command {
 			if err := s.checkServer(cmd); err != nil {
 				return err
 			}
+			if err := s.checkDatabaseName(cmd); err != nil {
+				return err
+			}
 			if err := s.resolveRows(cmd, args); err != nil {
 				return err
 			}
@@ -101,6 +106,7 @@ func (s *shell) root() *cobra.Command {
 	root.PersistentFlags().BoolVar(&s.noColor, "no-color", false, "no colours, as with NO_COLOR")
 	root.PersistentFlags().StringVarP(&s.configFile, "config", "c", "", "configuration file (default $ONCEGATE_CONFIG, then ./"+config.DefaultFile+" if it exists)")
 	s.addServer(root)
+	root.PersistentFlags().StringVar(&s.databaseName, "database", "", "the name of the database, of a configuration with several")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s; see `%s --help`", flagProblem(err), cmd.CommandPath())
 	})
@@ -135,7 +141,7 @@ func (s *shell) root() *cobra.Command {
 		s.loginsCommand(),
 		s.reloadCommand(),
 		s.readyCommand(),
-		s.doctorCommand(),
+		inEach(s, s.doctorCommand()),
 		s.nodesCommand(),
 		s.notificationsCommand(),
 		s.historyCommand(),
@@ -233,7 +239,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 
 // load reads the complete configuration.
 func (s *shell) load() (*config.Config, error) {
-	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Catalog: new(catalog.Lazy)})
+	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, Catalog: new(catalog.Lazy)})
 }
 
 // loadOffline loads the configuration for commands that use no database, so it need not name one.

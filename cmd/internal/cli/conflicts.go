@@ -147,7 +147,7 @@ func (s *shell) conflictsAdmitCommand() *cobra.Command {
 		d.request.ID, err = conflictID(args[0])
 		return err
 	}
-	d.on.settings = s.servedConfig
+	d.on.settings = (*shell).servedConfig
 	d.facts = func(ctx context.Context, caller control.Caller) (show func(), err error) {
 		row, err = control.Call(ctx, caller, &control.ShowConflict, control.IDRequest{ID: d.request.ID})
 		return func() { s.showConflictFacts(row) }, err

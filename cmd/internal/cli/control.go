@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/migrations"
@@ -21,8 +23,8 @@ type onDatabase struct {
 	// reads of the database are not recorded.
 	actor string
 
-	// settings reads the configuration, for operations that need it. It may be nil.
-	settings func() (*config.Config, error)
+	// settings reads the configuration of the shell's database, for operations that need it. It may be nil.
+	settings func(*shell) (*config.Config, error)
 
 	// changes refuses the tables of another schema version, because this program may not know their
 	// content. Set it for commands that change rows in bulk or permanently.
@@ -46,7 +48,7 @@ func (s *shell) control(ctx context.Context, actor string, do func(control.Calle
 
 // configuredControl is like control and also uses the configuration, if there is one.
 func (s *shell) configuredControl(ctx context.Context, do func(control.Caller) error) error {
-	return s.controlWith(ctx, onDatabase{settings: s.optionalConfig}, do)
+	return s.controlWith(ctx, onDatabase{settings: (*shell).optionalConfig}, do)
 }
 
 // optionalConfig returns the configuration of the server, or nil. Without it, commands show what
@@ -68,10 +70,61 @@ func (s *shell) controlWith(ctx context.Context, on onDatabase, do func(control.
 		s.freshness = client.Freshness
 		return do(client)
 	}
+	if names := s.databaseNames(); len(names) > 1 {
+		return s.controlSeveral(ctx, on, names, do)
+	}
+	return s.withService(ctx, on, func(service *control.Service) error {
+		return do(&control.Local{Service: service, Access: control.Everything(on.actor)})
+	})
+}
+
+// controlSeveral runs operations on several databases. One that does not answer is left out.
+func (s *shell) controlSeveral(ctx context.Context, on onDatabase, names []string, do func(control.Caller) error) error {
+	var databases []control.Database
+	homes := map[string]string{} // of the sources that are stored in a database
+	whole, err := s.load()
+	home := func(source string) string {
+		if at := homes[source]; at != "" || err != nil {
+			return at
+		}
+		return whole.HomeOf(source)
+	}
+	var open func(rest []string) error
+	var away error
+	open = func(rest []string) error {
+		if len(rest) == 0 {
+			front := control.NewFront(databases, home)
+			return do(&control.Local{Service: front, Access: control.Everything(on.actor)})
+		}
+		name := rest[0]
+		opened := false
+		err := s.of(name).withService(ctx, on, func(service *control.Service) error {
+			opened = true
+			databases = append(databases, control.Database{Name: name, Service: func() *control.Service { return service }})
+			for _, source := range service.SourceNames() {
+				homes[source] = name
+			}
+			return open(rest[1:])
+		})
+		if opened || !app.IsAway(err) {
+			return err
+		}
+		if away = err; len(rest) == 1 && len(databases) == 0 {
+			return away
+		}
+		fmt.Fprintf(s.err, "oncegate: the database %s does not answer, so what it has is missing\n", name)
+		databases = append(databases, control.Database{Name: name, Service: func() *control.Service { return nil }})
+		return open(rest[1:])
+	}
+	return open(names)
+}
+
+// withService calls do with a service on the shell's database.
+func (s *shell) withService(ctx context.Context, on onDatabase, do func(*control.Service) error) error {
 	var settings *config.Config
 	if on.settings != nil {
 		var err error
-		if settings, err = on.settings(); err != nil {
+		if settings, err = on.settings(s); err != nil {
 			return err
 		}
 	}
@@ -93,7 +146,7 @@ func (s *shell) controlWith(ctx context.Context, on onDatabase, do func(control.
 				return err
 			}
 			defer service.Stop()
-			return do(&control.Local{Service: service, Access: control.Everything(on.actor)})
+			return do(service)
 		})
 	})
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,7 +17,7 @@ import (
 // database returns the database that commands use: the one of the environment or the configuration,
 // otherwise the one of the `oncegate dev` that runs in this directory.
 func (s *shell) database() (config.Database, error) {
-	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true, KeyringLater: true})
+	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, DatabaseOnly: true, KeyringLater: true})
 	if err == nil {
 		return cfg.Database, nil
 	}
@@ -33,7 +34,7 @@ func (s *shell) database() (config.Database, error) {
 
 // keyring returns the keyring, or nil if nothing is sealed.
 func (s *shell) keyring() (*seal.Keyring, error) {
-	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true})
+	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, DatabaseOnly: true})
 	if err != nil {
 		return nil, nil //nolint:nilnil,nilerr // without a configuration it is the database of `oncegate dev`, which seals nothing
 	}
@@ -66,6 +67,9 @@ func (s *shell) openPool(ctx context.Context) (*pgxpool.Pool, error) {
 }
 
 func (s *shell) openPoolOf(ctx context.Context, connections int32) (*pgxpool.Pool, error) {
+	if names := s.databaseNames(); len(names) > 1 {
+		return nil, usagef("which database? add --database; those of the configuration are %s", strings.Join(names, ", "))
+	}
 	db, err := s.database()
 	if err != nil {
 		return nil, err

@@ -27,21 +27,31 @@ import (
 // definitionsWait is how long a start waits for another session's lock on the definitions, as it does for other tables.
 const definitionsWait = time.Minute
 
-// loadWhole reads the configuration with the sources of the database.
+// loadWhole reads the configuration with the sources of the database. Of a configuration with several databases, none of which is named,
+// it reads only the file.
 func (s *shell) loadWhole(ctx context.Context) (*config.Config, error) {
 	cfg, err := s.load()
-	if err != nil {
-		return nil, err
+	if err != nil || len(cfg.Databases) > 0 {
+		return cfg, err
 	}
 	return s.withDefinitions(ctx, cfg)
 }
 
 // withDefinitions returns a configuration that was read from the file together with the sources of the database.
 func (s *shell) withDefinitions(ctx context.Context, cfg *config.Config) (*config.Config, error) {
+	all, err := s.definitions(ctx)
+	if err != nil || all.Revision == 0 {
+		return cfg, err
+	}
+	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, Catalog: new(catalog.Lazy), Definitions: all})
+}
+
+// definitions reads the sources of the database.
+func (s *shell) definitions(ctx context.Context) (all config.Definitions, err error) {
 	ctx, cancel := context.WithTimeout(ctx, definitionsWait)
 	defer cancel()
 	var set definition.Set
-	err := s.withPool(ctx, fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) (err error) {
+	err = s.withPool(ctx, fewConnections, func(pool *pgxpool.Pool, keys *seal.Keyring) (err error) {
 		for {
 			var locked *pgconn.PgError
 			if set, err = definition.Read(ctx, pool, keys); !errors.As(err, &locked) || locked.Code != "55P03" { // lock_not_available
@@ -52,21 +62,22 @@ func (s *shell) withDefinitions(ctx context.Context, cfg *config.Config) (*confi
 			}
 		}
 	})
-	if err != nil || set.Revision == 0 {
-		return cfg, err
+	if err != nil {
+		return all, err
 	}
-	all := config.Definitions{Revision: set.Revision, Sources: make([]config.Definition, len(set.Definitions))}
+	all = config.Definitions{Database: s.databaseName, Revision: set.Revision, Sources: make([]config.Definition, len(set.Definitions))}
 	for i := range set.Definitions {
 		d := &set.Definitions[i]
 		all.Sources[i] = config.Definition{Name: d.Name, Disabled: !d.Enabled, Content: d.Content}
 	}
-	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Catalog: new(catalog.Lazy), Definitions: all})
+	return all, nil
 }
 
 // loadWith reads the configuration with one source of the database, and without the others.
 func (s *shell) loadWith(d config.Definition) (*config.Config, error) {
 	return config.Load(config.Options{
-		File: s.configFile, Environ: s.environ, Catalog: new(catalog.Lazy), Definitions: config.Definitions{Sources: []config.Definition{d}},
+		File: s.configFile, Environ: s.environ, Database: s.databaseName, Catalog: new(catalog.Lazy),
+		Definitions: config.Definitions{Database: s.databaseName, Sources: []config.Definition{d}},
 	})
 }
 

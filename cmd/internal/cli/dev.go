@@ -15,7 +15,6 @@ import (
 
 	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
-	"github.com/oncegate/oncegate/internal/server"
 )
 
 func (s *shell) devCommand() *cobra.Command {
@@ -115,7 +114,7 @@ func (s *shell) dev(ctx context.Context, f devFlags) error {
 	defer func() { restore() }()
 	return s.run(ctx, app.Config{
 		Settings: cfg, Logger: logger, Receive: true, Work: true, DevURL: sink.url, Version: readBuild().Version, Migrate: true,
-	}, nil, func(srv *server.Server) error {
+	}, nil, func(srv process) error {
 		state := devState{
 			Public: "http://" + reachable(srv.PublicAddr()), Admin: "http://" + reachable(srv.AdminAddr()),
 			DatabaseURL: cfg.Database.URL, Schema: cfg.Database.Schema, Config: file, Sources: devSources(cfg),

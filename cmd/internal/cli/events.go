@@ -13,7 +13,7 @@ import (
 
 func (s *shell) eventsCommand() *cobra.Command {
 	list := newList(s, &control.ListEvents, &eventColumns, &cobra.Command{Short: "List events, newest first"})
-	list.on.settings = s.optionalConfig // it declares the labels
+	list.on.settings = (*shell).optionalConfig // it declares the labels
 	restrict(list.Command, "state", append(control.EffectStates(), control.Admissions()...))
 	list.check = func([]string) error {
 		if _, err := inbox.ParseLabel(list.request.Label); strings.Contains(list.request.Label, "=") && err != nil {

@@ -26,13 +26,13 @@ import (
 
 func (s *shell) keysCommand() *cobra.Command {
 	return group("keys", "List, rotate and remove the keys under which bodies and results are sealed",
-		s.keysListCommand(), s.keysRotateCommand(), s.keysActivateCommand(), s.keysRemoveCommand(), s.resealCommand())
+		s.keysListCommand(), s.keysRotateCommand(), s.keysActivateCommand(), s.keysRemoveCommand(), inEach(s, s.resealCommand()))
 }
 
 // ring returns the configured keyring: its configuration and its content. The content is nil if the
 // keyring's file does not exist yet.
 func (s *shell) ring() (config.Seal, *seal.Ring, error) {
-	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true, KeyringLater: true})
+	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, DatabaseOnly: true, KeyringLater: true})
 	if err != nil {
 		return config.Seal{}, nil, err
 	}
@@ -92,12 +92,20 @@ func (s *shell) listKeys(ctx context.Context, r control.ListKeysRequest) (rows [
 }
 
 func (s *shell) keyUsages(ctx context.Context) ([]prune.KeyUsage, error) {
-	pool, err := s.openPool(ctx)
-	if err != nil {
-		return nil, err
+	var out []prune.KeyUsage
+	for _, member := range s.members() {
+		pool, err := member.openPool(ctx)
+		if err != nil {
+			return nil, err
+		}
+		used, err := prune.KeyUsages(ctx, pool)
+		pool.Close()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, used...)
 	}
-	defer pool.Close()
-	return prune.KeyUsages(ctx, pool)
+	return out, nil
 }
 
 // showKeys lists the keys after a change.
@@ -287,16 +295,18 @@ func (s *shell) changeRing(ctx context.Context, d decision, action inbox.AuditAc
 	if err != nil {
 		return err
 	}
-	pool, err := s.openPool(ctx)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	err = inbox.RecordKeyChange(ctx, pool, inbox.KeyChange{
-		Action: action, Actor: d.actor, Reason: d.reason, Before: keyIDs(ring), After: keyIDs(changed),
-	})
-	if err != nil {
-		return err
+	for _, member := range s.of("").members() { // the keyring is that of all databases
+		pool, err := member.openPool(ctx)
+		if err != nil {
+			return err
+		}
+		err = inbox.RecordKeyChange(ctx, pool, inbox.KeyChange{
+			Action: action, Actor: d.actor, Reason: d.reason, Before: keyIDs(ring), After: keyIDs(changed),
+		})
+		pool.Close()
+		if err != nil {
+			return err
+		}
 	}
 	return writeRing(path, changed)
 }

@@ -31,6 +31,16 @@ func checkWait(wait time.Duration) error {
 // awaitKey waits until every live process has the key, and returns an error if one does not get it
 // in time. For that error, what says what was not done, and hint says what to do.
 func (s *shell) awaitKey(ctx context.Context, key seal.Key, wait time.Duration, what, hint string) error {
+	for _, member := range s.of("").members() { // a process may serve one database alone
+		if err := member.awaitKeyIn(ctx, key, wait, what, hint); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitKeyIn is awaitKey for the processes of the shell's database.
+func (s *shell) awaitKeyIn(ctx context.Context, key seal.Key, wait time.Duration, what, hint string) error {
 	pool, err := s.openPool(ctx)
 	if err != nil {
 		return err
@@ -73,6 +83,16 @@ func lackingNodes(ctx context.Context, pool *pgxpool.Pool, key seal.Key) ([]node
 
 // unsealing returns an error if a process seals with the key, or may have done so recently.
 func (s *shell) unsealing(ctx context.Context, id int32) error {
+	for _, member := range s.of("").members() {
+		if err := member.unsealingIn(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unsealingIn is unsealing for the processes of the shell's database.
+func (s *shell) unsealingIn(ctx context.Context, id int32) error {
 	pool, err := s.openPool(ctx)
 	if err != nil {
 		return err

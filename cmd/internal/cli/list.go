@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -160,7 +161,9 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, c *columns[Ro
 	var entries []listEntry
 	var guard endless
 	fresh := len(page.Data)
+	var databases []string // of all rows
 	for {
+		databases = append(databases, page.Databases...)
 		if s.output == "json" {
 			for i := range page.Data {
 				if err := out.row(page.Data[i]); err != nil {
@@ -191,14 +194,17 @@ func showList[Row any](s *shell, cmd *cobra.Command, f *pageFlags, c *columns[Ro
 		}
 	}
 	if s.output == "json" {
-		if err := out.end(page.HasMore, page.Next, page.SearchedTo); err != nil {
+		if err := out.end(page.HasMore, page.Next, page.SearchedTo, databases, page.Away); err != nil {
 			return err
 		}
-	} else if err := s.drawList(c.table(s, page.Data), s.remembers() && c.entry != nil); err != nil {
+	} else if err := s.drawList(c.table(s, page.Data).in(databases), s.remembers() && c.entry != nil); err != nil {
 		return err
 	}
 	if c.entry != nil {
 		s.rememberList(cmd, entries)
+	}
+	if len(page.Away) > 0 {
+		fmt.Fprintf(s.err, "oncegate: these databases do not answer, so the list lacks their rows: %s\n", strings.Join(page.Away, ", "))
 	}
 	s.sayMore(page.HasMore, page.Next, page.SearchedTo)
 	s.sayAge()

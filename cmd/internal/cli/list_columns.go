@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,18 @@ func (c *columns[Row]) table(s *shell, rows []Row) *table {
 			cells[i] = s.cell(value)
 		}
 		t.add(cells...)
+	}
+	return t
+}
+
+// in adds a column with the databases of the rows, if there is one for each.
+func (t *table) in(databases []string) *table {
+	if len(databases) == 0 || len(databases) != len(t.rows) {
+		return t
+	}
+	t.header = append(slices.Clone(t.header), "DATABASE")
+	for i, name := range databases {
+		t.rows[i] = append(t.rows[i], name)
 	}
 	return t
 }

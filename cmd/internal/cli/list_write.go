@@ -53,7 +53,7 @@ func (w *listWriter) row(row any) error {
 }
 
 // end closes the envelope.
-func (w *listWriter) end(more bool, next string, searchedTo *time.Time) error {
+func (w *listWriter) end(more bool, next string, searchedTo *time.Time, databases, away []string) error {
 	if w.lines {
 		return nil
 	}
@@ -61,7 +61,9 @@ func (w *listWriter) end(more bool, next string, searchedTo *time.Time) error {
 		HasMore    bool       `json:"has_more"`
 		Next       string     `json:"next,omitempty"`
 		SearchedTo *time.Time `json:"searched_to,omitempty"`
-	}{more, next, searchedTo}, "", "  ")
+		Databases  []string   `json:"databases,omitempty"`
+		Away       []string   `json:"away,omitempty"`
+	}{more, next, searchedTo, databases, away}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing json: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 
 func (s *shell) migrateCommand() *cobra.Command {
 	return group("migrate", "Make, check or revert the schema",
-		s.migrateUpCommand(), s.migrateDownCommand(), s.migrateStatusCommand())
+		inEach(s, s.migrateUpCommand()), inEach(s, s.migrateDownCommand()), inEach(s, s.migrateStatusCommand()))
 }
 
 // addLockWait adds the flag that limits waits for locks.

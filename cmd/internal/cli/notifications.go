@@ -36,7 +36,7 @@ func (s *shell) notificationsTestCommand() *cobra.Command {
 			"names, and the routes of that source carry it on. The type of the event is attention.test. A route with\n" +
 			"`types` takes it only if they match.",
 	})
-	d.on.settings = s.optionalConfig
+	d.on.settings = (*shell).optionalConfig
 	d.done = func(out *control.TestedNotifications) error {
 		return s.print("emitted %s to source %s: `oncegate effects list --source %s --since 5m` shows whether it arrived", clean(out.EventID), clean(out.Source), clean(out.Source))
 	}

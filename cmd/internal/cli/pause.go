@@ -15,7 +15,7 @@ func (s *shell) pauseCommands(pauseIt, resumeIt *control.Operation[control.Pause
 	resumes := newDecision(s, resumeIt, resumeCommand(string(kind), "<name>"))
 	for _, d := range []*decisionCommand[control.PauseRequest, control.PauseState]{pauses, resumes} {
 		d.check = func(args []string) error { d.request.Name = args[0]; return nil }
-		d.on.settings, d.done = s.optionalConfig, s.showPause
+		d.on.settings, d.done = (*shell).optionalConfig, s.showPause
 	}
 	return []*cobra.Command{pauses.Command, resumes.Command}
 }

@@ -44,7 +44,7 @@ func (s *shell) reconcileCommand() *cobra.Command {
 			}
 		}
 		r.Reason = d.reason
-		return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: s.servedConfig}, func(caller control.Caller) error {
+		return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: (*shell).servedConfig}, func(caller control.Caller) error {
 			return s.reconcile(cmd.Context(), caller, r)
 		})
 	}

@@ -41,7 +41,7 @@ func (s *shell) refusalsReverifyCommand() *cobra.Command {
 			}
 		}
 		r.Reason = d.reason
-		return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: s.servedConfig}, func(caller control.Caller) error {
+		return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: (*shell).servedConfig}, func(caller control.Caller) error {
 			return s.reverify(cmd.Context(), caller, r)
 		})
 	}

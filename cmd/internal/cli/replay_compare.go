@@ -67,7 +67,7 @@ func (s *shell) compareRun(cmd *cobra.Command, f *compareFlags, ask control.Comp
 	}
 	bar := s.progress(-1, "asking the targets")
 	defer bar.done()
-	on := onDatabase{settings: s.load, connections: planConnections, results: f.results, progress: bar}
+	on := onDatabase{settings: (*shell).load, connections: planConnections, results: f.results, progress: bar}
 	audit := &replay.Audit{Source: ask.Source, Run: ask.Run, Label: ask.Label, Steps: []replay.RunStep{}}
 	err := s.controlWith(cmd.Context(), on, func(caller control.Caller) error {
 		for more := true; more && ask.Limit > 0; { // a server ends a page when its time runs out

@@ -121,7 +121,7 @@ func (s *shell) replayPlanCommand() *cobra.Command {
 // with the plan.
 func (s *shell) planReplay(ctx context.Context, r control.PlanReplayRequest, d decision, then func(control.Caller, *control.Replay) error) error {
 	bar := s.progress(-1, "planning")
-	on := onDatabase{actor: d.actor, settings: s.plannedConfig, connections: planConnections, progress: bar}
+	on := onDatabase{actor: d.actor, settings: (*shell).plannedConfig, connections: planConnections, progress: bar}
 	return s.controlWith(ctx, on, func(caller control.Caller) error {
 		defer bar.done()
 		planned, err := control.Call(ctx, caller, &control.PlanReplay, r)

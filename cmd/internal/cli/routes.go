@@ -89,7 +89,7 @@ func (s *shell) routesMoveCommand() *cobra.Command {
 			if r.To == r.Route {
 				return usagef("--to %s is the route itself: name another one", clean(r.To))
 			}
-			return s.clearRoute(cmd.Context(), onDatabase{actor: d.actor, settings: s.load}, r, d, "moved")
+			return s.clearRoute(cmd.Context(), onDatabase{actor: d.actor, settings: (*shell).load}, r, d, "moved")
 		},
 	}
 	requestFlags(cmd, &r)

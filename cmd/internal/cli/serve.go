@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/oncegate/oncegate/cmd/internal/errorcode"
@@ -21,6 +23,7 @@ import (
 	"github.com/oncegate/oncegate/internal/fold"
 	"github.com/oncegate/oncegate/internal/server"
 	"github.com/oncegate/oncegate/internal/visible"
+	"github.com/oncegate/oncegate/providers/catalog"
 )
 
 func (s *shell) serveCommand() *cobra.Command {
@@ -59,7 +62,10 @@ func (s *shell) serveCommand() *cobra.Command {
 			for _, warning := range file.Warnings { // also if the database cannot be reached
 				logger.Warn("configuration", slog.String("warning", warning))
 			}
-			cfg, err := s.withDefinitions(cmd.Context(), file)
+			cfg := file
+			if len(file.Databases) == 0 { // otherwise each database is read when it is served
+				cfg, err = s.withDefinitions(cmd.Context(), file)
+			}
 			if err != nil && file.Buffer.On() && app.IsAway(err) {
 				cfg, err = file, nil // the start fails likewise, or takes deliveries into the buffer
 			}
@@ -73,7 +79,7 @@ func (s *shell) serveCommand() *cobra.Command {
 			}
 			return s.run(cmd.Context(), app.Config{
 				Settings: cfg, Logger: logger, LogFolds: true, Receive: receive, Work: work, Wait: true, Version: readBuild().Version,
-			}, s.reloads(), func(srv *server.Server) error {
+			}, s.reloads(), func(srv process) error {
 				attrs := []any{slog.String("admin", srv.AdminAddr().String()), slog.Bool("receive", receive), slog.Bool("work", work)}
 				if addr := srv.PublicAddr(); addr != nil {
 					attrs = append(attrs, slog.String("public", addr.String()))
@@ -132,9 +138,60 @@ func explained(err error) string {
 	return strings.Join(lines, "; ")
 }
 
+// process is a [server.Server] or, for several databases, a [server.Group].
+type process interface {
+	prometheus.Gatherer
+	Serve(ctx context.Context) error
+	Started() <-chan struct{}
+	Reload(ctx context.Context) error
+	PublicAddr() net.Addr
+	AdminAddr() net.Addr
+}
+
+// open opens the process that a configuration asks for.
+func (s *shell) open(ctx context.Context, cfg app.Config, reloads *server.ReloadConfig) (process, error) {
+	if len(cfg.Settings.Databases) > 0 {
+		return server.OpenGroup(server.GroupConfig{App: cfg, Load: s.loadGroup, LoadWith: s.loadGroupWith, Explain: explained}), nil
+	}
+	srv, err := server.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if reloads != nil {
+		srv.Reloads(*reloads)
+	}
+	return srv, nil
+}
+
+// loadGroup reads the whole configuration with the sources that are stored in one of its databases.
+func (s *shell) loadGroup(ctx context.Context, database string) (*server.Loaded, error) {
+	all, err := s.of(database).definitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := s.loadWholeWith(all)
+	if err != nil {
+		return nil, err
+	}
+	logger, flush, err := foldingLogger(s, whole.Log)
+	if err != nil {
+		return nil, err
+	}
+	return &server.Loaded{Settings: whole, Logger: logger.With(slog.String("database", database)), Release: flush}, nil
+}
+
+// loadGroupWith reads the whole configuration with one source that is stored in a database.
+func (s *shell) loadGroupWith(database string, d config.Definition) (*config.Config, error) {
+	return s.loadWholeWith(config.Definitions{Database: database, Sources: []config.Definition{d}})
+}
+
+func (s *shell) loadWholeWith(all config.Definitions) (*config.Config, error) {
+	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Catalog: new(catalog.Lazy), Definitions: all})
+}
+
 // run opens a Server and serves until the process receives a signal or a part of the Server fails.
 // It calls ready once the Server serves. If reloads is not nil, SIGHUP and the API reload the configuration.
-func (s *shell) run(ctx context.Context, cfg app.Config, reloads *server.ReloadConfig, ready func(*server.Server) error) error {
+func (s *shell) run(ctx context.Context, cfg app.Config, reloads *server.ReloadConfig, ready func(process) error) error {
 	exported, err := telemetry.Open(ctx, telemetry.Config{Env: s.env, Logger: cfg.Logger, Version: cfg.Version, Instance: app.NodeName()})
 	if err != nil {
 		return errorf(errorcode.Config, "%v", err)
@@ -157,15 +214,12 @@ func (s *shell) run(ctx context.Context, cfg app.Config, reloads *server.ReloadC
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	started, ended := make(chan *server.Server, 1), make(chan error, 1)
+	started, ended := make(chan process, 1), make(chan error, 1)
 	go func() {
-		srv, err := server.Open(ctx, cfg)
+		srv, err := s.open(ctx, cfg, reloads)
 		if err != nil {
 			ended <- err
 			return
-		}
-		if reloads != nil {
-			srv.Reloads(*reloads)
 		}
 		exported.Measure(srv)
 		go func() {
@@ -210,7 +264,7 @@ func (s *shell) run(ctx context.Context, cfg app.Config, reloads *server.ReloadC
 }
 
 // reloadOnHangup reloads the configuration on each SIGHUP until ctx ends. The Server logs how each reload ends.
-func reloadOnHangup(ctx context.Context, srv *server.Server, hangups <-chan os.Signal) {
+func reloadOnHangup(ctx context.Context, srv process, hangups <-chan os.Signal) {
 	for {
 		select {
 		case <-hangups:

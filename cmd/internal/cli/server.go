@@ -58,5 +58,5 @@ func (s *shell) client() (*api.Client, error) {
 	if token == "" {
 		return nil, errorf(errorcode.TokenMissing, "--server needs a token: set ONCEGATE_TOKEN; `oncegate tokens create` on the database makes one")
 	}
-	return &api.Client{Server: s.server, Token: token, HTTP: &http.Client{Timeout: serverTimeout}}, nil
+	return &api.Client{Server: s.server, Token: token, Database: s.databaseName, HTTP: &http.Client{Timeout: serverTimeout}}, nil
 }

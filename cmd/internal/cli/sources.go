@@ -26,7 +26,7 @@ func (s *shell) sourcesListCommand() *cobra.Command {
 			"which it consumes. One\n" +
 			"that is not configured any more takes nothing, and keeps its events.",
 	})
-	list.on.settings = s.optionalConfig
+	list.on.settings = (*shell).optionalConfig
 	return list.Command
 }
 
@@ -86,7 +86,7 @@ func (s *shell) sourcesShowCommand() *cobra.Command {
 		Long: "Show the configuration of one source: the address that its sender posts to, the references and expiry of\n" +
 			"its secrets, and its routes. The output contains no secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			on := onDatabase{settings: s.optionalConfig}
+			on := onDatabase{settings: (*shell).optionalConfig}
 			return answer(s, cmd, on, &control.ShowSource, control.SourceReference{Name: args[0]}, func(source *control.SourceDetail) error {
 				pairs := []pair{
 					{"source", source.Name},

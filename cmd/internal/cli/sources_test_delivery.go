@@ -33,7 +33,7 @@ func (s *shell) sourcesTestCommand() *cobra.Command {
 				}
 			}
 			ask.Reason = d.reason
-			return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: s.servedConfig}, func(caller control.Caller) error {
+			return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: (*shell).servedConfig}, func(caller control.Caller) error {
 				found, err := control.Call(cmd.Context(), caller, &control.TestSource, ask)
 				if err != nil {
 					return refusedRequest(err)

@@ -19,8 +19,8 @@ func (s *shell) suppressionsCommand() *cobra.Command {
 // onSuppressions returns the database access for changes of suppressions. The configuration says how addresses are
 // stored; with `oncegate dev` there is none.
 func (s *shell) onSuppressions() onDatabase {
-	return onDatabase{changes: true, settings: func() (*config.Config, error) {
-		cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true})
+	return onDatabase{changes: true, settings: func(s *shell) (*config.Config, error) {
+		cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, DatabaseOnly: true})
 		if err != nil {
 			return nil, nil //nolint:nilnil,nilerr // opening the database reports the error
 		}

@@ -21,7 +21,7 @@ func (s *shell) targetsListCommand() *cobra.Command {
 		Long: "List every target that a route leads to, and how many effects wait for it, are dead, or have an unknown\n" +
 			"outcome, over all its routes. OLDEST is when the event of the oldest effect that waits was received.",
 	})
-	list.on.settings = s.optionalConfig
+	list.on.settings = (*shell).optionalConfig
 	return list.Command
 }
 
@@ -38,7 +38,7 @@ func (s *shell) targetsShowCommand() *cobra.Command {
 		Use: "show <name>", Short: "Show one target with its routes", Args: cobra.ExactArgs(1),
 		Long: "Show one target with its routes, what waits for them, and whether it is paused.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			on := onDatabase{settings: s.optionalConfig}
+			on := onDatabase{settings: (*shell).optionalConfig}
 			return answer(s, cmd, on, &control.ShowTarget, control.TargetReference{Name: args[0]}, func(t *control.TargetDetail) error {
 				pairs := []pair{
 					{"target", t.Name}, {"kind", t.Kind}, {"address", t.Address}, {"paused", pausedLine(t.Paused)},

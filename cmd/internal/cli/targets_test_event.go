@@ -31,7 +31,7 @@ func (s *shell) targetsTestCommand() *cobra.Command {
 				return err
 			}
 			ask.Reason = d.reason
-			return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: s.servedConfig}, func(caller control.Caller) error {
+			return s.controlWith(cmd.Context(), onDatabase{actor: d.actor, settings: (*shell).servedConfig}, func(caller control.Caller) error {
 				found, err := control.Call(cmd.Context(), caller, &control.TestTarget, ask)
 				if err != nil {
 					return refusedRequest(err)

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncegate/oncegate/internal/config"
+)
+
+// checkDatabaseName refuses --database where a command does not use it.
+func (s *shell) checkDatabaseName(cmd *cobra.Command) error {
+	if s.databaseName == "" {
+		return nil
+	}
+	switch path := strings.TrimPrefix(cmd.CommandPath(), "oncegate "); path {
+	case "serve", "dev", "dev link", "dev events", "dev replay":
+		return usagef("`oncegate %s` serves every database of its configuration: leave --database out", path)
+	}
+	return nil
+}
+
+// databaseNames returns the names of the databases that a command without --database concerns, the default one first. It returns none
+// if there is one, or if the configuration cannot be read, which what uses it reports.
+func (s *shell) databaseNames() []string {
+	if s.databaseName != "" {
+		return nil
+	}
+	cfg, err := config.Load(config.Options{File: s.configFile, Environ: s.environ, DatabaseOnly: true, KeyringLater: true})
+	if err != nil || len(cfg.Databases) == 0 {
+		return nil
+	}
+	return cfg.DatabaseNames()
+}
+
+// of returns the shell for one database by its name, or for all of them if the name is empty.
+func (s *shell) of(database string) *shell {
+	out := *s
+	out.databaseName = database
+	return &out
+}
+
+// members returns a shell for each database that the command concerns.
+func (s *shell) members() []*shell {
+	names := s.databaseNames()
+	if len(names) == 0 {
+		return []*shell{s}
+	}
+	out := make([]*shell, len(names))
+	for i, name := range names {
+		out[i] = s.of(name)
+	}
+	return out
+}
+
+// inEach has a command act on each database in turn. It ends at the first that fails.
+func inEach(s *shell, cmd *cobra.Command) *cobra.Command {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		names := s.databaseNames()
+		if len(names) == 0 {
+			return run(cmd, args)
+		}
+		defer func() { s.databaseName = "" }()
+		for _, name := range names {
+			s.databaseName = name
+			fmt.Fprintf(s.err, "database %s:\n", name)
+			if err := run(cmd, args); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}
