@@ -14,7 +14,7 @@ import (
 func newConsole(ctx context.Context, g *generation, service *control.Service, who *access.Access) (http.Handler, error) {
 	return console.New(console.Config{
 		Caller:       func(access control.Access) control.Caller { return &control.Local{Service: service, Access: access} },
-		Authenticate: who.Authenticate, Login: access.LoginAddress, Protect: who.Protect, Logger: g.log, Done: ctx.Done(), Freshness: service.Freshness,
+		Authenticate: who.Authenticate, Login: access.LoginAddress, Protect: who.Protect, Logger: g.log, Done: ctx.Done(), Freshness: service.Freshness, Buffered: g.settings.Buffer.On(),
 	})
 }
 

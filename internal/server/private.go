@@ -43,7 +43,7 @@ func (s *Server) mountPrivate(ctx, running context.Context, g *generation) error
 	}
 	service, err := control.NewService(control.Config{
 		Pool: pool, Lists: g.app.ListPool(), Deciding: g.app.DecidingPool(), Freshness: g.app.Freshness, Plans: plans, Keyring: g.app.Keyring(), Archive: g.app.Archive(), Settings: g.settings, Catalog: new(catalog.Lazy), DevURL: g.app.DevURL(), Logger: g.log,
-		Ready: g.app.Ready, Deliver: g.app.Deliver(), Reload: reload, CheckDefinition: check,
+		Ready: g.app.Ready, Buffer: g.app.BufferState, Deliver: g.app.Deliver(), Reload: reload, CheckDefinition: check,
 	})
 	if err != nil {
 		return err
