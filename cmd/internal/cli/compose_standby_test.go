@@ -44,16 +44,16 @@ func newStandbyWorld(t *testing.T) *standbyWorld {
 	}
 	w := &standbyWorld{}
 	var err error
-	if w.directory, err = os.MkdirTemp("/var/tmp", "oncegate-compose-"); err != nil { // the account of PostgreSQL reaches it
+	if w.directory, err = os.MkdirTemp("/var/tmp", "oncegate-compose-"); err != nil { //nolint:usetesting // the account of PostgreSQL reaches this one
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(w.directory) })
-	if err := os.Chmod(w.directory, 0o777); err != nil { //nolint:gosec // as the volume of the image
+	if err := os.Chmod(w.directory, 0o777); err != nil { // as the volume of the image
 		t.Fatal(err)
 	}
 	hba, password := filepath.Join(w.directory, "pg_hba.conf"), filepath.Join(w.directory, "password")
 	for path, content := range map[string]string{hba: configs.Configs["pg_hba"].Content, password: "compose\n"} {
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil { //nolint:gosec // as Compose mounts it
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil { // as Compose mounts it
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +108,7 @@ func (w *standbyWorld) start(t *testing.T) (dsn string, stop func()) {
 	}
 	args := append(slices.Clone(w.command[1:]), "-c", "port="+port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "max_connections=100")
 	var log bytes.Buffer
-	c := exec.Command(w.command[0], args...) //nolint:gosec // what the file says
+	c := exec.Command(w.command[0], args...)
 	c.Env, c.Dir, c.Stdout, c.Stderr, c.SysProcAttr = w.environ, "/", &log, &log, serverAccount(t)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,9 @@ func (w *standbyWorld) start(t *testing.T) (dsn string, stop func()) {
 	go func() { ended <- c.Wait() }()
 	stop = func() {
 		if c.Process.Signal(syscall.SIGINT) == nil { // PostgreSQL's fast shutdown
-			<-ended
+			if err := <-ended; err != nil {
+				t.Errorf("the standby ended: %v", err)
+			}
 		}
 		if t.Failed() {
 			t.Log(log.String())
