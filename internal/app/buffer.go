@@ -41,6 +41,16 @@ func (b *buffered) accepter() receiver.Accepter {
 	return b.Buffer
 }
 
+// waiting returns how many deliveries were in the buffer when its servers were last asked, and whether they have answered.
+func (b *buffered) waiting() (n int64, known bool) {
+	for _, c := range b.consumers {
+		if lag := c.State().Lag; lag >= 0 {
+			n, known = n+lag, true
+		}
+	}
+	return n, known
+}
+
 // makeBuffer makes the buffer and its consumers if the configuration has one. They connect when they are started. The gate must
 // exist.
 func (a *App) makeBuffer() error {

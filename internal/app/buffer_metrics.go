@@ -30,17 +30,13 @@ func (c bufferCollector) Collect(out chan<- prometheus.Metric) {
 	count("buffered", state.Buffered)
 	count("failed", state.Failed)
 	count("recorded", state.Admitted)
-	waiting, known, failing := int64(0), false, 0.0
+	failing := 0.0
 	for _, one := range c.buffered.consumers {
-		consumed := one.State()
-		if consumed.Lag >= 0 {
-			waiting, known = waiting+consumed.Lag, true
-		}
-		if !consumed.Failing.IsZero() {
-			failing = max(failing, c.clock.Now().Sub(consumed.Failing).Seconds())
+		if since := one.State().Failing; !since.IsZero() {
+			failing = max(failing, c.clock.Now().Sub(since).Seconds())
 		}
 	}
-	if known {
+	if waiting, known := c.buffered.waiting(); known {
 		out <- prometheus.MustNewConstMetric(bufferWaiting, prometheus.GaugeValue, float64(waiting))
 	}
 	flag := func(desc *prometheus.Desc, on bool) {

@@ -210,6 +210,12 @@ func TestDeliveriesOutliveTheDatabase(t *testing.T) {
 	if code, status := readyStatus(t, a); code != http.StatusOK || status != "buffering" {
 		t.Errorf("readiness: %d %s", code, status)
 	}
+	if s := a.BufferState(t.Context()); s.When != "unavailable" || !s.Connected || !*s.Active || s.Waiting == nil || *s.Waiting < 20 || time.Since(*s.OldestAt) > time.Minute {
+		t.Errorf("while the database is away: %s", s.Words(time.Now()))
+	}
+	if s := app.ReadBuffer(t.Context(), &o.settings(t, "unavailable").Buffer); !s.Connected || s.Active != nil || *s.Waiting < 20 || s.OldestAt == nil {
+		t.Errorf("without the process: %s", s.Words(time.Now()))
+	}
 	o.proxy.SetReachable(true)
 	o.settled(t, 21)
 	inboxtest.Until(t, "the process is ready", func() bool { _, status := readyStatus(t, a); return status == "ready" })
@@ -217,6 +223,10 @@ func TestDeliveriesOutliveTheDatabase(t *testing.T) {
 	if n := o.count(t, `SELECT count(*)::int FROM inbox_event WHERE admission_detail = 'buffered' AND admission = 'ok'`); n < 20 {
 		t.Errorf("%d events say that they were buffered", n)
 	}
+	inboxtest.Until(t, "the state of the buffer says so", func() bool {
+		s := a.BufferState(t.Context())
+		return s.Waiting != nil && *s.Waiting == 0 && s.OldestAt == nil && !*s.Active
+	})
 	inboxtest.Until(t, "the conflict is kept", func() bool { return o.count(t, `SELECT count(*)::int FROM conflict`) == 1 })
 	if status, answer := o.deliver(t, a, "hub", "e1", `{"n":1}`); status != http.StatusOK || strings.Contains(answer, "buffered") {
 		t.Errorf("afterwards: %d %s", status, answer)
@@ -264,6 +274,12 @@ func TestBothAway(t *testing.T) {
 	}
 	if code, status := readyStatus(t, a); code != http.StatusServiceUnavailable {
 		t.Errorf("readiness: %d %s", code, status)
+	}
+	if s := a.BufferState(t.Context()); s.Connected || !*s.Active {
+		t.Errorf("the state of the buffer: %s", s.Words(time.Now()))
+	}
+	if s := app.ReadBuffer(t.Context(), &o.settings(t, "unavailable").Buffer); s.Connected || s.Waiting != nil {
+		t.Errorf("without the process: %s", s.Words(time.Now()))
 	}
 	o.proxy.SetReachable(true)
 	inboxtest.Until(t, "deliveries are recorded", func() bool { status, _ := o.deliver(t, a, "hub", "e", `{}`); return status == http.StatusOK })

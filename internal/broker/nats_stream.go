@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -161,6 +162,26 @@ func (s *Stream) faults(cfg *jetstream.StreamConfig) (out []Fault) {
 		add(false, "discards its oldest messages when it is full, also those that are not recorded", "set discard: new")
 	}
 	return out
+}
+
+// Waiting returns how many messages the stream has that are not acknowledged, and when it stored the oldest of them. A stream that does not
+// exist has none. err means that the servers could not be asked.
+func (s *Stream) Waiting(ctx context.Context) (n uint64, oldest time.Time, err error) {
+	_, js, _, err := s.opened()
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	found, err := js.Stream(ctx, s.cfg.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return 0, time.Time{}, nil
+	case err != nil:
+		return 0, time.Time{}, fmt.Errorf("asking for stream %s: %w", s.cfg.Name, err)
+	}
+	if state := &found.CachedInfo().State; state.Msgs > 0 {
+		return state.Msgs, state.FirstTime, nil
+	}
+	return 0, time.Time{}, nil
 }
 
 // MaxPayload returns the largest message that the server takes, in bytes with its headers. err means that it could not be

@@ -36,6 +36,9 @@ type Config struct {
 	// Freshness returns how old the data of the pages is. It is nil if the pages show what the primary has.
 	Freshness func() session.Freshness
 
+	// Buffered means that the configuration has a buffer, whose state the start page shows.
+	Buffered bool
+
 	// Done ends the live lists when it is closed, which happens when the process stops. nil never ends them.
 	Done <-chan struct{}
 

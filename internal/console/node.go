@@ -20,6 +20,7 @@ func listNodes(r *request) (*page, error) {
 	if status.Ready != nil && !*status.Ready {
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "bad", Text: "This process cannot keep its promise now.", Detail: strings.Join(status.Problems, "; ")}})
 	}
+	p.Blocks = append(p.Blocks, bufferBlocks(status)...)
 	for i := range nodes.Data {
 		if n := &nodes.Data[i]; n.NotReloaded != "" {
 			p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "bad", Text: n.Name + " could not reload its configuration and runs the one before.", Detail: n.NotReloaded}})
@@ -49,4 +50,20 @@ func listNodes(r *request) (*page, error) {
 		is("Version of the tables", number(status.Schema)), is("Known to this process", number(status.SchemaKnown)), is("Version of this process", text(status.Version)),
 	}})
 	return p, nil
+}
+
+// bufferBlocks say what the buffer keeps. There are none without a buffer.
+func bufferBlocks(s *control.Status) []block {
+	b := s.Buffer
+	if b == nil {
+		return nil
+	}
+	said := notice{Kind: "info", Text: "The buffer works.", Detail: b.Words(s.Time)}
+	switch {
+	case !b.Connected:
+		said.Kind, said.Text = "bad", "The buffer is away: this process reaches none of its servers."
+	case b.Active != nil && *b.Active:
+		said.Kind, said.Text = "warn", "Deliveries go to the buffer."
+	}
+	return []block{{ID: "buffer", Notice: &said}}
 }

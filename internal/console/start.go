@@ -44,6 +44,13 @@ func start(r *request) (*page, error) {
 		}
 		p.Blocks = append(p.Blocks, firstSteps(sources.Data))
 	}
+	if r.console.cfg.Buffered {
+		status, err := call(r, &control.ShowStatus, control.NoRequest{})
+		if err != nil {
+			return nil, err
+		}
+		p.Blocks = append(p.Blocks, bufferBlocks(status)...)
+	}
 	return p, nil
 }
 

@@ -98,6 +98,9 @@ func (o *Operation[Request, Response]) carry(ctx context.Context, s *Service, ac
 		s = s.deciding // the lists may lag the primary, and a decision applies to the current state
 	}
 	answer, err := o.Do(ctx, s, access, request)
+	if err != nil && o.Describe().ReadsLists() && isBroken(err) {
+		err = &Problem{Code: CodeUnavailable} // nothing was to be changed, so the request can be repeated
+	}
 	if err != nil {
 		return nil, access.maskError(s.explainLists(err))
 	}

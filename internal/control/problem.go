@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -156,6 +158,12 @@ func problemOfDatabase(err error) *Problem {
 		return &Problem{Code: CodeUnavailable, Detail: "the tables are missing or another version's; `oncegate migrate status` says which"}
 	}
 	return &Problem{Code: CodeInternal}
+}
+
+// isBroken reports whether a connection to the database broke, so that the outcome of what changes something is unknown.
+func isBroken(err error) bool {
+	_, network := errors.AsType[*net.OpError](err)
+	return network || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // codeCanceled is the SQLSTATE of a statement that its statement_timeout ended.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/archive"
+	"github.com/oncegate/oncegate/inbox/buffer"
 	"github.com/oncegate/oncegate/inbox/operation"
 	"github.com/oncegate/oncegate/inbox/read"
 	"github.com/oncegate/oncegate/inbox/replay"
@@ -71,6 +72,9 @@ type Config struct {
 
 	// Ready returns why the process is not ready now. It is nil if no server answers.
 	Ready func(context.Context) error
+
+	// Buffer returns the state of the buffer, or nil without one. It is nil if nobody knows.
+	Buffer func(context.Context) *buffer.Status
 
 	// Reload reads the configuration again and applies it. It is nil if the process cannot do that.
 	Reload func(ctx context.Context, request ReloadRequest, actor string) (Reloaded, error)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncegate/oncegate/inbox/buffer"
 	"github.com/oncegate/oncegate/migrations"
 )
 
@@ -23,6 +24,9 @@ type Status struct {
 	// Problems say why the process is not ready, one line for each failed check.
 	Problems []string `json:"problems,omitempty"`
 
+	// Buffer is the state of the buffer. It is absent without a buffer, if the process does not receive, and for an access that is limited to a tenant.
+	Buffer *buffer.Status `json:"buffer,omitempty"`
+
 	// Time is when the status was read, by the program's clock.
 	Time time.Time `json:"time"`
 }
@@ -30,8 +34,8 @@ type Status struct {
 // ShowStatus shows the status of the server that answers.
 var ShowStatus = Operation[NoRequest, *Status]{
 	ID: "show_status", Method: "GET", Path: "/status", Scope: ReadMetadata,
-	Summary: "Show the version, the schema and the readiness of the server that answers.",
-	Do: func(ctx context.Context, s *Service, _ Access, _ NoRequest) (*Status, error) {
+	Summary: "Show the version, the schema, the readiness and the buffer of the server that answers.",
+	Do: func(ctx context.Context, s *Service, access Access, _ NoRequest) (*Status, error) {
 		schema, err := migrations.Read(ctx, s.cfg.Lists)
 		if err != nil {
 			return nil, err
@@ -44,6 +48,9 @@ var ShowStatus = Operation[NoRequest, *Status]{
 			if err != nil {
 				out.Problems = strings.Split(err.Error(), "\n")
 			}
+		}
+		if s.cfg.Buffer != nil && access.Tenant == "" {
+			out.Buffer = s.cfg.Buffer(ctx)
 		}
 		return out, nil
 	},

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 
 	"github.com/oncegate/oncegate/internal/access"
@@ -11,12 +10,11 @@ import (
 )
 
 // newConsole returns the console. Its pages do what the API does, with the access of the logged-in
-// person.
-func newConsole(ctx context.Context, log *slog.Logger, service *control.Service, authenticate func(*http.Request) (control.Access, error), protect func(http.Handler) http.Handler) (http.Handler, error) {
-	return console.New(console.Config{
-		Caller:       func(access control.Access) control.Caller { return &control.Local{Service: service, Access: access} },
-		Authenticate: authenticate, Login: access.LoginAddress, Protect: protect, Logger: log, Done: ctx.Done(), Freshness: service.Freshness,
-	})
+// person. cfg says who that is, and has the log.
+func newConsole(ctx context.Context, service *control.Service, cfg console.Config) (http.Handler, error) {
+	cfg.Caller = func(access control.Access) control.Caller { return &control.Local{Service: service, Access: access} }
+	cfg.Login, cfg.Done, cfg.Freshness = access.LoginAddress, ctx.Done(), service.Freshness
+	return console.New(cfg)
 }
 
 // drawLogin writes the login page in the style of the console.

@@ -17,6 +17,7 @@ import (
 	"github.com/oncegate/oncegate/internal/access"
 	"github.com/oncegate/oncegate/internal/api"
 	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/console"
 	"github.com/oncegate/oncegate/internal/control"
 )
 
@@ -94,6 +95,9 @@ func (g *Group) deliver(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case s == nil:
 			away = true
+		case home == m.name && s.lead().settings.HomeOf(name) == "": // it is withheld until another database answers
+			app.Refuse(w, r)
+			return
 		case home == m.name:
 			s.admit(w, r)
 			return
@@ -149,7 +153,7 @@ func (g *Group) private(pages context.Context) (*http.Server, error) {
 		protect := func(next http.Handler) http.Handler {
 			return g.byAccess(func(a *access.Access) http.Handler { return a.Protect(next) })
 		}
-		if shown, err = newConsole(pages, g.log, g.front, g.authenticate, protect); err != nil {
+		if shown, err = newConsole(pages, g.front, console.Config{Authenticate: g.authenticate, Protect: protect, Logger: g.log, Buffered: g.cfg.App.Settings.Buffer.On()}); err != nil {
 			return nil, err
 		}
 	}

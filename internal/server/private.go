@@ -11,6 +11,7 @@ import (
 	"github.com/oncegate/oncegate/internal/access/tokens"
 	"github.com/oncegate/oncegate/internal/api"
 	"github.com/oncegate/oncegate/internal/config"
+	"github.com/oncegate/oncegate/internal/console"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/providers/catalog"
 )
@@ -43,7 +44,7 @@ func (s *Server) mountPrivate(ctx, running context.Context, g *generation) error
 	}
 	service, err := control.NewService(control.Config{
 		Pool: pool, Lists: g.app.ListPool(), Deciding: g.app.DecidingPool(), Freshness: g.app.Freshness, Plans: plans, Keyring: g.app.Keyring(), Archive: g.app.Archive(), Settings: g.settings, Catalog: new(catalog.Lazy), DevURL: g.app.DevURL(), Logger: g.log,
-		Ready: g.app.Ready, Deliver: g.app.Deliver(), Reload: reload, CheckDefinition: check,
+		Ready: g.app.Ready, Buffer: g.app.BufferState, Deliver: g.app.Deliver(), Reload: reload, CheckDefinition: check,
 	})
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (s *Server) mountPrivate(ctx, running context.Context, g *generation) error
 	}
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix+"/", handler)
-	pages, err := newConsole(running, g.log, service, who.Authenticate, who.Protect)
+	pages, err := newConsole(running, service, console.Config{Authenticate: who.Authenticate, Protect: who.Protect, Logger: g.log, Buffered: g.settings.Buffer.On()})
 	if err != nil {
 		return err
 	}
@@ -83,12 +84,12 @@ func (s *Server) mountPrivate(ctx, running context.Context, g *generation) error
 
 // newAccess returns what authenticates requests on the private listener.
 func newAccess(g *generation, pool *pgxpool.Pool) (*access.Access, error) {
-	console := g.settings.Console
+	pages := g.settings.Console
 	cfg := access.Config{
 		Tokens: tokens.NewStore(pool, nil), Logins: logins.NewStore(logins.Config{Pool: pool}),
-		Page: drawLogin, URL: console.URL, TrustedProxies: g.settings.Listen.TrustedProxies, Logger: g.log,
+		Page: drawLogin, URL: pages.URL, TrustedProxies: g.settings.Listen.TrustedProxies, Logger: g.log,
 	}
-	if o := console.OIDC; o != nil {
+	if o := pages.OIDC; o != nil {
 		cfg.OIDC = &access.OIDC{Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.Secret(), Scopes: o.Scopes, Claim: o.Claim, Allow: o.Allow}
 		for _, role := range o.Roles {
 			cfg.OIDC.Roles = append(cfg.OIDC.Roles, access.Role(role))

@@ -214,9 +214,15 @@ func deliver(t *testing.T, to string, n int64) int {
 // deliverBody sends an event with a body and returns the status. 0 means that there was no answer.
 func deliverBody(t *testing.T, to string, n int64, body []byte) int {
 	t.Helper()
+	return deliverTo(t, to+"/in/github", n, body)
+}
+
+// deliverTo is deliverBody for the address of any source.
+func deliverTo(t *testing.T, address string, n int64, body []byte) int {
+	t.Helper()
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
-	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, to+"/in/github", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		t.Error(err)
 		return 0

@@ -28,7 +28,9 @@ const root = "../../.."
 // composed contains the parts of a Compose file that the tests need.
 type composed struct {
 	Services map[string]struct {
-		Image       string
+		Image, User string
+		Profiles    []string
+		Entrypoint  []string
 		Command     []string
 		Environment map[string]string
 		Secrets     []string
@@ -213,6 +215,7 @@ func TestComposeServes(t *testing.T) {
 	for _, m := range documented.FindAllStringSubmatch(string(content), -1) {
 		dotenv[m[1]] = m[2]
 	}
+	dotenv["ONCEGATE_LIST_DATABASE_URL"] = database
 	dotenv["ONCEGATE_FORWARD_SIGN_SECRET"] += "b25jZWdhdGUtZGV2ZWxvcG1lbnQtc2VjcmV0LTMy"
 	public, err := rig.FreeAddress()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/buffer"
 	"github.com/oncegate/oncegate/inbox/gate"
 	"github.com/oncegate/oncegate/inbox/seal"
 	"github.com/oncegate/oncegate/internal/app"
@@ -140,7 +141,7 @@ func (s *shell) withService(ctx context.Context, on onDatabase, do func(*control
 				return err
 			}
 			service, err := control.NewService(control.Config{
-				Pool: pool, Lists: lists, Deciding: deciding, Freshness: s.freshness, Keyring: keys, Archive: archive, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, AskTargets: on.results, CheckDefinition: s.checkDefinition, Progress: on.progress.doing,
+				Pool: pool, Lists: lists, Deciding: deciding, Freshness: s.freshness, Keyring: keys, Archive: archive, Settings: settings, Logger: s.quietLogger(settings), Version: readBuild().Version, Patient: true, AskTargets: on.results, CheckDefinition: s.checkDefinition, Buffer: bufferOf(settings), Progress: on.progress.doing,
 			})
 			if err != nil {
 				return err
@@ -149,6 +150,14 @@ func (s *shell) withService(ctx context.Context, on onDatabase, do func(*control
 			return do(service)
 		})
 	})
+}
+
+// bufferOf returns a function that asks the servers of the configuration's buffer. settings may be nil.
+func bufferOf(settings *config.Config) func(context.Context) *buffer.Status {
+	if settings == nil {
+		return nil
+	}
+	return func(ctx context.Context) *buffer.Status { return app.ReadBuffer(ctx, &settings.Buffer) }
 }
 
 // quietLogger returns a logger for errors only, because the command itself reports what happens.

@@ -48,11 +48,11 @@ func (s *shell) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show whether events come in, and what waits for a person", Args: cobra.NoArgs,
 		Long: "Show the version of the schema, the processes that serve the database, when the last event was\n" +
-			"received, how many effects wait, are dead, or have an unknown outcome, and everything else that waits\n" +
-			"for you, with the command that shows it. `oncegate ready` asks one process whether it can keep its\n" +
-			"promise.",
+			"received, how many effects wait, are dead, or have an unknown outcome, what waits in the buffer if there\n" +
+			"is one, and everything else that waits for you, with the command that shows it. `oncegate ready` asks\n" +
+			"one process whether it can keep its promise.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.control(cmd.Context(), "", func(caller control.Caller) error {
+			return s.configuredControl(cmd.Context(), func(caller control.Caller) error {
 				answer, err := readStatus(cmd, caller)
 				if err != nil {
 					return err
@@ -131,6 +131,9 @@ func (s *shell) showServing(a *statusAnswer) {
 		{"waiting", hint(a.Waiting, "routes list")},
 		{"dead", hint(a.Dead, "dead list --group")},
 		{"unknown outcomes", hint(a.Indeterminate, "effects list --state indeterminate")},
+	}
+	if a.Buffer != nil {
+		pairs = append(pairs, pair{"buffer", a.Buffer.Words(a.Time)})
 	}
 	for i := range a.Attention {
 		item := &a.Attention[i]

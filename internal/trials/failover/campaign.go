@@ -2,11 +2,9 @@ package failover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -155,33 +153,7 @@ func Run(ctx context.Context, w *lab.World, o Options) (_ *Result, err error) {
 }
 
 // endServers stops the server that is not the world's.
-func (c *campaign) endServers() error {
-	var errs []error
-	for _, s := range []*devpg.Server{c.primary, c.standby} {
-		if s != nil && running(s) {
-			errs = append(errs, s.Thaw())
-		}
-	}
-	other := c.standby
-	if other == c.Server {
-		other = c.primary
-	}
-	if other != nil { // the world stops its own, with the data that it has now
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		errs = append(errs, other.Stop(ctx))
-	}
-	return errors.Join(errs...)
-}
-
-func running(s *devpg.Server) bool {
-	select {
-	case <-s.Done():
-		return false
-	default:
-		return true
-	}
-}
+func (c *campaign) endServers() error { return c.EndPair(c.primary, c.standby) }
 
 // prepareTarget makes the schema, the target and the configuration.
 func (c *campaign) prepareTarget(ctx context.Context) error {
@@ -211,18 +183,13 @@ func (c *campaign) prepare(ctx context.Context) error {
 	if err := c.stream(ctx); err != nil {
 		return err
 	}
-	both, err := url.Parse(c.primary.DSN())
+	both, err := lab.JoinHosts(c.primary.DSN(), c.standby.DSN())
 	if err != nil {
-		return fmt.Errorf("reading an address: %w", err)
+		return err
 	}
-	other, err := url.Parse(c.standby.DSN())
-	if err != nil {
-		return fmt.Errorf("reading an address: %w", err)
-	}
-	both.Host += "," + other.Host
 	for i := range 2 {
 		n, err := c.Serve(ctx, rig.NodeConfig{
-			Name: strconv.Itoa(i), DSN: both.String() + "&target_session_attrs=read-write", Failpoint: c.options.Wrong,
+			Name: strconv.Itoa(i), DSN: both, Failpoint: c.options.Wrong,
 		})
 		if err != nil {
 			return err

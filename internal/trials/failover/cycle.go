@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // Fault is what happens to the primary before its standby is promoted, and afterwards.
@@ -73,7 +73,7 @@ func (c *campaign) cycle(ctx context.Context, fault Fault) error {
 	if err := begin(); err != nil {
 		return err
 	}
-	if err := c.promote(ctx, next); err != nil {
+	if err := lab.PromoteAlone(ctx, next); err != nil {
 		return err
 	}
 	if fault == Thaw {
@@ -111,16 +111,6 @@ func (c *campaign) cycle(ctx context.Context, fault Fault) error {
 	return c.stream(ctx)
 }
 
-// promote makes the standby the primary. The new primary waits for no standby, because it has none yet.
-func (c *campaign) promote(ctx context.Context, next *devpg.Server) error {
-	if err := execute(ctx, next, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"); err != nil {
-		return err
-	}
-	return next.Promote(ctx)
-}
-
-const streaming = `SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND (sync_state <> 'async') = $1`
-
 // asking counts the processes whose sends wait for the standby.
 const asking = `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'oncegate standbys'`
 
@@ -129,21 +119,7 @@ const unfenced = "unfenced"
 
 // stream waits until the standby has what the primary has, and commits wait for it if they are to.
 func (c *campaign) stream(ctx context.Context) error {
-	if c.options.Synchronous {
-		if err := execute(ctx, c.primary, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"); err != nil {
-			return err
-		}
-	}
-	conn, err := pgx.Connect(ctx, c.primary.DSN())
-	if err != nil {
-		return fmt.Errorf("connecting: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	err = rig.Until(ctx, waitLimit, "the standby to stream", func() (bool, error) {
-		var n int
-		err := conn.QueryRow(ctx, streaming, c.options.Synchronous).Scan(&n)
-		return n == 1, err
-	})
+	err := lab.AwaitStandby(ctx, c.primary, c.options.Synchronous, waitLimit)
 	if err != nil || c.options.Wrong == unfenced {
 		return err
 	}
@@ -157,17 +133,4 @@ func (c *campaign) stream(ctx context.Context) error {
 		err := standby.QueryRow(ctx, asking).Scan(&n)
 		return n == len(c.nodes), err
 	})
-}
-
-func execute(ctx context.Context, s *devpg.Server, statements ...string) error {
-	conn, err := pgx.Connect(ctx, s.DSN())
-	if err != nil {
-		return fmt.Errorf("connecting: %w", err)
-	}
-	var errs []error
-	for _, statement := range statements {
-		_, err := conn.Exec(ctx, statement)
-		errs = append(errs, err)
-	}
-	return errors.Join(append(errs, conn.Close(ctx))...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/drill/rig"
+	"github.com/oncegate/oncegate/internal/trials/lab"
 )
 
 // trace is one event as one database had it.
@@ -47,7 +48,7 @@ func (c *campaign) readTraces(ctx context.Context, s *devpg.Server, since time.T
 
 // lookInto keeps what a former primary received last. The processes use its successor by then; a server that has ended is started for it.
 func (c *campaign) lookInto(ctx context.Context, former *devpg.Server, fault Fault, at, promoted time.Time) error {
-	if !running(former) {
+	if !lab.Running(former) {
 		if err := former.Restart(ctx); err != nil {
 			return err
 		}

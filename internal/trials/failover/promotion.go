@@ -105,7 +105,7 @@ func (c *trio) prepare(ctx context.Context, o *PromotionOptions) (err error) {
 	c.OnEnd(func() error { return c.endThird(third) })
 	servers := []*devpg.Server{c.primary, c.standby, c.third}
 	for _, s := range servers {
-		if err := execute(ctx, s, anyOne, "SELECT pg_reload_conf()"); err != nil {
+		if err := lab.Execute(ctx, s, anyOne, "SELECT pg_reload_conf()"); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (c *trio) endThird(third *devpg.Server) error {
 	all := []*devpg.Server{c.primary, c.standby, c.third}
 	var errs []error
 	for _, s := range all {
-		if s != nil && running(s) {
+		if s != nil && lab.Running(s) {
 			errs = append(errs, s.Thaw())
 		}
 	}
@@ -162,14 +162,11 @@ func (c *trio) address(ctx context.Context, o *PromotionOptions, servers []*devp
 		address.Host, err = c.startProxy(ctx, o.HAProxy, servers)
 		return address.String(), err
 	}
-	for _, s := range servers[1:] {
-		other, err := url.Parse(s.DSN())
-		if err != nil {
-			return "", fmt.Errorf("reading an address: %w", err)
-		}
-		address.Host += "," + other.Host
+	dsns := make([]string, len(servers))
+	for i, s := range servers {
+		dsns[i] = s.DSN()
 	}
-	return address.String() + "&target_session_attrs=read-write", nil
+	return lab.JoinHosts(dsns...)
 }
 
 // promotion makes one fault and promotes a standby. It returns for how long nothing was acknowledged.
@@ -242,7 +239,7 @@ func repoint(ctx context.Context, standby, primary *devpg.Server) error {
 	}
 	password, _ := address.User.Password()
 	info := fmt.Sprintf("host=%s port=%s user=%s password=%s application_name=standby", address.Hostname(), address.Port(), address.User.Username(), password)
-	return execute(ctx, standby, "ALTER SYSTEM SET primary_conninfo = '"+info+"'", "SELECT pg_reload_conf()")
+	return lab.Execute(ctx, standby, "ALTER SYSTEM SET primary_conninfo = '"+info+"'", "SELECT pg_reload_conf()")
 }
 
 const streamingTwo = `SELECT count(*) = 2 FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'`

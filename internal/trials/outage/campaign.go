@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncegate/oncegate/internal/devpg"
 	"github.com/oncegate/oncegate/internal/drill/rig"
 	"github.com/oncegate/oncegate/internal/trials/lab"
 )
@@ -24,6 +25,9 @@ type Options struct {
 	// Always has every delivery go through the buffer, and the effects of a customer follow the order of arrival. Otherwise
 	// deliveries are buffered while the database is away, and the effects of a customer follow numbers.
 	Always bool
+
+	// Fault is the only fault of the database that the campaign makes. It may be empty.
+	Fault string
 
 	Progress func(format string, args ...any)
 }
@@ -82,10 +86,12 @@ type campaign struct {
 	*lab.Campaign
 	options Options
 	random  *rand.Rand
-	proxy   *rig.Proxy
+	proxies []*rig.Proxy // of both servers of PostgreSQL
 	cluster *cluster
 	nodes   []*rig.Node
 	client  *http.Client
+
+	primary, standby *devpg.Server
 
 	mu       sync.Mutex
 	evidence Evidence
@@ -103,8 +109,9 @@ func Run(ctx context.Context, w *lab.World, o Options) (v *Evidence, err error) 
 	c := &campaign{
 		Campaign: lab.NewCampaign(w, "outage_"+rig.RunID(), o.Progress, "LOG_LEVEL=warn", "SHOP_SECRET=whsec_"+base64.StdEncoding.EncodeToString([]byte(signing))),
 		options:  o, random: rig.Random(o.Seed, 1), client: rig.NewClient(2*customers, 30*time.Second), evidence: Evidence{Faults: map[string]int{}},
+		primary: w.Server,
 	}
-	repeat := fmt.Sprintf("./scripts/outage -cycles %d -seed %d -always=%t", o.Cycles, o.Seed, o.Always)
+	repeat := fmt.Sprintf("./scripts/outage -cycles %d -seed %d -always=%t -fault=%q", o.Cycles, o.Seed, o.Always, o.Fault)
 	defer func() { err = c.End(err, repeat) }()
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
@@ -125,7 +132,7 @@ func Run(ctx context.Context, w *lab.World, o Options) (v *Evidence, err error) 
 	return c.finish(ctx)
 }
 
-// prepare starts the servers of the buffer, and two nodes that reach PostgreSQL through a proxy.
+// prepare starts the servers of the buffer, a standby, and two nodes that reach both servers of PostgreSQL through proxies.
 func (c *campaign) prepare(ctx context.Context) (err error) {
 	if err := c.Prepare(ctx, "CREATE TABLE ledger (at bigserial PRIMARY KEY, customer int NOT NULL, number int NOT NULL)"); err != nil {
 		return err
@@ -134,11 +141,10 @@ func (c *campaign) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	c.OnEnd(c.cluster.end)
-	var through string
-	if c.proxy, through, err = rig.StartProxy(c.DSN()); err != nil {
+	through, err := c.prepareStandby(ctx)
+	if err != nil {
 		return err
 	}
-	c.OnEnd(c.proxy.Close)
 	when, order := "unavailable", "{ mode: contiguous, key: body.customer, number: body.number, start: 1, patience: 1h }"
 	if c.options.Always {
 		when, order = "always", "{ mode: arrival, key: body.customer }"

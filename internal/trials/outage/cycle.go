@@ -3,7 +3,6 @@ package outage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -11,7 +10,10 @@ import (
 )
 
 // databaseFaults are the faults of the database.
-var databaseFaults = []string{"killed", "frozen", "cut off"}
+var databaseFaults = []string{"killed", "frozen", "cut off", promoted}
+
+// promoted is the fault in which the primary is lost, and its standby takes over.
+const promoted = "promoted"
 
 // bufferFaults are what happens to the buffer meanwhile.
 var bufferFaults = []string{"whole", "whole", "one server killed", "leader killed", "all servers killed"}
@@ -26,8 +28,11 @@ func (c *campaign) cycle(ctx context.Context, cycle int) error {
 	if cycle < len(bufferFaults) {
 		database, servers = databaseFaults[cycle%len(databaseFaults)], bufferFaults[cycle]
 	}
+	if c.options.Fault != "" {
+		database = c.options.Fault
+	}
 	away := time.Duration(500+c.random.IntN(8000)) * time.Millisecond
-	c.Progress("cycle %d of %d: the database is %s for %s, the buffer: %s", cycle+1, c.options.Cycles, database, away.Round(100*time.Millisecond), servers)
+	c.Progress("cycle %d of %d: the database: %s, away for %s; the buffer: %s", cycle+1, c.options.Cycles, database, away.Round(100*time.Millisecond), servers)
 	c.evidence.Faults["database "+database]++
 	c.evidence.Faults["buffer "+servers]++
 	repair, err := c.fault(database)
@@ -64,37 +69,6 @@ func (c *campaign) recovered(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// fault makes the database unreachable. The function that it returns ends that.
-func (c *campaign) fault(name string) (repair func(context.Context) error, err error) {
-	switch name {
-	case "killed":
-		return func(ctx context.Context) error {
-			if err := c.Server.Restart(ctx); err != nil {
-				return err
-			}
-			return c.reconnect(ctx)
-		}, c.Server.Kill()
-	case "frozen":
-		return func(context.Context) error { return c.Server.Thaw() }, c.Server.Freeze()
-	case "cut off":
-		c.proxy.SetReachable(false)
-		return func(context.Context) error { c.proxy.SetReachable(true); return nil }, nil
-	}
-	return nil, fmt.Errorf("unknown fault %q", name)
-}
-
-// reconnect opens the campaign's own connection again.
-func (c *campaign) reconnect(ctx context.Context) error {
-	_ = c.DB.Close(ctx) // the server that it led to is gone
-	return rig.Poll(ctx, 100*time.Millisecond, time.Minute, "PostgreSQL to start", func() (bool, error) {
-		db, err := c.Connect(ctx, c.Schema)
-		if err == nil {
-			c.DB = db
-		}
-		return err == nil, nil
-	})
 }
 
 // bufferFault kills servers of the buffer. The function that it returns starts them again.

@@ -2,6 +2,7 @@ package outage_test
 
 import (
 	"flag"
+	"slices"
 	"testing"
 
 	"github.com/oncegate/oncegate/internal/devpg"
@@ -14,6 +15,7 @@ var (
 	cycles = flag.Int("cycles", 0, "outages; 0 runs none")
 	seed   = flag.Uint64("seed", 0, "0 draws one")
 	always = flag.Bool("always", false, "every delivery goes through the buffer")
+	fault  = flag.String("fault", "", "the only fault of the database: killed, frozen, cut off or promoted")
 )
 
 // TestOutage needs the distribution's nats-server: ./scripts/outage runs it.
@@ -22,9 +24,12 @@ func TestOutage(t *testing.T) { //nolint:paralleltest // it needs the machine fo
 		return // ./scripts/outage was not asked for
 	}
 	*seed = rig.DrawSeed(*seed)
+	if *fault != "" && !slices.Contains(outage.Faults(), *fault) {
+		t.Fatalf("-fault: want one of %q", outage.Faults())
+	}
 	t.Logf("seed %d", *seed)
-	world := lab.TestWorld(t, lab.WorldConfig{Postgres: devpg.Config{Settings: map[string]string{"max_connections": "120"}}})
-	v, err := outage.Run(lab.TestContext(t), world, outage.Options{Cycles: *cycles, Seed: *seed, Always: *always, Progress: t.Logf})
+	world := lab.TestWorld(t, lab.WorldConfig{Postgres: devpg.Config{Settings: map[string]string{"max_connections": "120", "wal_keep_size": "512MB"}}})
+	v, err := outage.Run(lab.TestContext(t), world, outage.Options{Cycles: *cycles, Seed: *seed, Always: *always, Fault: *fault, Progress: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
