@@ -26,6 +26,9 @@ func Load(file string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	if len(settings.Databases) > 0 {
+		return Config{}, errors.New("databases: an Inbox has one database; open an Inbox for each, with a file of its own")
+	}
 	return Config{DatabaseURL: settings.Database.URL, Schema: settings.Database.Schema, loaded: settings}, nil
 }
 

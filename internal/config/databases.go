@@ -120,6 +120,17 @@ func (c *Config) Part(name string) *Config {
 	return &part
 }
 
+// Together has all sources live in one database, for development.
+func (c *Config) Together() {
+	c.Databases, c.Spread = nil, nil
+	for _, t := range c.Tenants {
+		t.Database = ""
+	}
+	for _, s := range c.Sources {
+		s.Database = ""
+	}
+}
+
 // like returns the database with what it leaves out as in another one.
 func (d *Database) like(other *Database) Database {
 	out := *d

@@ -56,7 +56,7 @@ func (f *front) merge(ctx context.Context, o Definition, access Access, request 
 	paged := asked.FieldByName("PageRequest")
 	places, limit := map[string]place{}, 0
 	if paged.IsValid() {
-		page, _ := paged.Interface().(PageRequest)
+		page, _ := reflect.TypeAssert[PageRequest](paged)
 		var err error
 		if limit, err = page.limit(); err != nil {
 			return nil, err
@@ -191,8 +191,7 @@ func idOf(row reflect.Value) (inbox.ID, bool) {
 	if !field.IsValid() {
 		return inbox.ID{}, false
 	}
-	id, ok := field.Interface().(inbox.ID)
-	return id, ok
+	return reflect.TypeAssert[inbox.ID](field)
 }
 
 func compareIDs(a, b reflect.Value) int {
@@ -220,7 +219,7 @@ func joined(response reflect.Type, parts []part, order int, places map[string]pl
 		}
 		places[p.in.Name] = next
 		if field := p.page.FieldByName("SearchedTo"); field.IsValid() {
-			if at, _ := field.Interface().(*time.Time); at != nil && (searched == nil || at.After(*searched)) {
+			if at, _ := reflect.TypeAssert[*time.Time](field); at != nil && (searched == nil || at.After(*searched)) {
 				searched = at
 			}
 		}

@@ -132,7 +132,7 @@ func (g *Group) Serve(ctx context.Context) error {
 	var failure error
 	select {
 	case <-ctx.Done():
-		g.leave(failed)
+		failure = g.leave(failed)
 	case failure = <-failed:
 		g.log.Error("stopping", slog.Any("error", failure))
 	}
@@ -150,16 +150,18 @@ func (g *Group) Serve(ctx context.Context) error {
 }
 
 // leave keeps everything working for the configured delay, while the process says that it is not ready.
-func (g *Group) leave(failed <-chan error) {
+func (g *Group) leave(failed <-chan error) error {
 	g.draining.Store(true)
 	if g.cfg.App.Settings.DrainDelay <= 0 {
-		return
+		return nil
 	}
 	timer := time.NewTimer(g.cfg.App.Settings.DrainDelay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-failed:
+		return nil
+	case err := <-failed:
+		return err
 	}
 }
 

@@ -88,7 +88,7 @@ func (g *Group) deliver(w http.ResponseWriter, r *http.Request) {
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/in/"), "/")
 	home := g.homeOf(name)
-	var any *Server
+	var other *Server
 	away := false
 	for _, m := range g.members {
 		s := m.serving()
@@ -101,15 +101,15 @@ func (g *Group) deliver(w http.ResponseWriter, r *http.Request) {
 		case home == m.name:
 			s.admit(w, r)
 			return
-		case any == nil:
-			any = s
+		case other == nil:
+			other = s
 		}
 	}
-	if any == nil || home != "" || away {
+	if other == nil || home != "" || away {
 		app.Refuse(w, r)
 		return
 	}
-	any.admit(w, r)
+	other.admit(w, r)
 }
 
 // admit serves a delivery by the App that leads. An App may lose the lead while a request looks for it, so the request then goes to the

@@ -77,8 +77,11 @@ func (s *shell) devOptions(file string, environ ...string) *devOptions {
 // examples, so that its events reach the target in the process, too.
 func (o *devOptions) load() (*config.Config, error) {
 	cfg, err := config.Load(o.Options)
-	if err != nil || o.Content == nil {
+	if err != nil {
 		return cfg, err
+	}
+	if cfg.Together(); o.Content == nil {
+		return cfg, nil
 	}
 	example := slices.IndexFunc(cfg.Sources, func(s *config.Source) bool { return s.Name != o.own && len(s.Routes) > 0 })
 	for _, source := range cfg.Sources {
