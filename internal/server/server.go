@@ -210,7 +210,7 @@ func (s *Server) prepare(ctx, running context.Context, g *generation, parts app.
 	if err := g.app.Assemble(ctx, parts); err != nil {
 		return err
 	}
-	if parts.Listen && s.reloads.cfg.Load != nil {
+	if s.reloads.cfg.Load != nil {
 		if err := g.app.Collect(s.reloads.total, s.reloads.last); err != nil {
 			return err
 		}
