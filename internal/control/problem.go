@@ -162,6 +162,9 @@ func problemOfDatabase(err error) *Problem {
 
 // isBroken reports whether a connection to the database broke, so that the outcome of what changes something is unknown.
 func isBroken(err error) bool {
+	if _, before := errors.AsType[*pgconn.ConnectError](err); before {
+		return false // there was no connection, as ProblemOf says
+	}
 	_, network := errors.AsType[*net.OpError](err)
 	return network || errors.Is(err, io.ErrUnexpectedEOF)
 }
