@@ -367,7 +367,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		// listener. A retired App lets them wait.
 		a.cleanups.add("waiting callers", func(context.Context) error {
 			if !a.retired.Load() {
-				a.outcomes.Release()
+				a.ReleaseCallers()
 			}
 			return nil
 		})
@@ -378,6 +378,13 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.parts.After = nil // or no App would ever be forgotten
 	return nil
+}
+
+// ReleaseCallers answers callers that wait for an operation, and from now on every one at once, because the process stops.
+func (a *App) ReleaseCallers() {
+	if a.outcomes != nil {
+		a.outcomes.Release()
+	}
 }
 
 // startParts makes the steps of the start. An App that follows another one starts to carry out effects and to

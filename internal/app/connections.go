@@ -62,15 +62,21 @@ func NewPublicServer(cfg Config, handler http.Handler, reg prometheus.Registerer
 		cfg.Now = time.Now
 	}
 	a := &App{cfg: cfg, settings: cfg.Settings, log: cfg.Logger}
+	public, connections, err := a.publicServer(handler)
+	if err != nil {
+		return nil, nil, err
+	}
+	return public, connections, reg.Register(receiver.NewConnectionsCollector(connections.Stats))
+}
+
+// publicServer makes the public listener's server and the limits of its connections.
+func (a *App) publicServer(handler http.Handler) (*http.Server, *receiver.Connections, error) {
 	connections, err := a.makeConnections()
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := reg.Register(receiver.NewConnectionsCollector(connections.Stats)); err != nil {
-		return nil, nil, err
-	}
 	public, err := receiver.NewServer(receiver.ServerConfig{
-		Handler: handler, Logger: cfg.Logger, Connections: connections,
+		Handler: handler, Logger: a.log, Connections: connections,
 		ReadHeaderTimeout: a.settings.Listen.HeaderTimeout, IdleTimeout: a.settings.Listen.IdleTimeout, WriteTimeout: a.writeTimeout(),
 	})
 	return public, connections, err

@@ -97,9 +97,25 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 // if this process has the role and does not listen itself. Otherwise it answers 503.
 func (a *App) Deliveries() http.Handler { return a.door }
 
-// Admit serves a delivery. It reports false, and answers nothing, if the App does not accept any: before Start, and after its stop or
-// another App's take-over.
-func (a *App) Admit(w http.ResponseWriter, r *http.Request) bool { return a.door.admit(w, r) }
+// Deliver serves a delivery by the App that leads, of a process whose Apps do not listen themselves.
+func Deliver(w http.ResponseWriter, r *http.Request, lead func() *App) {
+	admitLead(w, r, lead, func(a *App) *door { return a.door })
+}
+
+// admitLead serves a request with the door of the App that leads. An App may lose the lead and shut its door while a request looks for
+// it, so the request then goes to the next one.
+func admitLead(w http.ResponseWriter, r *http.Request, lead func() *App, doorOf func(*App) *door) {
+	for {
+		leads := lead()
+		if doorOf(leads).admit(w, r) {
+			return
+		}
+		if lead() == leads {
+			refuse(w, r)
+			return
+		}
+	}
+}
 
 // Refuse answers 503, so that the sender delivers again.
 func Refuse(w http.ResponseWriter, r *http.Request) { refuse(w, r) }

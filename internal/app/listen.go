@@ -31,21 +31,9 @@ func newListeners(first *App) *listeners {
 	return l
 }
 
-// handler serves each request with the door of the App that leads. An App may lose the lead and shut its door while a
-// request looks for it, so the request then goes to the next one.
+// handler serves each request with the door of the App that leads.
 func (l *listeners) handler(doorOf func(*App) *door) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for {
-			lead := l.lead.Load()
-			if doorOf(lead).admit(w, r) {
-				return
-			}
-			if l.lead.Load() == lead {
-				refuse(w, r)
-				return
-			}
-		}
-	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { admitLead(w, r, l.lead.Load, doorOf) })
 }
 
 // open binds an address. The socket is closed when the App that leads then stops.

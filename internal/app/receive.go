@@ -129,14 +129,7 @@ func (a *App) receiverBefore() *receiver.Receiver {
 func (a *App) makePublic() (err error) {
 	l := a.listeners
 	if a.parts.After == nil {
-		if l.connections, err = a.makeConnections(); err != nil {
-			return err
-		}
-		l.public, err = receiver.NewServer(receiver.ServerConfig{
-			Handler: l.handler(func(a *App) *door { return a.door }), Logger: a.log, Connections: l.connections,
-			ReadHeaderTimeout: a.settings.Listen.HeaderTimeout, IdleTimeout: a.settings.Listen.IdleTimeout, WriteTimeout: a.writeTimeout(),
-		})
-		if err != nil {
+		if l.public, l.connections, err = a.publicServer(l.handler(func(a *App) *door { return a.door })); err != nil {
 			return err
 		}
 	}

@@ -82,7 +82,7 @@ func (f *front) run(ctx context.Context, o Definition, access Access, request an
 	case onEach[d.ID]:
 		return f.each(ctx, o, access, request, in)
 	case d.ReadsLists():
-		_, answer, err := f.find(ctx, o, access, request, in)
+		_, answer, err := f.find(ctx, o, access, request, in, false)
 		return answer, err
 	}
 	at, err := f.locate(ctx, d, access, request, in)
@@ -115,7 +115,7 @@ func (f *front) chosen(access Access, request any, d Description) ([]Database, e
 	case d.ReadsLists(), onEach[d.ID], namesObject(d):
 		return f.databases, nil
 	}
-	return nil, invalid("which database? the request names neither a database nor a source; the databases are %s", f.names())
+	return nil, f.which()
 }
 
 func (f *front) names() string {
@@ -173,8 +173,9 @@ func (f *front) each(ctx context.Context, o Definition, access Access, request a
 	return nil, &Problem{Code: code, Detail: fmt.Sprintf("it was done in %d of %d databases; repeat it for the others: %v", len(in)-len(failed), len(in), errors.Join(failed...))}
 }
 
-// find reads an object from the database that has it.
-func (f *front) find(ctx context.Context, o Definition, access Access, request any, in []Database) (at Database, answer any, err error) {
+// find reads an object from the database that has it. If every database has to answer, one that does not makes the search fail, because
+// it may have another object of the same name.
+func (f *front) find(ctx context.Context, o Definition, access Access, request any, in []Database, every bool) (at Database, answer any, err error) {
 	var missing, away error
 	found := 0
 	for _, one := range in {
@@ -194,7 +195,7 @@ func (f *front) find(ctx context.Context, o Definition, access Access, request a
 	switch {
 	case found > 1:
 		return at, nil, &Problem{Code: CodeAmbiguous, Detail: "several databases have what the request names: name one of " + f.names()}
-	case found == 1 && (away == nil || namesUUID(request)):
+	case found == 1 && (away == nil || !every):
 		return at, answer, nil
 	case away != nil:
 		return at, nil, away
@@ -202,21 +203,26 @@ func (f *front) find(ctx context.Context, o Definition, access Access, request a
 	return at, nil, missing
 }
 
-// locate returns the database that has the object which a decision names. Every database is asked, because ids that are numbers exist
-// in several.
+// locate returns the database that has the object which a decision names.
 func (f *front) locate(ctx context.Context, d Description, access Access, request any, in []Database) (Database, error) {
+	object, _, _ := strings.Cut(d.Path, "}")
 	for _, o := range Operations() {
 		reads := o.Describe()
-		path, _, _ := strings.Cut(d.Path, "}")
-		if reads.Method != http.MethodGet || reads.Path != path+"}" || answersList(reads.Response) {
+		if reads.Method != http.MethodGet || reads.Path != object+"}" || answersList(reads.Response) {
 			continue
 		}
 		asked := reflect.New(reads.Request).Elem()
 		copyFields(asked, reflect.ValueOf(request))
-		at, _, err := f.find(ctx, o, Access{Actor: access.Actor, Credential: access.Credential, Scopes: Scopes{ReadMetadata}, Tenant: access.Tenant}, asked.Interface(), in)
+		reader := Access{Actor: access.Actor, Credential: access.Credential, Scopes: Scopes{ReadMetadata}, Tenant: access.Tenant}
+		at, _, err := f.find(ctx, o, reader, asked.Interface(), in, !namesUUID(request))
 		return at, err
 	}
-	return Database{}, invalid("which database? name one of %s", f.names())
+	return Database{}, f.which()
+}
+
+// which refuses a decision that several databases could carry out.
+func (f *front) which() error {
+	return invalid("which database? name one of %s (--database, or the header Oncegate-Database)", f.names())
 }
 
 // copyFields copies the fields that both requests have.
@@ -231,8 +237,16 @@ func copyFields(to, from reflect.Value) {
 
 // namesUUID reports whether the object that a request names has an id that no other database gives.
 func namesUUID(request any) bool {
-	id := reflect.ValueOf(request).FieldByName("ID")
-	return id.IsValid() && id.Type() == reflect.TypeFor[inbox.ID]()
+	v := reflect.ValueOf(request)
+	if id := v.FieldByName("ID"); id.IsValid() && id.Type() == reflect.TypeFor[inbox.ID]() {
+		return true
+	}
+	ref := v.FieldByName("Ref")
+	if !ref.IsValid() || ref.Kind() != reflect.String {
+		return false
+	}
+	_, err := inbox.ParseID(ref.String())
+	return err == nil
 }
 
 // begin begins a keyed request in the database that carries it out, so that its repetition finds it.

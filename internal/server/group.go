@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oncegate/oncegate/internal/app"
+	"github.com/oncegate/oncegate/internal/background"
 	"github.com/oncegate/oncegate/internal/config"
 	"github.com/oncegate/oncegate/internal/control"
 	"github.com/oncegate/oncegate/internal/sleep"
@@ -22,8 +24,7 @@ type GroupConfig struct {
 	// App configures the process. Its Settings are the whole configuration.
 	App app.Config
 
-	// Load reads the configuration again: the whole one, with the sources that are stored in one database, which may be away. It
-	// returns the whole one without stored sources for an empty name.
+	// Load reads the whole configuration again, with the sources that are stored in one database.
 	Load func(ctx context.Context, database string) (*Loaded, error)
 
 	// LoadWith reads the configuration with one source that is stored in a database, and without the others.
@@ -54,9 +55,6 @@ type member struct {
 	name   string
 	group  *Group
 	server atomic.Pointer[Server] // nil while the database is away
-
-	mu       sync.Mutex
-	withheld map[string]bool // sources that wait for a database which may have them
 }
 
 // OpenGroup makes a Group. It opens nothing before [Group.Serve].
@@ -82,29 +80,26 @@ func (m *member) service() *control.Service {
 
 // serving returns the Server, or nil while the database is away.
 func (m *member) serving() *Server {
-	s := m.server.Load()
-	if s == nil {
-		return nil
-	}
-	select {
-	case <-s.Started():
+	if s := m.server.Load(); s != nil && m.hasServed(s) {
 		return s
-	default:
-		return nil
 	}
+	return nil
 }
 
-// homeOf returns the name of the database in which a source lives, or "" for a name that no source has.
+// homeOf returns the name of the database in which a source lives, or "" for a name that no source has. Of a database that is away it
+// knows the sources that the file had at the start.
 func (g *Group) homeOf(source string) string {
-	if source == "" {
-		return ""
-	}
 	for _, m := range g.members {
-		if s := m.serving(); s != nil && s.lead().settings.HomeOf(source) != "" {
+		if s := m.serving(); s != nil && s.lead().has(source) {
 			return m.name
 		}
 	}
 	return g.cfg.App.Settings.HomeOf(source)
+}
+
+// has reports whether the source lives in the database of the generation, also if it is withheld.
+func (g *generation) has(source string) bool {
+	return g.settings.HomeOf(source) != "" || slices.Contains(g.withheld, source)
 }
 
 // Serve listens on the addresses of the configuration, and serves each database until ctx ends. It starts if at least one database
@@ -136,17 +131,36 @@ func (g *Group) Serve(ctx context.Context) error {
 	case failure = <-failed:
 		g.log.Error("stopping", slog.Any("error", failure))
 	}
-	ended := make(chan error, 1)
-	drain, cut := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.App.Settings.Drain)
-	defer cut()
-	go func() { ended <- closing(drain) }()
-	stop() // callers that wait for an operation are let go, so that the listeners can close
+	err = errors.Join(failure, g.close(ctx, closing, stop))
 	running.Wait()
-	err = errors.Join(failure, <-ended)
 	if err == nil {
 		g.log.Info("stopped")
 	}
 	return err
+}
+
+// close shuts the listeners down and then has the databases stop. Requests under way have half of the time, and go on if they need more.
+func (g *Group) close(ctx context.Context, closing func(context.Context) error, stop func()) error {
+	drain := g.cfg.App.Settings.Drain
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	for _, m := range g.members {
+		if s := m.serving(); s != nil {
+			s.lead().app.ReleaseCallers() // or they would keep the listener from closing
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- closing(ctx) }()
+	half := time.NewTimer(drain / 2)
+	defer half.Stop()
+	select {
+	case err := <-ended:
+		stop()
+		return err
+	case <-half.C:
+		stop()
+		return <-ended
+	}
 }
 
 // leave keeps everything working for the configured delay, while the process says that it is not ready.
@@ -206,21 +220,17 @@ const (
 // follow serves the database until ctx ends. It sends to first how the first attempt to start ended.
 func (m *member) follow(ctx context.Context, first chan<- error) {
 	log := m.group.log.With(slog.String("database", m.name))
+	var once sync.Once
+	report := func(err error) { once.Do(func() { first <- err }) }
 	told := ""
 	for ctx.Err() == nil {
-		err := m.serve(ctx, func() {
-			if first != nil {
-				first <- nil
-				first = nil
-			}
-			told = ""
-		})
-		if first != nil {
-			first <- err
-			first = nil
-		}
+		served, err := m.serve(ctx, func() { report(nil) })
+		report(err)
 		if ctx.Err() != nil {
 			return
+		}
+		if served {
+			told = ""
 		}
 		pause := memberRefused
 		if app.IsAway(err) {
@@ -236,18 +246,18 @@ func (m *member) follow(ctx context.Context, first chan<- error) {
 	}
 }
 
-// serve opens a Server for the database and runs it. It calls started once it serves.
-func (m *member) serve(ctx context.Context, started func()) error {
+// serve opens a Server for the database and runs it. It calls started once it serves, and returns whether it has served.
+func (m *member) serve(ctx context.Context, started func()) (served bool, err error) {
 	loaded, err := m.load(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	cfg := m.group.cfg.App
 	cfg.Settings, cfg.Logger = loaded.Settings, loaded.Logger
 	s, err := Open(ctx, cfg)
 	if err != nil {
-		m.release(loaded)
-		return err
+		loaded.release()
+		return false, err
 	}
 	s.member = true
 	s.Reloads(ReloadConfig{
@@ -261,25 +271,29 @@ func (m *member) serve(ctx context.Context, started func()) error {
 		},
 		Explain: m.group.cfg.Explain,
 	})
-	s.lead().release = loaded.Release
+	s.lead().release, s.lead().withheld = loaded.Release, loaded.withheld
 	m.server.Store(s)
 	defer m.server.Store(nil)
-	watching, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
+	watched := background.Run(ctx, func(ctx context.Context) {
 		select {
 		case <-s.Started():
 			started()
-			m.group.release(watching)
-		case <-watching.Done():
+			m.group.release(ctx)
+		case <-ctx.Done():
 		}
-	}()
-	return s.Run(ctx)
+	})
+	err = s.Run(ctx)
+	_ = watched(context.WithoutCancel(ctx))
+	return m.hasServed(s), err
 }
 
-func (m *member) release(loaded *Loaded) {
-	if loaded.Release != nil {
-		loaded.Release()
+// hasServed reports whether a Server of the database has started.
+func (m *member) hasServed(s *Server) bool {
+	select {
+	case <-s.Started():
+		return true
+	default:
+		return false
 	}
 }
 

@@ -21,6 +21,14 @@ import (
 	"github.com/oncegate/oncegate/internal/control"
 )
 
+// listening is a listener of the process.
+type listening struct {
+	name, address string
+	server        *http.Server
+	bound         *net.Addr
+	connections   *receiver.Connections // nil if they are not limited
+}
+
 // listen opens both listeners. closing shuts them down and waits for the requests under way.
 func (g *Group) listen(ctx, pages context.Context, failed chan<- error) (closing func(context.Context) error, err error) {
 	settings := g.cfg.App.Settings
@@ -28,23 +36,13 @@ func (g *Group) listen(ctx, pages context.Context, failed chan<- error) (closing
 	if err != nil {
 		return nil, err
 	}
-	open := []struct {
-		name, address string
-		server        *http.Server
-		bound         *net.Addr
-		connections   *receiver.Connections
-	}{{name: "admin", address: settings.Listen.Admin, server: private, bound: &g.adminAddr}}
+	open := []listening{{name: "admin", address: settings.Listen.Admin, server: private, bound: &g.adminAddr}}
 	if g.cfg.App.Receive {
 		public, connections, err := app.NewPublicServer(g.cfg.App, http.HandlerFunc(g.deliver), g.registry)
 		if err != nil {
 			return nil, err
 		}
-		open = slices.Insert(open, 0, struct {
-			name, address string
-			server        *http.Server
-			bound         *net.Addr
-			connections   *receiver.Connections
-		}{"public", settings.Listen.Public, public, &g.publicAddr, connections})
+		open = slices.Insert(open, 0, listening{"public", settings.Listen.Public, public, &g.publicAddr, connections})
 	}
 	var sockets []net.Listener
 	for _, o := range open {
@@ -80,52 +78,41 @@ func (g *Group) listen(ctx, pages context.Context, failed chan<- error) (closing
 	}, nil
 }
 
-// deliver serves a delivery by the database in which its source lives. While a database is away, a name that no other one has may be
-// one of its sources, so it is answered with 503.
+// deliver serves a delivery by the database in which its source lives. A source that is withheld is answered with 503, and while a
+// database is away, so is a name that no other one has, because it may be one of its sources.
 func (g *Group) deliver(w http.ResponseWriter, r *http.Request) {
 	if g.draining.Load() {
 		w.Header().Set("Connection", "close")
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/in/"), "/")
-	home := g.homeOf(name)
 	var other *Server
-	away := false
 	for _, m := range g.members {
 		s := m.serving()
 		switch {
 		case s == nil:
-			away = true
-		case home == m.name && s.lead().settings.HomeOf(name) == "": // it is withheld until another database answers
+			continue
+		case slices.Contains(s.lead().withheld, name):
 			app.Refuse(w, r)
 			return
-		case home == m.name:
-			s.admit(w, r)
+		case s.lead().has(name):
+			app.Deliver(w, r, s.leadApp)
 			return
-		case other == nil:
-			other = s
 		}
+		other = s
 	}
-	if other == nil || home != "" || away {
+	if other == nil || g.away() {
 		app.Refuse(w, r)
 		return
 	}
-	other.admit(w, r)
+	app.Deliver(w, r, other.leadApp) // which answers that there is no such source
 }
 
-// admit serves a delivery by the App that leads. An App may lose the lead while a request looks for it, so the request then goes to the
-// next one.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
-	for {
-		lead := s.lead()
-		if lead.app.Admit(w, r) {
-			return
-		}
-		if s.lead() == lead {
-			app.Refuse(w, r)
-			return
-		}
-	}
+// away reports whether a database is not served.
+func (g *Group) away() bool {
+	return slices.ContainsFunc(g.members, func(m *member) bool { return m.serving() == nil })
 }
+
+func (s *Server) leadApp() *app.App { return s.lead().app }
 
 // private makes the server of the private listener. Pages that are kept open end with pages.
 func (g *Group) private(pages context.Context) (*http.Server, error) {
@@ -138,7 +125,7 @@ func (g *Group) private(pages context.Context) (*http.Server, error) {
 	for _, m := range g.members {
 		checks = append(checks, admin.Check{Name: m.name, Ready: m.ready})
 	}
-	private, err := admin.New(admin.Config{Gatherer: g, Logger: g.log, Checks: checks, Degraded: g.degraded, Hosts: g.hosts()})
+	private, err := admin.New(admin.Config{Gatherer: g, Logger: g.log, Checks: checks, Degraded: g.degraded, Hosts: app.ConsoleHosts(g.cfg.App.Settings)})
 	if err != nil {
 		return nil, err
 	}
@@ -165,9 +152,6 @@ func (g *Group) private(pages context.Context) (*http.Server, error) {
 	private.Mount(mux)
 	return private.NewServer(), nil
 }
-
-// hosts are the names of the console.
-func (g *Group) hosts() []string { return app.ConsoleHosts(g.cfg.App.Settings) }
 
 // ready returns why the database cannot be served now, in one line.
 func (m *member) ready(ctx context.Context) error {

@@ -7,9 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -251,9 +253,13 @@ func TestListsOfSeveralDatabases(t *testing.T) {
 	p := newGroup(t)
 	p.start()
 	var sent []string
+	var last string // number of the newest delivery to euro
 	for n := range int64(5) {
 		for _, source := range []string{"github", "euro", "euro"}[:1+n%2*2] {
-			p.send(source, 100*n+int64(len(sent)))
+			number := 100*n + int64(len(sent))
+			if p.send(source, number); source == "euro" {
+				last = strconv.FormatInt(number, 10)
+			}
 			sent = append(sent, source)
 		}
 	}
@@ -313,6 +319,11 @@ func TestListsOfSeveralDatabases(t *testing.T) {
 	}
 	p.proxies["default"].SetReachable(false)
 	inboxtest.Until(t, "default to be missed", func() bool { return slices.Equal(p.events(token, "", "").Away, []string{"default"}) })
+	for _, ref := range []string{only.Data[1].ID, url.PathEscape("euro/delivery-" + last)} {
+		if status, answer := p.api(http.MethodGet, "/api/v1/events/"+ref, token, "", ""); status != http.StatusOK {
+			t.Errorf("while default is away, the event %s of eu was answered %d: %s", ref, status, answer)
+		}
+	}
 	p.stop()
 }
 
@@ -370,6 +381,13 @@ func TestASourceKeepsItsDatabase(t *testing.T) {
 	}
 	if status := p.send("more", 1); status != http.StatusOK {
 		t.Errorf("the new source was answered %d", status)
+	}
+	p.write(p.text)
+	if err := p.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status := p.send("more", 2); status != http.StatusNotFound {
+		t.Errorf("the removed source was answered %d", status)
 	}
 	p.stop()
 	p.write(moved)

@@ -40,6 +40,15 @@ type Loaded struct {
 	// Logger writes the log as Settings say. Release is called when nothing writes to it any more. It may be nil.
 	Logger  *slog.Logger
 	Release func()
+
+	withheld []string // names of sources that a member of a Group does not serve yet
+}
+
+// release frees the log of a configuration that is not applied.
+func (l *Loaded) release() {
+	if l.Release != nil {
+		l.Release()
+	}
 }
 
 // ReloadConfig says how a [Server] reloads. Load and Explain are required.
@@ -219,7 +228,7 @@ func (s *Server) reloadNow(ctx, running context.Context, request control.ReloadR
 	if err != nil {
 		return out, s.kept(reloadInvalid, err)
 	}
-	next := &generation{settings: loaded.Settings, log: loaded.Logger, release: loaded.Release}
+	next := &generation{settings: loaded.Settings, log: loaded.Logger, release: loaded.Release, withheld: loaded.withheld}
 	applied := false
 	defer func() {
 		if !applied {

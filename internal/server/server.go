@@ -76,6 +76,8 @@ type generation struct {
 	release  func()             // for the log; may be nil
 	end      context.CancelFunc // ends pages that are kept open
 
+	withheld []string // names of sources of a member of a Group that it does not serve yet
+
 	service *control.Service // once it is prepared
 	who     *access.Access   // likewise
 }

@@ -114,6 +114,13 @@ func (s *shell) configCommand() *cobra.Command {
 			return nil
 		},
 	}
+	whole := check.RunE
+	check.RunE = func(cmd *cobra.Command, args []string) error {
+		if !against {
+			return whole(cmd, args)
+		}
+		return s.eachDatabase(func() error { return whole(cmd, args) })
+	}
 	schema := &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the configuration file", Args: cobra.NoArgs,
 		Long: "Print the JSON Schema of the configuration file. With it, an editor completes keys, shows what they mean and\n" +

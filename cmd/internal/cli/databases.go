@@ -58,19 +58,24 @@ func (s *shell) members() []*shell {
 func inEach(s *shell, cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		names := s.databaseNames()
-		if len(names) == 0 {
-			return run(cmd, args)
-		}
-		defer func() { s.databaseName = "" }()
-		for _, name := range names {
-			s.databaseName = name
-			fmt.Fprintf(s.err, "database %s:\n", name)
-			if err := run(cmd, args); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.eachDatabase(func() error { return run(cmd, args) })
 	}
 	return cmd
+}
+
+// eachDatabase calls run with each database that the command concerns as the one that --database names. It ends at the first error.
+func (s *shell) eachDatabase(run func() error) error {
+	names := s.databaseNames()
+	if len(names) == 0 {
+		return run()
+	}
+	defer func() { s.databaseName = "" }()
+	for _, name := range names {
+		s.databaseName = name
+		fmt.Fprintf(s.err, "database %s:\n", name)
+		if err := run(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
