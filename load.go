@@ -27,7 +27,7 @@ func Load(file string) (Config, error) {
 		return Config{}, err
 	}
 	if len(settings.Databases) > 0 {
-		return Config{}, errors.New("databases: an Inbox has one database; open an Inbox for each, with a file of its own")
+		return Config{}, errors.New("databases: an Inbox has one database; open one Inbox for each database, each with its own file")
 	}
 	return Config{DatabaseURL: settings.Database.URL, Schema: settings.Database.Schema, loaded: settings}, nil
 }

@@ -55,8 +55,8 @@ func (a *App) filesElsewhere() int {
 	return files
 }
 
-// NewPublicServer makes the public listener's server for a process with several Apps, which do not listen themselves. The settings are
-// those of the whole process. The metrics of its connections are registered with reg.
+// NewPublicServer makes the server of the public listener for a process with several Apps. cfg.Settings is the configuration of the whole
+// process. NewPublicServer registers the metrics of the connections with reg.
 func NewPublicServer(cfg Config, handler http.Handler, reg prometheus.Registerer) (*http.Server, *receiver.Connections, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now

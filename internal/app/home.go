@@ -9,8 +9,7 @@ import (
 	"github.com/oncegate/oncegate/migrations"
 )
 
-// RegisteredSources returns the names of the sources that live or lived in the database of the settings. It returns none for a database
-// without tables.
+// RegisteredSources returns the names of all sources that the database has registered. It returns none for a database without tables.
 func RegisteredSources(ctx context.Context, settings *config.Config) (map[string]bool, error) {
 	var guard session.Guard
 	pool, err := session.OpenPool(ctx, settings.Database.URL, settings.Database.Schema, session.PoolAdmin, 1, session.GuardedBy(&guard))

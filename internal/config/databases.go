@@ -23,7 +23,7 @@ func (r *reader) databases(n *yamltree.Node) {
 		r.fields(member, d.keys())
 		switch {
 		case d.Name == DefaultDatabase:
-			member.FailKey("the section database configures that one; give this one another name")
+			member.FailKey("the section `database` configures the default database; choose another name")
 			continue
 		case d.URL == "" && member.Sound():
 			member.Fail("needs url: the connection string of PostgreSQL")
@@ -66,8 +66,8 @@ func (c *Config) homeOf(s *Source) string {
 	return cmp.Or(home, c.Database.Name)
 }
 
-// spread selects a database for a tenant: the one whose digest with the tenant's name is the greatest. If a database is added, only
-// the tenants that it gets change theirs. It is empty without databases. Tenants stay where they are only if this never changes.
+// spread selects the database whose digest with the tenant's name is the greatest, or "" if there is none. A further database
+// therefore takes some tenants, and the others keep theirs. Never change the digest: tenants would change their database.
 func spread(tenant string, databases []string) (selected string) {
 	var greatest [sha256.Size]byte
 	for _, name := range databases {
@@ -78,8 +78,8 @@ func spread(tenant string, databases []string) (selected string) {
 	return selected
 }
 
-// Part returns the configuration as it is for one database: Database is that one, and Sources are those that live there. It returns
-// nil if no database has the name. A configuration with one database is its own part.
+// Part returns the configuration for one database: its connections and the sources that live in it. It returns nil for an unknown name.
+// With a single database it returns the whole configuration.
 func (c *Config) Part(name string) *Config {
 	if len(c.Databases) == 0 && name == c.Database.Name {
 		return c
@@ -92,7 +92,7 @@ func (c *Config) Part(name string) *Config {
 			return nil
 		}
 		part.Database = c.Databases[at].like(&c.Database)
-		// Each database has a stream and a directory of its own, because the process that reads them knows only its sources.
+		// Databases do not share a stream or a directory, because each part knows only its own sources.
 		if part.Buffer.On() {
 			part.Buffer.Stream = cmp.Or(part.Buffer.Stream, defaultBufferStream) + "-" + name
 		}
@@ -131,7 +131,7 @@ func (c *Config) Together() {
 	}
 }
 
-// like returns the database with what it leaves out as in another one.
+// like returns the database with its missing settings copied from another one.
 func (d *Database) like(other *Database) Database {
 	out := *d
 	out.Schema = cmp.Or(d.Schema, other.Schema)

@@ -32,7 +32,7 @@ sources:
   free: { provider: github, secrets: [env:SECRET], tenant: free }
 `
 
-// TestPartOfADatabase checks where sources live, and that the part of a database has its sources and connections alone.
+// TestPartOfADatabase checks where sources live, and that the part of a database has only its own sources and connections.
 func TestPartOfADatabase(t *testing.T) {
 	t.Parallel()
 	whole, err := loadDatabases(twoDatabases, "")
@@ -110,7 +110,7 @@ func TestSpreadMovesFewTenants(t *testing.T) {
 func TestDatabasesAreChecked(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"databases: { default: { url: postgres://b.example/main } }\nsources: {}":                                    "the section database configures that one",
+		"databases: { default: { url: postgres://b.example/main } }\nsources: {}":                                    "configures the default database",
 		"databases: { eu: { schema: x } }\nsources: {}":                                                              "needs url",
 		"databases: { eu: { url: postgres://a.example/main } }\nsources: {}":                                         "it is the same database as default",
 		"databases: { eu: { url: postgres://b.example/main }, us: { url: postgres://b.example/main } }\nsources: {}": "it is the same database as eu",

@@ -28,15 +28,14 @@ type front struct {
 	home      func(source string) string
 }
 
-// NewFront makes a Service for several databases, of which the first is the default one. It carries each operation out on those that
-// it concerns:
-//   - the one that the caller names;
-//   - the one in which the source of the request lives, which home returns, or "" for a name that it does not know;
-//   - the one that has the object which the request names by its id;
-//   - all of them for a list, which it merges, and for a decision about a target;
-//   - otherwise the default one.
+// NewFront makes a Service for several databases. The first one is the default. For each operation the Service uses
+//   - the database that the caller names;
+//   - the database in which the source of the request lives; home returns its name, or "" for an unknown source;
+//   - the database that has the requested object;
+//   - all databases, for a list or a decision about a target;
+//   - the default database otherwise.
 //
-// A decision about many objects that names neither a database nor a source is refused.
+// It refuses a decision about many objects that names neither a database nor a source.
 func NewFront(databases []Database, home func(source string) string) *Service {
 	return &Service{front: &front{databases: databases, home: home}}
 }
@@ -57,13 +56,12 @@ func unknownDatabase(name, known string) error {
 	return &Problem{Code: CodeUnknownName, Detail: fmt.Sprintf("no database is named %q; those of the configuration are %s", name, known)}
 }
 
-// onEach are the decisions that hold in every database.
+// onEach lists the decisions that apply to every database.
 var onEach = map[string]bool{
 	"pause_target": true, "resume_target": true, "reload_configuration": true, "add_suppression": true, "import_suppressions": true, "remove_suppression": true,
 }
 
-// onDefault are the operations of the installation as a whole, and those whose answer concerns one database. The default one carries
-// them out unless the caller names another.
+// onDefault lists the operations that use the default database unless the caller names another one.
 var onDefault = map[string]bool{
 	"create_source": true, "create_token": true, "create_login_link": true, "test_notifications": true, "run_prune": true, "test_target": true,
 }
@@ -92,7 +90,7 @@ func (f *front) run(ctx context.Context, o Definition, access Access, request an
 	return f.carry(ctx, at, o, access, request)
 }
 
-// chosen returns the databases among which an operation finds what it concerns.
+// chosen returns the databases that an operation may use.
 func (f *front) chosen(access Access, request any, d Description) ([]Database, error) {
 	if access.Database != "" {
 		for _, one := range f.databases {
@@ -153,8 +151,8 @@ func (d Database) away() error {
 	return &Problem{Code: CodeUnavailable, Detail: "the database " + d.Name + " does not answer"}
 }
 
-// each carries an operation out on every database, and returns the first answer. If one of them fails, the others have done it, and
-// the same request again does what is missing.
+// each carries an operation out on every database and returns the first answer. If some databases fail, the caller repeats the request:
+// the operations of onEach change nothing where they succeeded before.
 func (f *front) each(ctx context.Context, o Definition, access Access, request any, in []Database) (answer any, err error) {
 	var failed []error
 	for _, one := range in {
@@ -173,8 +171,8 @@ func (f *front) each(ctx context.Context, o Definition, access Access, request a
 	return nil, &Problem{Code: code, Detail: fmt.Sprintf("it was done in %d of %d databases; repeat it for the others: %v", len(in)-len(failed), len(in), errors.Join(failed...))}
 }
 
-// find reads an object from the database that has it. If every database has to answer, one that does not makes the search fail, because
-// it may have another object of the same name.
+// find reads an object from the database that has it. With every, find fails if a database does not answer, because that database may
+// have another object with the same name.
 func (f *front) find(ctx context.Context, o Definition, access Access, request any, in []Database, every bool) (at Database, answer any, err error) {
 	var missing, away error
 	found := 0
@@ -220,7 +218,7 @@ func (f *front) locate(ctx context.Context, d Description, access Access, reques
 	return Database{}, f.which()
 }
 
-// which refuses a decision that several databases could carry out.
+// which returns the error for a decision that does not say which database it concerns.
 func (f *front) which() error {
 	return invalid("which database? name one of %s (--database, or the header Oncegate-Database)", f.names())
 }
@@ -235,7 +233,7 @@ func copyFields(to, from reflect.Value) {
 	}
 }
 
-// namesUUID reports whether the object that a request names has an id that no other database gives.
+// namesUUID reports whether a request names its object by a UUID, which exists in only one database.
 func namesUUID(request any) bool {
 	v := reflect.ValueOf(request)
 	if id := v.FieldByName("ID"); id.IsValid() && id.Type() == reflect.TypeFor[inbox.ID]() {
@@ -249,7 +247,7 @@ func namesUUID(request any) bool {
 	return err == nil
 }
 
-// begin begins a keyed request in the database that carries it out, so that its repetition finds it.
+// begin records a keyed request in the database that carries it out, so that a repeated request finds the record.
 func (f *front) begin(ctx context.Context, k KeyedRequest) (*RequestInProgress, error) {
 	in, err := f.chosen(k.Access, k.Request, k.Operation)
 	if err != nil {
@@ -268,7 +266,7 @@ func (f *front) begin(ctx context.Context, k KeyedRequest) (*RequestInProgress, 
 	return s.BeginRequest(ctx, k)
 }
 
-// freshness returns how old the oldest data is that lists show.
+// freshness returns the freshness of the database whose lists are the oldest.
 func (f *front) freshness() (oldest session.Freshness) {
 	for _, one := range f.databases {
 		if s := one.Service(); s != nil {
@@ -280,7 +278,7 @@ func (f *front) freshness() (oldest session.Freshness) {
 	return oldest
 }
 
-// SourceNames returns the names of the sources of the service's configuration, with those that they had before.
+// SourceNames returns the present and former names of the configured sources.
 func (s *Service) SourceNames() (names []string) {
 	if s.cfg.Settings == nil {
 		return nil

@@ -20,7 +20,7 @@ func answersList(response reflect.Type) bool {
 	return ok && data.Type.Kind() == reflect.Slice
 }
 
-// place is where a merged list goes on in one database.
+// place is the position of a merged list in one database.
 type place struct {
 	// After is the cursor of the database's own list. Empty is its beginning.
 	After string `json:"a,omitempty"`
@@ -47,8 +47,8 @@ func (p *part) next() reflect.Value {
 	return p.rows().Index(p.used)
 }
 
-// merge returns one page of the lists of several databases. Rows that have an id are in the order of their ids, which contain the
-// time, as they are in each list. Other rows are in the order of the databases.
+// merge returns one page of the lists of several databases. It orders rows by their ids, because the lists do and an id begins with the
+// time. It orders rows without ids by database.
 func (f *front) merge(ctx context.Context, o Definition, access Access, request any, in []Database) (any, error) {
 	d := o.Describe()
 	asked := reflect.New(d.Request).Elem()
@@ -106,7 +106,7 @@ func (f *front) merge(ctx context.Context, o Definition, access Access, request 
 	return joined(d.Response, kept, order, places, away, len(kept) < len(parts)), nil
 }
 
-// readParts reads a page of each database whose list has not ended. away are the names of the databases that do not answer.
+// readParts reads a page from each database whose list has not ended. It returns the names of the databases that do not answer in away.
 func readParts(in []Database, places map[string]place, read func(Database, place) (reflect.Value, error)) (parts []part, away []string, err error) {
 	var missing, unavailable error
 	for _, one := range in {
@@ -161,7 +161,7 @@ func orderOf(parts []part) int {
 	return order
 }
 
-// first returns the part that has the row which comes next, or nil.
+// first returns the part with the next row, or nil.
 func first(parts []part, order int) *part {
 	var chosen *part
 	for i := range parts {

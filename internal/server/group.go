@@ -34,9 +34,9 @@ type GroupConfig struct {
 	Explain func(error) string
 }
 
-// Group is one process that serves several databases: a [Server] for each, behind common listeners. Each Server has the sources that live in
-// its database, with pools, a gate and workers of its own, so that a database which fails affects only its own sources. [OpenGroup]
-// returns a Group. It is safe for concurrent use.
+// Group serves several databases in one process. It runs a [Server] for each database and listens for all of them. A Server has only the
+// sources that live in its database, and shares no pools, gate or workers with the others, so a failed database affects only those
+// sources. [OpenGroup] returns a Group. It is safe for concurrent use.
 type Group struct {
 	cfg     GroupConfig
 	log     *slog.Logger
@@ -86,8 +86,8 @@ func (m *member) serving() *Server {
 	return nil
 }
 
-// homeOf returns the name of the database in which a source lives, or "" for a name that no source has. Of a database that is away it
-// knows the sources that the file had at the start.
+// homeOf returns the name of the database in which a source lives, or "" for an unknown source. For a database that is away, it uses the
+// configuration of the start.
 func (g *Group) homeOf(source string) string {
 	for _, m := range g.members {
 		if s := m.serving(); s != nil && s.lead().has(source) {
@@ -102,9 +102,9 @@ func (g *generation) has(source string) bool {
 	return g.settings.HomeOf(source) != "" || slices.Contains(g.withheld, source)
 }
 
-// Serve listens on the addresses of the configuration, and serves each database until ctx ends. It starts if at least one database
-// answers, and begins with the others when they do. Its error is that of a database if none of them can be served, or if one refuses
-// the configuration.
+// Serve listens on the addresses of the configuration and serves the databases until ctx ends. It starts when at least one database
+// answers, and serves each other database as soon as it answers. Serve returns an error if no database answers, or if one of them
+// refuses the configuration.
 func (g *Group) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -139,7 +139,8 @@ func (g *Group) Serve(ctx context.Context) error {
 	return err
 }
 
-// close shuts the listeners down and then has the databases stop. Requests under way have half of the time, and go on if they need more.
+// close shuts the listeners down and then stops the Servers. If requests take longer than half of the drain time, close stops the Servers
+// while the requests end.
 func (g *Group) close(ctx context.Context, closing func(context.Context) error, stop func()) error {
 	drain := g.cfg.App.Settings.Drain
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
@@ -210,19 +211,19 @@ func (g *Group) startMembers(ctx, serving context.Context, running *sync.WaitGro
 }
 
 const (
-	// memberAgain is how long a database that is away is left alone before it is tried again.
+	// memberAgain is the pause before the next attempt to reach a database that is away.
 	memberAgain = time.Second
 
-	// memberRefused is how long one is left alone whose start failed for another reason.
+	// memberRefused is the pause after a start that failed for another reason.
 	memberRefused = 10 * time.Second
 )
 
-// follow serves the database until ctx ends. It sends to first how the first attempt to start ended.
+// follow serves the database until ctx ends. It sends the result of the first start to first: nil once the database is served.
 func (m *member) follow(ctx context.Context, first chan<- error) {
 	log := m.group.log.With(slog.String("database", m.name))
 	var once sync.Once
 	report := func(err error) { once.Do(func() { first <- err }) }
-	told := ""
+	logged := ""
 	for ctx.Err() == nil {
 		served, err := m.serve(ctx, func() { report(nil) })
 		report(err)
@@ -230,14 +231,14 @@ func (m *member) follow(ctx context.Context, first chan<- error) {
 			return
 		}
 		if served {
-			told = ""
+			logged = ""
 		}
 		pause := memberRefused
 		if app.IsAway(err) {
 			pause = memberAgain
 		}
-		if err != nil && told != err.Error() {
-			told = err.Error()
+		if err != nil && logged != err.Error() {
+			logged = err.Error()
 			log.ErrorContext(ctx, "the database is not served: its sources are answered with 503 until it is", slog.String("error", m.group.cfg.Explain(err)))
 		}
 		if sleep.For(ctx, pause) != nil {

@@ -15,8 +15,8 @@ import (
 // homeTimeout bounds how long the databases are asked which sources they have.
 const homeTimeout = 5 * time.Second
 
-// load reads the configuration of the database again, and refuses one in which a source of it lives elsewhere. A source that the
-// database has not had yet is withheld while another database does not answer, because that one may have its events.
+// load reads the configuration of the database. It withholds sources that are new in this database while another database does not
+// answer, because the other database may have their events.
 func (m *member) load(ctx context.Context) (*Loaded, error) {
 	loaded, err := m.group.cfg.Load(ctx, m.name)
 	if err != nil {
@@ -39,9 +39,8 @@ func (m *member) load(ctx context.Context) (*Loaded, error) {
 	return loaded, nil
 }
 
-// checkHomes returns the sources of this database that have to wait for another one. It refuses the whole configuration if a database
-// has a source that should live in another: its keys are there, and every event would be new elsewhere. So no database applies a
-// configuration that another one refuses.
+// checkHomes returns the names of the sources to withhold. It returns an error if any source would change its database, because its
+// keys would be missing there. It checks the sources of all databases, so that no member applies a configuration that another refuses.
 func (m *member) checkHomes(ctx context.Context, whole *config.Config) (withheld []string, err error) {
 	sources, unknown := m.group.registered(ctx, whole)
 	if err := unknown[m.name]; err != nil {
@@ -70,7 +69,7 @@ func (m *member) checkHomes(ctx context.Context, whole *config.Config) (withheld
 	return withheld, nil
 }
 
-// registered asks every database at the same time which sources it has, and returns why those did not answer that did not.
+// registered asks all databases in parallel for the names of their sources. unknown has the errors of those that did not answer.
 func (g *Group) registered(ctx context.Context, whole *config.Config) (sources map[string]map[string]bool, unknown map[string]error) {
 	ctx, cancel := context.WithTimeout(ctx, homeTimeout)
 	defer cancel()
@@ -89,7 +88,7 @@ func (g *Group) registered(ctx context.Context, whole *config.Config) (sources m
 	return sources, unknown
 }
 
-// release has the other databases serve the sources that they have withheld, when one more database is served.
+// release reloads the members that withhold sources. Call it when a further database is served.
 func (g *Group) release(ctx context.Context) {
 	for _, m := range g.members {
 		if s := m.serving(); s != nil && len(s.lead().withheld) > 0 {

@@ -78,8 +78,8 @@ func (g *Group) listen(ctx, pages context.Context, failed chan<- error) (closing
 	}, nil
 }
 
-// deliver serves a delivery by the database in which its source lives. A source that is withheld is answered with 503, and while a
-// database is away, so is a name that no other one has, because it may be one of its sources.
+// deliver passes a delivery to the database in which its source lives. It answers 503 for a withheld source, and for an unknown source
+// while a database is away, because the source may live there.
 func (g *Group) deliver(w http.ResponseWriter, r *http.Request) {
 	if g.draining.Load() {
 		w.Header().Set("Connection", "close")
@@ -165,7 +165,7 @@ func (m *member) ready(ctx context.Context) error {
 	return nil
 }
 
-// degraded returns the status of a process that is ready although databases have failed: it serves the sources of the others.
+// degraded returns the status of a process that serves some of its databases, or "" if it serves none or stops.
 func (g *Group) degraded(failed map[string]error) string {
 	if failed["process"] != nil || len(failed) >= len(g.members) {
 		return ""
@@ -186,7 +186,7 @@ func (g *Group) byAccess(handler func(*access.Access) http.Handler) http.Handler
 	})
 }
 
-// authenticate identifies the caller by the tokens and logins of any database, so that people can look at the others while one is away.
+// authenticate accepts the tokens and logins of every database, so that people can use the others while one is away.
 func (g *Group) authenticate(r *http.Request) (control.Access, error) {
 	var refused, unavailable error
 	for _, m := range g.members {
@@ -254,8 +254,7 @@ func (g *Group) Gather() ([]*dto.MetricFamily, error) {
 
 var _ prometheus.Gatherer = (*Group)(nil)
 
-// Reload has each database serve the configuration as it is now. A database that keeps the one before does not keep the others from
-// applying it.
+// Reload reloads the configuration of every member. If a member refuses it, the others still apply it.
 func (g *Group) Reload(ctx context.Context) error {
 	var errs []error
 	for _, m := range g.members {

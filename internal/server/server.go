@@ -51,7 +51,7 @@ func (p phase) refusal() error {
 // concurrent use.
 type Server struct {
 	cfg     app.Config
-	listens bool // on addresses of its own; set by Serve
+	listens bool // set by Serve
 	member  bool // of a Group, which has the API and the console
 	current atomic.Pointer[generation]
 	reloads *reloads

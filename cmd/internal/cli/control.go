@@ -79,7 +79,7 @@ func (s *shell) controlWith(ctx context.Context, on onDatabase, do func(control.
 	})
 }
 
-// controlSeveral runs operations on several databases. One that does not answer is left out.
+// controlSeveral runs operations on several databases. It reports and skips a database that does not answer.
 func (s *shell) controlSeveral(ctx context.Context, on onDatabase, names []string, do func(control.Caller) error) error {
 	var databases []control.Database
 	homes := map[string]string{} // of the sources that are stored in a database
@@ -113,7 +113,7 @@ func (s *shell) controlSeveral(ctx context.Context, on onDatabase, names []strin
 		if away = err; len(rest) == 1 && len(databases) == 0 {
 			return away
 		}
-		fmt.Fprintf(s.err, "oncegate: the database %s does not answer, so what it has is missing\n", name)
+		fmt.Fprintf(s.err, "oncegate: the database %s does not answer, so its rows are missing\n", name)
 		databases = append(databases, control.Database{Name: name, Service: func() *control.Service { return nil }})
 		return open(rest[1:])
 	}

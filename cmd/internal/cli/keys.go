@@ -295,7 +295,7 @@ func (s *shell) changeRing(ctx context.Context, d decision, action inbox.AuditAc
 	if err != nil {
 		return err
 	}
-	for _, member := range s.of("").members() { // the keyring is that of all databases
+	for _, member := range s.of("").members() { // all databases share the keyring
 		pool, err := member.openPool(ctx)
 		if err != nil {
 			return err

@@ -31,7 +31,7 @@ func checkWait(wait time.Duration) error {
 // awaitKey waits until every live process has the key, and returns an error if one does not get it
 // in time. For that error, what says what was not done, and hint says what to do.
 func (s *shell) awaitKey(ctx context.Context, key seal.Key, wait time.Duration, what, hint string) error {
-	for _, member := range s.of("").members() { // a process may serve one database alone
+	for _, member := range s.of("").members() { // processes register in the databases that they serve
 		if err := member.awaitKeyIn(ctx, key, wait, what, hint); err != nil {
 			return err
 		}
