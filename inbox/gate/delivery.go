@@ -179,8 +179,10 @@ func (d *delivery) size() int {
 	return size
 }
 
-// answer wakes the waiting caller with the rows that were found or inserted.
+// answer wakes the waiting caller with the rows that were found or inserted. It first returns the delivery's bytes to the
+// queue's budget, because a caller that was answered may send the next delivery at once.
 func (d *delivery) answer(err error) {
 	d.err = err
+	d.lane.queuedBytes.Add(-int64(d.size()))
 	close(d.done)
 }

@@ -97,12 +97,7 @@ func (g *Gate) flush(l *lane) {
 		if rest != nil {
 			l.overflow <- rest // there is room for one of each flusher
 		}
-		bytes := 0
-		for _, d := range group {
-			bytes += d.size()
-		}
 		g.commit(group)
-		l.queuedBytes.Add(-int64(bytes))
 		if mine {
 			<-l.turn
 		}
