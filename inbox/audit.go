@@ -76,6 +76,8 @@ const (
 	AuditSourceUpdate  AuditAction = "source.update"
 	AuditSourceDisable AuditAction = "source.disable"
 	AuditSourceEnable  AuditAction = "source.enable"
+	// AuditSourceMove: a source goes to another database, or comes from one. Each step has an entry in the database that took it.
+	AuditSourceMove AuditAction = "source.move"
 	// AuditPause and AuditResume: a source, a route or a target was paused, or runs again.
 	AuditPause  AuditAction = "pause"
 	AuditResume AuditAction = "resume"

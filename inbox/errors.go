@@ -14,3 +14,10 @@ var ErrRouteGone = errors.New("the route is gone from the configuration: no proc
 
 // ErrRouteKnown is returned for clearing a route whose effects servers carry out.
 var ErrRouteKnown = errors.New("the servers know the route and carry its effects out")
+
+// The SQLSTATEs of the fences of package move. CodeMoved refuses an event of a source that lives in another database, and
+// CodeMovedEffect an effect whose order or key another database decides about.
+const (
+	CodeMoved       = "OG001"
+	CodeMovedEffect = "OG002"
+)

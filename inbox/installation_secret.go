@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
@@ -99,4 +100,37 @@ func InstallationSecretTx(ctx context.Context, tx pgx.Tx, keys *seal.Keyring) (I
 	sealed, keyID := ring.Seal(orderSecretPlace(made.ID), made.Value)
 	_, err = tx.Exec(ctx, insertInstallation, made.ID, sealed, keyID)
 	return made, err
+}
+
+// ShareInstallationSecret gives another database of the installation the secret of its first database, in which it makes one if there is none.
+// It changes nothing if the other database has a secret. The two must share it before either hashes, because a source that moves from one
+// to the other brings its hashes.
+func ShareInstallationSecret(ctx context.Context, first, other *pgxpool.Pool, keys *seal.Keyring) error {
+	ring := keys.Ring()
+	if ring == nil {
+		return nil
+	}
+	had, err := ReadInstallationSecret(ctx, other, keys)
+	if err != nil || had.Value != nil {
+		return err
+	}
+	var secret InstallationSecret
+	err = pgx.BeginFunc(ctx, first, func(tx pgx.Tx) (err error) {
+		secret, err = InstallationSecretTx(ctx, tx, keys)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, other, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockInstallation); err != nil {
+			return err
+		}
+		if had, err := ReadInstallationSecret(ctx, tx, keys); err != nil || had.Value != nil {
+			return err
+		}
+		sealed, keyID := ring.Seal(orderSecretPlace(secret.ID), secret.Value)
+		_, err := tx.Exec(ctx, insertInstallation, secret.ID, sealed, keyID)
+		return err
+	})
 }

@@ -29,6 +29,12 @@ func (b *Buffer) Admit(ctx context.Context, m *consume.Message) consume.Verdict 
 	if a.Source = b.cfg.Find(name); a.Source == nil {
 		return consume.Verdict{After: later, Err: fmt.Errorf("a buffered delivery is of source %s, which this process does not have: add the source again, or remove its deliveries from the stream", name)}
 	}
+	if other := b.cfg.Elsewhere(name); other != nil {
+		if err := other.publish(ctx, a, b.cfg.Now().Add(b.cfg.Deadline)); err != nil {
+			return consume.Verdict{After: later, Err: err}
+		}
+		return consume.Verdict{Settled: true}
+	}
 	receipt, err := b.breaker.Execute(func() (inbox.Receipt, error) { return b.cfg.Gate.Accept(ctx, a) })
 	if errors.Is(err, gate.ErrDelivery) {
 		return consume.Verdict{After: later, Err: err}

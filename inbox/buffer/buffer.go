@@ -54,6 +54,10 @@ type Config struct {
 	// another configuration may: recording the delivery here would lose its effects.
 	Find func(firstName string) *inbox.Source
 
+	// Elsewhere returns the buffer of the database to which the source with the first name has moved, or nil. [Buffer.Admit] gives it
+	// the deliveries that were buffered before the move. nil means that no source has moved.
+	Elsewhere func(firstName string) *Buffer
+
 	// Keyring seals messages. nil publishes them in plain.
 	Keyring *seal.Keyring
 
@@ -96,6 +100,9 @@ func New(cfg Config) (*Buffer, error) {
 	}
 	if cfg.Logged == nil {
 		cfg.Logged = func(id string) string { return id }
+	}
+	if cfg.Elsewhere == nil {
+		cfg.Elsewhere = func(string) *Buffer { return nil }
 	}
 	if cfg.Ordered == nil {
 		cfg.Ordered = func(*inbox.Source) bool { return false }

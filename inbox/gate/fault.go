@@ -63,7 +63,7 @@ func classify(err error) fault {
 		// Only a wait for a row has a context, which names its tuple; one for a table
 		// has none, in any language of the server's messages.
 		return faultShared
-	case pg.Code == "40001", pg.Code == "40P01", pg.Code == "55P03",
+	case pg.Code == "40001", pg.Code == "40P01", pg.Code == "55P03", pg.Code == inbox.CodeMoved,
 		strings.HasPrefix(pg.Code, "22"), strings.HasPrefix(pg.Code, "23"), strings.HasPrefix(pg.Code, "54"):
 		return faultSplit
 	default:

@@ -172,14 +172,23 @@ func audit(ctx context.Context, tx pgx.Tx, action inbox.AuditAction, s Thing, d 
 	})
 }
 
-// The table has few rows. Of each the ids serve the processes, and the names serve people.
+// The table has few rows. Of each the ids serve the processes, and the names serve people. A route that is ordered or has keys is paused, too,
+// while its source has moved here and the database that it left has not completed its effects.
 const readPauses = `
 SELECT p.source_id, p.route_id, p.target, coalesce(s.name || '/' || r.name, o.name, p.target), coalesce(s.tenant, o.tenant, ''), p.paused_at, p.actor, p.reason
 FROM pause p
 LEFT JOIN source o ON o.id = p.source_id
 LEFT JOIN route r ON r.id = p.route_id
 LEFT JOIN source s ON s.id = r.source_id
-ORDER BY p.paused_at, p.id`
+UNION ALL
+SELECT NULL, r.id, NULL, s.name || '/' || r.name, s.tenant, m.began_at, m.actor,
+    'the source moves here from the database ' || m.other || ', which completes its effects first: ' || m.reason
+FROM source_move m
+JOIN source s ON s.id = m.source_id
+JOIN route r ON r.source_id = m.source_id
+WHERE m.direction = 'in' AND m.state <> 'settled'
+    AND (EXISTS (SELECT FROM order_definition o WHERE o.route_id = r.id) OR EXISTS (SELECT FROM key_recipe k WHERE k.route_id = r.id))
+ORDER BY 6, 4`
 
 // row is a pause with its ids and the tenant of its source.
 type row struct {

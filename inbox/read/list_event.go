@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,6 +129,9 @@ ORDER BY v.id DESC`
 	eventsBySource      = `(SELECT v.* FROM inbox_event v WHERE v.source_id = ANY (ARRAY(`
 )
 
+// notCopied leaves out the keys of events that another database has.
+const notCopied = `NOT v.copied`
+
 // ofTenant narrows events v to a tenant.
 const ofTenant = `coalesce(v.tenant, (SELECT s.tenant FROM source s WHERE s.id = v.source_id)) = ?`
 
@@ -194,7 +198,7 @@ func (l *Lister) events(ctx context.Context, f EventFilter) (page Page[EventRow]
 		var s row.Statement
 		s.Add(selectEvents)
 		from(&s)
-		s.Where(p).Add(joinEvents, limit)
+		s.Where(append(slices.Clone(p), row.Is(notCopied))).Add(joinEvents, limit)
 		return collect(ctx, l, &s, pgx.RowToStructByPos[EventRow])
 	}
 	if f.EventID != "" {

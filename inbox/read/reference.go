@@ -200,7 +200,7 @@ func (l *Lister) findBetween(ctx context.Context, kind Kind, first, last inbox.I
 	var s row.Statement
 	switch kind {
 	case KindEvent:
-		s.Add(eventReferences+` WHERE v.id BETWEEN ? AND ? ORDER BY v.id DESC LIMIT ?`, first, last, limit)
+		s.Add(eventReferences+` WHERE v.id BETWEEN ? AND ? AND `+notCopied+` ORDER BY v.id DESC LIMIT ?`, first, last, limit)
 	case KindEffect:
 		s.Add(effectReferences+` WHERE e.id BETWEEN ? AND ? ORDER BY e.id DESC LIMIT ?`, first, last, limit)
 	case KindDeadLetter:
@@ -238,7 +238,7 @@ func (l *Lister) findBySender(ctx context.Context, kind Kind, source, eventID st
 	if kind == KindEvent {
 		s.Add(eventReferences + ` WHERE v.id = ANY (`)
 		bySender(&s, source, eventID)
-		s.Add(`) ORDER BY v.received_at DESC`) // by the id, the planner may walk all events
+		s.Add(`) AND ` + notCopied + ` ORDER BY v.received_at DESC`) // by the id, the planner may walk all events
 	} else {
 		s.Add(effectReferences + ` WHERE e.event_id = ANY (`)
 		bySender(&s, source, eventID)

@@ -98,6 +98,9 @@ const (
 	// Pruned means that an operator had the effect pruned before it was settled.
 	Pruned Reason = "pruned"
 
+	// Moved means that the database to which the source moved carries the effect out.
+	Moved Reason = "moved"
+
 	// NoKey means that the event has no sequence key, and the route requires one
 	// (no_key).
 	NoKey Reason = "sequence_key_missing"
@@ -137,7 +140,7 @@ const (
 func (r Reason) Known() (retriable, ok bool) {
 	switch r {
 	case Status410, BodyGone, Render, Condition, Discarded, Cancelled, KeyWindow, Elsewhere, Restored, Mail5xx, Pruned,
-		NoKey, NoNumber, Tie, Ahead, Late, Type, ListOrder, Suppressed, Shadow, ShadowFailed, ParentDone, ParentPartial, ParentGone:
+		NoKey, NoNumber, Tie, Ahead, Late, Type, ListOrder, Suppressed, Shadow, ShadowFailed, ParentDone, ParentPartial, ParentGone, Moved:
 		return false, true
 	case KeyMissing, Damaged, ArchiveUnavailable, ArchiveDamaged, Exhausted, Deadline, Resent, LeaseExpired, Stopped, Panic, Saturated, Route, Paused,
 		Address, DNS, Connect, TLS, Timeout, Connection, Reply,

@@ -177,7 +177,7 @@ JOIN source s ON s.id = v.source_id`
 SELECT v.id
 FROM inbox_event v
 JOIN source s ON s.id = v.source_id
-WHERE v.id = ANY ($1::uuid[]) AND ($2 OR v.admission IN ('unusable', 'beyond_retention'))
+WHERE v.id = ANY ($1::uuid[]) AND NOT v.copied AND ($2 OR v.admission IN ('unusable', 'beyond_retention'))
     AND ($3::text = '' OR coalesce(v.tenant, s.tenant) = $3)
 ORDER BY v.id`
 )
@@ -225,6 +225,7 @@ func (s *Scope) newEvents(o Options, label *read.LabelSearch) (sql string, args 
 	} else {
 		p.Add(`v.admission IN ('ok', 'unrouted')`)
 	}
+	p.Add(`NOT v.copied`) // the database from which the source moved has the event
 	p.AddIf(s.Type != "", `v.type = ?`, s.Type)
 	p.AddIf(s.EventID != "", `v.event_id = ?`, s.EventID)
 	var found row.Statement

@@ -29,6 +29,7 @@ const prepareEvery = 10 * time.Second
 type buffered struct {
 	*buffer.Buffer
 	stream    *broker.Stream
+	others    []*broker.Stream // those of databases to which sources have moved
 	consumers []*consume.Consumer
 	prepared  bool // the stream exists and has the note of this start
 }
@@ -68,15 +69,19 @@ func (a *App) makeBuffer() error {
 		made := a.inboxSource(s)
 		sources[made.FirstName()] = made
 	}
-	made, err := buffer.New(buffer.Config{
+	out := &buffered{stream: stream}
+	wanted := buffer.Config{
 		Gate: a.accepter(), Stream: stream, Name: cfg.Name, Always: settings.Always() || a.waiting != nil, After: settings.Wait(), Deadline: a.settings.Gate.Deadline,
 		Ordered: ordersArrival, Find: func(name string) *inbox.Source { return sources[name] },
 		Keyring: a.keys, Secret: a.bufferSecret(), Logged: a.installation.Logged, Logger: a.log, Now: a.clock.Now,
-	})
-	if err != nil {
+	}
+	if wanted.Elsewhere, err = out.elsewhere(a, cfg, wanted); err != nil {
 		return err
 	}
-	a.buffered = &buffered{Buffer: made, stream: stream}
+	if out.Buffer, err = buffer.New(wanted); err != nil {
+		return err
+	}
+	a.buffered = out
 	if a.waiting == nil {
 		err = a.makeBufferConsumers(cfg)
 	}
@@ -85,6 +90,30 @@ func (a *App) makeBuffer() error {
 	}
 	a.starts = append(a.starts, step{name: bufferStep, run: a.startBuffer})
 	return a.collect(bufferCollector{a})
+}
+
+// elsewhere makes the buffers of the databases to which sources have moved, and returns the one of each source.
+func (b *buffered) elsewhere(a *App, stream broker.StreamConfig, like buffer.Config) (func(string) *buffer.Buffer, error) {
+	others, of := map[string]*buffer.Buffer{}, map[string]*buffer.Buffer{}
+	for _, s := range a.settings.Sources {
+		if !s.Departed {
+			continue
+		}
+		if others[s.MovedStream] == nil {
+			stream.Name = s.MovedStream
+			to, err := broker.NewStream(stream)
+			if err != nil {
+				return nil, fmt.Errorf("buffer: %w", err)
+			}
+			b.others = append(b.others, to)
+			like.Stream, like.Name = to, s.MovedStream
+			if others[s.MovedStream], err = buffer.New(like); err != nil {
+				return nil, err
+			}
+		}
+		of[a.inboxSource(s).FirstName()] = others[s.MovedStream]
+	}
+	return func(name string) *buffer.Buffer { return of[name] }, nil
 }
 
 // ordersArrival reports whether a route of the source carries out effects in the order of arrival.
@@ -134,6 +163,9 @@ func (a *App) startBuffer(ctx context.Context) error {
 			errs[i] = c.Stop(ctx)
 		}
 		b.stream.Close()
+		for _, other := range b.others {
+			other.Close()
+		}
 		return errors.Join(errs...)
 	})
 	for _, c := range b.consumers {

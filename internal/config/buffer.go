@@ -83,7 +83,7 @@ func (b *Buffer) StreamConfig() broker.StreamConfig {
 // database has. A source that is consumed from a broker leaves its messages there. Effects in the order of arrival would overtake
 // buffered ones, unless every delivery goes through the buffer.
 func (c *Config) Buffers(s *Source) bool {
-	return c.Buffer.On() && s.OverHTTP() && s.From == nil && s.Provider != nil && !s.Provider.IsOperation() && (c.Buffer.Always() || !s.ordersArrival())
+	return c.Buffer.On() && s.OverHTTP() && s.From == nil && s.Provider != nil && !s.Provider.IsOperation() && (c.Buffer.Always() || !s.OrdersArrival())
 }
 
 func (b *Buffer) keys() []Key {
@@ -151,7 +151,7 @@ func bufferWarnings(cfg *Config) (out []string) {
 		out = append(out, fmt.Sprintf("buffer.replicas is %d: the loss of one NATS server loses deliveries that were acknowledged; set 3, except in development", n))
 	}
 	for _, s := range cfg.Sources {
-		if s.ordersArrival() && !s.Disabled && s.From == nil && !b.Always() {
+		if s.OrdersArrival() && !s.Disabled && s.From == nil && !b.Always() {
 			out = append(out, fmt.Sprintf("sources.%s: a route is in the order of arrival, so its deliveries are not buffered and are answered with 503 while the database is away; buffer.when: always buffers them too", s.Name))
 		}
 	}

@@ -339,6 +339,14 @@ type Source struct {
 	// see [Config.HomeOf].
 	Database string
 
+	// Left are the databases from which the source has moved: see [Config.Reside].
+	Left []string
+
+	// Departed says that the source lives in another database than the one of this part, which only completes the effects of what it
+	// recorded. MovedTo is the name of that other database, and MovedStream the stream of its buffer.
+	Departed             bool
+	MovedTo, MovedStream string
+
 	// Stored says that the source is in the database and not in the file.
 	Stored bool
 	// Disabled sources answer as if there were none. The effects of their recorded events continue.

@@ -43,12 +43,40 @@ func (c *Config) DatabaseNames() []string {
 
 // HomeOf returns the name of the database in which a source lives. It is empty for a name that no source has or had.
 func (c *Config) HomeOf(source string) string {
+	s := c.called(source)
+	switch {
+	case s == nil:
+		return ""
+	case s.Departed:
+		return s.MovedTo
+	}
+	return c.homeOf(s)
+}
+
+// called returns the source that has or had a name, or nil.
+func (c *Config) called(name string) *Source {
 	for _, s := range c.Sources {
-		if s.Name == source || slices.Contains(s.Previous.Names, source) {
-			return c.homeOf(s)
+		if s.Name == name || slices.Contains(s.Previous.Names, name) {
+			return s
 		}
 	}
-	return ""
+	return nil
+}
+
+// Reside says that a source lives in a database, whatever the file says, because it has moved there from others.
+func (c *Config) Reside(source, database string, left []string) {
+	if s := c.called(source); s != nil {
+		s.Database, s.Left = database, left
+	}
+}
+
+// departed returns the source as a database has it from which it moved.
+func (c *Config) departed(s *Source) *Source {
+	out := *s
+	out.Departed, out.MovedTo = true, c.homeOf(s)
+	out.MovedStream = c.BufferStream(out.MovedTo)
+	out.Disabled, out.From, out.Reconcile = true, nil, nil
+	return &out
 }
 
 func (c *Config) homeOf(s *Source) string {
@@ -94,7 +122,7 @@ func (c *Config) Part(name string) *Config {
 		part.Database = c.Databases[at].like(&c.Database)
 		// Databases do not share a stream or a directory, because each part knows only its own sources.
 		if part.Buffer.On() {
-			part.Buffer.Stream = cmp.Or(part.Buffer.Stream, defaultBufferStream) + "-" + name
+			part.Buffer.Stream = c.BufferStream(name)
 		}
 		if part.Archive.URL != "" {
 			part.Archive.URL = strings.TrimSuffix(part.Archive.URL, "/") + "/" + name
@@ -102,11 +130,14 @@ func (c *Config) Part(name string) *Config {
 	}
 	others := map[string]bool{}
 	for _, s := range c.Sources {
-		if c.homeOf(s) == name {
+		switch {
+		case c.homeOf(s) == name:
 			part.Sources = append(part.Sources, s)
-		} else {
-			others[s.Name] = true
+			continue
+		case slices.Contains(s.Left, name):
+			part.Sources = append(part.Sources, c.departed(s))
 		}
+		others[s.Name] = true
 	}
 	for _, warning := range c.Warnings {
 		source, _, _ := strings.Cut(strings.TrimPrefix(warning, "sources."), ".")
@@ -181,4 +212,13 @@ func (r *reader) checkDatabases(cfg *Config, o Options) {
 		}
 		all = append(all, one)
 	}
+}
+
+// BufferStream returns the name of the stream in which the buffer keeps the deliveries of the sources of a database.
+func (c *Config) BufferStream(database string) string {
+	name := cmp.Or(c.Buffer.Stream, defaultBufferStream)
+	if database != DefaultDatabase {
+		name += "-" + database
+	}
+	return name
 }

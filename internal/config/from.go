@@ -56,7 +56,7 @@ func (s *Source) ConsumerConfig(fallback string) broker.ConsumerConfig {
 	f := s.From
 	out := broker.ConsumerConfig{
 		Config: broker.Config{Address: f.Address, Username: cmp.Or(f.Username, f.urlUser), Password: f.urlPassword, SASL: f.SASL, Allow: f.Allow},
-		Place:  f.Place(), Group: cmp.Or(f.Group, fallback), Ordered: s.ordersArrival(),
+		Place:  f.Place(), Group: cmp.Or(f.Group, fallback), Ordered: s.OrdersArrival(),
 	}
 	if given := values(f.Password); len(given) > 0 {
 		out.Password = string(given[0].Value)
@@ -64,8 +64,8 @@ func (s *Source) ConsumerConfig(fallback string) broker.ConsumerConfig {
 	return out
 }
 
-// ordersArrival reports whether a route of the source carries out effects in the order of arrival.
-func (s *Source) ordersArrival() bool {
+// OrdersArrival reports whether a route of the source carries out effects in the order of arrival.
+func (s *Source) OrdersArrival() bool {
 	for _, route := range s.Routes {
 		if route.Order.Mode == sequence.Arrival {
 			return true

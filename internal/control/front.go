@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/oncegate/oncegate/inbox"
@@ -25,18 +26,19 @@ type Database struct {
 // front chooses the databases that an operation concerns.
 type front struct {
 	databases []Database
-	home      func(source string) string
+	home      func(source string) (home string, left []string)
 }
 
 // NewFront makes a Service for several databases. The first one is the default. For each operation the Service uses
 //   - the database that the caller names;
-//   - the database in which the source of the request lives; home returns its name, or "" for an unknown source;
+//   - the database in which the source of the request lives, and for a list also those that it has left, which keep what they recorded. home
+//     returns their names, or "" for an unknown source;
 //   - the database that has the requested object;
 //   - all databases, for a list or a decision about a target;
 //   - the default database otherwise.
 //
 // It refuses a decision about many objects that names neither a database nor a source.
-func NewFront(databases []Database, home func(source string) string) *Service {
+func NewFront(databases []Database, home func(source string) (home string, left []string)) *Service {
 	return &Service{front: &front{databases: databases, home: home}}
 }
 
@@ -100,11 +102,15 @@ func (f *front) chosen(access Access, request any, d Description) ([]Database, e
 		}
 		return nil, unknownDatabase(access.Database, f.names())
 	}
-	if name := f.home(sourceOf(request, d)); name != "" {
+	if home, left := f.home(sourceOf(request, d)); home != "" {
+		var in []Database
 		for _, one := range f.databases {
-			if one.Name == name {
-				return []Database{one}, nil
+			if one.Name == home || answersList(d.Response) && slices.Contains(left, one.Name) {
+				in = append(in, one)
 			}
+		}
+		if len(in) > 0 {
+			return in, nil
 		}
 	}
 	switch {

@@ -154,6 +154,8 @@ func problemOfDatabase(err error) *Problem {
 		return &Problem{Code: CodeUnavailable}
 	case "42501": // insufficient_privilege, whose message names the table and never a row
 		return &Problem{Code: CodeUnavailable, Detail: "the database says: " + pg.Message + "; grant the role what it lacks (lists use the role of database.list_url, if that is set)"}
+	case inbox.CodeMoved, inbox.CodeMovedEffect:
+		return &Problem{Code: CodeConflict, Detail: pg.Message}
 	case "42P01", "42703": // no such table, or column
 		return &Problem{Code: CodeUnavailable, Detail: "the tables are missing or another version's; `oncegate migrate status` says which"}
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -86,20 +87,28 @@ func (m *member) serving() *Server {
 	return nil
 }
 
-// homeOf returns the name of the database in which a source lives, or "" for an unknown source. For a database that is away, it uses the
-// configuration of the start.
-func (g *Group) homeOf(source string) string {
+// homeOf returns the name of the database in which a source lives, or "" for an unknown source, and those that it has left. For a database
+// that is away, it uses what the others know, or the configuration of the start.
+func (g *Group) homeOf(source string) (home string, left []string) {
+	moved := ""
 	for _, m := range g.members {
-		if s := m.serving(); s != nil && s.lead().has(source) {
-			return m.name
+		s := m.serving()
+		if s == nil {
+			continue
+		}
+		switch at := s.lead().settings.HomeOf(source); {
+		case s.lead().has(source):
+			home = m.name
+		case at != "":
+			moved, left = at, append(left, m.name)
 		}
 	}
-	return g.cfg.App.Settings.HomeOf(source)
+	return cmp.Or(home, moved, g.cfg.App.Settings.HomeOf(source)), left
 }
 
 // has reports whether the source lives in the database of the generation, also if it is withheld.
 func (g *generation) has(source string) bool {
-	return g.settings.HomeOf(source) != "" || slices.Contains(g.withheld, source)
+	return g.settings.HomeOf(source) == g.settings.Database.Name || slices.Contains(g.withheld, source)
 }
 
 // Serve listens on the addresses of the configuration and serves the databases until ctx ends. It starts when at least one database
@@ -254,6 +263,12 @@ func (m *member) serve(ctx context.Context, started func()) (served bool, err er
 		return false, err
 	}
 	cfg := m.group.cfg.App
+	if whole := cfg.Settings; m.name != whole.Database.Name {
+		if err := app.ShareSecret(ctx, whole.Part(whole.Database.Name), loaded.Settings); err != nil {
+			loaded.release()
+			return false, err
+		}
+	}
 	cfg.Settings, cfg.Logger = loaded.Settings, loaded.Logger
 	s, err := Open(ctx, cfg)
 	if err != nil {

@@ -27,11 +27,11 @@ func (m *member) load(ctx context.Context) (*Loaded, error) {
 		loaded.release()
 		return nil, fmt.Errorf("databases cannot change while the process runs (they were %v and are %v): restart it; nothing was applied", want, got)
 	}
-	loaded.Settings = m.part(whole)
-	if loaded.withheld, err = m.checkHomes(ctx, whole); err != nil {
+	if loaded.withheld, err = m.checkHomes(ctx, loaded.Logger, whole); err != nil {
 		loaded.release()
 		return nil, err
 	}
+	loaded.Settings = m.part(whole)
 	for _, name := range loaded.withheld {
 		loaded.Logger.WarnContext(ctx, "the source is answered with 503, because a database that does not answer may have its events", slog.String("source", name))
 	}
@@ -39,25 +39,32 @@ func (m *member) load(ctx context.Context) (*Loaded, error) {
 	return loaded, nil
 }
 
-// checkHomes returns the names of the sources to withhold. It returns an error if any source would change its database, because its
-// keys would be missing there. It checks the sources of all databases, so that no member applies a configuration that another refuses.
-func (m *member) checkHomes(ctx context.Context, whole *config.Config) (withheld []string, err error) {
+// checkHomes tells the configuration where the sources live that have moved, and returns the names of the sources to withhold. It returns an
+// error if any source would change its database without a move, because its keys would be missing there. It checks the sources of all
+// databases, so that no member applies a configuration that another refuses.
+func (m *member) checkHomes(ctx context.Context, log *slog.Logger, whole *config.Config) (withheld []string, err error) {
 	sources, unknown := m.group.registered(ctx, whole)
 	if err := unknown[m.name]; err != nil {
 		return nil, err
 	}
 	for _, s := range whole.Sources {
-		has := func(database string) bool {
-			return sources[database][s.Name] || slices.ContainsFunc(s.Previous.Names, func(name string) bool { return sources[database][name] })
+		names := append([]string{s.Name}, s.Previous.Names...)
+		has := func(database string) bool { return slices.ContainsFunc(names, sources[database].Has) }
+		configured := whole.HomeOf(s.Name)
+		home, left := app.Residence(configured, names, sources)
+		if home != configured || left != nil {
+			whole.Reside(s.Name, home, left)
 		}
-		home := whole.HomeOf(s.Name)
+		if home != configured {
+			log.WarnContext(ctx, "the source has moved: write its database into the configuration", slog.String("source", s.Name), slog.String("database", home))
+		}
 		waits := false
 		for _, other := range m.group.members {
 			switch {
 			case other.name == home:
 			case has(other.name):
-				return nil, fmt.Errorf("sources.%s: its events and keys are in the database %s, and every event would be new in %s: restore `database: %s`, or give the source another name",
-					s.Name, other.name, home, other.name)
+				return nil, fmt.Errorf("sources.%s: its events and keys are in the database %s, and every event would be new in %s: run `oncegate sources move %s --to %s`, restore `database: %s`, or give the source another name",
+					s.Name, other.name, home, s.Name, home, other.name)
 			case home == m.name && unknown[other.name] != nil && !has(home):
 				waits = true
 			}
@@ -70,10 +77,10 @@ func (m *member) checkHomes(ctx context.Context, whole *config.Config) (withheld
 }
 
 // registered asks all databases in parallel for the names of their sources. unknown has the errors of those that did not answer.
-func (g *Group) registered(ctx context.Context, whole *config.Config) (sources map[string]map[string]bool, unknown map[string]error) {
+func (g *Group) registered(ctx context.Context, whole *config.Config) (sources map[string]*app.Registered, unknown map[string]error) {
 	ctx, cancel := context.WithTimeout(ctx, homeTimeout)
 	defer cancel()
-	sources, unknown = map[string]map[string]bool{}, map[string]error{}
+	sources, unknown = map[string]*app.Registered{}, map[string]error{}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	for _, m := range g.members {
@@ -81,7 +88,10 @@ func (g *Group) registered(ctx context.Context, whole *config.Config) (sources m
 			found, err := app.RegisteredSources(ctx, whole.Part(m.name))
 			mu.Lock()
 			defer mu.Unlock()
-			sources[m.name], unknown[m.name] = found, err
+			if unknown[m.name] = err; err != nil {
+				found = &app.Registered{}
+			}
+			sources[m.name] = found
 		})
 	}
 	asking.Wait()

@@ -86,6 +86,7 @@ func (g *Group) deliver(w http.ResponseWriter, r *http.Request) {
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/in/"), "/")
 	var other *Server
+	moved := false
 	for _, m := range g.members {
 		s := m.serving()
 		switch {
@@ -98,9 +99,9 @@ func (g *Group) deliver(w http.ResponseWriter, r *http.Request) {
 			app.Deliver(w, r, s.leadApp)
 			return
 		}
-		other = s
+		other, moved = s, moved || s.lead().settings.HomeOf(name) != ""
 	}
-	if other == nil || g.away() {
+	if other == nil || moved || g.away() { // one that has moved arrives with the next reload
 		app.Refuse(w, r)
 		return
 	}

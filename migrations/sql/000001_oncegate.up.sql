@@ -118,6 +118,68 @@ CREATE TABLE key_recipe (
     CONSTRAINT key_recipe_digest_length CHECK (octet_length(digest) = 32)
 );
 
+-- Moves of sources from one database to another. Each of the two databases has a row: the one that the source leaves has direction out.
+CREATE TABLE source_move (
+    source_id   int NOT NULL,
+    direction   text NOT NULL,
+    other       text NOT NULL,      -- the name of the other database in the configuration
+    state       text NOT NULL,      -- out: copying, closed, settled. in: copying, open, settled
+    position    text NOT NULL DEFAULT '', -- in: the last event id whose key was copied in the order of event ids
+    copied      bigint NOT NULL DEFAULT 0, -- in: how many keys were copied
+    actor       text NOT NULL,
+    reason      text NOT NULL,
+    began_at    timestamptz NOT NULL DEFAULT now(),
+    changed_at  timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT source_move_pkey PRIMARY KEY (source_id),
+    CONSTRAINT source_move_source_fkey FOREIGN KEY (source_id) REFERENCES source (id),
+    CONSTRAINT source_move_direction CHECK (direction IN ('out', 'in')),
+    CONSTRAINT source_move_state CHECK (state IN ('copying', 'settled') OR state = CASE direction WHEN 'out' THEN 'closed' ELSE 'open' END)
+);
+
+-- The events that a source received while its keys were copied, which the copy in the order of event ids may have missed. A trigger that
+-- exists during a move writes them.
+CREATE TABLE source_move_event (
+    source_id  int NOT NULL,
+    event_id   uuid NOT NULL,
+    copied     boolean NOT NULL DEFAULT false,
+    CONSTRAINT source_move_event_pkey PRIMARY KEY (source_id, event_id)
+);
+
+-- The functions of the triggers that `oncegate sources move` makes. note_event writes down what arrives during a move. refuse_event is
+-- the fence of a database that the source has left, or that does not have all of its keys yet: it refuses even a process that does not know
+-- of the move. refuse_effect keeps an effect whose order or key another database decides about from being carried out here again.
+DO $$
+BEGIN
+    EXECUTE format($note$
+CREATE FUNCTION %1$I.note_event() RETURNS trigger
+LANGUAGE plpgsql SET search_path = %1$I, pg_temp AS $body$
+BEGIN
+    INSERT INTO source_move_event (source_id, event_id) VALUES (NEW.source_id, NEW.id) ON CONFLICT ON CONSTRAINT source_move_event_pkey DO NOTHING;
+    RETURN NULL;
+END
+$body$
+$note$, current_schema());
+    EXECUTE format($refuse$
+CREATE FUNCTION %1$I.refuse_event() RETURNS trigger
+LANGUAGE plpgsql SET search_path = %1$I, pg_temp AS $body$
+BEGIN
+    RAISE EXCEPTION 'the source lives in another database, or is on its way into this one' USING ERRCODE = 'OG001';
+END
+$body$
+$refuse$, current_schema());
+    EXECUTE format($effect$
+CREATE FUNCTION %1$I.refuse_effect() RETURNS trigger
+LANGUAGE plpgsql SET search_path = %1$I, pg_temp AS $body$
+BEGIN
+    RAISE EXCEPTION 'the source lives in another database, which decides about the order and the keys of its effects' USING ERRCODE = 'OG002';
+END
+$body$
+$effect$, current_schema());
+END $$;
+REVOKE ALL ON FUNCTION note_event() FROM PUBLIC;
+REVOKE ALL ON FUNCTION refuse_event() FROM PUBLIC;
+REVOKE ALL ON FUNCTION refuse_effect() FROM PUBLIC;
+
 -- Events -------------------------------------------------------------------------------------------------------------
 
 -- The gate. UNIQUE (source_id, event_id) alone decides whether a delivery is the first of its event or a duplicate. Never
@@ -152,6 +214,7 @@ CREATE TABLE inbox_event (
     tenant            text,        -- of the credential, or else of the source, at the time of recording; NULL is the source's of today
     traceparent       text,
     shadow            boolean NOT NULL DEFAULT false, -- recorded while its source was in shadow mode: effects that are made of it later are shadow too
+    copied            boolean NOT NULL DEFAULT false, -- only the key of an event that the database has from which its source moved here
     CONSTRAINT inbox_event_pkey PRIMARY KEY (id),
     CONSTRAINT inbox_event_key UNIQUE (source_id, event_id),
     CONSTRAINT inbox_event_transmission_length CHECK (octet_length(transmission) BETWEEN 1 AND 255),

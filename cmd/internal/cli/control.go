@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -84,11 +85,16 @@ func (s *shell) controlSeveral(ctx context.Context, on onDatabase, names []strin
 	var databases []control.Database
 	homes := map[string]string{} // of the sources that are stored in a database
 	whole, err := s.load()
-	home := func(source string) string {
-		if at := homes[source]; at != "" || err != nil {
-			return at
+	registered := sync.OnceValue(func() map[string]*app.Registered { return s.registered(ctx, whole, names) })
+	home := func(source string) (string, []string) {
+		at := homes[source]
+		if at == "" && err == nil {
+			at = whole.HomeOf(source)
 		}
-		return whole.HomeOf(source)
+		if at == "" || err != nil {
+			return at, nil
+		}
+		return app.Residence(at, []string{source}, registered())
 	}
 	var open func(rest []string) error
 	var away error

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncegate/oncegate/internal/app"
 	"github.com/oncegate/oncegate/internal/config"
 )
 
@@ -78,4 +80,15 @@ func (s *shell) eachDatabase(run func() error) error {
 		}
 	}
 	return nil
+}
+
+// registered returns what each database that answers knows about sources.
+func (s *shell) registered(ctx context.Context, whole *config.Config, names []string) map[string]*app.Registered {
+	out := map[string]*app.Registered{}
+	for _, name := range names {
+		if found, err := app.RegisteredSources(ctx, whole.Part(name)); err == nil {
+			out[name] = found
+		}
+	}
+	return out
 }

@@ -21,7 +21,7 @@ const serverTimeout = 40 * time.Second
 // configuration or as a sender. All others use the server that --server names.
 var withoutServer = []string{
 	"call", "config", "dev", "drill", "explain", "history", "init", "keys activate", "keys remove", "keys reseal", "keys rotate", "migrate", "providers draft", "providers inspect",
-	"providers sign", "providers verify", "ready", "send", "serve", "version",
+	"providers sign", "providers verify", "ready", "send", "serve", "sources move", "version",
 }
 
 // addServer adds the flag that names a server to every command.

@@ -13,8 +13,8 @@ import (
 )
 
 func (s *shell) sourcesCommand() *cobra.Command {
-	return group("sources", "List, show, test, pause or resume the sources, and define those of the database", slices.Concat(
-		[]*cobra.Command{s.sourcesListCommand(), s.sourcesShowCommand(), s.sourcesTestCommand()},
+	return group("sources", "List, show, test, pause, resume or move the sources, and define those of the database", slices.Concat(
+		[]*cobra.Command{s.sourcesListCommand(), s.sourcesShowCommand(), s.sourcesTestCommand(), s.sourcesMoveCommand()},
 		s.pauseCommands(&control.PauseSource, &control.ResumeSource, pause.Source, sourceWaits),
 		s.definitionCommands())...)
 }

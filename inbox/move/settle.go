@@ -1,0 +1,260 @@
+package move
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncegate/oncegate/inbox"
+	"github.com/oncegate/oncegate/internal/sleep"
+)
+
+// heldBatch is how many streams, or effects without a stream, one transaction hands over.
+const heldBatch = 200
+
+const (
+	// Effects that wait for their turn go over with their stream, so they are counted apart.
+	countUnfinished = `
+SELECT (SELECT count(*) FROM effect e WHERE e.route_id = ANY ($1::int[]) AND e.next_at IS NOT NULL AND e.state <> 'held')
+    + (SELECT count(*) FROM effect e WHERE e.route_id = ANY ($1::int[]) AND e.state IN ('dead', 'indeterminate')),
+    (SELECT count(*) FROM effect e WHERE e.route_id = ANY ($1::int[]) AND e.state = 'held')`
+
+	// The streams in which every open effect waits for its turn. Their locks keep the order's decisions out, because these lock a stream
+	// first. SKIP LOCKED leaves a stream about which a decision is being made to the next round.
+	lockWaitingStreams = `
+SELECT s.id, s.route_id, s.key_hash FROM stream s
+WHERE s.route_id = ANY ($1::int[])
+    AND EXISTS (SELECT FROM effect e WHERE e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash AND e.state = 'held')
+    AND NOT EXISTS (
+        SELECT FROM effect e WHERE e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash
+            AND e.state IN ('pending', 'claimed', 'retry', 'dead', 'indeterminate'))
+ORDER BY s.id
+LIMIT $2
+FOR UPDATE OF s SKIP LOCKED`
+
+	// Effects that wait for a person have no stream, or no place in one.
+	lockHeld = `
+SELECT e.id FROM effect e
+WHERE e.route_id = ANY ($1::int[]) AND e.state = 'held' AND (e.sequence_key_hash IS NULL OR e.sequence_number IS NULL)
+ORDER BY e.id
+LIMIT $2
+FOR UPDATE OF e SKIP LOCKED`
+
+	lockHeldOfStreams = `
+SELECT e.id FROM unnest($1::int[], $2::bytea[]) AS s (route_id, key_hash)
+JOIN effect e ON e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash AND e.state = 'held'
+ORDER BY e.id
+FOR UPDATE OF e`
+
+	// Nobody discards them: the other database carries them out.
+	skipMoved = `
+UPDATE effect SET state = 'skipped', reason = 'moved', next_at = NULL, finished_at = now(), revision = revision + 1 WHERE id = ANY ($1::uuid[])`
+
+	readBodyDays = `
+SELECT DISTINCT e.class, date_trunc('day', e.received_at, 'UTC') FROM inbox_event e JOIN effect f ON f.event_id = e.id
+WHERE f.id = ANY ($1::uuid[]) AND e.class <> ALL ('{kept,erased}'::text[])`
+)
+
+// settle waits until the first database has completed the effects of routes that are ordered or have keys, and then has the other database
+// continue.
+func (m *Move) settle(ctx context.Context, s *source, report func(Step, func(*Progress))) error {
+	for {
+		for over := 1; over > 0; {
+			var err error
+			if over, err = m.handOver(ctx, s); err != nil {
+				return err
+			}
+		}
+		var unfinished, held int64
+		if err := m.From.Pool.QueryRow(ctx, countUnfinished, s.careful).Scan(&unfinished, &held); err != nil {
+			return err
+		}
+		report(StepOpen, func(p *Progress) { p.Unfinished = unfinished + held })
+		if unfinished+held == 0 {
+			ended, err := m.end(ctx, s)
+			if err != nil {
+				return err
+			}
+			if ended {
+				break
+			}
+		}
+		if err := sleep.For(ctx, settleEvery); err != nil {
+			return err
+		}
+	}
+	if err := m.positions(ctx, s); err != nil {
+		return err
+	}
+	s.move.Step = StepSettled
+	return nil
+}
+
+// handOver gives the other database effects that wait for an event, or for a person, and returns how many. The other database commits
+// them first: if the first one then does not, the next call copies nothing and marks them.
+func (m *Move) handOver(ctx context.Context, s *source) (over int, err error) {
+	err = pgx.BeginFunc(ctx, m.From.Pool, func(from pgx.Tx) error {
+		var streams []int64
+		var routes []int32
+		var hashes [][]byte
+		var stream int64
+		var route int32
+		var hash []byte
+		rows, err := from.Query(ctx, lockWaitingStreams, s.careful, heldBatch)
+		if err == nil {
+			_, err = pgx.ForEachRow(rows, []any{&stream, &route, &hash}, func() error {
+				streams, routes, hashes = append(streams, stream), append(routes, route), append(hashes, append([]byte(nil), hash...))
+				return nil
+			})
+		}
+		if err != nil {
+			return err
+		}
+		var held []inbox.ID
+		for _, found := range []struct {
+			statement string
+			args      []any
+		}{{lockHeldOfStreams, []any{routes, hashes}}, {lockHeld, []any{s.careful, heldBatch}}} {
+			rows, err := from.Query(ctx, found.statement, found.args...)
+			if err != nil {
+				return err
+			}
+			ids, err := pgx.CollectRows(rows, pgx.RowTo[inbox.ID])
+			if err != nil {
+				return err
+			}
+			held = append(held, ids...)
+		}
+		if over = len(held); over == 0 {
+			return nil
+		}
+		if err := m.makePartitions(ctx, from, held); err != nil {
+			return err
+		}
+		err = pgx.BeginFunc(ctx, m.To.Pool, func(to pgx.Tx) error { return m.copyHeld(ctx, s, from.Conn(), to, streams, held) })
+		if err != nil {
+			return err
+		}
+		_, err = from.Exec(ctx, skipMoved, held)
+		return err
+	})
+	return over, err
+}
+
+// makePartitions makes the partitions for the bodies of effects in the other database.
+func (m *Move) makePartitions(ctx context.Context, from pgx.Tx, effects []inbox.ID) error {
+	rows, err := from.Query(ctx, readBodyDays, effects)
+	if err != nil {
+		return err
+	}
+	var class string
+	var day time.Time
+	_, err = pgx.ForEachRow(rows, []any{&class, &day}, func() error {
+		return inbox.EnsurePartitions(ctx, m.To.Pool, []string{class}, day, 1)
+	})
+	return err
+}
+
+// copyHeld copies effects with their streams, events and bodies. One with a place is due, and its stream decides again.
+func (m *Move) copyHeld(ctx context.Context, s *source, from *pgx.Conn, to pgx.Tx, streams []int64, held []inbox.ID) error {
+	ids := "'{"
+	for i, id := range held {
+		if i > 0 {
+			ids += ","
+		}
+		ids += id.String()
+	}
+	ids += "}'::uuid[]"
+	events := "(SELECT f.event_id FROM effect f WHERE f.id = ANY (" + ids + "))"
+	placed := "t.sequence_key_hash IS NOT NULL AND t.sequence_number IS NOT NULL AND t.reason IS DISTINCT FROM 'sequence_number_taken'"
+	for _, t := range []transfer{
+		m.streams(s, "t.id = ANY ("+list(streams)+"::bigint[])"),
+		{
+			table:  "inbox_event",
+			change: map[string]string{"source_id": fmt.Sprintf("%d::int", s.to), "copied": "true"},
+			where:  "WHERE t.id IN " + events, conflict: ` ON CONFLICT ON CONSTRAINT inbox_event_pkey DO UPDATE SET class = excluded.class`,
+		},
+		{table: "inbox_body", where: "WHERE (t.class, t.id) IN (SELECT v.class, v.body_id FROM inbox_event v WHERE v.id IN " + events + ")", conflict: doNothing},
+		{table: "event_label", where: "WHERE t.event_id IN " + events, conflict: doNothing},
+		{
+			table: "effect",
+			change: map[string]string{
+				"route_id": mapped("t.route_id", s.routes, "int"), "job_id": "NULL::bigint",
+				"state": "CASE WHEN " + placed + " THEN 'pending' ELSE t.state END", "next_at": "CASE WHEN " + placed + " THEN now() ELSE t.next_at END",
+			},
+			where: "WHERE t.id = ANY (" + ids + ")", conflict: doNothing,
+		},
+	} {
+		if _, err := copyRows(ctx, from, to, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// streams describes the copy of the positions of sequences. The other database may have a stream already, because it has received.
+func (m *Move) streams(s *source, condition string) transfer {
+	return transfer{
+		table: "stream",
+		change: map[string]string{
+			"route_id": mapped("t.route_id", s.routes, "int"), "definition_id": mapped("t.definition_id", s.definitions, "bigint"),
+			"in_flight": "NULL::uuid", "blocked_by": "NULL::uuid",
+		},
+		where: "WHERE " + condition,
+		conflict: ` ON CONFLICT ON CONSTRAINT stream_key DO UPDATE
+SET applied = greatest(stream.applied, excluded.applied), gap_since = coalesce(stream.gap_since, excluded.gap_since),
+    started_at = least(stream.started_at, excluded.started_at), definition_id = coalesce(stream.definition_id, excluded.definition_id)`,
+	}
+}
+
+// end has the first database refuse to carry out effects of the routes again, and returns false if one has begun meanwhile.
+func (m *Move) end(ctx context.Context, s *source) (ended bool, err error) {
+	err = locked(ctx, m.From.Pool, func(tx pgx.Tx) error {
+		ended = false
+		if len(s.careful) > 0 {
+			condition := "NEW.route_id = ANY (" + list(s.careful) + "::int[]) AND NEW.state IN ('pending', 'claimed', 'retry', 'held')"
+			// Its lock waits for the transactions that write effects, and the next statement sees what they wrote.
+			if err := trigger(ctx, tx, "effect", "effects", s.from, "BEFORE INSERT OR UPDATE", condition, "refuse_effect"); err != nil {
+				return err
+			}
+			var unfinished, held int64
+			if err := tx.QueryRow(ctx, countUnfinished, s.careful).Scan(&unfinished, &held); err != nil {
+				return err
+			}
+			if unfinished+held > 0 {
+				return untrigger(ctx, tx, "effect", "effects", s.from)
+			}
+		}
+		if _, err := tx.Exec(ctx, writeStep, s.from, StepSettled); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM source_move_event WHERE source_id = $1`, s.from); err != nil {
+			return err
+		}
+		ended = true
+		return m.audit(ctx, tx, inbox.AuditSourceMove, StepSettled)
+	})
+	return ended, err
+}
+
+// positions copies the positions of all sequences and the keys of all effects, with which the other database's routes begin to work.
+func (m *Move) positions(ctx context.Context, s *source) error {
+	routes := "t.route_id = ANY (" + list(s.careful) + "::int[])"
+	return m.fromConn(ctx, func(from *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, m.To.Pool, func(tx pgx.Tx) error {
+			if _, err := copyRows(ctx, from, tx, m.streams(s, routes)); err != nil {
+				return err
+			}
+			keys := transfer{table: "effect_key", change: map[string]string{"route_id": mapped("t.route_id", s.routes, "int")}, where: "WHERE " + routes, conflict: doNothing}
+			if _, err := copyRows(ctx, from, tx, keys); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, writeStep, s.to, StepSettled); err != nil {
+				return err
+			}
+			return m.audit(ctx, tx, inbox.AuditSourceMove, StepSettled)
+		})
+	})
+}
