@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncegate/oncegate/inbox/definition"
 	"github.com/oncegate/oncegate/inbox/inboxtest"
 	"github.com/oncegate/oncegate/internal/access/tokens"
 	"github.com/oncegate/oncegate/internal/app"
@@ -97,8 +98,11 @@ func (p *groupProcess) begin() <-chan error {
 	logger := slog.New(slog.NewTextHandler(&p.log, nil))
 	p.Group = server.OpenGroup(server.GroupConfig{
 		App: app.Config{Settings: settings, Logger: logger, Receive: true, Work: true, Version: "test"},
-		Load: func(context.Context, string) (*server.Loaded, error) {
+		Load: func(ctx context.Context, database string) (*server.Loaded, error) {
 			settings, err := p.load()
+			if err == nil {
+				settings.Revision, err = definition.Revision(ctx, p.pools[database])
+			}
 			return &server.Loaded{Settings: settings, Logger: logger}, err
 		},
 		Explain: func(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") },
