@@ -183,8 +183,12 @@ func TestMoveWaitsForEffects(t *testing.T) {
 	m := moveOf(from, to)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	waits := 0
 	m.Report = func(p move.Progress) {
 		if p.Step != move.StepOpen || p.Unfinished == 0 {
+			return
+		}
+		if waits++; waits < 3 {
 			return
 		}
 		if p.Unfinished != 3 {
