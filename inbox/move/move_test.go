@@ -128,7 +128,7 @@ func TestMoveContinuesAfterEveryCut(t *testing.T) {
 			t.Fatalf("after %d cuts: %v", kills, err)
 		}
 		kills++
-		id := fmt.Sprint("late_", n)
+		id := fmt.Sprint("a_late_", n) // before what the copy has passed
 		switch out, err := from.accept(t, id, ""); {
 		case err == nil && out == inbox.Recorded:
 			recorded = append(recorded, id)
