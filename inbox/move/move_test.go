@@ -76,6 +76,17 @@ func (s *side) scan(t *testing.T, sql string, into ...any) {
 	}
 }
 
+// progress returns how far the databases say that the move is.
+func (s *side) progress(t *testing.T, to *side) (out string) {
+	t.Helper()
+	for _, at := range []*side{s, to} {
+		var one string
+		at.scan(t, `SELECT coalesce(string_agg(state || ' ' || position, ','), '') FROM source_move`, &one)
+		out += one + ";"
+	}
+	return out
+}
+
 func moveOf(from, to *side) *move.Move {
 	return &move.Move{
 		From: move.Database{Name: from.name, Pool: from.pool}, To: move.Database{Name: to.name, Pool: to.pool},
@@ -107,8 +118,11 @@ func TestMoveContinuesAfterEveryCut(t *testing.T) {
 	storetest.Exec(t, from.pool, `INSERT INTO effect_key (route_id, key_hash, effect_id, received_at)
 		SELECT route_id, sha256('order 1'), id, now() FROM effect WHERE sequence_number = 1`)
 	recorded := []string{"evt_1", "evt_2", "evt_4", "evt_5"}
-	kills := 0
+	kills, reached := 0, from.progress(t, to)
 	for n := 1; ; n++ {
+		if now := from.progress(t, to); now != reached {
+			n, reached = 1, now // so that each message of the steps that follow is cut as well
+		}
 		var cut inboxtest.Cut
 		m := moveOf(from, to)
 		m.From.Pool, m.To.Pool = cut.Pool(t, from.pool), cut.Pool(t, to.pool)
@@ -128,7 +142,7 @@ func TestMoveContinuesAfterEveryCut(t *testing.T) {
 			t.Fatalf("after %d cuts: %v", kills, err)
 		}
 		kills++
-		id := fmt.Sprint("a_late_", n) // before what the copy has passed
+		id := fmt.Sprint("a_late_", kills) // before what the copy has passed
 		switch out, err := from.accept(t, id, ""); {
 		case err == nil && out == inbox.Recorded:
 			recorded = append(recorded, id)
