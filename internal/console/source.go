@@ -28,6 +28,8 @@ func listSources(r *request) (*page, error) {
 		{Table: tableOf(r, found, "No server was started with a source yet.", []string{"Source", "Provider", "Address", "State", "Since"}, func(s control.Source) []cell {
 			configured := "configured"
 			switch {
+			case s.Move != nil && s.Move.Leaves:
+				configured = s.Move.Text()
 			case !s.Configured:
 				configured = "not configured"
 			case s.Disabled:
@@ -115,7 +117,11 @@ func shadowBlocks(r *request, v *sourceView) []block {
 func sourcePage(r *request, v *sourceView) *page {
 	s := v.source
 	p := &page{Title: s.Name, Lead: join("Source of "+s.Provider, s.Tenant), Back: &link{Text: "Sources", Href: "/sources"}}
+	if s.Move != nil {
+		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "info", Text: "This source " + s.Move.Text() + "."}})
+	}
 	switch {
+	case s.Move != nil && s.Move.Leaves:
 	case !s.Configured:
 		p.Blocks = append(p.Blocks, block{Notice: &notice{Kind: "warn", Text: "The configuration of this server does not have this source: it takes no deliveries."}})
 	case s.Disabled:

@@ -47,6 +47,9 @@ type Source struct {
 	// CreatedAt is when a server was first started with the source.
 	CreatedAt time.Time `json:"created_at"`
 
+	// Move says to or from which database the source moves, or has moved. It is absent if it never did.
+	Move *read.SourceMove `json:"move,omitempty"`
+
 	// Paused says since when the source takes no deliveries, by whom and why. It is absent if the source is not paused.
 	Paused *pause.Pause `json:"paused,omitempty"`
 }
@@ -76,7 +79,7 @@ var ListSources = Operation[ListSourcesRequest, read.Page[Source]]{
 func (s *Service) source(row *read.SourceRow, paused pause.Pauses) Source {
 	out := Source{
 		Name: row.Name, Address: "/in/" + row.Name, Provider: row.Provider, Class: row.Class, Tenant: row.Tenant,
-		Shadow: row.Shadow, CreatedAt: row.CreatedAt, Paused: paused.Of(pause.Source, row.Name),
+		Shadow: row.Shadow, CreatedAt: row.CreatedAt, Move: row.Move, Paused: paused.Of(pause.Source, row.Name),
 	}
 	if configured := s.configured(row.Name); configured != nil {
 		out.Configured, out.Stored, out.Disabled = true, configured.Stored, configured.Disabled

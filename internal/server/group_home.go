@@ -56,7 +56,7 @@ func (m *member) checkHomes(ctx context.Context, log *slog.Logger, whole *config
 			whole.Reside(s.Name, home, left)
 		}
 		if home != configured {
-			log.WarnContext(ctx, "the source has moved: write its database into the configuration", slog.String("source", s.Name), slog.String("database", home))
+			log.WarnContext(ctx, "the source has moved: write its database into the configuration", slog.String("source", s.Name), slog.String("home", home))
 		}
 		waits := false
 		for _, other := range m.group.members {

@@ -50,6 +50,8 @@ var sourceColumns = columns[control.Source]{
 func configuredText(source *control.Source) string {
 	text := "yes"
 	switch {
+	case source.Move != nil && source.Move.Leaves:
+		return source.Move.Text()
 	case !source.Configured:
 		return "no"
 	case source.Disabled:
@@ -95,6 +97,7 @@ func (s *shell) sourcesShowCommand() *cobra.Command {
 					{"from", source.From},
 					{"external url", source.ExternalURL},
 					{"configured", configuredText(&source.Source)},
+					{"move", source.Move.Text()},
 					{"shadow", shadowLine(source.Shadow)},
 					{"paused", pausedLine(source.Paused)},
 					{"class", source.Class},
