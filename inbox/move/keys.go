@@ -115,14 +115,7 @@ func (m *Move) copyNoted(ctx context.Context, s *source) (int, error) {
 	if err := m.From.Pool.QueryRow(ctx, readNoted, s.from, keyBatch).Scan(&ids); err != nil || len(ids) == 0 {
 		return 0, err
 	}
-	text := make([]byte, 0, 40*len(ids))
-	for i, id := range ids {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(text, id.String()...)
-	}
-	if err := m.copyEvents(ctx, s, "WHERE t.id = ANY ('{"+string(text)+"}'::uuid[])", nil); err != nil {
+	if err := m.copyEvents(ctx, s, "WHERE t.id = ANY ("+uuids(ids)+")", nil); err != nil {
 		return 0, err
 	}
 	_, err := m.From.Pool.Exec(ctx, markNoted, s.from, ids)

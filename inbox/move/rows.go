@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncegate/oncegate/inbox"
 )
 
 // columns of a table, without those that the database numbers itself.
@@ -107,3 +109,12 @@ func list[N int32 | int64](numbers []N) string {
 
 // quoted is a text as SQL, under standard_conforming_strings.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// uuids is the ids as SQL.
+func uuids(ids []inbox.ID) string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = id.String()
+	}
+	return "'{" + strings.Join(out, ",") + "}'::uuid[]"
+}

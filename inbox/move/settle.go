@@ -159,14 +159,7 @@ func (m *Move) makePartitions(ctx context.Context, from pgx.Tx, effects []inbox.
 
 // copyHeld copies effects with their streams, events and bodies. One with a place is due, and its stream decides again.
 func (m *Move) copyHeld(ctx context.Context, s *source, from *pgx.Conn, to pgx.Tx, streams []int64, held []inbox.ID) error {
-	ids := "'{"
-	for i, id := range held {
-		if i > 0 {
-			ids += ","
-		}
-		ids += id.String()
-	}
-	ids += "}'::uuid[]"
+	ids := uuids(held)
 	events := "(SELECT f.event_id FROM effect f WHERE f.id = ANY (" + ids + "))"
 	placed := "t.sequence_key_hash IS NOT NULL AND t.sequence_number IS NOT NULL AND t.reason IS DISTINCT FROM 'sequence_number_taken'"
 	for _, t := range []transfer{

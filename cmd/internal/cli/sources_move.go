@@ -135,6 +135,7 @@ func stepText(p move.Progress, from, to string) string {
 		return "copying the keys of " + from
 	case move.StepClosed:
 		return from + " is closed, and " + to + " is about to open"
+	case move.StepOpen, move.StepSettled:
 	}
 	return to + " takes the deliveries; its ordered routes wait for " + count(int(p.Unfinished), "effect") + " in " + from
 }
