@@ -163,5 +163,6 @@ var machinePlaces = []Place{
 	only("it describes the file, not what is in it", "config schema"),
 	only("it changes or reads the schema, as the role that owns the tables, before a server can start", "migrate up", "migrate down", "migrate status"),
 	only("the person who restored the database declares the copy with its connection string; a server cannot answer for a database that it does not recognise", "history show", "history declare"),
+	only("it connects to two databases, and runs until both agree", "sources move"),
 	only("the keyring is a file of this machine, and its keys never pass a network", "keys rotate", "keys activate", "keys remove", "keys reseal"),
 }
