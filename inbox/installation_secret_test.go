@@ -81,3 +81,28 @@ func TestProcessesMakeOneSecret(t *testing.T) {
 		t.Errorf("there are %d secrets, want 1: %v", len(secrets), err)
 	}
 }
+
+// The databases of an installation share the secret of the first one. One that has hashed under its own keeps it.
+func TestDatabasesShareTheSecret(t *testing.T) {
+	t.Parallel()
+	keys := storetest.RingOf(t, storetest.FirstKey+" active")
+	first, other, used := inboxtest.Pool(t), inboxtest.Pool(t), inboxtest.Pool(t)
+	own := secretOf(t, used, keys)
+	for range 2 {
+		for _, pool := range []*pgxpool.Pool{other, used} {
+			if err := inbox.ShareInstallationSecret(t.Context(), first, pool, keys); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	shared := secretOf(t, first, keys)
+	if got := secretOf(t, other, keys); got.ID != shared.ID || !bytes.Equal(got.Value, shared.Value) {
+		t.Error("the other database has another secret")
+	}
+	if got := secretOf(t, used, keys); got.ID != own.ID {
+		t.Error("a database lost the secret that it had")
+	}
+	if err := inbox.ShareInstallationSecret(t.Context(), first, other, nil); err != nil {
+		t.Errorf("without a keyring: %v", err)
+	}
+}

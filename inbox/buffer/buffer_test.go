@@ -389,3 +389,34 @@ func ring(t *testing.T, key int) *seal.Keyring {
 	}
 	return keys
 }
+
+// TestMovedSource checks that a delivery that was buffered before its source moved goes to the buffer of the other database, under the same
+// id, and that it is settled only then.
+func TestMovedSource(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		before, left, arrived := &fakeStream{}, &fakeGate{}, &fakeStream{down: errors.New("no answer")}
+		_, _ = newBuffer(t, left, before, options{always: true}).Accept(t.Context(), admission())
+		other, err := buffer.New(buffer.Config{Gate: &fakeGate{}, Stream: arrived, Name: "oncegate-eu", Now: time.Now, Find: func(string) *inbox.Source { return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := buffer.New(buffer.Config{
+			Gate: left, Stream: before, Name: "oncegate", Now: time.Now, Find: func(string) *inbox.Source { return shop },
+			Elsewhere: func(name string) *buffer.Buffer { return map[string]*buffer.Buffer{"shop": other}[name] },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := b.Admit(t.Context(), received(before.got[0])); v.Settled || v.Err == nil {
+			t.Errorf("while the other stream does not answer: %+v", v)
+		}
+		arrived.down = nil
+		if v := b.Admit(t.Context(), received(before.got[0])); !v.Settled || v.Err != nil {
+			t.Errorf("%+v", v)
+		}
+		if len(arrived.got) != 1 || arrived.got[0].Place != "oncegate-eu.unordered.shop" || arrived.got[0].ID != before.got[0].ID || left.asked() > 0 {
+			t.Errorf("the other stream has %+v, and the gate of the first database was asked %d times", arrived.got, left.asked())
+		}
+	})
+}

@@ -280,6 +280,29 @@ func TestMoveBack(t *testing.T) {
 	}
 }
 
+// Databases whose hashes are made with different secrets could not compare payloads.
+func TestMoveNeedsOneSecret(t *testing.T) {
+	t.Parallel()
+	from, to := newPair(t)
+	m := moveOf(from, to)
+	m.Keys = storetest.RingOf(t, storetest.FirstKey+" active")
+	for _, s := range []*side{from, to} {
+		if err := inbox.ShareInstallationSecret(t.Context(), s.pool, s.pool, m.Keys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Run(t.Context()); !errors.Is(err, move.ErrSecrets) {
+		t.Errorf("%v, want %v", err, move.ErrSecrets)
+	}
+	storetest.Exec(t, to.pool, `DELETE FROM order_secret`)
+	if err := inbox.ShareInstallationSecret(t.Context(), from.pool, to.pool, m.Keys); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Run(t.Context()); err != nil {
+		t.Errorf("with one secret: %v", err)
+	}
+}
+
 // What cannot move is refused, and nothing is changed.
 func TestMoveRefuses(t *testing.T) {
 	t.Parallel()

@@ -70,15 +70,6 @@ func (c *Config) Reside(source, database string, left []string) {
 	}
 }
 
-// departed returns the source as a database has it from which it moved.
-func (c *Config) departed(s *Source) *Source {
-	out := *s
-	out.Departed, out.MovedTo = true, c.homeOf(s)
-	out.MovedStream = c.BufferStream(out.MovedTo)
-	out.Disabled, out.From, out.Reconcile = true, nil, nil
-	return &out
-}
-
 func (c *Config) homeOf(s *Source) string {
 	home := s.Database
 	if home == "" && s.Tenant != "" {
@@ -122,7 +113,7 @@ func (c *Config) Part(name string) *Config {
 		part.Database = c.Databases[at].like(&c.Database)
 		// Databases do not share a stream or a directory, because each part knows only its own sources.
 		if part.Buffer.On() {
-			part.Buffer.Stream = c.BufferStream(name)
+			part.Buffer.Stream = c.bufferStream(name)
 		}
 		if part.Archive.URL != "" {
 			part.Archive.URL = strings.TrimSuffix(part.Archive.URL, "/") + "/" + name
@@ -135,7 +126,10 @@ func (c *Config) Part(name string) *Config {
 			part.Sources = append(part.Sources, s)
 			continue
 		case slices.Contains(s.Left, name):
-			part.Sources = append(part.Sources, c.departed(s))
+			left := *s
+			left.Departed, left.MovedTo, left.MovedStream = true, c.homeOf(s), c.bufferStream(c.homeOf(s))
+			left.Disabled, left.From, left.Reconcile = true, nil, nil
+			part.Sources = append(part.Sources, &left)
 		}
 		others[s.Name] = true
 	}
@@ -214,8 +208,8 @@ func (r *reader) checkDatabases(cfg *Config, o Options) {
 	}
 }
 
-// BufferStream returns the name of the stream in which the buffer keeps the deliveries of the sources of a database.
-func (c *Config) BufferStream(database string) string {
+// bufferStream returns the name of the stream in which the buffer keeps the deliveries of the sources of a database.
+func (c *Config) bufferStream(database string) string {
 	name := cmp.Or(c.Buffer.Stream, defaultBufferStream)
 	if database != DefaultDatabase {
 		name += "-" + database
