@@ -23,11 +23,12 @@ type keyHolder struct {
 }
 
 // In the order of the index: without it, the planner may look for the rows of a source
-// that has none any more by reading the whole table.
+// that has none any more by reading the whole table. A source that lives in another database holds nothing here.
 const readKeyHolders = `
 SELECT s.id, s.name, s.provider, s.providers,
     (SELECT count(*) FROM (SELECT FROM inbox_event e WHERE e.source_id = s.id ORDER BY e.event_id LIMIT $1) c)
 FROM source s
+WHERE NOT EXISTS (SELECT FROM source_move m WHERE m.source_id = s.id AND (m.direction = 'out') = (m.state <> 'copying'))
 ORDER BY s.name`
 
 func readHolders(ctx context.Context, db row.Batcher) (out []keyHolder, err error) {

@@ -56,6 +56,22 @@ func RegisteredSources(ctx context.Context, settings *config.Config) (*Registere
 	return out, err
 }
 
+// Reside tells a whole configuration where the sources live that have moved, and returns those of them whose home is another one than the
+// configuration says.
+func Reside(whole *config.Config, known map[string]*Registered) (moved []*config.Source) {
+	for _, s := range whole.Sources {
+		configured := whole.HomeOf(s.Name)
+		home, left := Residence(configured, append([]string{s.Name}, s.Previous.Names...), known)
+		if home != configured {
+			moved = append(moved, s)
+		}
+		if home != configured || left != nil {
+			whole.Reside(s.Name, home, left)
+		}
+	}
+	return moved
+}
+
 // Residence returns the database in which a source with one of the names lives, and those that it has left. home is the one of the
 // configuration, and sources has what each database knows, without those that do not answer. What the databases say about a move counts
 // more than the configuration.

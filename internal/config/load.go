@@ -57,6 +57,10 @@ type Options struct {
 	// Database, if set, is the name of a database. Load returns its part of the configuration: see [Config.Part].
 	Database string
 
+	// Homes, if set, gets the whole configuration before Load takes the part of Database. It says where sources live that have moved: see
+	// [Config.Reside].
+	Homes func(whole *Config)
+
 	// Definitions are the sources in the database. Load adds them to the sources in the file.
 	Definitions Definitions
 
@@ -105,6 +109,9 @@ func Load(o Options) (*Config, error) {
 	r.warn(cfg, now())
 	cfg.Warnings, cfg.references = r.warnings, maps.Clone(r.env.led)
 	cfg.fingerprint = sync.OnceValue(cfg.digest)
+	if o.Homes != nil {
+		o.Homes(cfg)
+	}
 	if o.Database != "" {
 		return cfg.Part(o.Database), nil
 	}

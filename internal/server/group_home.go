@@ -47,17 +47,13 @@ func (m *member) checkHomes(ctx context.Context, log *slog.Logger, whole *config
 	if err := unknown[m.name]; err != nil {
 		return nil, err
 	}
+	for _, s := range app.Reside(whole, sources) {
+		log.WarnContext(ctx, "the source has moved: write its database into the configuration", slog.String("source", s.Name), slog.String("home", s.Database))
+	}
 	for _, s := range whole.Sources {
 		names := append([]string{s.Name}, s.Previous.Names...)
 		has := func(database string) bool { return slices.ContainsFunc(names, sources[database].Has) }
-		configured := whole.HomeOf(s.Name)
-		home, left := app.Residence(configured, names, sources)
-		if home != configured || left != nil {
-			whole.Reside(s.Name, home, left)
-		}
-		if home != configured {
-			log.WarnContext(ctx, "the source has moved: write its database into the configuration", slog.String("source", s.Name), slog.String("home", home))
-		}
+		home := whole.HomeOf(s.Name)
 		waits := false
 		for _, other := range m.group.members {
 			switch {

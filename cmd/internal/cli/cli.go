@@ -46,7 +46,8 @@ type shell struct {
 	configFile string
 	server     string // the address of a server to use instead of the database
 
-	databaseName string // of the database that --database names; empty for every one that the command concerns
+	databaseName string               // of the database that --database names; empty for every one that the command concerns
+	homes        func(*config.Config) // says where sources live that have moved; nil: where the configuration says
 
 	view listView
 
@@ -239,7 +240,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 
 // load reads the complete configuration.
 func (s *shell) load() (*config.Config, error) {
-	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, Catalog: new(catalog.Lazy)})
+	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, Catalog: new(catalog.Lazy), Homes: s.homes})
 }
 
 // loadOffline loads the configuration for commands that use no database, so it need not name one.

@@ -34,6 +34,11 @@ func (s *shell) configCommand() *cobra.Command {
 			load := s.load
 			if against {
 				load = func() (*config.Config, error) { return s.loadWhole(cmd.Context()) }
+				s.homes = func(whole *config.Config) {
+					if len(whole.Databases) > 0 {
+						app.Reside(whole, s.registered(cmd.Context(), whole, whole.DatabaseNames()))
+					}
+				}
 			}
 			cfg, err := load()
 			if err != nil {

@@ -43,7 +43,7 @@ func (s *shell) withDefinitions(ctx context.Context, cfg *config.Config) (*confi
 	if err != nil || all.Revision == 0 {
 		return cfg, err
 	}
-	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, Catalog: new(catalog.Lazy), Definitions: all})
+	return config.Load(config.Options{File: s.configFile, Environ: s.environ, Database: s.databaseName, Catalog: new(catalog.Lazy), Definitions: all, Homes: s.homes})
 }
 
 // definitions reads the sources of the database.

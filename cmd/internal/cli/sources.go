@@ -50,7 +50,7 @@ var sourceColumns = columns[control.Source]{
 func configuredText(source *control.Source) string {
 	text := "yes"
 	switch {
-	case source.Move != nil && source.Move.Leaves:
+	case source.Move != nil && (source.Move.Leaves || !source.Configured):
 		return source.Move.Text()
 	case !source.Configured:
 		return "no"
