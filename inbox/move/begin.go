@@ -179,13 +179,13 @@ func (m *Move) announceArrival(ctx context.Context, s *source, from *pgx.Conn, t
 	case was.Leaves && was.Step != StepSettled:
 		return fmt.Errorf("%w: it leaves %s for %s", ErrOther, m.To.Name, was.Other)
 	}
-	if err := refuseEvents(ctx, tx, s.to); err != nil {
-		return err
-	}
 	if _, err := tx.Exec(ctx, upsertMove, s.to, "in", m.From.Name, m.Actor, m.Reason); err != nil {
 		return err
 	}
-	return m.copyDefinitions(ctx, s, from, tx)
+	if err := m.copyDefinitions(ctx, s, from, tx); err != nil {
+		return err
+	}
+	return refuseEvents(ctx, tx, s.to) // last, because deliveries wait for its lock
 }
 
 // copyDefinitions copies the routes and everything by which their sequences and keys are hashed.
@@ -194,7 +194,7 @@ func (m *Move) copyDefinitions(ctx context.Context, s *source, from *pgx.Conn, t
 	ofSource := fmt.Sprintf("WHERE t.source_id = %d", s.from)
 	for _, t := range []transfer{
 		{table: "route", change: source, where: ofSource},
-		{table: "order_secret"}, {table: "retention_class"}, {table: "suppression"},
+		{table: "order_secret"}, {table: "retention_class"},
 		{table: "reconciliation", change: source, where: ofSource},
 	} {
 		t.conflict = doNothing

@@ -1,6 +1,7 @@
 package move
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -10,15 +11,12 @@ import (
 )
 
 const (
-	// keyBatch is how many keys one transaction copies.
-	keyBatch = 5000
-
 	// keyTail is how many noted events may be left when the first database is closed. Copying them takes some milliseconds.
 	keyTail = 500
 )
 
 const (
-	countKeys = `SELECT count(*) FROM inbox_event WHERE source_id = $1`
+	countKeys = `SELECT count(*) FROM (SELECT FROM inbox_event WHERE source_id = $1 LIMIT 10000000) n`
 
 	readPosition = `SELECT position, copied FROM source_move WHERE source_id = $1`
 
@@ -46,7 +44,7 @@ func (m *Move) copyKeys(ctx context.Context, s *source, report func(Step, func(*
 		report(StepCopying, func(p *Progress) { p.Keys, p.Total = copied, max(total, copied) })
 		var end *string
 		var found int64
-		if err := m.From.Pool.QueryRow(ctx, readBatchEnd, s.from, position, keyBatch).Scan(&end, &found); err != nil {
+		if err := m.From.Pool.QueryRow(ctx, readBatchEnd, s.from, position, batch).Scan(&end, &found); err != nil {
 			return err
 		}
 		if end == nil {
@@ -65,6 +63,9 @@ func (m *Move) copyKeys(ctx context.Context, s *source, report func(Step, func(*
 	if _, err := m.From.Pool.Exec(ctx, `UPDATE source_move_event SET copied = false WHERE source_id = $1 AND copied`, s.from); err != nil {
 		return err
 	}
+	if err := m.copySuppressions(ctx, s); err != nil {
+		return err
+	}
 	for left := keyTail + 1; left > keyTail; {
 		var err error
 		if left, err = m.copyNoted(ctx, s); err != nil {
@@ -77,6 +78,12 @@ func (m *Move) copyKeys(ctx context.Context, s *source, report func(Step, func(*
 	s.move.Step = StepClosed
 	report(StepClosed, nil)
 	return nil
+}
+
+// copySuppressions copies the suppressed addresses that were not copied yet, to which the routes of the source must not write.
+func (m *Move) copySuppressions(ctx context.Context, s *source) (err error) {
+	s.suppressed, err = m.copyInBatches(ctx, transfer{table: "suppression", conflict: doNothing}, "id", "uuid", cmp.Or(s.suppressed, inbox.ID{}.String()))
+	return err
 }
 
 // copyEvents copies the keys of events: their rows, which the other database shows to nobody but the gate. then runs in the same
@@ -112,7 +119,7 @@ SELECT array_agg(n.event_id) FROM (
 // copyNoted copies the events that were noted, and returns how many there were. It marks them only after the copy, so that a killed one is repeated.
 func (m *Move) copyNoted(ctx context.Context, s *source) (int, error) {
 	var ids []inbox.ID
-	if err := m.From.Pool.QueryRow(ctx, readNoted, s.from, keyBatch).Scan(&ids); err != nil || len(ids) == 0 {
+	if err := m.From.Pool.QueryRow(ctx, readNoted, s.from, batch).Scan(&ids); err != nil || len(ids) == 0 {
 		return 0, err
 	}
 	if err := m.copyEvents(ctx, s, "WHERE t.id = ANY ("+uuids(ids)+")", nil); err != nil {
@@ -162,6 +169,9 @@ const (
 // open copies the last keys and has the other database receive.
 func (m *Move) open(ctx context.Context, s *source, report func(Step, func(*Progress))) error {
 	report(StepClosed, nil)
+	if err := m.copySuppressions(ctx, s); err != nil {
+		return err
+	}
 	for left := 1; left > 0; {
 		var err error
 		if left, err = m.copyNoted(ctx, s); err != nil {

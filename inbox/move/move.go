@@ -110,6 +110,8 @@ type source struct {
 	// definitions maps the ids of order definitions in the same way.
 	definitions map[int64]int64
 
+	suppressed string // the last suppressed address that was copied
+
 	move Residence
 }
 

@@ -3,6 +3,7 @@ package move
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -72,6 +73,43 @@ func copyRows(ctx context.Context, from querier, to pgx.Tx, t transfer) (int64, 
 	}
 	_, err = to.Exec(ctx, "DROP TABLE "+staging)
 	return tag.RowsAffected(), wrap(err, "writing", t.table)
+}
+
+// batch is how many rows one transaction copies.
+const batch = 5000
+
+// copyInBatches copies all rows in the order of a column, each batch in a transaction of its own, from those behind a place on. It returns the
+// last place. A copy that is interrupted may begin again, because the other database keeps the rows that it has.
+func (m *Move) copyInBatches(ctx context.Context, t transfer, column, kind, after string) (last string, err error) {
+	condition := "t." + column + " > "
+	if t.where != "" {
+		condition = t.where + " AND " + condition
+	}
+	end := "SELECT b.place::text FROM (SELECT t." + column + " AS place FROM " + t.table + " t WHERE " + condition + "$1::text::" + kind +
+		" ORDER BY t." + column + " LIMIT $2) b ORDER BY b.place DESC LIMIT 1"
+	last = after
+	for {
+		var next string
+		err := m.From.Pool.QueryRow(ctx, end, last, batch).Scan(&next)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return last, nil
+		}
+		if err != nil {
+			return last, wrap(err, "reading", t.table)
+		}
+		one := t
+		one.where = "WHERE " + condition + quoted(last) + "::" + kind + " AND t." + column + " <= " + quoted(next) + "::" + kind
+		err = m.fromConn(ctx, func(from *pgx.Conn) error {
+			return pgx.BeginFunc(ctx, m.To.Pool, func(tx pgx.Tx) error {
+				_, err := copyRows(ctx, from, tx, one)
+				return err
+			})
+		})
+		if err != nil {
+			return last, err
+		}
+		last = next
+	}
 }
 
 // querier is the connection of the database from which rows are copied.

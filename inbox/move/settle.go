@@ -163,7 +163,7 @@ func (m *Move) copyHeld(ctx context.Context, s *source, from *pgx.Conn, to pgx.T
 	events := "(SELECT f.event_id FROM effect f WHERE f.id = ANY (" + ids + "))"
 	placed := "t.sequence_key_hash IS NOT NULL AND t.sequence_number IS NOT NULL AND t.reason IS DISTINCT FROM 'sequence_number_taken'"
 	for _, t := range []transfer{
-		m.streams(s, "t.id = ANY ("+list(streams)+"::bigint[])"),
+		m.streams(s, "WHERE t.id = ANY ("+list(streams)+"::bigint[])"),
 		{
 			table:  "inbox_event",
 			change: map[string]string{"source_id": fmt.Sprintf("%d::int", s.to), "copied": "true"},
@@ -195,7 +195,7 @@ func (m *Move) streams(s *source, condition string) transfer {
 			"route_id": mapped("t.route_id", s.routes, "int"), "definition_id": mapped("t.definition_id", s.definitions, "bigint"),
 			"in_flight": "NULL::uuid", "blocked_by": "NULL::uuid",
 		},
-		where: "WHERE " + condition,
+		where: condition,
 		conflict: ` ON CONFLICT ON CONSTRAINT stream_key DO UPDATE
 SET applied = greatest(stream.applied, excluded.applied), gap_since = coalesce(stream.gap_since, excluded.gap_since),
     started_at = least(stream.started_at, excluded.started_at), definition_id = coalesce(stream.definition_id, excluded.definition_id)`,
@@ -223,9 +223,6 @@ func (m *Move) end(ctx context.Context, s *source) (ended bool, err error) {
 		if _, err := tx.Exec(ctx, writeStep, s.from, StepSettled); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `DELETE FROM source_move_event WHERE source_id = $1`, s.from); err != nil {
-			return err
-		}
 		ended = true
 		return m.audit(ctx, tx, inbox.AuditSourceMove, StepSettled)
 	})
@@ -234,20 +231,25 @@ func (m *Move) end(ctx context.Context, s *source) (ended bool, err error) {
 
 // positions copies the positions of all sequences and the keys of all effects, with which the other database's routes begin to work.
 func (m *Move) positions(ctx context.Context, s *source) error {
-	routes := "t.route_id = ANY (" + list(s.careful) + "::int[])"
-	return m.fromConn(ctx, func(from *pgx.Conn) error {
-		return pgx.BeginFunc(ctx, m.To.Pool, func(tx pgx.Tx) error {
-			if _, err := copyRows(ctx, from, tx, m.streams(s, routes)); err != nil {
-				return err
-			}
-			keys := transfer{table: "effect_key", change: map[string]string{"route_id": mapped("t.route_id", s.routes, "int")}, where: "WHERE " + routes, conflict: doNothing}
-			if _, err := copyRows(ctx, from, tx, keys); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, writeStep, s.to, StepSettled); err != nil {
-				return err
-			}
-			return m.audit(ctx, tx, inbox.AuditSourceMove, StepSettled)
-		})
+	if _, err := m.copyInBatches(ctx, m.streams(s, "t.route_id = ANY ("+list(s.careful)+"::int[])"), "id", "bigint", "0"); err != nil {
+		return err
+	}
+	for _, route := range s.careful {
+		keys := transfer{
+			table: "effect_key", change: map[string]string{"route_id": mapped("t.route_id", s.routes, "int")},
+			where: fmt.Sprintf("t.route_id = %d", route), conflict: doNothing,
+		}
+		if _, err := m.copyInBatches(ctx, keys, "key_hash", "bytea", `\x`); err != nil {
+			return err
+		}
+	}
+	if _, err := m.From.Pool.Exec(ctx, `DELETE FROM source_move_event WHERE source_id = $1`, s.from); err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, m.To.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, writeStep, s.to, StepSettled); err != nil {
+			return err
+		}
+		return m.audit(ctx, tx, inbox.AuditSourceMove, StepSettled)
 	})
 }
