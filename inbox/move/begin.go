@@ -1,6 +1,7 @@
 package move
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,10 +13,7 @@ import (
 )
 
 const (
-	// An operation's callers ask for results, which stay in the first database.
-	readSource = `
-SELECT s.id, s.emit, EXISTS (SELECT FROM operation_result d JOIN inbox_event e ON e.id = d.event_id WHERE e.source_id = s.id)
-FROM source s WHERE s.name = $1`
+	readSource = `SELECT s.id, s.emit FROM source s WHERE s.name = $1`
 
 	readMove = `
 SELECT m.direction = 'out', m.other, m.state FROM source_move m WHERE m.source_id = $1`
@@ -35,8 +33,8 @@ SELECT count(*) FROM (SELECT FROM effect e WHERE e.route_id = ANY ($1::int[]) AN
 // begin finds the source in both databases, and writes the rows of a move that is new.
 func (m *Move) begin(ctx context.Context) (*source, error) {
 	s := &source{}
-	var emit, operation bool
-	err := m.From.Pool.QueryRow(ctx, readSource, m.Source).Scan(&s.from, &emit, &operation)
+	var emit bool
+	err := m.From.Pool.QueryRow(ctx, readSource, m.Source).Scan(&s.from, &emit)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, fmt.Errorf("%w: %s", ErrUnknown, m.From.Name)
@@ -44,8 +42,6 @@ func (m *Move) begin(ctx context.Context) (*source, error) {
 		return nil, err
 	case emit:
 		return nil, fmt.Errorf("%w: programs call emit() in transactions of the database %s, where its outbox is", ErrStays, m.From.Name)
-	case operation:
-		return nil, fmt.Errorf("%w: its callers ask for results of operations, which the database %s has", ErrStays, m.From.Name)
 	}
 	if err := m.careful(ctx, s); err != nil {
 		return nil, err
@@ -139,7 +135,7 @@ func (m *Move) announce(ctx context.Context, s *source) error {
 		return err
 	}
 	return locked(ctx, m.From.Pool, func(tx pgx.Tx) error {
-		// The trigger waits for the transactions that insert, so that the copy sees what they wrote. Each later one is noted.
+		// Creating the trigger waits for all transactions that insert, so the copy sees their events. The trigger records all later events.
 		if err := trigger(ctx, tx, "inbox_event", "note", s.from, "AFTER INSERT", "NEW.source_id = "+fmt.Sprint(s.from), "note_event"); err != nil {
 			return err
 		}
@@ -172,7 +168,7 @@ func (m *Move) announceArrival(ctx context.Context, s *source, from *pgx.Conn, t
 			return err
 		}
 		if keys {
-			return fmt.Errorf("%w: %s has events of its own for it", ErrOccupied, m.To.Name)
+			return fmt.Errorf("%w: %s has other events for it", ErrOccupied, m.To.Name)
 		}
 	case err != nil:
 		return err
@@ -185,7 +181,36 @@ func (m *Move) announceArrival(ctx context.Context, s *source, from *pgx.Conn, t
 	if err := m.copyDefinitions(ctx, s, from, tx); err != nil {
 		return err
 	}
+	if err := sameKeyNames(ctx, s, from, tx); err != nil {
+		return fmt.Errorf("%w: %s %w", ErrOccupied, m.To.Name, err)
+	}
 	return refuseEvents(ctx, tx, s.to) // last, because deliveries wait for its lock
+}
+
+const readKeyNames = `
+SELECT '', coalesce(s.key_name, s.name) FROM source s WHERE s.id = $1
+UNION ALL
+SELECT r.name, coalesce(r.key_name, r.name) FROM route r WHERE r.source_id = $1`
+
+// sameKeyNames returns an error if the other database had the source or one of its routes before, and makes its keys with another name.
+func sameKeyNames(ctx context.Context, s *source, from, to reader) error {
+	names := [2]map[string]string{{}, {}} // of both databases
+	for i, db := range []reader{from, to} {
+		var name, key string
+		rows, err := db.Query(ctx, readKeyNames, []int32{s.from, s.to}[i])
+		if err == nil {
+			_, err = pgx.ForEachRow(rows, []any{&name, &key}, func() error { names[i][name] = key; return nil })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for name, key := range names[0] {
+		if other := names[1][name]; other != key {
+			return fmt.Errorf("makes the keys of %s with the name %q, and not with %q", cmp.Or(name, "the source"), other, key)
+		}
+	}
+	return nil
 }
 
 // copyDefinitions copies the routes and everything by which their sequences and keys are hashed.
@@ -205,16 +230,16 @@ func (m *Move) copyDefinitions(ctx context.Context, s *source, from *pgx.Conn, t
 	if err := mapRoutes(ctx, s, from, tx); err != nil {
 		return err
 	}
-	route := func(column string) string { return mapped(column, s.routes, "int") }
+	route := mapped("t.route_id", s.routes, "int")
 	routes := "WHERE t.route_id IN (SELECT r.id FROM route r WHERE r.source_id = " + fmt.Sprint(s.from) + ")"
-	of := map[string]string{"route_id": route("t.route_id")}
-	both := map[string]string{"source_id": source["source_id"], "route_id": route("t.route_id")}
+	of := map[string]string{"route_id": route}
+	both := map[string]string{"source_id": source["source_id"], "route_id": route}
 	for _, t := range []transfer{
 		{table: "route_version", change: of, where: routes},
 		{table: "order_definition", change: of, where: routes},
 		{table: "key_recipe", change: of, where: routes},
 		{table: "past_name", change: both, where: ofSource},
-		{table: "pause", change: map[string]string{"route_id": route("t.route_id")}, where: routes},
+		{table: "pause", change: of, where: routes},
 		{table: "pause", change: source, where: ofSource},
 	} {
 		t.conflict = doNothing

@@ -166,6 +166,11 @@ const (
 	awaitSource = `UPDATE source SET awaited_since = now() WHERE id = $1`
 )
 
+// replaceDefinition replaces the definition that a source had before it left the other database.
+const replaceDefinition = ` ON CONFLICT ON CONSTRAINT source_definition_pkey DO UPDATE
+SET content = excluded.content, key_id = excluded.key_id, enabled = excluded.enabled, revision = excluded.revision, updated_at = excluded.updated_at,
+    actor = excluded.actor, reason = excluded.reason`
+
 // open copies the last keys and has the other database receive.
 func (m *Move) open(ctx context.Context, s *source, report func(Step, func(*Progress))) error {
 	report(StepClosed, nil)
@@ -194,7 +199,7 @@ func (m *Move) open(ctx context.Context, s *source, report func(Step, func(*Prog
 			if err := tx.QueryRow(ctx, raiseRevision).Scan(&revision); err != nil {
 				return err
 			}
-			defined := transfer{table: "source_definition", change: map[string]string{"revision": fmt.Sprintf("%d::bigint", revision)}, where: "WHERE t.name = " + quoted(m.Source), conflict: doNothing}
+			defined := transfer{table: "source_definition", change: map[string]string{"revision": fmt.Sprintf("%d::bigint", revision)}, where: "WHERE t.name = " + quoted(m.Source), conflict: replaceDefinition}
 			if _, err := copyRows(ctx, from, tx, defined); err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/oncegate/oncegate/inbox"
 	"github.com/oncegate/oncegate/inbox/internal/row"
 	"github.com/oncegate/oncegate/inbox/seal"
+	"github.com/oncegate/oncegate/internal/advisory"
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
@@ -24,7 +25,8 @@ type Database struct {
 	Pool *pgxpool.Pool
 }
 
-// Move moves one source. All fields but Keys and Report are required.
+// Move moves one source. All fields but Keys and Report are required. The caller must not move a source of operations, because the callers of
+// these ask for results that the first database has.
 type Move struct {
 	From, To Database
 
@@ -79,11 +81,14 @@ var (
 	// ErrUndecided means that dead or indeterminate effects of ordered routes, or of routes with keys, wait for a decision.
 	ErrUndecided = errors.New("effects wait for a decision")
 
-	// ErrStays means that the source belongs to its database: it has an outbox or operations.
+	// ErrStays means that the source belongs to its database, because it has an outbox.
 	ErrStays = errors.New("the source cannot leave its database")
 
 	// ErrOther means that the source is on its way to another database.
 	ErrOther = errors.New("another move of the source has not ended")
+
+	// ErrRunning means that another call moves the source at this moment.
+	ErrRunning = errors.New("another command moves the source")
 )
 
 const (
@@ -93,6 +98,9 @@ const (
 	// lockTries is how often that is tried, with a pause of lockPause between two attempts.
 	lockTries = 60
 	lockPause = time.Second
+
+	// aloneTries is how often the lock of a move is tried.
+	aloneTries = 10
 
 	// settleEvery is how often the first database is asked whether its effects have ended.
 	settleEvery = 500 * time.Millisecond
@@ -121,6 +129,11 @@ func (m *Move) Run(ctx context.Context) (p Progress, err error) {
 	if err := inbox.CheckExplanation(m.Actor, m.Reason); err != nil {
 		return p, err
 	}
+	release, err := m.alone(ctx)
+	if err != nil {
+		return p, fmt.Errorf("moving source %s: %w", m.Source, err)
+	}
+	defer release()
 	s, err := m.begin(ctx)
 	if err != nil {
 		return p, fmt.Errorf("moving source %s: %w", m.Source, err)
@@ -151,6 +164,45 @@ func (m *Move) Run(ctx context.Context) (p Progress, err error) {
 	}
 	report(StepSettled, nil)
 	return p, nil
+}
+
+// The lock ends with its session, so a killed move releases it.
+const (
+	tryLock = `SELECT pg_try_advisory_lock($1, hashtext(current_schema() || '/' || $2::text))`
+	unlock  = `SELECT pg_advisory_unlock($1, hashtext(current_schema() || '/' || $2::text))`
+)
+
+// alone takes the lock of the move. It waits for a moment, because the server may not have noticed yet that a killed move is gone.
+func (m *Move) alone(ctx context.Context) (release func(), err error) {
+	conn, err := m.From.Pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for try := 1; ; try++ {
+		var got bool
+		err := conn.QueryRow(ctx, tryLock, advisory.Move, m.Source).Scan(&got)
+		if err == nil && got {
+			break
+		}
+		if err == nil && try == aloneTries {
+			err = ErrRunning
+		}
+		if err == nil {
+			err = sleep.For(ctx, settleEvery)
+		}
+		if err != nil {
+			conn.Release()
+			return nil, err
+		}
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockWait)
+		defer cancel()
+		if _, err := conn.Exec(ctx, unlock, advisory.Move, m.Source); err != nil {
+			_ = conn.Conn().Close(ctx) // which ends the session with its lock
+		}
+		conn.Release()
+	}, nil
 }
 
 // locked runs do in a transaction of a database, again and again if it does not get its locks in time.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -249,6 +250,8 @@ func TestMoveBack(t *testing.T) {
 	t.Parallel()
 	from, to := newSide(t, "default"), newSide(t, "eu")
 	from.register(t)
+	storetest.Exec(t, from.pool, `INSERT INTO source_definition (id, name, content, key_id, enabled, revision, actor, reason)
+		VALUES (gen_random_uuid(), 'shop', 'as created', 1, true, 1, 'ann', 'test')`)
 	end := func(s *side) {
 		storetest.Exec(t, s.pool, `UPDATE effect SET state = 'done', next_at = NULL, finished_at = now() WHERE state = 'pending'`)
 	}
@@ -259,6 +262,12 @@ func TestMoveBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.register(t)
+			var content string
+			s.scan(t, `SELECT string_agg(convert_from(content, 'UTF8'), ',') FROM source_definition`, &content)
+			if want := []string{"", "as created", "changed"}[i]; content != want {
+				t.Errorf("move %d: the definition is %q, want %q", i, content, want)
+			}
+			storetest.Exec(t, s.pool, `UPDATE source_definition SET content = 'changed'`)
 		}
 		for known := range i {
 			if out, err := s.accept(t, fmt.Sprint("evt_", known), fmt.Sprint(known+1)); out != inbox.Duplicate {
@@ -277,6 +286,31 @@ func TestMoveBack(t *testing.T) {
 	}
 	if at, err = move.Residences(t.Context(), to.pool); err != nil || at["shop"].Here() || !at["shop"].Left() {
 		t.Errorf("%+v, %v", at, err)
+	}
+}
+
+// A second command does not move a source that one moves.
+func TestMoveIsAlone(t *testing.T) {
+	t.Parallel()
+	from, to := newPair(t)
+	m, started, goOn := moveOf(from, to), make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	m.Report = func(move.Progress) { once.Do(func() { close(started); <-goOn }) }
+	ended := make(chan error, 1)
+	go func() {
+		_, err := m.Run(t.Context())
+		ended <- err
+	}()
+	<-started
+	if _, err := moveOf(from, to).Run(t.Context()); !errors.Is(err, move.ErrRunning) {
+		t.Errorf("a second command: %v, want %v", err, move.ErrRunning)
+	}
+	close(goOn)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := moveOf(from, to).Run(t.Context()); err != nil {
+		t.Errorf("after the first one has ended: %v", err)
 	}
 }
 
@@ -317,6 +351,7 @@ func TestMoveRefuses(t *testing.T) {
 		"the name is taken": {`WITH s AS (INSERT INTO source (name, provider, class) VALUES ('shop', 'test', 'default') RETURNING id)
 			INSERT INTO inbox_event (id, source_id, event_id, type, body_sha256, received_at, admission, class, body_id, item, body_offset, body_length, id_unsigned, suspected_replay)
 			SELECT gen_random_uuid(), id, 'x', '', sha256(''), now(), 'ok', 'default', gen_random_uuid(), 0, 0, 0, false, false FROM s`, "eu", move.ErrOccupied},
+		"another key name":        {`INSERT INTO source (name, key_name, provider, class) VALUES ('shop', 'store', 'test', 'default')`, "eu", move.ErrOccupied},
 		"it moves somewhere else": {`INSERT INTO source_move (source_id, direction, other, state, actor, reason) SELECT id, 'out', 'us', 'copying', 'a', 'r' FROM source`, "default", move.ErrOther},
 	} {
 		t.Run(name, func(t *testing.T) {

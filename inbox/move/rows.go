@@ -78,8 +78,8 @@ func copyRows(ctx context.Context, from querier, to pgx.Tx, t transfer) (int64, 
 // batch is how many rows one transaction copies.
 const batch = 5000
 
-// copyInBatches copies all rows in the order of a column, each batch in a transaction of its own, from those behind a place on. It returns the
-// last place. A copy that is interrupted may begin again, because the other database keeps the rows that it has.
+// copyInBatches copies the rows in which a column is greater than after, in the order of the column. It commits each batch and returns the last
+// value of the column. An interrupted copy may begin again, because the other database keeps the rows that it has.
 func (m *Move) copyInBatches(ctx context.Context, t transfer, column, kind, after string) (last string, err error) {
 	condition := "t." + column + " > "
 	if t.where != "" {

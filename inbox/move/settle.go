@@ -15,7 +15,7 @@ import (
 const heldBatch = 200
 
 const (
-	// Effects that wait for their turn go over with their stream, so they are counted apart.
+	// The second count is of effects that wait for their turn, because these are transferred with their streams.
 	countUnfinished = `
 SELECT (SELECT count(*) FROM effect e WHERE e.route_id = ANY ($1::int[]) AND e.next_at IS NOT NULL AND e.state <> 'held')
     + (SELECT count(*) FROM effect e WHERE e.route_id = ANY ($1::int[]) AND e.state IN ('dead', 'indeterminate')),
@@ -92,8 +92,8 @@ func (m *Move) settle(ctx context.Context, s *source, report func(Step, func(*Pr
 	return nil
 }
 
-// handOver gives the other database effects that wait for an event, or for a person, and returns how many. The other database commits
-// them first: if the first one then does not, the next call copies nothing and marks them.
+// handOver transfers effects that wait for an event or for a person to the other database, and returns their number. The other database commits
+// first. If the first one then does not commit, the next call copies no row again and marks the effects.
 func (m *Move) handOver(ctx context.Context, s *source) (over int, err error) {
 	err = pgx.BeginFunc(ctx, m.From.Pool, func(from pgx.Tx) error {
 		var streams []int64
@@ -208,7 +208,7 @@ func (m *Move) end(ctx context.Context, s *source) (ended bool, err error) {
 		ended = false
 		if len(s.careful) > 0 {
 			condition := "NEW.route_id = ANY (" + list(s.careful) + "::int[]) AND NEW.state IN ('pending', 'claimed', 'retry', 'held')"
-			// Its lock waits for the transactions that write effects, and the next statement sees what they wrote.
+			// Creating the trigger waits for all transactions that write effects, so the next statement sees their changes.
 			if err := trigger(ctx, tx, "effect", "effects", s.from, "BEFORE INSERT OR UPDATE", condition, "refuse_effect"); err != nil {
 				return err
 			}

@@ -25,6 +25,10 @@ const (
 	// Replay is the first half for the session lock of a running replay. The second half is the
 	// hash of the replay's id.
 	Replay int32 = 0x6f_6e_72_70 // "onrp"
+
+	// Move is the first half for the session lock of the move of a source to another database, in the database that the source
+	// leaves. The second half is the hash of the schema and the source's name.
+	Move int32 = 0x6f_6e_6d_76 // "onmv"
 )
 
 // Partitions is the second half, with [Space], for the lock that is held while partitions are

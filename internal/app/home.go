@@ -106,7 +106,7 @@ func Residence(home string, names []string, sources map[string]*Registered) (now
 	return home, left
 }
 
-// openOne opens a pool with one connection for a moment before the process has pools of its own.
+// openOne opens a pool with one connection, for reads before the process opens its own pools.
 func openOne(ctx context.Context, settings *config.Config) (*pgxpool.Pool, error) {
 	var guard session.Guard
 	return session.OpenPool(ctx, settings.Database.URL, settings.Database.Schema, session.PoolAdmin, 1, session.GuardedBy(&guard))

@@ -95,6 +95,8 @@ func exampleOfRecords(path string) []string {
 		return []string{"sources update acme --file rotated.yml --reason 'a rotated secret'"}
 	case "sources disable", "sources enable":
 		return []string{path + " acme --reason 'the contract'"}
+	case "sources move":
+		return []string{"sources move stripe --to eu --reason 'eu has its own disk'", "sources move stripe --to eu --reason 'eu has its own disk' --wait 5m --output json"}
 	case "sources pause", "sources resume":
 		return []string{path + " stripe --reason 'the provider migrates our account'"}
 	case "routes pause", "routes resume":

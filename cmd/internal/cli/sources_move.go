@@ -78,8 +78,14 @@ func (s *shell) moveSource(ctx context.Context, source, to string, wait time.Dur
 		out.Step = move.StepSettled
 		return s.showMoved(out)
 	}
-	if err := checkMove(whole, source); err != nil {
+	part, err := s.of(out.From).loadWhole(ctx) // with the sources that are stored there
+	if err != nil {
 		return err
+	}
+	for _, cfg := range []*config.Config{whole, part} {
+		if err := checkMove(cfg, source); err != nil {
+			return err
+		}
 	}
 	var pools [2]*pgxpool.Pool
 	for i, name := range []string{out.From, to} {
@@ -186,9 +192,9 @@ func checkMove(whole *config.Config, source string) error {
 	return nil
 }
 
-// moveError gives the errors of a move their codes.
+// moveError returns an error of a move with its code.
 func moveError(err error) error {
-	for _, of := range []error{move.ErrUnknown, move.ErrOccupied, move.ErrSecrets, move.ErrUndecided, move.ErrStays, move.ErrOther} {
+	for _, of := range []error{move.ErrUnknown, move.ErrOccupied, move.ErrSecrets, move.ErrUndecided, move.ErrStays, move.ErrOther, move.ErrRunning} {
 		if errors.Is(err, of) {
 			return errorf(errorcode.WrongState, "%v", err)
 		}
