@@ -171,9 +171,12 @@ func (a attempt) settleWithin(ctx context.Context, tx pgx.Tx, s inbox.Settlement
 	a.extendChain(ctx, asked, &s)
 	settled, err := a.store.SettleTx(firm, tx, s)
 	if errors.Is(err, inbox.ErrLocked) && a.committed {
-		// The rollback undoes what the attempt did, so it does not count. The effect waits for its
-		// stream without holding a lock.
+		// The effect waits for its stream without holding a lock.
 		_ = tx.Rollback(context.WithoutCancel(ctx))
+		if s.State != inbox.EffectDone {
+			return a.settle(ctx, s) // the attempt failed, and nothing of it was left to undo
+		}
+		// The rollback undoes what the attempt did, so it does not count.
 		return a.putBack(ctx, reasons.LockTimeout, 0)
 	}
 	if err != nil && tablesChanged(err) {

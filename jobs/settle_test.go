@@ -135,6 +135,9 @@ func TestEveryWayOfSettling(t *testing.T) {
 				}
 				if got := b.outcomes(ids[0]); !slices.Equal(got, end.outcomes) {
 					t.Errorf("the record has the attempts %v, want %v", got, end.outcomes)
+					if way.ordered {
+						t.Errorf("the one behind it has the attempts %v and %+v; the script was asked %d times", b.outcomes(ids[1]), b.row(ids[1]), b.count(`SELECT last_value FROM attempt`))
+					}
 				}
 				if n := b.count(`SELECT count(*) FROM effect WHERE id = $1 AND (lease_token IS NOT NULL OR lease_until IS NOT NULL OR next_at IS NOT NULL)`, ids[0]); n != 0 {
 					t.Error("at rest it has a lease, or a time")
@@ -226,5 +229,46 @@ func TestWhatIsPutOffHasATimeAndAWakeUp(t *testing.T) {
 				return b.count(`SELECT count(*) FROM river_job WHERE id = $1 AND state IN ('scheduled', 'available') AND scheduled_at > now()`, r.JobID) == 1
 			})
 		})
+	}
+}
+
+// An attempt that fails while another transaction has the lock of its stream is an attempt all the same. It was put back as if it had not
+// been made, so that an effect could fail more often than its policy allows.
+func TestAFailedAttemptCountsWhileItsStreamIsLocked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.order = map[string]sequence.Policy{within: {Mode: sequence.Contiguous, Start: "1"}}
+	id := b.sequenced(within, "order 7", "1")[0]
+	waits := func() int64 {
+		return int64(b.count(`SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`))
+	}
+	locks := make(chan pgx.Tx, 1)
+	failed := false
+	b.client(jobs.Config{Logger: slog.New(slog.DiscardHandler), Transactionals: map[string]effect.Transactional{
+		within: effect.HandlerFunc(func(ctx context.Context, _ pgx.Tx, _ effect.Event) error {
+			if failed {
+				return nil
+			}
+			failed = true
+			lock, err := b.pool.Begin(context.WithoutCancel(ctx))
+			if err == nil {
+				_, err = lock.Exec(ctx, `SELECT FROM stream FOR UPDATE`)
+			}
+			if err != nil {
+				return err
+			}
+			locks <- lock
+			return &pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: "40001"}
+		}),
+	}})
+	lock := <-locks
+	b.eventually("the settlement to wait for its stream", func() bool { return waits() > 0 })
+	b.eventually("the settlement to give up", func() bool { return waits() == 0 })
+	if err := lock.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.eventuallyState(id, inbox.EffectDone)
+	if got, want := b.outcomes(id), []string{"retry", "done"}; !slices.Equal(got, want) {
+		t.Errorf("the record has the attempts %v, want %v", got, want)
 	}
 }
