@@ -245,6 +245,44 @@ func TestMoveWaitsForEffects(t *testing.T) {
 	}
 }
 
+// An operator may discard an effect in the first database after the other one has got it, if the move is interrupted in between. It does not
+// happen then.
+func TestMoveKeepsDecisions(t *testing.T) {
+	t.Parallel()
+	from, to := newPair(t)
+	inBoth := func() bool {
+		var there, waits int
+		to.scan(t, `SELECT count(*) FROM effect`, &there)
+		from.scan(t, `SELECT count(*) FROM effect WHERE state = 'held'`, &waits)
+		return there == 2 && waits == 2
+	}
+	reached := from.progress(t, to)
+	for n := 1; !inBoth(); n++ {
+		if now := from.progress(t, to); now != reached {
+			n, reached = 1, now
+		}
+		var cut inboxtest.Cut
+		m := moveOf(from, to)
+		m.From.Pool, m.To.Pool = cut.Pool(t, from.pool), cut.Pool(t, to.pool)
+		cut.Arm(n, n%2 == 0)
+		_, err := m.Run(t.Context())
+		m.From.Pool.Close()
+		m.To.Pool.Close()
+		if err == nil {
+			t.Fatal("the move ended without an interruption between the two commits")
+		}
+	}
+	storetest.Exec(t, from.pool, `UPDATE effect SET state = 'skipped', reason = 'discarded', finished_at = now() WHERE sequence_number = 4`)
+	if _, err := moveOf(from, to).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var numbers string
+	to.scan(t, `SELECT coalesce(string_agg(sequence_number::text, ','), '') FROM effect`, &numbers)
+	if numbers != "5" {
+		t.Errorf("the other database carries out the numbers %q, want 5 alone", numbers)
+	}
+}
+
 // A source that moves back finds the keys of both databases, and the first one takes its deliveries again.
 func TestMoveBack(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package move
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,7 +12,7 @@ import (
 	"github.com/oncegate/oncegate/internal/sleep"
 )
 
-// heldBatch is how many streams, or effects without a stream, one transaction hands over.
+// heldBatch is how many streams, or effects without a stream, one transaction locks, and how many effects the other database commits at once.
 const heldBatch = 200
 
 const (
@@ -24,7 +25,7 @@ SELECT (SELECT count(*) FROM effect e WHERE e.route_id = ANY ($1::int[]) AND e.n
 	// The streams in which every open effect waits for its turn. Their locks keep the order's decisions out, because these lock a stream
 	// first. SKIP LOCKED leaves a stream about which a decision is being made to the next round.
 	lockWaitingStreams = `
-SELECT s.id, s.route_id, s.key_hash FROM stream s
+SELECT s.id FROM stream s
 WHERE s.route_id = ANY ($1::int[])
     AND EXISTS (SELECT FROM effect e WHERE e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash AND e.state = 'held')
     AND NOT EXISTS (
@@ -43,8 +44,9 @@ LIMIT $2
 FOR UPDATE OF e SKIP LOCKED`
 
 	lockHeldOfStreams = `
-SELECT e.id FROM unnest($1::int[], $2::bytea[]) AS s (route_id, key_hash)
-JOIN effect e ON e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash AND e.state = 'held'
+SELECT e.id FROM stream s
+JOIN effect e ON e.route_id = s.route_id AND e.sequence_key_hash = s.key_hash AND e.state = 'held' AND e.sequence_number IS NOT NULL
+WHERE s.id = ANY ($1::bigint[])
 ORDER BY e.id
 FOR UPDATE OF e`
 
@@ -93,54 +95,54 @@ func (m *Move) settle(ctx context.Context, s *source, report func(Step, func(*Pr
 }
 
 // handOver transfers effects that wait for an event or for a person to the other database, and returns their number. The other database commits
-// first. If the first one then does not commit, the next call copies no row again and marks the effects.
+// first. If the first one then does not commit, the next call copies no row again and marks the effects; see also [Move.withdraw].
 func (m *Move) handOver(ctx context.Context, s *source) (over int, err error) {
 	err = pgx.BeginFunc(ctx, m.From.Pool, func(from pgx.Tx) error {
-		var streams []int64
-		var routes []int32
-		var hashes [][]byte
-		var stream int64
-		var route int32
-		var hash []byte
-		rows, err := from.Query(ctx, lockWaitingStreams, s.careful, heldBatch)
-		if err == nil {
-			_, err = pgx.ForEachRow(rows, []any{&stream, &route, &hash}, func() error {
-				streams, routes, hashes = append(streams, stream), append(routes, route), append(hashes, append([]byte(nil), hash...))
-				return nil
-			})
-		}
+		streams, held, err := lockWaiting(ctx, from, s.careful)
 		if err != nil {
 			return err
 		}
-		var held []inbox.ID
-		for _, found := range []struct {
-			statement string
-			args      []any
-		}{{lockHeldOfStreams, []any{routes, hashes}}, {lockHeld, []any{s.careful, heldBatch}}} {
-			rows, err := from.Query(ctx, found.statement, found.args...)
+		over = len(held)
+		// The streams stay locked until all of their effects are transferred. Otherwise this database could go on with the rest of one.
+		for some := range slices.Chunk(held, heldBatch) {
+			if err := m.makePartitions(ctx, from, some); err != nil {
+				return err
+			}
+			err := pgx.BeginFunc(ctx, m.To.Pool, func(to pgx.Tx) error { return m.copyHeld(ctx, s, from.Conn(), to, streams, some) })
 			if err != nil {
 				return err
 			}
-			ids, err := pgx.CollectRows(rows, pgx.RowTo[inbox.ID])
-			if err != nil {
-				return err
-			}
-			held = append(held, ids...)
-		}
-		if over = len(held); over == 0 {
-			return nil
-		}
-		if err := m.makePartitions(ctx, from, held); err != nil {
-			return err
-		}
-		err = pgx.BeginFunc(ctx, m.To.Pool, func(to pgx.Tx) error { return m.copyHeld(ctx, s, from.Conn(), to, streams, held) })
-		if err != nil {
-			return err
 		}
 		_, err = from.Exec(ctx, skipMoved, held)
 		return err
 	})
 	return over, err
+}
+
+// lockWaiting locks streams in which every open effect waits for its turn, with these effects, and effects that wait for a person.
+func lockWaiting(ctx context.Context, tx pgx.Tx, careful []int32) (streams []int64, held []inbox.ID, err error) {
+	rows, err := tx.Query(ctx, lockWaitingStreams, careful, heldBatch)
+	if err == nil {
+		streams, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, found := range []struct {
+		statement string
+		args      []any
+	}{{lockHeldOfStreams, []any{streams}}, {lockHeld, []any{careful, heldBatch}}} {
+		rows, err := tx.Query(ctx, found.statement, found.args...)
+		if err != nil {
+			return nil, nil, err
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[inbox.ID])
+		if err != nil {
+			return nil, nil, err
+		}
+		held = append(held, ids...)
+	}
+	return streams, held, nil
 }
 
 // makePartitions makes the partitions for the bodies of effects in the other database.
@@ -243,6 +245,9 @@ func (m *Move) positions(ctx context.Context, s *source) error {
 			return err
 		}
 	}
+	if err := m.withdraw(ctx, s); err != nil {
+		return err
+	}
 	if _, err := m.From.Pool.Exec(ctx, `DELETE FROM source_move_event WHERE source_id = $1`, s.from); err != nil {
 		return err
 	}
@@ -252,4 +257,31 @@ func (m *Move) positions(ctx context.Context, s *source) error {
 		}
 		return m.audit(ctx, tx, inbox.AuditSourceMove, StepSettled)
 	})
+}
+
+const (
+	// The transferred effects that the other database has not begun. All of them wait until the move is settled.
+	readTransferred = `
+SELECT array_agg(e.id) FROM effect e JOIN inbox_event v ON v.id = e.event_id
+WHERE v.source_id = $1 AND v.copied AND e.state IN ('pending', 'held') AND e.attempts = 0`
+
+	readDecided = `
+SELECT array_agg(a.id) FROM unnest($1::uuid[]) AS a (id)
+JOIN effect e ON e.id = a.id AND NOT (e.state = 'skipped' AND e.reason = 'moved')`
+
+	deleteDecided = `DELETE FROM effect WHERE id = ANY ($1::uuid[])`
+)
+
+// withdraw removes transferred effects from the other database about which a person has decided in the first one. That can happen if the move
+// was interrupted after the other database had committed them and before the first one had.
+func (m *Move) withdraw(ctx context.Context, s *source) error {
+	var transferred, decided []inbox.ID
+	if err := m.To.Pool.QueryRow(ctx, readTransferred, s.to).Scan(&transferred); err != nil || len(transferred) == 0 {
+		return err
+	}
+	if err := m.From.Pool.QueryRow(ctx, readDecided, transferred).Scan(&decided); err != nil || len(decided) == 0 {
+		return err
+	}
+	_, err := m.To.Pool.Exec(ctx, deleteDecided, decided)
+	return err
 }
